@@ -15,6 +15,8 @@ module dev.octet.pipeline {
     // results are records, which the command line prints as JSON
     opens dev.octet.pipeline to
             com.fasterxml.jackson.databind;
+    opens dev.octet.pipeline.doctor to
+            com.fasterxml.jackson.databind;
     // the page of a run is drawn from these records
     opens dev.octet.pipeline.history to
             com.fasterxml.jackson.databind;

@@ -1,6 +1,11 @@
 package dev.octet.cli;
 
+import dev.octet.converter.report.ReportData;
+import dev.octet.converter.report.RunFacts;
 import dev.octet.pipeline.Doctor;
+import dev.octet.pipeline.DoctorReport;
+import dev.octet.pipeline.Job;
+import dev.octet.pipeline.Provenance;
 import dev.octet.pipeline.doctor.Cure;
 import dev.octet.pipeline.doctor.TaskScores;
 import dev.octet.pipeline.doctor.Triage;
@@ -44,6 +49,8 @@ final class DoctorCommand implements Command {
             "FOLDER",
             "where the cure and finished replays are kept (default: doctor in RUN; of a MODEL, nowhere)",
             Doctor.WRITTEN);
+    private static final PathOption REPORT =
+            PathOption.written("report", "PAGE.html", "write the diagnosis as a page too (default: none)");
 
     @Override
     public String name() {
@@ -73,6 +80,7 @@ final class DoctorCommand implements Command {
                 STEP,
                 BUDGET_OPTION,
                 OUTPUT,
+                REPORT,
                 TrainCommand.DEVICE,
                 Flags.THREADS,
                 Flags.FORCE);
@@ -81,7 +89,7 @@ final class DoctorCommand implements Command {
     @Override
     public List<String> examples() {
         return List.of(
-                "octet doctor runs/fp8 --baseline runs/bf16",
+                "octet doctor runs/fp8 --baseline runs/bf16 --report doctor.html",
                 "octet doctor runs/fp8 --budget 20 --json",
                 "octet doctor runs/fp8 --tasks scores.json --exported model-fp8",
                 "octet doctor Llama-3.2-1B --config train.yaml --data texts.jsonl");
@@ -91,10 +99,18 @@ final class DoctorCommand implements Command {
     public ExitCode run(Arguments arguments, Screen screen) throws IOException {
         Doctor.Request request = request(arguments);
         arguments.requireInputs();
+        Optional<Path> report = arguments.outputFile(REPORT);
         try (Progress progress = arguments.progress(screen)) {
-            Doctor.Result result = Doctor.run(request, arguments.job(progress));
+            Job job = arguments.job(progress);
+            Doctor.Result result = Doctor.run(request, job);
             progress.end();
+            if (report.isPresent()) {
+                List<ReportData.Timing> timings = List.of(new ReportData.Timing("examine", result.seconds()));
+                RunFacts facts = new Provenance(job).facts(Provenance.Ran.OCTET, List.of(), timings);
+                DoctorReport.write(result, facts, report.get());
+            }
             screen.answer(arguments, result, () -> page(result));
+            screen.report(arguments, report);
             return result.healthy() ? ExitCode.OK : ExitCode.CHECK_FAILED;
         }
     }
@@ -121,6 +137,9 @@ final class DoctorCommand implements Command {
                 .withBudget(budget(arguments))
                 .withDevice(TrainCommand.device(arguments));
         Optional<Path> output = arguments.path(OUTPUT);
+        if (output.filter(Files::isRegularFile).isPresent()) {
+            throw arguments.usage("'" + output.get() + "' is a file", "give --output the name of a folder");
+        }
         if (output.isPresent()) {
             request = request.withOutput(output.get());
         } else if (isRun && Files.isDirectory(operand)) {

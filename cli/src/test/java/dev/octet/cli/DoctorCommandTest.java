@@ -155,6 +155,93 @@ class DoctorCommandTest {
         assertEquals(answer.path("verdict"), again.path("verdict"));
     }
 
+    // class (b)
+
+    /** Planted: one layer's scales leave room for 2^18, so that what it casts underflows. */
+    private static final String MARGIN =
+            "{mode: fp8, recipe: delayed, layers: [{match: layers.1.mlp.up_proj, recipe: delayed, margin: 18}]}";
+
+    private void planted(String... more) throws IOException {
+        data(folder.resolve("spike.bin"), 0);
+        good(train(folder, "planted", MARGIN, more));
+    }
+
+    @Test
+    void a_planted_layer_is_found_and_the_cure_is_proved_and_trains() throws IOException {
+        planted();
+        JsonNode answer = found(CommandLine.run("doctor", at("planted"), "--json"));
+        JsonNode replays = answer.path("replays");
+        String guilty = replays.path("guilty").toString();
+        assertTrue(guilty.contains("layers.1.mlp.up_proj fprop"), answer.path("verdict").asText());
+        assertFalse(guilty.contains("layers.0") || guilty.contains("lm_head"), guilty);
+        double before = replays.path("trials").path(3).path("excess").asDouble();
+        double after = replays.path("proof").path("excess").asDouble();
+        assertTrue(after < 1.5 && before > 3 * after, before + " before the cure, " + after + " with it");
+        assertEquals(45, replays.path("cells").size(), "15 Linears, three products each");
+        Path doctor = folder.resolve("planted/doctor");
+        String te = Files.readString(doctor.resolve("te-debug.yaml"));
+        assertTrue(te.contains("up_proj$'") && te.contains("PerTensorScaling:"), te);
+        assertTrue(Files.readString(doctor.resolve("torchao_filter.py")).contains("module_filter_fn"));
+        String precision = Files.readString(doctor.resolve("precision.yaml"));
+        assertTrue(precision.contains("current: ["), precision);
+        String flow = "{" + String.join(", ", precision.lines().skip(1).map(String::strip).toList()) + "}";
+        good(train(folder, "cured", flow, "--steps", "12"));
+        CommandLine again = CommandLine.run("doctor", at("planted"));
+        assertTrue(again.out().contains(" 0 replays") && again.out().contains("(kept)"), again.out());
+        assertTrue(again.out().contains("cure, proved by a replay"), again.out());
+    }
+
+    /** What is known is said, and the same call with more goes on from there. */
+    @Test
+    void a_budget_that_is_too_small_says_what_is_known_and_goes_on_later() throws IOException {
+        planted("--steps", "16");
+        JsonNode none = found(CommandLine.run("doctor", at("planted"), "--json", "--budget", "0"));
+        assertFalse(none.path("complete").asBoolean(true));
+        assertTrue(none.path("verdict").asText().contains("budget"), none.path("verdict").asText());
+        JsonNode some = found(CommandLine.run("doctor", at("planted"), "--json", "--budget", "7"));
+        assertFalse(some.path("complete").asBoolean(true));
+        assertEquals(7, some.path("replays_run").asInt());
+        assertTrue(some.path("replays").path("suspects").size() > 0, some.path("verdict").asText());
+        assertTrue(some.path("advice").toString().contains("larger --budget goes on from here"), some.path("advice").toString());
+        JsonNode rest = found(CommandLine.run("doctor", at("planted"), "--json"));
+        assertTrue(rest.path("complete").asBoolean(), rest.path("verdict").asText());
+        int all = rest.path("replays").path("trials").size();
+        assertTrue(rest.path("replays_run").asInt() < all, rest.path("replays_run") + " of " + all);
+    }
+
+    /** The first steps of a model, without any run. */
+    @Test
+    void a_model_is_examined_before_its_first_step() throws IOException {
+        planted("--steps", "1");
+        CommandLine line = CommandLine.run(
+                "doctor", MODEL.toString(), "--config", at("planted.yaml"), "--data", at("spike.bin"), "--json");
+        JsonNode answer = found(line);
+        assertTrue(answer.path("replays").path("guilty").toString().contains("layers.1.mlp.up_proj"), line.out());
+        assertTrue(answer.path("cure").path("precision").asText().startsWith("precision:"), line.out());
+        assertEquals(0, answer.path("written").size());
+        Files.writeString(
+                folder.resolve("sound.yaml"), Files.readString(folder.resolve("planted.yaml")).replace(MARGIN, "{mode: fp8}"));
+        CommandLine sound = CommandLine.run("doctor", MODEL.toString(), "--config", at("sound.yaml"));
+        assertEquals(ExitCode.OK, sound.code(), sound.out() + sound.err());
+        assertTrue(sound.out().contains("healthy"), sound.out());
+    }
+
+    @Test
+    void the_page_has_the_verdict_and_the_curves_thinned_to_what_a_chart_shows() throws IOException {
+        CommandLine line = CommandLine.run(
+                "doctor", run("fp8"), "--baseline", run("bf16"), "--report", at("page.html"), "--output", at("o"));
+        assertEquals(ExitCode.CHECK_FAILED, line.code(), line.err());
+        assertTrue(line.out().contains("report: " + at("page.html")), line.out());
+        String page = Files.readString(folder.resolve("page.html"));
+        int start = page.indexOf("<script id=\"data\" type=\"application/json\">");
+        JsonNode data = new ObjectMapper().readTree(page.substring(page.indexOf('>', start) + 1, page.indexOf("</script>", start)));
+        assertEquals("spike in the baseline too", data.path("symptom").asText());
+        assertTrue(data.path("result").path("verdict").asText().startsWith("not FP8's fault"), data.toString());
+        assertFalse(data.path("result").has("curves"));
+        assertEquals(STEPS, data.path("curves").path(1).path("loss").path("min").size());
+        assertEquals("octet doctor", data.path("run").path("command").asText().substring(0, 12));
+    }
+
     // class (c)
 
     @Test
@@ -288,5 +375,63 @@ class DoctorCommandTest {
                 ExitCode.USAGE,
                 "--step is for a RUN",
                 "--config");
+    }
+
+    @Test
+    void data_that_has_changed_since_is_refused() throws IOException {
+        planted("--steps", "12");
+        data(folder.resolve("spike.bin"), 3);
+        assertRefused(
+                CommandLine.run("doctor", at("planted")),
+                ExitCode.INPUT,
+                "the training data has changed since the run",
+                "replays need the batches that the run saw");
+    }
+
+    @Test
+    void a_checkpoint_of_another_model_is_refused() throws IOException {
+        planted("--steps", "8");
+        Path other = folder.resolve("other");
+        Files.writeString(folder.resolve("other.yaml"), Files.readString(folder.resolve("planted.yaml")).replace(MARGIN, "{mode: fp8}"));
+        good(CommandLine.run(
+                "train", MODEL.resolveSibling("mistral").toString(), "--config", at("other.yaml"), "-o", other.toString(), "--steps", "8"));
+        good(CommandLine.run("train", "--resume", at("planted"), "--steps", "4"));
+        Path mine = folder.resolve("planted/checkpoints/step-8");
+        try (Stream<Path> files = Files.list(other.resolve("checkpoints/step-8"))) {
+            for (Path file : files.toList()) {
+                Files.copy(file, mine.resolve(file.getFileName()), StandardCopyOption.REPLACE_EXISTING);
+            }
+        }
+        CommandLine line = CommandLine.run("doctor", at("planted"), "--step", "8");
+        assertEquals(ExitCode.INPUT, line.code(), line.err() + line.out());
+        assertTrue(line.err().contains("checkpoint"), line.err());
+    }
+
+    /** Planted: a norm that is not a number. */
+    @Test
+    void a_run_that_is_not_finite_from_its_first_step_in_any_type_is_refused() throws IOException {
+        Path broken = folder.resolve("broken");
+        Files.createDirectories(broken);
+        Files.copy(MODEL.resolve("config.json"), broken.resolve("config.json"));
+        try (ModelFile model = ModelFile.open(MODEL.resolve("model.safetensors"));
+                Arena arena = Arena.ofConfined()) {
+            Map<String, Tensor> tensors = new LinkedHashMap<>(model.model().tensors());
+            tensors.computeIfPresent("model.norm.weight", (name, tensor) -> {
+                float[] weights = tensor.toFloats();
+                Arrays.fill(weights, Float.NaN);
+                return Tensor.ofFloats(arena, name, tensor.shape(), weights);
+            });
+            ModelFile.save(Model.of(tensors, model.model().metadata()), broken.resolve("model.safetensors"));
+        }
+        data(folder.resolve("spike.bin"), 0);
+        good(train(folder, "sound", "{mode: fp8}", "--steps", "1"));
+        CommandLine trained = CommandLine.run(
+                "train", broken.toString(), "--config", at("sound.yaml"), "-o", at("nan"), "--steps", "12");
+        assertEquals(ExitCode.OK, trained.code(), trained.err());
+        assertRefused(
+                CommandLine.run("doctor", at("nan")),
+                ExitCode.INPUT,
+                "the loss is not finite from the first step on, in bf16 neither",
+                "it is not FP8");
     }
 }

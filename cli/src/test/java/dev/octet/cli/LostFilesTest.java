@@ -75,12 +75,14 @@ class LostFilesTest {
             "train <b.onnx --config <train.yaml -o >out --report >out.html",
             "train <run --resume --model <b.onnx",
             "report <run -o >out.html --force",
+            "doctor <run --baseline <run --tasks <text.jsonl --exported <fp8 --model <b.onnx --report >out.html --force",
+            "doctor <b.onnx --config <train.yaml --data <cal.npz -o >out",
             "export <run --model <b.onnx --data <cal.npz --target onnx -o >out.onnx --force",
             "export <run --target fp8 -o >out --force",
             "export <run --target safetensors -o >out.safetensors --force");
 
     /** What is written in a folder that outputs are added to must be apart; the folder may hold what is read. */
-    private static final Set<String> ADDING = Set.of("train");
+    private static final Set<String> ADDING = Set.of("train", "doctor");
 
     @TempDir
     static Path made;

@@ -99,9 +99,7 @@ class ReportCommandTest {
         assertEquals(2, run.get("curves").get("loss").get("min").size());
         assertEquals(2, run.get("evaluations").get("eval_loss").get("min").size());
         JsonNode fp8 = run.get("fp8");
-        assertEquals(List.of("2"), new ObjectMapper().convertValue(fp8.get("columns"), List.class).stream()
-                .map(Object::toString)
-                .toList());
+        assertEquals("[2]", fp8.get("columns").toString());
         long tensors = Files.readAllLines(folder.resolve("run/fp8_health.jsonl")).size();
         assertEquals(tensors, fp8.get("rows").size());
         assertEquals(6, run.get("scales").size());

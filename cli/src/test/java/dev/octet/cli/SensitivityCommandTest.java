@@ -142,6 +142,15 @@ class SensitivityCommandTest {
         assertTrue(all.get("kl").asDouble() > 0);
     }
 
+    @Test
+    void a_model_whose_biases_are_narrower_than_it_computes_in_is_measured_too() throws IOException {
+        String gpt2 = TESTDATA.resolve("models/tiny-lm/gpt2").toString();
+        JsonNode found = ok("sensitivity", gpt2, "--data", TEXTS, "--samples", "4", "--max-length", "16", "--formats", "int8");
+        assertEquals(8, found.get("formats").get(0).get("layers").size());
+        assertTrue(found.get("formats").get(0).get("all").get("kl").asDouble() > 0);
+        assertFalse(found.get("perplexity").isNull());
+    }
+
     private static String[] with(String[] more, String... words) {
         List<String> all = new ArrayList<>(List.of(words));
         all.addAll(List.of(more));

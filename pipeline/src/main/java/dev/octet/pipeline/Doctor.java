@@ -180,6 +180,7 @@ public final class Doctor {
      * @param sick whether noise does not explain it
      * @param reused whether it was kept from an earlier examination
      * @param seconds that it took
+     * @param losses of each step
      */
     public record Trial(
             String what,
@@ -190,7 +191,12 @@ public final class Doctor {
             double update,
             boolean sick,
             boolean reused,
-            double seconds) {}
+            double seconds,
+            List<Double> losses) {
+        public Trial {
+            losses = List.copyOf(losses);
+        }
+    }
 
     /**
      * What is known of one product of one layer.

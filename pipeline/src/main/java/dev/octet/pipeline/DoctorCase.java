@@ -41,11 +41,13 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.HashSet;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 import java.util.Optional;
+import java.util.Set;
 import java.util.stream.Collectors;
 import org.jspecify.annotations.Nullable;
 
@@ -77,6 +79,7 @@ final class DoctorCase implements AutoCloseable {
     private final List<Doctor.Curve> curves = new ArrayList<>();
     private final List<String> advice = new ArrayList<>();
     private final List<String> written = new ArrayList<>();
+    private final Set<Path> begun = new HashSet<>();
     private @Nullable TrainingJob training;
     private @Nullable Triage triage;
     private Doctor.@Nullable Restore restore;
@@ -271,7 +274,7 @@ final class DoctorCase implements AutoCloseable {
         Path folder = request.output().get().resolve(Doctor.REPLAYS);
         Files.createDirectories(folder);
         Path file = folder.resolve("step-" + step + "-" + steps + ".jsonl");
-        if (job.overwrite()) {
+        if (job.overwrite() && begun.add(file)) {
             Files.deleteIfExists(file);
         }
         String identity = Sha256.of(
@@ -479,7 +482,8 @@ final class DoctorCase implements AutoCloseable {
                 d.update(),
                 d.isSick(),
                 e.reused(),
-                e.replay().seconds());
+                e.replay().seconds(),
+                e.replay().losses());
     }
 
     private static Doctor.Cell cell(Evidence.Cell c) {
@@ -534,8 +538,9 @@ final class DoctorCase implements AutoCloseable {
 
     private void advise(Symptom symptom, Diagnosis diagnosis) {
         if (!diagnosis.complete()) {
-            advice.add("the same call with a larger --budget goes on from here"
-                    + (request.output().isEmpty() ? ", with --output alone: nothing was kept" : ""));
+            advice.add(request.output().isEmpty()
+                    ? "give a larger --budget; with --output, a later call would go on from here"
+                    : "the same call with a larger --budget goes on from here");
         }
         if (symptom.fault() == Symptom.Fault.PRECISION && diagnosis.verdict() == Verdict.HEALTHY && run != null) {
             advice.add("replays of steps " + diagnosis.steps().getFirst() + " to "
@@ -549,10 +554,12 @@ final class DoctorCase implements AutoCloseable {
 
     private String sentence(Symptom symptom, Diagnosis diagnosis) {
         String replayed = diagnosis.sentence().replaceFirst("\\.$", "");
-        if (symptom == Symptom.NONE || symptom == Symptom.REPLAYS || run == null) {
-            return symptom == Symptom.NONE && triage != null && diagnosis.complete()
-                    ? curveText(symptom)
-                    : replayed;
+        Triage t = triage;
+        if (t == null || t.symptom() != symptom) { // the curves do not show it
+            return replayed;
+        }
+        if (symptom == Symptom.NONE) {
+            return diagnosis.complete() ? curveText(symptom) : replayed;
         }
         return diagnosis.verdict() == Verdict.HEALTHY
                 ? curveText(symptom)

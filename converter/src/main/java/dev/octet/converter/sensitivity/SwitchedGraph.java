@@ -204,6 +204,9 @@ record SwitchedGraph(GraphModel model, Map<String, DType> weights, Map<String, S
                                 new Attribute("then_branch", new Attribute.OfGraph(branch(n, input, layer))))
                         .with(new Attribute("else_branch", new Attribute.OfGraph(branch(n, null, layer))));
                 edit.insertBefore(n, choice);
+                ValueType known = types.type(x); // a bias of a narrower type is widened to it
+                edit.putValueInfo(
+                        new ValueInfo(y, known == null ? new ValueType.TensorType(computedIn(n), null) : known));
                 List<String> read = new ArrayList<>(n.inputs());
                 read.set(0, y);
                 edit.replace(n, n.withInputs(read));

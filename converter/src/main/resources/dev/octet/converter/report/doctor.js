@@ -3,19 +3,21 @@ const replays = result.replays;
 const words = name => name.toLowerCase().replace(/_/g, ' ');
 /** An excess as people read it: infinite where something was not finite. */
 const excess = x => x === 'Infinity' ? '∞' : !known(x) ? '–' : x === 0 ? '0' : x < 0.01 ? '< 0.01' : Number(x.toPrecision(3)).toLocaleString('en');
+/** A gap to the baseline, which may be below it. */
+const gap = x => known(x) ? (100 * x).toFixed(2).replace('-', '−') + ' %' : fixed(x, 1);
 const size = x => x === 'Infinity' ? Infinity : x;
 const PRODUCTS = ['fprop', 'dgrad', 'wgrad'];
 let allCells = false;
 
 function head() {
     byId('verdict').textContent = result.verdict;
-    byId('line').textContent = [result.subject, words(result.symptom),
+    byId('line').textContent = [result.subject, data.symptom,
         result.complete ? '' : 'the budget was spent before the end'].filter(Boolean).join(' · ');
     const all = [];
     const triage = result.triage;
     if (triage) {
-        if (triage.onset > 0) all.push(['Begins at step', triage.onset.toLocaleString('en'), words(triage.symptom)]);
-        if (known(triage.gap)) all.push(['Gap at the end', share(triage.gap), 'of the baseline’s loss; noise explains ' + share(triage.threshold)]);
+        if (triage.onset > 0) all.push(['Begins at step', triage.onset.toLocaleString('en'), data.symptom]);
+        if (known(triage.gap)) all.push(['Gap at the end', gap(triage.gap), 'of the baseline’s loss; noise explains ' + gap(triage.threshold)]);
         all.push(['Spikes', String(triage.spikes.length), triage.baselineSpikes.length + ' in the baseline']);
     }
     if (replays) {
@@ -183,6 +185,7 @@ function paint(cell, c, isGuilty) {
 
 function trials() {
     if (!replays || replays.trials.length === 0) return hide('trials');
+    drawReplays();
     byId('trial-line').textContent = 'In their order; each computes the same steps with the same samples. A replay is sick when it is farther from the reference than noise explains.';
     table(byId('trial-table'), [['What'], ['Distance / noise', true], [''], ['Farthest off'], ['Loss off by', true], ['Gradient cosine', true],
         ['Update cosine', true], ['Seconds', true]],
@@ -190,11 +193,29 @@ function trials() {
             short(t.loss), fixed(t.cosine, 6), fixed(t.update, 6), t.reused ? 'journal' : fixed(t.seconds, 1)]));
 }
 
+/** The losses of the reference, of the replay farthest from it, and of that with the cure. */
+function drawReplays() {
+    if (!replays || !byId('replay-chart')) return;
+    const all = replays.trials;
+    const farthest = all.slice(1).reduce((a, b) => !a || size(b.excess) > size(a.excess) ? b : a, undefined);
+    const drawn = [all[0], farthest, replays.proof].filter(t => t && t.losses.some(known));
+    if (drawn.length === 0 || all[0].losses.length < 2) return hide('replay-chart');
+    byId('replay-chart').style.height = '220px';
+    lineChart(byId('replay-chart'), 'Losses of the steps in replays', {
+        datasets: drawn.map((t, i) => line(t.what, t.losses.map((loss, s) => ({x: replays.firstStep + s, y: loss})),
+            colour('--run' + (i + 1)), {pointRadius: 3, borderDash: i === 0 ? [] : [5, 4]})),
+        y: axis('loss'),
+        first: replays.firstStep,
+        last: replays.lastStep,
+        legend: true,
+    });
+}
+
 function restore() {
     const r = result.restore;
     if (!r) return hide('restore');
     byId('restore-line').textContent = 'From the checkpoint of step ' + r.fromStep.toLocaleString('en') + ', ' + counted(r.steps, 'step') + ': the gap to the baseline was '
-        + number(r.gapBefore) + ' and is ' + number(r.gapAfter) + ' after them; it ' + (r.returns ? 'returns.' : 'does not return.');
+        + gap(r.gapBefore) + ' and is ' + gap(r.gapAfter) + ' after them; it ' + (r.returns ? 'returns.' : 'does not return.');
 }
 
 function tasks() {
@@ -226,4 +247,7 @@ tasks();
 exported();
 runFacts(data.run);
 
-onColours(drawCurves);
+onColours(() => {
+    drawCurves();
+    drawReplays();
+});

@@ -239,9 +239,10 @@ const middle = s => !s ? [] : s.steps.map((first, i) => ({x: first + (s.width - 
  *
  * @param first step at the left end; the chart's choice without
  * @param last step at the right end
+ * @param legend whether there is one
  * @param more plugins, for example
  */
-function lineChart(box, label, {datasets, y, first, last, ...more}) {
+function lineChart(box, label, {datasets, y, first, last, legend, ...more}) {
     draw(box, label, Object.assign({
         type: 'line',
         data: {datasets},
@@ -257,7 +258,7 @@ function lineChart(box, label, {datasets, y, first, last, ...more}) {
                 y,
             },
             plugins: {
-                legend: {display: false},
+                legend: {display: Boolean(legend), position: 'bottom', labels: {color: colour('--soft'), boxWidth: 12}},
                 tooltip: {
                     filter: item => !item.dataset.silent,
                     callbacks: {

@@ -437,10 +437,8 @@ function drawScales() {
                 ticks.length <= 6 || Number.isInteger(Math.log10(v)) || i === 0 || i === ticks.length - 1 ? short(v) : ''}}),
             first: 0,
             last: lastStep(),
+            legend: true,
         });
-        const chart = [...charts].find(x => box.contains(x.canvas));
-        chart.options.plugins.legend = {display: true, position: 'bottom', labels: {color: colour('--soft'), boxWidth: 12}};
-        chart.update();
     });
 }
 

@@ -63,6 +63,9 @@ function bars() {
     const layers = all ? shown.layers : shown.layers.slice(0, LAYERS_AT_FIRST);
     const box = byId('layer-chart');
     const narrow = box.clientWidth < 560;
+    const names = shown.layers.map(l => l.weight);
+    const prefix = commonPrefix(names);
+    const suffix = commonSuffix(names.map(n => n.slice(prefix.length)));
     box.style.height = (layers.length * (narrow ? 22 : 26) + 90) + 'px';
     const set = (label, value, name) => ({
         label: label,
@@ -75,7 +78,7 @@ function bars() {
     draw(box, 'Bar chart of the losses of ' + layers.length + ' Linears; the numbers are in the table below', {
         type: 'bar',
         data: {
-            labels: layers.map(l => elided(l.weight, narrow ? 26 : 56)),
+            labels: layers.map(l => elided(l.weight.slice(prefix.length, l.weight.length - suffix.length), narrow ? 26 : 56)),
             datasets: [
                 set('lost when only it is quantised', l => loss(l.alone), '--fill'),
                 set('saved when only it is kept', saved, '--accent'),

@@ -54,8 +54,8 @@ final class Fp8Grid {
 
     private static final class Cells {
         private final Measurement first;
-        private TreeMap<Long, Double> clipped = new TreeMap<>();
-        private TreeMap<Long, Double> underflowed = new TreeMap<>();
+        private Map<Long, Double> clipped = new TreeMap<>();
+        private Map<Long, Double> underflowed = new TreeMap<>();
         private final StepBins amax = new StepBins(HISTORY_BINS);
         private final StepBins room = new StepBins(HISTORY_BINS);
         private double mostClipped;
@@ -81,8 +81,8 @@ final class Fp8Grid {
             underflowed = wider(underflowed);
         }
 
-        private static TreeMap<Long, Double> wider(Map<Long, Double> cells) {
-            TreeMap<Long, Double> wider = new TreeMap<>();
+        private static Map<Long, Double> wider(Map<Long, Double> cells) {
+            Map<Long, Double> wider = new TreeMap<>();
             cells.forEach((column, share) -> wider.merge(Math.floorDiv(column, 2L), share, Math::max));
             return wider;
         }

@@ -62,6 +62,10 @@ class RunLogTest {
         return RunLog.read(run).history("run");
     }
 
+    private static Series of(Map<String, Series> curves, String key) {
+        return Objects.requireNonNull(curves.get(key), key);
+    }
+
     private static List<String> texts(RunHistory history, RunEvent.Kind kind) {
         return history.events().stream()
                 .filter(e -> e.kind() == kind)
@@ -77,11 +81,11 @@ class RunLogTest {
                 step(2, "4"),
                 "{\"step\":2,\"eval_loss\":4.5,\"eval_perplexity\":90.0,\"eval_samples\":3}");
         RunHistory history = history();
-        assertEquals(List.of(5.0, 4.0), history.curves().get("loss").min());
-        assertEquals(List.of(200.0, 200.0), history.curves().get("speed").min());
+        assertEquals(List.of(5.0, 4.0), of(history.curves(), "loss").min());
+        assertEquals(List.of(200.0, 200.0), of(history.curves(), "speed").min());
         assertEquals("tokens", history.speedUnit());
-        assertEquals(List.of(4.5), history.evaluations().get("eval_loss").min());
-        assertEquals(List.of(2L), history.evaluations().get("eval_loss").steps());
+        assertEquals(List.of(4.5), of(history.evaluations(), "eval_loss").min());
+        assertEquals(List.of(2L), of(history.evaluations(), "eval_loss").steps());
         assertEquals(2, history.step());
         assertEquals(4, history.steps());
         assertEquals(RunHistory.State.STOPPED, history.state());
@@ -99,7 +103,7 @@ class RunLogTest {
         add("metrics.jsonl", "ss\":3}", step(3, "2"), step(4, "1"));
         assertTrue(log.readOn());
         RunHistory history = log.history("run");
-        assertEquals(List.of(5.0, 3.0, 2.0, 1.0), history.curves().get("loss").min());
+        assertEquals(List.of(5.0, 3.0, 2.0, 1.0), of(history.curves(), "loss").min());
         assertEquals(RunHistory.State.COMPLETE, history.state());
         assertEquals(RunLog.read(run).history("run"), history);
     }
@@ -114,7 +118,7 @@ class RunLogTest {
         Files.setLastModifiedTime(run.resolve("run.json"), FileTime.fromMillis(1));
         assertTrue(log.readOn());
         RunHistory history = log.history("run");
-        assertEquals(List.of(5.0, 9.0, 8.0, 7.0), history.curves().get("loss").min());
+        assertEquals(List.of(5.0, 9.0, 8.0, 7.0), of(history.curves(), "loss").min());
         assertEquals(2, texts(history, RunEvent.Kind.SESSION).size());
     }
 
@@ -252,7 +256,7 @@ class RunLogTest {
         Files.writeString(next, String.join("\n", step(1, "5"), step(2, "3"), step(3, "2"), ""));
         Files.move(next, run.resolve("metrics.jsonl"), StandardCopyOption.REPLACE_EXISTING);
         assertTrue(log.readOn());
-        assertEquals(List.of(5.0, 3.0, 2.0), log.history("run").curves().get("loss").min());
+        assertEquals(List.of(5.0, 3.0, 2.0), of(log.history("run").curves(), "loss").min());
     }
 
     @Test
@@ -294,7 +298,7 @@ class RunLogTest {
                 "{\"step\":3,\"iteration\":2,\"layer\":\"h.0\",\"tensor\":\"activation\",\"stats\":{\"max\":4.5}}");
         Map<String, Series> more = history().more();
         assertEquals(List.of("h.0 activation max"), List.copyOf(more.keySet()));
-        assertEquals(List.of(3.5, 4.5), more.get("h.0 activation max").min());
+        assertEquals(List.of(3.5, 4.5), of(more, "h.0 activation max").min());
     }
 
     @Test

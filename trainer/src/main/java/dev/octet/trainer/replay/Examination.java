@@ -219,15 +219,15 @@ public final class Examination {
         Set<LayerProduct> all = Set.copyOf(variants.all());
         try (Arena arena = Arena.ofShared()) {
             Replays step = new Replays(excerpt.firstStepOnly(arena));
-            Variant fake = variants.around(Set.of(), Set.of(), false);
-            Variant reversed = variants.around(Set.of(), Set.of(), true);
+            Variant fake = variants.around(Set.of(), Set.of(), 0);
+            Variant reversed = variants.around(Set.of(), Set.of(), excerpt.roundingOfSums());
             Replay known = replay(step, fake, fake);
             NoiseFloor measured = NoiseFloor.ofProducts(known, replay(step, reversed, fake));
             productFloor = measured;
             Comparison products = new Comparison(Against.FAKE_QUANTISATION, step, fake, known, measured);
-            experiment(reversed, "noise: fake quantisation, samples last to first", products);
+            experiment(reversed, "noise: fake quantisation, sums rounded otherwise", products);
             Experiment codes = experiment(
-                    variants.around(all, Set.of(), false), "products of codes instead of fake quantisation", products);
+                    variants.around(all, Set.of(), 0), "products of codes instead of fake quantisation", products);
             if (codes.deviation().isSick()) {
                 searchProducts(products, codes.deviation().excess());
             }
@@ -242,7 +242,7 @@ public final class Examination {
                 variants.suspects(),
                 excess,
                 MOST_CULPRITS,
-                s -> tried(variants.around(s, Set.of(), false), s, "codes multiplied: ", products));
+                s -> tried(variants.around(s, Set.of(), 0), s, "codes multiplied: ", products));
         take(found);
         toFind = used.size();
         if (found.spread()) {
@@ -258,10 +258,10 @@ public final class Examination {
     /** Proves high precision. Scales were those of the step, so that current scaling does not cure is known. */
     private void cureProducts(Comparison products) throws BudgetSpentException, IOException {
         Set<LayerProduct> changed = culprits.stream().flatMap(c -> c.cured().stream()).collect(Collectors.toSet());
-        Variant fake = variants.around(Set.of(), changed, false);
+        Variant fake = variants.around(Set.of(), changed, 0);
         Replay known = replay(products.of(), fake, fake);
         Experiment e = experiment(
-                variants.around(Set.copyOf(variants.all()), changed, false),
+                variants.around(Set.copyOf(variants.all()), changed, 0),
                 "products of codes with " + variants.words(changes(culprits)),
                 new Comparison(products.against(), products.of(), fake, known, products.floor()));
         products.of().forget(fake);

@@ -6,6 +6,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
 import java.util.function.ToDoubleFunction;
+import java.util.stream.DoubleStream;
 
 /**
  * What of the distance between two replays noise explains. There are two floors, each measured by replays that are healthy by construction:
@@ -14,11 +15,12 @@ import java.util.function.ToDoubleFunction;
  *       and sums have another order; and every operand rounded to the mantissa of its FP8 format with a power of two for each element, so that
  *       nothing is clipped and nothing underflows: what the format costs whatever the scales;
  *   <li>of products of codes from fake quantisation with the same codes and scales, everything around them in F32, by one: fake
- *       quantisation with the samples last to first. It is so low that a product which is wrong by one or two percent stands out. Such a product makes
+ *       quantisation with the samples last to first and vectors such as biases changed in their last bits, as sums of another order are. It is so low that a product which is wrong by one or two percent stands out. Such a product makes
  *       gradients too long or too short; an error without that is one of rounding.
  * </ul>
  * The floor of a gradient is its largest error in these replays, at least half of the median over all parameters of the step; the same for
- * updates. What the mantissa costs counts to a relative error of {@value #MOST_ROUNDING}: a layer that stands no rounding is at fault.
+ * updates. What the mantissa costs counts in full while the median of its errors is at most {@value #MOST_ROUNDING}, and less beyond: a
+ * layer that stands no rounding is at fault, a parameter whose gradient is the small difference of large numbers is not.
  *
  * @param measuredBy the replays
  * @param losses floor of {@code |loss - reference|} in each step
@@ -36,7 +38,7 @@ public record NoiseFloor(
     /** A distance may be so many times the floor. */
     static final double TOLERANCE = 3;
 
-    /** The largest relative error that rounding explains. */
+    /** The largest median error of gradients that rounding explains. */
     static final double MOST_ROUNDING = 0.2;
 
     /** For a parameter of n elements the tolerance is larger by this over the root of n: an error of few elements varies more. */
@@ -68,13 +70,13 @@ public record NoiseFloor(
         List<Map<String, Double>> gradients = new ArrayList<>();
         for (int i = 0; i < reference.losses().size(); i++) {
             gradients.add(floors(
-                    order.gradients().get(i), rounding.gradients().get(i)));
+                    order.gradients().get(i), rounding.gradients().get(i), MOST_ROUNDING));
         }
         return new NoiseFloor(
                 List.of(order, rounding),
                 losses(reference, List.of(order, rounding)),
                 gradients,
-                floors(order.updates(), rounding.updates()),
+                floors(order.updates(), rounding.updates(), Double.POSITIVE_INFINITY),
                 false);
     }
 
@@ -89,7 +91,7 @@ public record NoiseFloor(
     }
 
     private static Map<String, Double> ofProducts(Map<String, Difference> other) {
-        Map<String, Double> floors = floors(other, Map.of());
+        Map<String, Double> floors = floors(other, Map.of(), 0);
         floors.replaceAll((_, x) -> Math.max(x, LEAST_OF_PRODUCTS));
         return floors;
     }
@@ -107,16 +109,23 @@ public record NoiseFloor(
         return losses;
     }
 
-    private static Map<String, Double> floors(Map<String, Difference> order, Map<String, Difference> rounding) {
+    private static Map<String, Double> floors(
+            Map<String, Difference> order, Map<String, Difference> rounding, double most) {
+        double usual = median(rounding.values().stream().mapToDouble(Difference::error));
+        double excused = usual > most ? most / usual : 1;
         Map<String, Double> floors = new TreeMap<>();
         order.forEach((name, d) -> {
             Difference r = rounding.getOrDefault(name, Difference.none(d.elements()));
-            floors.put(name, Math.max(d.error(), Math.min(r.error(), MOST_ROUNDING)));
+            floors.put(name, Math.max(d.error(), excused * r.error()));
         });
-        double[] sorted = floors.values().stream().mapToDouble(x -> x).sorted().toArray();
-        double least = sorted.length == 0 ? 0 : sorted[sorted.length / 2] / 2;
+        double least = median(floors.values().stream().mapToDouble(x -> x)) / 2;
         floors.replaceAll((_, x) -> Math.max(x, least));
         return floors;
+    }
+
+    private static double median(DoubleStream numbers) {
+        double[] sorted = numbers.sorted().toArray();
+        return sorted.length == 0 ? 0 : sorted[sorted.length / 2];
     }
 
     /** By how much errors of so many elements vary. */

@@ -18,6 +18,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.SplittableRandom;
 import java.util.TreeMap;
 
 /**
@@ -92,7 +93,7 @@ final class Replays {
         List<Map<String, float[]>> gradients = new ArrayList<>();
         Map<String, float[]> updates = new TreeMap<>();
         String nonFinite = "";
-        try (TrainingSession session = excerpt.session(variant.policy());
+        try (TrainingSession session = session(variant);
                 Arena arena = Arena.ofConfined()) {
             for (int i = 0; i < excerpt.steps(); i++) {
                 Map<String, float[]> seen = new TreeMap<>();
@@ -119,6 +120,34 @@ final class Replays {
 
     private static String where(StepResult result) {
         return result.where().isEmpty() ? result.nonFinite() : result.nonFinite() + ", first in " + result.where();
+    }
+
+    private TrainingSession session(Variant variant) {
+        TrainingSession session = excerpt.session(variant.policy());
+        if (variant.shake() != 0) {
+            session.restore(shaken(excerpt.parameters(), variant.shake()), Map.of(), excerpt.scale());
+        }
+        return session;
+    }
+
+    /** Vectors among the parameters with random changes, the same for the same names. */
+    private static Map<String, Tensor> shaken(Map<String, Tensor> parameters, double shake) {
+        Map<String, Tensor> shaken = new TreeMap<>();
+        parameters.forEach((name, tensor) -> {
+            if (tensor.shape().rank() == 1) {
+                shaken.put(name, shaken(tensor, shake));
+            }
+        });
+        return shaken;
+    }
+
+    private static Tensor shaken(Tensor vector, double shake) {
+        SplittableRandom random = new SplittableRandom(vector.name().hashCode());
+        float[] elements = vector.toFloats();
+        for (int i = 0; i < elements.length; i++) {
+            elements[i] *= (float) (1 + shake * (2 * random.nextDouble() - 1));
+        }
+        return Tensor.ofFloats(Arena.ofAuto(), vector.name(), vector.shape(), elements);
     }
 
     /**

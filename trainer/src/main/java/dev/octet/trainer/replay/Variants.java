@@ -151,7 +151,7 @@ final class Variants {
 
     /** F32, the samples of each micro-batch last to first. */
     static Variant otherOrder() {
-        return new Variant("fp32 reversed", Autocast.fp32(), true);
+        return new Variant("fp32 reversed", Autocast.fp32(), true, 0);
     }
 
     /** As configured. */
@@ -272,9 +272,9 @@ final class Variants {
      *
      * @param onCodes products of codes
      * @param unquantised products in high precision
-     * @param reversed whether samples come last to first
+     * @param shake 0, or for a measure of noise what {@link Variant} says, with samples last to first
      */
-    Variant around(Set<LayerProduct> onCodes, Set<LayerProduct> unquantised, boolean reversed) {
+    Variant around(Set<LayerProduct> onCodes, Set<LayerProduct> unquantised, double shake) {
         Map<String, Map<ProductOperand, OperandChange>> changes = new TreeMap<>();
         for (Fp8Layer layer : layers.values()) {
             for (ProductOperand operand : ProductOperand.ALL) {
@@ -310,8 +310,8 @@ final class Variants {
                 changes);
         String key = "fp32, codes in [" + shortened(key(onCodes)) + "]"
                 + (unquantised.isEmpty() ? "" : ", high precision in [" + shortened(key(unquantised)) + "]")
-                + (reversed ? ", reversed" : "");
-        return new Variant(key, new Fp8Policy(Autocast.fp32(), exact, policy.replaceable()), reversed);
+                + (shake == 0 ? "" : ", reversed, shaken by " + shake);
+        return new Variant(key, new Fp8Policy(Autocast.fp32(), exact, policy.replaceable()), shake != 0, shake);
     }
 
     /** The recipe with powers of two from the values of the step as scales, where there is one. */

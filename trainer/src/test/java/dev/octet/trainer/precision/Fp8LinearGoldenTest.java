@@ -2,6 +2,7 @@ package dev.octet.trainer.precision;
 
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 import static org.junit.jupiter.api.DynamicTest.dynamicTest;
 
@@ -144,7 +145,10 @@ class Fp8LinearGoldenTest {
 
     @Test
     void the_tolerance_of_fp8_units_holds_for_wgrad_alone() {
-        for (Case c : CASES) {
+        List<Case> onUnits =
+                CASES.stream().filter(c -> multipliesCodesForWgrad(c.recipe())).toList();
+        assertFalse(onUnits.isEmpty());
+        for (Case c : onUnits) {
             try (ModelFile file = ModelFile.open(FOLDER.resolve(c.file() + ".safetensors"))) {
                 Shape x = file.model().tensor("steps.0.x").shape();
                 long out = file.model().tensor("steps.0.b").shape().dim(0);

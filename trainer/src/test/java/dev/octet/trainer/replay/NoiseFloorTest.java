@@ -42,9 +42,18 @@ class NoiseFloorTest {
     }
 
     @Test
-    void the_mantissa_excuses_a_fifth_and_other_noise_anything() {
+    void the_mantissa_excuses_a_median_of_a_fifth_and_other_noise_anything() {
         assertEquals(1, excess(floor(0.01, 5), 3 * NoiseFloor.MOST_ROUNDING), 0.01);
         assertEquals(1, excess(floor(0.5, 5), 1.5), 0.01);
+    }
+
+    @Test
+    void a_gradient_that_is_the_small_difference_of_large_numbers_is_excused_by_its_own_noise() {
+        Map<String, Difference> gradients = Map.of("a", error(4, 1), "b", error(0.1, 1), "c", error(0.1, 1));
+        Replay rounding = new Replay("r", List.of(2.0), List.of(1.0), List.of(gradients), Map.of(), "", 0);
+        Map<String, Difference> none = Map.of("a", error(0, 1), "b", error(0, 1), "c", error(0, 1));
+        Replay order = new Replay("r", List.of(2.0), List.of(1.0), List.of(none), Map.of(), "", 0);
+        assertEquals(4, NoiseFloor.ofRounding(REFERENCE, order, rounding).gradients().getFirst().get("a"));
     }
 
     @Test

@@ -12,7 +12,7 @@
 #define THREADS 256
 
 // y may be a.
-KERNEL(accumulate_forward, THREADS, (const A_TYPE* a, const X_TYPE* x, A_TYPE* y, i64 count)) {
+RESIDENT_KERNEL(accumulate_forward, THREADS, 512, (const A_TYPE* a, const X_TYPE* x, A_TYPE* y, i64 count)) {
     i64 start = (block_index() * PACKS * THREADS + thread_index()) * PACK;
     float sum[PACKS][PACK];
     float more[PACKS][PACK];

@@ -16,7 +16,7 @@ template <typename F> DEVICE float group_fold(float x, F fold, float neutral, fl
 // Element of its row that a thread's chunk begins with.
 DEVICE int start_of(int chunk) { return (chunk * GROUP + thread_index() % GROUP) * PACK; }
 
-RESIDENT_KERNEL(softmax_forward, THREADS, 512, (const X_TYPE* x, X_TYPE* y, i64 rows, i32 size, i32 logarithm)) {
+RESIDENT_KERNEL(softmax_forward, THREADS, THREADS, (const X_TYPE* x, X_TYPE* y, i64 rows, i32 size, i32 logarithm)) {
     SHARED float scratch[33];
     i64 row = block_index() * (THREADS / GROUP) + thread_index() / GROUP;
     int n = row < rows ? size : 0;
@@ -66,7 +66,7 @@ RESIDENT_KERNEL(softmax_forward, THREADS, 512, (const X_TYPE* x, X_TYPE* y, i64 
 }
 
 // dx = y (dy - sum(dy y)); of the logarithm: dy - exp(y) sum(dy).
-RESIDENT_KERNEL(softmax_backward, THREADS, 512, (const X_TYPE* y, const X_TYPE* dy, X_TYPE* dx, i64 rows, i32 size, i32 logarithm)) {
+RESIDENT_KERNEL(softmax_backward, THREADS, THREADS, (const X_TYPE* y, const X_TYPE* dy, X_TYPE* dx, i64 rows, i32 size, i32 logarithm)) {
     SHARED float scratch[33];
     i64 row = block_index() * (THREADS / GROUP) + thread_index() / GROUP;
     int n = row < rows ? size : 0;
