@@ -1,5 +1,6 @@
 package dev.octet.pipeline;
 
+import com.fasterxml.jackson.databind.JsonNode;
 import dev.octet.formats.OctetVersion;
 import dev.octet.formats.error.InvalidDataException;
 import dev.octet.formats.file.AtomicFile;
@@ -33,6 +34,7 @@ import dev.octet.trainer.replay.ReplayLog;
 import dev.octet.trainer.replay.Verdict;
 import dev.octet.trainer.yaml.Section;
 import dev.octet.trainer.yaml.YamlFile;
+import dev.octet.pipeline.run.RunSummary;
 import java.io.IOException;
 import java.lang.foreign.Arena;
 import java.nio.ByteBuffer;
@@ -364,9 +366,15 @@ final class DoctorCase implements AutoCloseable {
         }
     }
 
+    /** Numbers that a run trains, as its manifest has them; 0 when it says nothing. */
+    private static long trained(Run of) throws IOException {
+        JsonNode sessions = RunSummary.manifest(of.folder()).path("sessions");
+        return sessions.path(sessions.size() - 1).path("trained_parameters").asLong();
+    }
+
     /** Class (a). */
-    private Doctor.Result onTraining(Run of, Symptom symptom) {
-        advice.addAll(Advice.onSpikes(config, of.course(), 0));
+    private Doctor.Result onTraining(Run of, Symptom symptom) throws IOException {
+        advice.addAll(Advice.onSpikes(config, of.course(), trained(of)));
         return result(symptom, curveText(symptom));
     }
 
@@ -430,7 +438,7 @@ final class DoctorCase implements AutoCloseable {
         complete &= diagnosis.complete();
         Symptom found = found(symptom, diagnosis.verdict());
         if (found.fault() == Symptom.Fault.TRAINING && run != null) {
-            advice.addAll(Advice.onSpikes(config, run.course(), 0));
+            advice.addAll(Advice.onSpikes(config, run.course(), trained(run)));
         }
         if (diagnosis.proof().isPresent()) {
             write(cure(diagnosis));

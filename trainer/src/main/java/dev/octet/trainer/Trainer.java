@@ -24,6 +24,7 @@ import dev.octet.trainer.data.MicroBatches;
 import dev.octet.trainer.data.Samples;
 import dev.octet.trainer.data.SkippedBatches;
 import dev.octet.trainer.device.Device;
+import dev.octet.trainer.hook.Fp8Health;
 import dev.octet.trainer.hook.Gradients;
 import dev.octet.trainer.hook.RunEnd;
 import dev.octet.trainer.hook.RunPlan;
@@ -521,12 +522,19 @@ public final class Trainer implements AutoCloseable {
     public Excerpt excerpt(@Nullable TrainingState from, int steps, Arena arena) throws IOException {
         int accumulation = parts.config().gradientAccumulation();
         long first = from == null ? 1 : from.step() + 1;
+        Map<String, Tensor> state = new TreeMap<>(from == null ? Map.of() : from.state());
+        state.keySet().removeIf(RunSnapshot::holds);
+        if (from != null && parts.config().guard().isOn()) {
+            // the run went on by what its guard had decided: products demoted, batches left out
+            new GuardedRun(this, new Fp8Health(0, 0, Path.of("")))
+                    .recall(TrainingRun.withPrefix(TrainingRun.GUARD, from.numbers()));
+        }
         List<List<MicroBatch>> drawn = new ArrayList<>();
         List<Double> rates = new ArrayList<>();
         for (long step = first; step < first + steps; step++) {
             List<MicroBatch> of = new ArrayList<>();
             for (int i = 0; i < accumulation; i++) {
-                of.add(draw(batches, (step - 1) * accumulation + i, arena));
+                of.add(draw(batches, skipped.of(step) * accumulation + i, arena));
             }
             drawn.add(of);
             // a replay may reach beyond the end of the run
@@ -536,13 +544,13 @@ public final class Trainer implements AutoCloseable {
         Map<String, Tensor> weights = from == null ? session.parameters(arena) : from.parameters();
         requireSameModel(weights);
         return new Excerpt(
-                setup(parts.config(), policyFor(device), model, Parameters.of(model.graph().graph()), trained),
+                setup(parts.config(), session.policy(), model, Parameters.of(model.graph().graph()), trained),
                 device,
                 first,
                 drawn,
                 rates,
                 weights,
-                from == null ? Map.of() : from.state(),
+                state,
                 from == null ? parts.config().precision().scaling().initial() : ScaleText.read(from.numbers()),
                 identity(first, steps));
     }

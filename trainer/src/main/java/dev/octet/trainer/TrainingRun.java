@@ -59,7 +59,8 @@ import org.jspecify.annotations.Nullable;
 /** One session of a run in its folder: start or resume, steps, evaluations, checkpoints, end. */
 final class TrainingRun implements RunControl {
     private static final String HOOK = "hook.";
-    private static final String GUARD = "guard.";
+    /** Before the names of numbers in checkpoints that are the guard's. */
+    static final String GUARD = "guard.";
     private static final String REPLAY = "guard.replay";
 
     private final Trainer trainer;
@@ -351,7 +352,7 @@ final class TrainingRun implements RunControl {
     }
 
     /** The numbers under a prefix, without it. */
-    private static Map<String, String> withPrefix(String prefix, Map<String, String> numbers) {
+    static Map<String, String> withPrefix(String prefix, Map<String, String> numbers) {
         Map<String, String> own = new TreeMap<>();
         numbers.forEach((key, value) -> {
             if (key.startsWith(prefix)) {

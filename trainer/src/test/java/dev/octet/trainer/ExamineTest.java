@@ -196,7 +196,7 @@ class ExamineTest {
     void a_history_of_length_one_under_a_growing_amax_is_found_and_current_scaling_cures_it() throws IOException {
         StackRun growing = run("recipe: delayed, amax_history_len: 1").rows((row, x) -> {
             for (int i = 0; i < x.length; i++) {
-                x[i] *= (float) Math.pow(8, row / StackRun.BATCH);
+                x[i] *= (float) Math.pow(8, (double) (row / StackRun.BATCH));
             }
         });
         Diagnosis d = examined(growing);

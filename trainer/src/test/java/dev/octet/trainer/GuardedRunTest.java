@@ -1,5 +1,6 @@
 package dev.octet.trainer;
 
+import static java.util.Objects.requireNonNull;
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
@@ -68,7 +69,7 @@ class GuardedRunTest {
         @Override
         public Map<String, Tensor> gather(long[] all, Arena arena) throws IOException {
             Map<String, Tensor> tensors = samples.gather(all, arena);
-            Tensor x = tensors.get("x");
+            Tensor x = requireNonNull(tensors.get("x"));
             for (int i = 0; i < all.length; i++) {
                 for (int k = 0; rows.contains(all[i]) && k < SmallRun.IN; k++) {
                     long at = (long) i * SmallRun.IN + k;
@@ -308,7 +309,7 @@ class GuardedRunTest {
                 "rolled_back",
                 decisions(folder).get(2).path("decision").asText());
         assertTrue(
-                metrics(folder).stream().mapToDouble(m -> Double.parseDouble(m.split(" ")[1])).max().orElse(9) < 3,
+                metrics(folder).stream().mapToDouble(m -> Double.parseDouble(m.split(" ", -1)[1])).max().orElse(9) < 3,
                 metrics(folder).toString());
     }
 
@@ -336,9 +337,9 @@ class GuardedRunTest {
         try (CheckpointFile file = new CheckpointFolder(until).openNewest()) {
             Map<String, Tensor> state = file.state().state();
             assertArrayEquals(
-                    new float[] {448 / seed}, state.get("fp8.first.input.quant_scale").toFloats());
+                    new float[] {448 / seed}, requireNonNull(state.get("fp8.first.input.quant_scale")).toFloats());
             assertArrayEquals(
-                    new float[] {0, seed}, state.get("fp8.first.input.amax_history").toFloats());
+                    new float[] {0, seed}, requireNonNull(state.get("fp8.first.input.amax_history")).toFloats());
         }
     }
 
@@ -349,15 +350,15 @@ class GuardedRunTest {
         all.add("steps: 120");
         TrainingParts parts = SmallRun.parts(SmallRun.with(all.toArray(String[]::new)));
         Map<String, Initializer> weights = parts.model().graph().graph().initializers();
-        weights.get("b1").tensor().orElseThrow().bytes().setAtIndex(Tensor.F32_LE, 3, 0x1p17f);
+        requireNonNull(weights.get("b1")).tensor().orElseThrow().bytes().setAtIndex(Tensor.F32_LE, 3, 0x1p17f);
         for (int i = 0; i < SmallRun.CLASSES; i++) {
             long at = (long) i * SmallRun.HIDDEN + 3;
-            weights.get("w2").tensor().orElseThrow().bytes().setAtIndex(Tensor.F32_LE, at, 0);
+            requireNonNull(weights.get("w2")).tensor().orElseThrow().bytes().setAtIndex(Tensor.F32_LE, at, 0);
         }
         run(parts, folder.resolve(name), RunOptions.defaults());
         return metrics(folder.resolve(name)).stream()
                 .skip(112)
-                .mapToDouble(m -> Double.parseDouble(m.split(" ")[1]))
+                .mapToDouble(m -> Double.parseDouble(m.split(" ", -1)[1]))
                 .average()
                 .orElseThrow();
     }

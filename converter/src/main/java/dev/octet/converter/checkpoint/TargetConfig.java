@@ -53,17 +53,18 @@ final class TargetConfig {
      * @throws UnsupportedModelException when an earlier weight was quantised differently
      */
     void add(StoredWeight weight, Recipe itsRecipe, LayoutOptions itsOptions) {
-        boolean differs = recipe != null && !(itsRecipe.equals(recipe) && itsOptions.equals(options));
+        Recipe first = recipe;
+        boolean differs = first != null && !(itsRecipe.equals(first) && itsOptions.equals(options));
         boolean mixed = layout != null && layout.mixes() && mixes && itsOptions.equals(options);
         if (differs && mixed) {
             quantized.add(weight);
             others.put(weight.name(), itsRecipe);
             return;
         }
-        if (differs) {
+        if (first != null && differs) {
             throw new UnsupportedModelException(
                     "weights are quantised in different ways: "
-                            + quantized.getFirst().name() + " as " + way(recipe, options) + ", " + weight.name()
+                            + quantized.getFirst().name() + " as " + way(first, options) + ", " + weight.name()
                             + " as " + way(itsRecipe, itsOptions),
                     checkpoint.path().toString(),
                     "the configuration that Octet writes describes one way for all weights; dequantise the checkpoint,"

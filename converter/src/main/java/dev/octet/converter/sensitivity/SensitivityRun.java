@@ -177,7 +177,7 @@ public final class SensitivityRun implements AutoCloseable {
                     predicts = predictsNext(session, feeds);
                 }
                 if (first == 0 && !fixed) {
-                    size = (int) Math.clamp(MAX_BATCH_BYTES / Math.max(1, bytes - before), 1, size);
+                    size = Math.clamp(MAX_BATCH_BYTES / Math.max(1, bytes - before), 1, size);
                 }
             }
         }

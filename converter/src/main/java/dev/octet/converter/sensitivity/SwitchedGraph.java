@@ -83,7 +83,6 @@ record SwitchedGraph(GraphModel model, Map<String, DType> weights, Map<String, S
         private final GraphEdit edit;
         private final Analysis types;
         private final Map<String, LinearLayer> byNode = new HashMap<>();
-        private final List<LinearLayer> layers;
         private final @Nullable LinearFormat format;
         private final Map<String, Float> inputAmax;
         private final Arena arena;
@@ -100,7 +99,6 @@ record SwitchedGraph(GraphModel model, Map<String, DType> weights, Map<String, S
             this.canonical = canonical;
             this.edit = GraphEdit.of(canonical.graph());
             this.types = Analysis.of(canonical);
-            this.layers = layers;
             this.format = format;
             this.inputAmax = inputAmax;
             this.arena = arena;

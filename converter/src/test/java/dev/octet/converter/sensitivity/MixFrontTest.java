@@ -94,7 +94,7 @@ class MixFrontTest {
             assertTrue(front.loss(i) < front.loss(i - 1));
         }
         assertEquals(0, front.loss(front.size() - 1));
-        assertEquals(front.mix(0), front.within(front.bits(0)).orElseThrow());
+        assertEquals(front.mix(0), front.within((double) front.bits(0)).orElseThrow());
         assertTrue(front.within(front.bits(0) - 1.0).isEmpty());
         assertEquals(front.mix(front.size() - 1), front.reaching(0).orElseThrow());
     }

@@ -46,7 +46,7 @@ public final class Advice {
         if (optimizer.type() != OptimizerConfig.Type.SGD) {
             onAdam(optimizer, usual, trained, advice);
         }
-        advice.add("average the weights, so that a spike weighs little in what is exported: averaging: {ema: 0.999},"
+        advice.add("average the weights, so that a spike weighs little in what is exported: averaging: {ema: {decay: 0.999}},"
                 + " then export --weights ema");
         advice.add("look at the samples of the steps of the spike: a spike of every precision comes from the data or"
                 + " the learning rate");

@@ -12,6 +12,7 @@ import dev.octet.trainer.hook.DebugFile;
 import dev.octet.trainer.hook.Fp8Health;
 import dev.octet.trainer.hook.Fp8Tensor;
 import dev.octet.trainer.hook.Fp8Warning;
+import dev.octet.trainer.hook.GuardFile;
 import dev.octet.trainer.hook.MetricsFile;
 import dev.octet.trainer.hook.StepLines;
 import java.io.IOException;
@@ -32,10 +33,9 @@ import org.jspecify.annotations.Nullable;
 
 /**
  * The files that a run writes, read as far as they go; reading again continues where the last reading ended: {@link MetricsFile},
- * {@link Fp8Health}, {@link DebugFile}, and {@code guard.jsonl} with a decision in each line, whose keys may be any.
+ * {@link Fp8Health}, {@link DebugFile} and {@link GuardFile}, whose lines may have any keys.
  */
 public final class RunLog {
-    private static final String GUARD = "guard.jsonl";
     private static final String STEP = "step";
     private static final String LOSS = "loss";
     private static final String EVAL_LOSS = "eval_loss";
@@ -344,7 +344,7 @@ public final class RunLog {
         boolean metrics = readOn(MetricsFile.NAME);
         boolean health = readOn(Fp8Health.NAME);
         boolean debug = readOn(DebugFile.NAME);
-        boolean guard = readOn(GUARD);
+        boolean guard = readOn(GuardFile.NAME);
         return anew || metrics || health || debug || guard;
     }
 

@@ -1,7 +1,7 @@
 package dev.octet.trainer.config;
 
 import dev.octet.trainer.optimizer.Optimizer;
-import dev.octet.trainer.op.update.AdamStep.Variant;
+import dev.octet.trainer.optimizer.Optimizer.Variant;
 import dev.octet.trainer.yaml.Section;
 import java.util.List;
 import java.util.Locale;

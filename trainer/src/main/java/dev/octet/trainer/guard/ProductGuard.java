@@ -170,7 +170,7 @@ final class ProductGuard {
 
     /** @throws NumberFormatException when the text is not what {@link #remembered} gives */
     void recall(String remembered) {
-        String[] t = remembered.split(" ");
+        String[] t = remembered.split(" ", -1);
         if (t.length != 4 && t.length != 12) {
             throw new NumberFormatException(remembered);
         }

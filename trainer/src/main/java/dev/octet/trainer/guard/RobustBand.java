@@ -66,7 +66,7 @@ final class RobustBand {
 
     void recall(String remembered) {
         last.clear();
-        for (String x : remembered.split(" ")) {
+        for (String x : remembered.split(" ", -1)) {
             if (!x.isEmpty()) {
                 add(Double.parseDouble(x));
             }

@@ -12,6 +12,7 @@ import org.jspecify.annotations.Nullable;
  * @param columnwise for the product that sums along its first
  * @param quantScale the multiplier of delayed scaling; NaN without
  */
+@SuppressWarnings("exports") // only the room of steps makes one
 public record LiveCast(
         @Nullable CodedMatrix rowwise, @Nullable CodedMatrix columnwise, float quantScale) {
     /** A tensor that no product takes quantised. */

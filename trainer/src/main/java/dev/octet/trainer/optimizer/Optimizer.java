@@ -1,6 +1,5 @@
 package dev.octet.trainer.optimizer;
 
-import dev.octet.trainer.op.update.AdamStep.Variant;
 import java.util.List;
 
 /**
@@ -78,6 +77,16 @@ public sealed interface Optimizer {
         public List<String> memory() {
             return List.of("exp_avg", "exp_avg_sq");
         }
+    }
+
+    /** Kinds of Adam. */
+    enum Variant {
+        /** Weight decay is added to the gradient. */
+        ADAM,
+        /** Weight decay shrinks the parameter. */
+        ADAMW,
+        /** As AdamW; the update of a tensor is clipped. */
+        STABLE_ADAMW
     }
 
     private static void require(boolean holds, String what) {

@@ -4,7 +4,7 @@ import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.trainer.kernel.OperandType;
 import dev.octet.trainer.op.update.AdamStep;
-import dev.octet.trainer.op.update.AdamStep.Variant;
+import dev.octet.trainer.optimizer.Optimizer.Variant;
 import dev.octet.trainer.op.update.FiniteGradients;
 import dev.octet.trainer.op.update.SgdStep;
 import dev.octet.trainer.op.update.SquareSum;
@@ -157,6 +157,14 @@ public record UpdateProgram(
             }
         }
 
+        private static AdamStep.Variant variant(Optimizer.Adam adam) {
+            return switch (adam.variant()) {
+                case ADAM -> AdamStep.Variant.ADAM;
+                case ADAMW -> AdamStep.Variant.ADAMW;
+                case STABLE_ADAMW -> AdamStep.Variant.STABLE_ADAMW;
+            };
+        }
+
         private Value rms(String name) {
             return builder.state(stateName("update_rms", name), NUMBER, 0);
         }
@@ -177,7 +185,7 @@ public record UpdateProgram(
                     inputs.addAll(memory.values());
                     inputs.addAll(List.of(learningRate, step, factor, nonFinite));
                     AdamStep op =
-                            new AdamStep(type, moment, a.beta1(), a.beta2(), a.eps(), a.weightDecay(), a.variant());
+                            new AdamStep(type, moment, a.beta1(), a.beta2(), a.eps(), a.weightDecay(), variant(a));
                     if (a.variant() == Variant.STABLE_ADAMW) {
                         inputs.add(rms(name));
                     }

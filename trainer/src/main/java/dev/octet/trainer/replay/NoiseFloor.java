@@ -130,7 +130,7 @@ public record NoiseFloor(
 
     /** By how much errors of so many elements vary. */
     private static double spread(Difference d) {
-        return 1 + FEW_ELEMENTS / Math.sqrt(d.elements());
+        return 1 + FEW_ELEMENTS / Math.sqrt((double) d.elements());
     }
 
     /** How far a replay is from its reference. */

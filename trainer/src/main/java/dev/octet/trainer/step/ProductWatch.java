@@ -85,7 +85,7 @@ public final class ProductWatch {
 
     /** Over all micro-batches. */
     private static final class Sum {
-        private CastSample.Error error = CastSample.Error.NONE;
+        private CastSample.CastError error = CastSample.CastError.NONE;
         private final Map<LinearTensor, CastCounts> counts = new EnumMap<>(LinearTensor.class);
         private double jump;
         private double age;
@@ -333,7 +333,7 @@ public final class ProductWatch {
         if (m.delayed() && c.amax() > 0) {
             sum.jump = Math.max(sum.jump, c.amax() / room);
             boolean fits = c.amax() <= known.drift() * room && room <= known.drift() * c.amax();
-            sum.age = Math.max(sum.age, fits ? 0 : known.ages().getOrDefault(m.slot(), 0L));
+            sum.age = Math.max(sum.age, (double) (fits ? 0L : known.ages().getOrDefault(m.slot(), 0L)));
         }
     }
 }

@@ -99,6 +99,11 @@ public final class TrainingSession implements AutoCloseable {
         }
     }
 
+    /** The policy that steps are computed by. */
+    public PrecisionPolicy policy() {
+        return policy;
+    }
+
     private static Map<String, Tensor> weights(TrainingSetup setup) {
         Map<String, Tensor> weights = new TreeMap<>();
         for (Parameter p : setup.parameters().all()) {

@@ -138,7 +138,7 @@ class GuardConfigTest {
         StringBuilder yaml = new StringBuilder("guard: {");
         Set<String> keys = new TreeSet<>();
         for (String row : rows) {
-            String[] cells = row.split("\\|");
+            String[] cells = row.split("\\|", -1);
             List<String> names = Arrays.stream(cells[1].replace("`", "").split(","))
                     .map(String::strip)
                     .toList();
@@ -147,7 +147,7 @@ class GuardConfigTest {
             if (names.size() == 1 && value.startsWith("`")) {
                 yaml.append(names.getFirst()).append(": ").append(value.replace("`", "")).append(", ");
             } else if (value.matches("[0-9, ]+")) {
-                String[] values = value.split(",");
+                String[] values = value.split(",", -1);
                 for (int i = 0; i < names.size(); i++) {
                     yaml.append(names.get(i)).append(": ").append(values[i].strip()).append(", ");
                 }
@@ -158,7 +158,7 @@ class GuardConfigTest {
         Set<String> read = new TreeSet<>();
         Settings.of(config(FP8 + "guard: {}\n")).keySet().stream()
                 .filter(k -> k.startsWith("guard."))
-                .forEach(k -> read.add(k.split("\\.")[1]));
+                .forEach(k -> read.add(k.split("\\.", -1)[1]));
         assertEquals(read, keys);
     }
 

@@ -19,7 +19,6 @@ import dev.octet.trainer.device.cpu.CpuDevice;
 import dev.octet.trainer.device.cuda.TestGpus;
 import dev.octet.trainer.device.reference.ReferenceDevice;
 import dev.octet.trainer.kernel.OperandType;
-import dev.octet.trainer.op.update.AdamStep.Variant;
 import dev.octet.trainer.optimizer.WeightAveraging.Kind;
 import dev.octet.trainer.program.Phase;
 import dev.octet.trainer.program.Program;
@@ -62,7 +61,7 @@ class UpdateProgramTest {
     private static Map<String, Configuration> configurations() {
         Map<String, Configuration> all = new LinkedHashMap<>();
         all.put("adamw", new Configuration(1e-3, Optimizer.Adam.ADAMW));
-        all.put("adamw_decay", new Configuration(3e-2, new Optimizer.Adam(0.8, 0.95, 1e-6, 0.3, Variant.ADAMW)));
+        all.put("adamw_decay", new Configuration(3e-2, new Optimizer.Adam(0.8, 0.95, 1e-6, 0.3, Optimizer.Variant.ADAMW)));
         all.put("adam", new Configuration(1e-3, Optimizer.Adam.ADAM));
         all.put("adam_decay", new Configuration(1e-2, Optimizer.Adam.ADAM.withWeightDecay(0.1)));
         all.put("sgd", new Configuration(1e-2, Optimizer.Sgd.of(0)));

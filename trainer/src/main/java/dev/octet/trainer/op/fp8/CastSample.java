@@ -96,13 +96,13 @@ public final class CastSample {
      * @param error of the product of what the codes stand for, minus the product of the operands
      * @param norm of the product of the operands
      */
-    public record Error(double error, double norm) {
+    public record CastError(double error, double norm) {
         /** No elements. */
-        public static final Error NONE = new Error(0, 0);
+        public static final CastError NONE = new CastError(0, 0);
 
         /** The elements of both. */
-        public Error and(Error other) {
-            return new Error(error + other.error, norm + other.norm);
+        public CastError and(CastError other) {
+            return new CastError(error + other.error, norm + other.norm);
         }
 
         /** In the Frobenius norm; 0 for a product that is 0 and stays so, NaN when something is not finite. */
@@ -112,7 +112,7 @@ public final class CastSample {
     }
 
     /** The error of the products of each vector of one operand with each of the other. */
-    public static Error productError(CastSample left, CastSample right) {
+    public static CastError productError(CastSample left, CastSample right) {
         double error = 0;
         double norm = 0;
         for (int i = 0; i < left.plain.length; i++) {
@@ -123,7 +123,7 @@ public final class CastSample {
                 norm += exact * exact;
             }
         }
-        return new Error(error, norm);
+        return new CastError(error, norm);
     }
 
     private static double dot(float[] a, float[] b) {

@@ -42,7 +42,7 @@ class Fp8ProductTest {
     private static final float RIGHT_SCALE = 0.25f;
 
     /** The products of x [rows, in], w [out, in] and dy [rows, out]. */
-    private enum Kind {
+    enum Kind {
         FPROP_WITH_BIAS(Float8Format.E4M3FN, DType.BF16, false),
         FPROP_IN_F32(Float8Format.E4M3FN, DType.F32, false),
         DGRAD_IN_BF16(Float8Format.E5M2, DType.BF16, false),
@@ -72,7 +72,7 @@ class Fp8ProductTest {
     }
 
     /** A Linear with {@code rows} rows of input. */
-    private record Lengths(int rows, int in, int out) {
+    record Lengths(int rows, int in, int out) {
         Size size(Kind kind) {
             return kind.isFprop()
                     ? new Size(rows, out, in)
