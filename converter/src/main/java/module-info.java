@@ -22,6 +22,7 @@ module dev.octet.converter {
     exports dev.octet.converter.plan;
     exports dev.octet.converter.report;
     exports dev.octet.converter.runtime;
+    exports dev.octet.converter.sensitivity;
     exports dev.octet.converter.trained;
     exports dev.octet.converter.verify;
 

@@ -6,6 +6,7 @@ module dev.octet.pipeline {
     requires com.fasterxml.jackson.databind;
 
     exports dev.octet.pipeline;
+    exports dev.octet.pipeline.doctor;
     // the command line says in three lines what could not be fetched, and guards what a run has in its folder
     exports dev.octet.pipeline.quickstart to
             dev.octet.cli;

@@ -153,7 +153,7 @@ final class SensitivityCommand implements Command {
         if (format.layers().size() > LAYERS_SHOWN) {
             page.append("and ").append(format.layers().size() - LAYERS_SHOWN).append(" more (--json lists all)\n");
         }
-        appendExclusion(page, format, result);
+        appendExclusion(page, format);
     }
 
     private static List<Object> cells(
@@ -167,7 +167,7 @@ final class SensitivityCommand implements Command {
         return cells;
     }
 
-    private static void appendExclusion(StringBuilder page, Sensitivity.Format format, Sensitivity.Result result) {
+    private static void appendExclusion(StringBuilder page, Sensitivity.Format format) {
         int count = format.exclusion().weights().size();
         if (count == 0) {
             return;

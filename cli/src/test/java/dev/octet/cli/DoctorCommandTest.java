@@ -106,17 +106,6 @@ class DoctorCommandTest {
         return new ObjectMapper().readTree(line.out());
     }
 
-    /** A run that a test may break. */
-    private Path copy(String name) throws IOException {
-        Path copy = folder.resolve(name);
-        try (Stream<Path> files = Files.walk(runs.resolve(name))) {
-            for (Path file : files.toList()) {
-                Files.copy(file, copy.resolve(runs.resolve(name).relativize(file)));
-            }
-        }
-        return copy;
-    }
-
     private static void assertRefused(CommandLine line, ExitCode code, String what, String fix) {
         assertEquals(code, line.code(), line.err() + line.out());
         assertTrue(line.err().contains(what), line.err());

@@ -23,6 +23,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Objects;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.DisplayNameGeneration;
 import org.junit.jupiter.api.DisplayNameGenerator;
@@ -167,9 +168,7 @@ class SensitivityCommandTest {
                     .filter(n -> n.is("MatMul") && n.name().contains(weight))
                     .findFirst()
                     .orElseThrow();
-            Tensor old = model.graph()
-                    .initializers()
-                    .get(product.input(1))
+            Tensor old = Objects.requireNonNull(model.graph().initializers().get(product.input(1)))
                     .tensor()
                     .orElseThrow();
             Tensor changed = Tensor.allocate(arena, old.spec());

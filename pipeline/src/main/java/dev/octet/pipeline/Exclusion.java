@@ -93,7 +93,8 @@ public record Exclusion(
     /** A pattern that matches this name and nothing longer that ends with it. */
     static String pattern(String weight) {
         StringBuilder pattern = new StringBuilder("^");
-        for (char c : weight.toCharArray()) {
+        for (int i = 0; i < weight.length(); i++) {
+            char c = weight.charAt(i);
             if ("\\.[]{}()*+-?^$|".indexOf(c) >= 0 && c != '-') {
                 pattern.append('\\');
             }

@@ -64,7 +64,7 @@ public final class Advice {
                     1 / (1 - optimizer.beta2())));
         }
         if (usual > 0 && trained > 0) {
-            double rms = usual / Math.sqrt(trained);
+            double rms = usual / Math.sqrt((double) trained);
             if (optimizer.eps() > EPS_SHARE * rms) {
                 advice.add(String.format(
                         Locale.ROOT,

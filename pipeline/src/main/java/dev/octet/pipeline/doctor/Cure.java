@@ -1,5 +1,7 @@
 package dev.octet.pipeline.doctor;
 
+import static java.util.Objects.requireNonNull;
+
 import dev.octet.quant.recipe.LinearTensor;
 import dev.octet.quant.recipe.Product;
 import dev.octet.quant.recipe.ProductOperand;
@@ -59,7 +61,7 @@ public record Cure(String precision, String teDebug, List<String> torchaoModules
         }
         String assignment = "precision.layers=[" + String.join(", ", items) + "]";
         List<String> modules = changed.stream()
-                .filter(l -> changes.get(l.node()).values().stream().anyMatch(c -> !(c instanceof OperandChange.Current)))
+                .filter(l -> requireNonNull(changes.get(l.node())).values().stream().anyMatch(c -> !(c instanceof OperandChange.Current)))
                 .map(Fp8Layer::module)
                 .toList();
         return new Cure(
@@ -89,7 +91,7 @@ public record Cure(String precision, String teDebug, List<String> torchaoModules
             Map<String, Map<ProductOperand, OperandChange>> changes) {
         Map<String, List<Fp8Layer>> groups = new LinkedHashMap<>();
         for (Fp8Layer layer : changed) {
-            groups.computeIfAbsent(keys(config, settings, layer, changes.get(layer.node())), _ -> new ArrayList<>())
+            groups.computeIfAbsent(keys(config, settings, layer, requireNonNull(changes.get(layer.node()))), _ -> new ArrayList<>())
                     .add(layer);
         }
         return groups;
@@ -181,7 +183,7 @@ public record Cure(String precision, String teDebug, List<String> torchaoModules
     private static String teDebug(List<Fp8Layer> layers, Map<String, Map<ProductOperand, OperandChange>> changes) {
         Map<String, List<String>> sections = new LinkedHashMap<>();
         for (Fp8Layer layer : layers) {
-            sections.computeIfAbsent(features(changes.get(layer.node())), _ -> new ArrayList<>())
+            sections.computeIfAbsent(features(requireNonNull(changes.get(layer.node()))), _ -> new ArrayList<>())
                     .add(layer.module());
         }
         StringBuilder text = new StringBuilder();
