@@ -105,6 +105,9 @@ final class ExportCheck {
     /** The same checkpoint of the same run, to another place. */
     private Export.Request base(Path output, Target target) {
         Export.Request same = Export.Request.of(request.run(), output, target).withStep(request.step());
+        if (request.average().isPresent()) {
+            same = same.withAverage(request.average().get());
+        }
         return request.model().isPresent() ? same.withModel(request.model().get()) : same;
     }
 

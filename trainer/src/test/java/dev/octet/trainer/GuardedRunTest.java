@@ -18,6 +18,8 @@ import dev.octet.trainer.checkpoint.CheckpointFolder;
 import dev.octet.trainer.data.Samples;
 import dev.octet.trainer.device.Device;
 import dev.octet.trainer.device.cpu.CpuDevice;
+import dev.octet.trainer.step.TrainingSession;
+import dev.octet.trainer.replay.Excerpt;
 import dev.octet.trainer.hook.RunEnd;
 import dev.octet.trainer.hook.TrainingHook;
 import java.io.IOException;
@@ -311,6 +313,28 @@ class GuardedRunTest {
         assertTrue(
                 metrics(folder).stream().mapToDouble(m -> Double.parseDouble(m.split(" ", -1)[1])).max().orElse(9) < 3,
                 metrics(folder).toString());
+    }
+
+    @Test
+    void a_replay_computes_and_reads_what_the_guarded_run_did() throws IOException {
+        Path whole = whole();
+        long last = new CheckpointFolder(whole).steps().getFirst();
+        List<String> metrics = metrics(whole);
+        try (Device device = CpuDevice.of(1);
+                Trainer trainer = Trainer.of(eventful(EVENTFUL), device);
+                CheckpointFile file = new CheckpointFolder(whole).open(last);
+                Arena arena = Arena.ofConfined()) {
+            Excerpt excerpt = trainer.excerpt(file.state(), 1, arena);
+            assertTrue(excerpt.state().keySet().stream().noneMatch(n -> n.startsWith("guard.")));
+            try (TrainingSession session = new TrainingSession(excerpt.setup(), device)) {
+                session.restore(excerpt.parameters(), excerpt.state(), excerpt.scale());
+                double loss = session.step(
+                                excerpt.batches().getFirst(), excerpt.rates().getFirst(), null, false)
+                        .loss();
+                String replayed = (last + 1) + " " + loss;
+                assertTrue(metrics.stream().anyMatch(m -> (m + " ").startsWith(replayed + " ")), replayed + metrics);
+            }
+        }
     }
 
     @Test
