@@ -30,6 +30,7 @@ class JsonAnswersTest {
     private static final String BERT = TinyBert.MODEL.toString();
     private static final String LLAMA =
             TESTDATA.resolve("checkpoints/llama-128-small").toString();
+    private static final String GPT2 = TESTDATA.resolve("models/tiny-lm/gpt2").toString();
     private static final ObjectMapper JSON = new ObjectMapper();
 
     /** It fetches its model. */
@@ -95,6 +96,22 @@ class JsonAnswersTest {
                 TESTDATA.resolve("models/op-grad/add_both.onnx").toString(),
                 "--golden",
                 TESTDATA.resolve("models/op-grad/add_both.safetensors").toString());
+        answer("report", at("run"));
+        Path texts = Files.write(
+                folder.resolve("texts.yaml"),
+                List.of(
+                        "data: {train: tokens.bin, sequence: 16}",
+                        "loss: {type: causal-lm}",
+                        "batch_size: 2",
+                        "steps: 8",
+                        "precision: {mode: fp8}"));
+        byte[] tokens = new byte[2 * 512];
+        for (int i = 0; i < tokens.length; i += 2) {
+            tokens[i] = (byte) (i * 7 % 101);
+        }
+        Files.write(folder.resolve("tokens.bin"), tokens);
+        JsonNode healthy = answer("doctor", GPT2, "--config", texts.toString());
+        assertTrue(healthy.get("healthy").asBoolean(), healthy.toPrettyString());
         answer("completion", "bash");
         assertEquals(
                 verbs().filter(v -> !v.equals(NEEDS_THE_NETWORK)).collect(Collectors.toCollection(TreeSet::new)),
