@@ -172,9 +172,8 @@ final class Arguments {
         RunPaths paths = outputs;
         for (int i = 0; i < operands() && command.operandWords().isEmpty(); i++) {
             List<String> names = command.operands();
-            String name = i < names.size()
-                    ? names.get(i)
-                    : command.takesMore() ? names.getLast() : "argument " + (i + 1);
+            String name =
+                    i < names.size() ? names.get(i) : command.takesMore() ? names.getLast() : "argument " + (i + 1);
             paths = reading(paths, name, operand(i));
         }
         for (Option given : line.getOptions()) {

@@ -29,8 +29,8 @@ final class DoctorCommand implements Command {
     private static final PathOption BASELINE = PathOption.read(
             "baseline",
             "RUN2",
-            "a run of the same data and configuration in BF16 or FP32 (default: replays a stretch of the run in its base"
-                    + " type)");
+            "a run of the same data and configuration in BF16 or FP32 (default: replays a stretch of the run in its"
+                    + " base type)");
     private static final PathOption TASKS = PathOption.read(
             "tasks", "FILE", "scores of downstream tasks as JSON: {\"arc\": {\"baseline\": 0.61, \"run\": 0.40}}");
     private static final PathOption EXPORTED =
@@ -44,7 +44,9 @@ final class DoctorCommand implements Command {
     private static final Option STEP = Flags.value(
             "step", "N", "start replays from the checkpoint of step N (default: the one before the trouble)");
     private static final Option BUDGET_OPTION = Flags.value(
-            "budget", "N|Nm", "at most N replays, or N minutes (Ns, Nh); then says what is known (default: as many as it takes)");
+            "budget",
+            "N|Nm",
+            "at most N replays, or N minutes (Ns, Nh); then says what is known (default: as many as it takes)");
     private static final PathOption OUTPUT = PathOption.outputIn(
             "FOLDER",
             "where the cure and finished replays are kept (default: doctor in RUN; of a MODEL, nowhere)",
@@ -122,7 +124,9 @@ final class DoctorCommand implements Command {
             arguments.refuse(List.of(DATA), "is for a MODEL with --config", "leave it out: a run knows its data");
         } else {
             arguments.refuse(
-                    List.of(BASELINE, TASKS, EXPORTED, MODEL, STEP), "is for a RUN", "leave it out, or leave out --config");
+                    List.of(BASELINE, TASKS, EXPORTED, MODEL, STEP),
+                    "is for a RUN",
+                    "leave it out, or leave out --config");
         }
         Doctor.Subject subject = isRun
                 ? new Doctor.Subject.Run(
@@ -133,9 +137,8 @@ final class DoctorCommand implements Command {
                         arguments.path(DATA).stream()
                                 .map(d -> "data.train=" + d.toAbsolutePath())
                                 .toList());
-        Doctor.Request request = Doctor.Request.of(subject)
-                .withBudget(budget(arguments))
-                .withDevice(TrainCommand.device(arguments));
+        Doctor.Request request =
+                Doctor.Request.of(subject).withBudget(budget(arguments)).withDevice(TrainCommand.device(arguments));
         Optional<Path> output = arguments.path(OUTPUT);
         if (output.filter(Files::isRegularFile).isPresent()) {
             throw arguments.usage("'" + output.get() + "' is a file", "give --output the name of a folder");
@@ -174,24 +177,33 @@ final class DoctorCommand implements Command {
     }
 
     private static String page(Doctor.Result result) {
-        Table head = new Table().row("examined", result.subject()).row("found", result.symptom().text());
+        Table head = new Table()
+                .row("examined", result.subject())
+                .row("found", result.symptom().text());
         Doctor.Replays replays = result.replays();
         if (replays != null) {
-            head.row("replayed", "steps " + replays.firstStep() + " to " + replays.lastStep() + ", " + replays.layers()
-                    + " Linears in FP8");
+            head.row(
+                    "replayed",
+                    "steps " + replays.firstStep() + " to " + replays.lastStep() + ", " + replays.layers()
+                            + " Linears in FP8");
         }
         head.row(
                 "time",
                 Quantity.seconds(result.seconds()) + ", " + result.replaysRun()
                         + (result.replaysRun() == 1 ? " replay" : " replays"));
-        StringBuilder page = new StringBuilder(head.text(0)).append('\n').append(result.verdict()).append(".\n");
+        StringBuilder page = new StringBuilder(head.text(0))
+                .append('\n')
+                .append(result.verdict())
+                .append(".\n");
         appendCurves(page, result);
         appendReplays(page, replays);
         appendExport(page, result);
         appendCure(page, result);
         if (!result.advice().isEmpty()) {
             page.append('\n');
-            result.advice().forEach(a -> page.append("advice: ").append(Printable.of(a)).append('\n'));
+            result.advice()
+                    .forEach(
+                            a -> page.append("advice: ").append(Printable.of(a)).append('\n'));
         }
         return page.toString();
     }
@@ -202,7 +214,9 @@ final class DoctorCommand implements Command {
             return;
         }
         Table table = new Table()
-                .row("compared", triage.steps() + " steps with " + result.curves().get(1).name())
+                .row(
+                        "compared",
+                        triage.steps() + " steps with " + result.curves().get(1).name())
                 .row("gap at the end", percent(triage.gap()) + ", noise explains " + percent(triage.threshold()));
         triage.spikes()
                 .forEach(s -> table.row(
@@ -252,7 +266,9 @@ final class DoctorCommand implements Command {
         }
         Table table = new Table()
                 .row("exported", exported.exported() + ", " + exported.layout())
-                .row("worst weight", exported.worstTensor() + ", " + number(exported.sqnrDbMin()) + " dB from the run's")
+                .row(
+                        "worst weight",
+                        exported.worstTensor() + ", " + number(exported.sqnrDbMin()) + " dB from the run's")
                 .row(
                         "outputs",
                         number(exported.proof().worst()) + " of their norm from the trainer's, at most "
@@ -273,13 +289,16 @@ final class DoctorCommand implements Command {
         }
         page.append('\n').append(TextStyle.heading("cure"));
         if (replays.proof() != null) {
-            page.append(", proved by a replay: ").append(number(replays.proof().excess())).append('x');
+            page.append(", proved by a replay: ")
+                    .append(number(replays.proof().excess()))
+                    .append('x');
         }
         page.append('\n');
         if (result.written().isEmpty()) {
             page.append(cure.precision());
         } else {
-            result.written().forEach(f -> page.append("  ").append(Printable.of(f)).append('\n'));
+            result.written()
+                    .forEach(f -> page.append("  ").append(Printable.of(f)).append('\n'));
         }
     }
 

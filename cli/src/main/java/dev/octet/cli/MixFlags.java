@@ -157,8 +157,7 @@ final class MixFlags {
         }
         String[] parts = arguments.text(GATE).orElseThrow().split("=", 2);
         if (!AutoMix.GATES.contains(parts[0])) {
-            throw arguments.usage(
-                    "--mix auto has no gate '" + parts[0] + "'", Nearest.advice(parts[0], AutoMix.GATES));
+            throw arguments.usage("--mix auto has no gate '" + parts[0] + "'", Nearest.advice(parts[0], AutoMix.GATES));
         }
         boolean cosine = parts[0].equals(AutoMix.GATES.getFirst());
         double limit = number(parts.length < 2 ? "" : parts[1]);
@@ -252,7 +251,8 @@ final class MixFlags {
             kept.stream().limit(SensitivityCommand.LAYERS_SHOWN).forEach(table::row);
             page.append(table.text(2));
             if (kept.size() > SensitivityCommand.LAYERS_SHOWN) {
-                page.append("  and ").append(kept.size() - SensitivityCommand.LAYERS_SHOWN)
+                page.append("  and ")
+                        .append(kept.size() - SensitivityCommand.LAYERS_SHOWN)
                         .append(" more (--json lists all)\n");
             }
         }

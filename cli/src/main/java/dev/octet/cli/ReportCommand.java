@@ -16,12 +16,12 @@ final class ReportCommand implements Command {
 
     private static final PathOption PAGE = PathOption.output(
             "PAGE.html",
-            "the page (default: " + Report.PAGE + " in the run's folder; of several runs in the folder that the first lies"
-                    + " in)");
+            "the page (default: " + Report.PAGE
+                    + " in the run's folder; of several runs in the folder that the first lies" + " in)");
     private static final Option FOLLOW = Flags.flag(
             "follow", "write the page again while a run goes on; it loads itself again in the browser; Ctrl-C ends it");
-    private static final Option SECONDS = Flags.value(
-            "every", "SECONDS", "with --follow: how often the page is written (default: " + EVERY + ")");
+    private static final Option SECONDS =
+            Flags.value("every", "SECONDS", "with --follow: how often the page is written (default: " + EVERY + ")");
 
     @Override
     public String name() {

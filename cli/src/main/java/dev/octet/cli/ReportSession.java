@@ -34,9 +34,8 @@ final class ReportSession implements Report.Follower, Ending.Work, AutoCloseable
 
     /** Narrower than any terminal. */
     private static String line(Report.Result result) {
-        String steps = result.runs().stream()
-                .map(r -> r.step() + " of " + r.steps())
-                .collect(Collectors.joining(", "));
+        String steps =
+                result.runs().stream().map(r -> r.step() + " of " + r.steps()).collect(Collectors.joining(", "));
         String line = Printable.of("following: step " + steps);
         return line.length() < WIDEST ? line : line.substring(0, WIDEST);
     }

@@ -156,8 +156,7 @@ final class SensitivityCommand implements Command {
         appendExclusion(page, format);
     }
 
-    private static List<Object> cells(
-            String name, OutputLoss loss, String others, double bits, boolean perplexity) {
+    private static List<Object> cells(String name, OutputLoss loss, String others, double bits, boolean perplexity) {
         boolean logits = !Double.isNaN(loss.kl());
         List<Object> cells = new ArrayList<>(List.of(name, number(loss.value(logits)), others));
         if (perplexity) {
@@ -190,7 +189,11 @@ final class SensitivityCommand implements Command {
     }
 
     private static String keep(List<String> patterns) {
-        return patterns.stream().limit(2).map(p -> "--keep '" + p + "'").reduce((a, b) -> a + " " + b).orElse("")
+        return patterns.stream()
+                        .limit(2)
+                        .map(p -> "--keep '" + p + "'")
+                        .reduce((a, b) -> a + " " + b)
+                        .orElse("")
                 + more(patterns.size() - 2);
     }
 

@@ -71,7 +71,8 @@ class AutoMixTest {
     private static Map<String, String> formats(JsonNode mix) {
         Map<String, String> formats = new TreeMap<>();
         mix.get("formats")
-                .forEach(f -> formats.put(f.get("weight").asText(), f.get("format").asText()));
+                .forEach(f ->
+                        formats.put(f.get("weight").asText(), f.get("format").asText()));
         return formats;
     }
 
@@ -90,7 +91,9 @@ class AutoMixTest {
         assertEquals(14, formats.size());
         assertTrue(mix.get("bits").asDouble() <= 6, mix.toString());
         String eight = target.equals("modelopt") ? "mxfp8" : "fp8-dynamic"; // vLLM mixes no others there
-        assertEquals(List.of(eight, "nvfp4"), formats.values().stream().distinct().sorted().toList());
+        assertEquals(
+                List.of(eight, "nvfp4"),
+                formats.values().stream().distinct().sorted().toList());
         for (int layer = 0; layer < 2; layer++) {
             String at = "model.layers." + layer;
             assertEquals(formats.get(at + ".self_attn.q_proj.weight"), formats.get(at + ".self_attn.k_proj.weight"));
@@ -111,7 +114,12 @@ class AutoMixTest {
         // what evaluate measures of the file is what was said of it, and near to what was predicted
         JsonNode measured = mix.get("measured");
         assertEquals(
-                1 - evaluated(LLAMA, "mixed").get("outputs").get(0).get("cosine_mean").asDouble(),
+                1
+                        - evaluated(LLAMA, "mixed")
+                                .get("outputs")
+                                .get(0)
+                                .get("cosine_mean")
+                                .asDouble(),
                 measured.get("cosine").asDouble(),
                 1e-9);
         assertEquals(
@@ -120,15 +128,17 @@ class AutoMixTest {
                 0.3 * measured.get("kl").asDouble());
         CommandLine verified = CommandLine.run("verify", at("mixed"), "--for", "vllm");
         assertEquals(ExitCode.OK, verified.code(), verified.out());
-        JsonNode config = JSON.readTree(folder.resolve("mixed/config.json").toFile()).get("quantization_config");
+        JsonNode config =
+                JSON.readTree(folder.resolve("mixed/config.json").toFile()).get("quantization_config");
         assertEquals(
                 target.equals("modelopt") ? "MIXED_PRECISION" : "mixed-precision",
                 config.path("quant_algo").asText(config.path("format").asText()));
         Map<String, String> named = new TreeMap<>();
-        config.get("config_groups").forEach(group -> group.get("targets")
-                .forEach(module -> named.put(
-                        module.asText() + ".weight",
-                        group.get("weights").get("num_bits").asInt() == 4 ? "nvfp4" : eight)));
+        config.get("config_groups")
+                .forEach(group -> group.get("targets")
+                        .forEach(module -> named.put(
+                                module.asText() + ".weight",
+                                group.get("weights").get("num_bits").asInt() == 4 ? "nvfp4" : eight)));
         assertEquals(formats, named);
     }
 
@@ -140,7 +150,10 @@ class AutoMixTest {
         assertEquals(0, dry.get("attempts").asInt());
         JsonNode done = mixed(ExitCode.OK, LLAMA, "a", "--bits", "6.5");
         assertEquals(dry.get("formats"), done.get("formats"));
-        assertEquals(dry.get("bytes").asDouble(), done.get("bytes").asDouble(), 0.03 * done.get("bytes").asDouble());
+        assertEquals(
+                dry.get("bytes").asDouble(),
+                done.get("bytes").asDouble(),
+                0.03 * done.get("bytes").asDouble());
         mixed(ExitCode.OK, LLAMA, "b", "--bits", "6.5");
         assertEquals(-1, Files.mismatch(folder.resolve("a/model.safetensors"), folder.resolve("b/model.safetensors")));
         assertEquals(-1, Files.mismatch(folder.resolve("a/config.json"), folder.resolve("b/config.json")));
@@ -153,7 +166,14 @@ class AutoMixTest {
         assertEquals(0, all.get("exclusion").get("weights").size());
         double limit = 1 - loss / 2;
         JsonNode mix = mixed(
-                ExitCode.OK, BERT, "mix.onnx", "--gate", "cosine=" + limit, "--rounding", "nearest", "--report",
+                ExitCode.OK,
+                BERT,
+                "mix.onnx",
+                "--gate",
+                "cosine=" + limit,
+                "--rounding",
+                "nearest",
+                "--report",
                 at("r.html"));
         int kept = mix.get("counts").get("kept").asInt();
         assertTrue(kept > 0 && kept < 14, mix.get("counts").toString());
@@ -189,8 +209,21 @@ class AutoMixTest {
         String llama = TESTDATA.resolve("checkpoints/llama-128-small").toString();
         Path tokens = folder.resolve("samples.npz");
         List<String> words = List.of(
-                "quantize", llama, "-o", at("block"), "--mix", "auto", "--bits", "9", "--target", "fp8", "--json",
-                "--data", tokens.toString(), "--samples", "4");
+                "quantize",
+                llama,
+                "-o",
+                at("block"),
+                "--mix",
+                "auto",
+                "--bits",
+                "9",
+                "--target",
+                "fp8",
+                "--json",
+                "--data",
+                tokens.toString(),
+                "--samples",
+                "4");
         CommandLine ran = CommandLine.run(words.toArray(String[]::new));
         assertEquals(ExitCode.OK, ran.code(), ran.err());
         Map<String, String> formats = formats(JSON.readTree(ran.out()));
@@ -202,7 +235,11 @@ class AutoMixTest {
     void goals_out_of_reach_say_what_is_in_reach() {
         String[] bert = {"quantize", BERT, "-o", at("x.onnx"), "--data", samples, "--mix", "auto", "--quiet"};
         refused(ExitCode.USAGE, "has at most 6.0 bits per weight", "give --bits 8.", with(bert, "--bits", "6.0"));
-        refused(ExitCode.USAGE, "makes the model 1000 bytes or smaller", "smallest takes about", with(bert, "--size", "1kB"));
+        refused(
+                ExitCode.USAGE,
+                "makes the model 1000 bytes or smaller",
+                "smallest takes about",
+                with(bert, "--size", "1kB"));
         refused(ExitCode.USAGE, "every Linear would stay as it is", "32.00 bits", with(bert, "--bits", "32"));
         refused(
                 ExitCode.USAGE,
@@ -243,7 +280,16 @@ class AutoMixTest {
                 "is for checkpoints",
                 "onnxruntime",
                 with(bert, "--bits", "9", "--target", "compressed-tensors"));
-        refused(ExitCode.USAGE, "--bits is for --mix auto", "--mix", "quantize", BERT, "-o", at("x.onnx"), "--bits", "6");
+        refused(
+                ExitCode.USAGE,
+                "--bits is for --mix auto",
+                "--mix",
+                "quantize",
+                BERT,
+                "-o",
+                at("x.onnx"),
+                "--bits",
+                "6");
         refused(
                 ExitCode.USAGE,
                 "needs data",

@@ -28,19 +28,19 @@ class DebugFlowTest {
 
     /** As Transformer Engine's documentation has it; the file counts iterations from 0. */
     private static final String TE_YAML = """
-            log_all:
+        log_all:
+          enabled: True
+          layers:
+            layer_name_regex_pattern: (h|layers)\\.\\d
+          transformer_engine:
+            LogTensorStats:
               enabled: True
-              layers:
-                layer_name_regex_pattern: (h|layers)\\.\\d
-              transformer_engine:
-                LogTensorStats:
-                  enabled: True
-                  tensors: [activation, gradient, weight, output, wgrad, dgrad]
-                  stats: [min, max, std, l1_norm, l2_norm, cur_amax]
-                  freq: 1
-                  start_step: 0
-                  end_step: 0
-            """;
+              tensors: [activation, gradient, weight, output, wgrad, dgrad]
+              stats: [min, max, std, l1_norm, l2_norm, cur_amax]
+              freq: 1
+              start_step: 0
+              end_step: 0
+        """;
 
     @TempDir
     Path folder;
@@ -79,11 +79,12 @@ class DebugFlowTest {
     @ValueSource(strings = {"gpt2", "llama"})
     void a_run_logs_of_every_linear_what_hooks_of_torch_see(String model) throws IOException {
         Files.writeString(folder.resolve("te.yaml"), TE_YAML);
-        CommandLine run = train(
-                model, "run", "steps: 2", "debug: {file: te.yaml, te_log: true, init_training_step: 0}");
+        CommandLine run =
+                train(model, "run", "steps: 2", "debug: {file: te.yaml, te_log: true, init_training_step: 0}");
         assertEquals(ExitCode.OK, run.code(), run.err());
         Map<String, Double> expected = expected(model);
-        Pattern line = Pattern.compile("[-\\d]{10} [:\\d]{8},\\d{3} - INFO - (\\S+) \t\t\t\t iteration=000000 \t\t\t\t value=(\\S+)");
+        Pattern line = Pattern.compile(
+                "[-\\d]{10} [:\\d]{8},\\d{3} - INFO - (\\S+) \t\t\t\t iteration=000000 \t\t\t\t value=(\\S+)");
         List<String> lines = Files.readAllLines(
                 folder.resolve("run/nvdlfw_inspect_statistics_logs/nvdlfw_inspect_globalrank-0.log"));
         assertEquals(expected.size(), lines.size());
@@ -106,7 +107,8 @@ class DebugFlowTest {
         Path config = folder.resolve("c.yaml");
         Files.writeString(
                 config,
-                "data: {train: " + GOLDEN.resolve("tokens.bin") + ", sequence: 16}\nloss: {type: causal-lm}\nbatch_size: 2\n"
+                "data: {train: " + GOLDEN.resolve("tokens.bin")
+                        + ", sequence: 16}\nloss: {type: causal-lm}\nbatch_size: 2\n"
                         + "steps: 1\noptimizer: {lr: 1.0e-3}\nprecision: {mode: fp8}\ndebug: te.yaml\n");
         CommandLine plan = CommandLine.run(
                 "train",
@@ -125,12 +127,12 @@ class DebugFlowTest {
     @Test
     void a_run_is_exported_after_its_debug_file_is_gone() throws IOException {
         Files.writeString(folder.resolve("te.yaml"), """
-                last_layer:
-                  enabled: True
-                  layers: {layer_numbers: [1]}
-                  transformer_engine:
-                    DisableQuantizationLayer: {enabled: True}
-                """);
+            last_layer:
+              enabled: True
+              layers: {layer_numbers: [1]}
+              transformer_engine:
+                DisableQuantizationLayer: {enabled: True}
+            """);
         CommandLine run = train("llama", "run", "steps: 1", "precision: {mode: fp8}", "debug: te.yaml");
         assertEquals(ExitCode.OK, run.code(), run.err());
         Files.delete(folder.resolve("te.yaml"));

@@ -117,7 +117,8 @@ class DoctorCommandTest {
 
     @Test
     void a_spike_that_the_baseline_has_too_is_not_fp8s_fault() throws IOException {
-        CommandLine line = CommandLine.run("doctor", run("fp8"), "--baseline", run("bf16"), "--json", "--output", at("o"));
+        CommandLine line =
+                CommandLine.run("doctor", run("fp8"), "--baseline", run("bf16"), "--json", "--output", at("o"));
         JsonNode answer = found(line);
         assertEquals("octet/doctor/1", answer.path("schema").asText());
         assertEquals("SHARED_SPIKE", answer.path("symptom").asText());
@@ -129,7 +130,9 @@ class DoctorCommandTest {
                 advice.contains("clip_grad_norm") && advice.contains("stableadamw") && advice.contains("averaging"),
                 advice);
         assertEquals(2, answer.path("curves").size());
-        assertEquals(STEPS, answer.path("curves").path(1).path("course").path("points").size());
+        assertEquals(
+                STEPS,
+                answer.path("curves").path(1).path("course").path("points").size());
     }
 
     /** Without a baseline, the doctor continues the checkpoint before the spike in BF16. */
@@ -138,7 +141,8 @@ class DoctorCommandTest {
         JsonNode answer = found(CommandLine.run("doctor", run("fp8"), "--json", "--output", at("o")));
         assertEquals("SHARED_SPIKE", answer.path("symptom").asText(), answer.toString());
         assertEquals(1, answer.path("replays_run").asInt());
-        assertEquals("bf16 from step 25", answer.path("curves").path(1).path("name").asText());
+        assertEquals(
+                "bf16 from step 25", answer.path("curves").path(1).path("name").asText());
         JsonNode again = found(CommandLine.run("doctor", run("fp8"), "--json", "--output", at("o")));
         assertEquals(0, again.path("replays_run").asInt(), "kept from the first call");
         assertEquals(answer.path("verdict"), again.path("verdict"));
@@ -161,7 +165,9 @@ class DoctorCommandTest {
         JsonNode answer = found(CommandLine.run("doctor", at("planted"), "--json"));
         JsonNode replays = answer.path("replays");
         String guilty = replays.path("guilty").toString();
-        assertTrue(guilty.contains("layers.1.mlp.up_proj fprop"), answer.path("verdict").asText());
+        assertTrue(
+                guilty.contains("layers.1.mlp.up_proj fprop"),
+                answer.path("verdict").asText());
         assertFalse(guilty.contains("layers.0") || guilty.contains("lm_head"), guilty);
         double before = replays.path("trials").path(3).path("excess").asDouble();
         double after = replays.path("proof").path("excess").asDouble();
@@ -173,7 +179,8 @@ class DoctorCommandTest {
         assertTrue(Files.readString(doctor.resolve("torchao_filter.py")).contains("module_filter_fn"));
         String precision = Files.readString(doctor.resolve("precision.yaml"));
         assertTrue(precision.contains("current: ["), precision);
-        String flow = "{" + String.join(", ", precision.lines().skip(1).map(String::strip).toList()) + "}";
+        String flow = "{"
+                + String.join(", ", precision.lines().skip(1).map(String::strip).toList()) + "}";
         good(train(folder, "cured", flow, "--steps", "12"));
         CommandLine again = CommandLine.run("doctor", at("planted"));
         assertTrue(again.out().contains(" 0 replays") && again.out().contains("(kept)"), again.out());
@@ -186,12 +193,18 @@ class DoctorCommandTest {
         planted("--steps", "16");
         JsonNode none = found(CommandLine.run("doctor", at("planted"), "--json", "--budget", "0"));
         assertFalse(none.path("complete").asBoolean(true));
-        assertTrue(none.path("verdict").asText().contains("budget"), none.path("verdict").asText());
+        assertTrue(
+                none.path("verdict").asText().contains("budget"),
+                none.path("verdict").asText());
         JsonNode some = found(CommandLine.run("doctor", at("planted"), "--json", "--budget", "7"));
         assertFalse(some.path("complete").asBoolean(true));
         assertEquals(7, some.path("replays_run").asInt());
-        assertTrue(some.path("replays").path("suspects").size() > 0, some.path("verdict").asText());
-        assertTrue(some.path("advice").toString().contains("larger --budget goes on from here"), some.path("advice").toString());
+        assertTrue(
+                some.path("replays").path("suspects").size() > 0,
+                some.path("verdict").asText());
+        assertTrue(
+                some.path("advice").toString().contains("larger --budget goes on from here"),
+                some.path("advice").toString());
         JsonNode rest = found(CommandLine.run("doctor", at("planted"), "--json"));
         assertTrue(rest.path("complete").asBoolean(), rest.path("verdict").asText());
         int all = rest.path("replays").path("trials").size();
@@ -209,7 +222,8 @@ class DoctorCommandTest {
         assertTrue(answer.path("cure").path("precision").asText().startsWith("precision:"), line.out());
         assertEquals(0, answer.path("written").size());
         Files.writeString(
-                folder.resolve("sound.yaml"), Files.readString(folder.resolve("planted.yaml")).replace(MARGIN, "{mode: fp8}"));
+                folder.resolve("sound.yaml"),
+                Files.readString(folder.resolve("planted.yaml")).replace(MARGIN, "{mode: fp8}"));
         CommandLine sound = CommandLine.run("doctor", MODEL.toString(), "--config", at("sound.yaml"));
         assertEquals(ExitCode.OK, sound.code(), sound.out() + sound.err());
         assertTrue(sound.out().contains("healthy"), sound.out());
@@ -223,7 +237,8 @@ class DoctorCommandTest {
         assertTrue(line.out().contains("report: " + at("page.html")), line.out());
         String page = Files.readString(folder.resolve("page.html"));
         int start = page.indexOf("<script id=\"data\" type=\"application/json\">");
-        JsonNode data = new ObjectMapper().readTree(page.substring(page.indexOf('>', start) + 1, page.indexOf("</script>", start)));
+        JsonNode data = new ObjectMapper()
+                .readTree(page.substring(page.indexOf('>', start) + 1, page.indexOf("</script>", start)));
         assertEquals("spike in the baseline too", data.path("symptom").asText());
         assertTrue(data.path("result").path("verdict").asText().startsWith("not FP8's fault"), data.toString());
         assertFalse(data.path("result").has("curves"));
@@ -246,7 +261,9 @@ class DoctorCommandTest {
         JsonNode answer = found(line);
         assertEquals("DOWNSTREAM", answer.path("symptom").asText());
         String verdict = answer.path("verdict").asText();
-        assertTrue(verdict.startsWith("the export is wrong, not the training: scales ") && verdict.contains("reciprocals"), verdict);
+        assertTrue(
+                verdict.startsWith("the export is wrong, not the training: scales ") && verdict.contains("reciprocals"),
+                verdict);
         assertTrue(answer.path("advice").toString().contains("store the reciprocal"), line.out());
         assertTrue(answer.path("exported").path("proof").path("worst").asDouble() > 0.2, line.out());
     }
@@ -258,7 +275,8 @@ class DoctorCommandTest {
         try (ModelFile model = ModelFile.open(file);
                 Arena arena = Arena.ofConfined()) {
             tensors.putAll(model.model().tensors());
-            tensors.replaceAll((name, tensor) -> name.endsWith("weight_scale") ? inverted(arena, name, tensor) : tensor);
+            tensors.replaceAll(
+                    (name, tensor) -> name.endsWith("weight_scale") ? inverted(arena, name, tensor) : tensor);
             ModelFile.save(Model.of(tensors, model.model().metadata()), spoilt);
         }
         Files.move(spoilt, file, StandardCopyOption.REPLACE_EXISTING);
@@ -275,9 +293,10 @@ class DoctorCommandTest {
     @Test
     void bad_scores_of_all_tasks_ask_for_what_was_exported() throws IOException {
         Files.writeString(folder.resolve("t.json"), """
-                {"a": {"baseline": 0.6, "run": 0.2}, "b": {"baseline": 0.5, "run": 0.1}, "c": {"baseline": 0.7, "run": 0.3}}""");
-        CommandLine line =
-                CommandLine.run("doctor", run("fp8"), "--baseline", run("bf16"), "--tasks", at("t.json"), "--output", at("o"));
+            {"a": {"baseline": 0.6, "run": 0.2}, "b": {"baseline": 0.5, "run": 0.1}, "c": {"baseline": 0.7, "run": 0.3}}\
+            """);
+        CommandLine line = CommandLine.run(
+                "doctor", run("fp8"), "--baseline", run("bf16"), "--tasks", at("t.json"), "--output", at("o"));
         assertEquals(ExitCode.CHECK_FAILED, line.code(), line.err());
         assertTrue(line.out().contains("the export or the evaluation, not the training"), line.out());
         assertTrue(line.out().contains("--exported"), line.out());
@@ -318,7 +337,10 @@ class DoctorCommandTest {
     @ValueSource(strings = {"x", "10d", "-3", "1.5"})
     void a_budget_that_is_neither_a_number_nor_a_time_is_refused(String budget) {
         assertRefused(
-                CommandLine.run("doctor", run("fp8"), "--budget", budget), ExitCode.USAGE, "--budget needs", "for example 20, or 10m");
+                CommandLine.run("doctor", run("fp8"), "--budget", budget),
+                ExitCode.USAGE,
+                "--budget needs",
+                "for example 20, or 10m");
     }
 
     @Test
@@ -340,7 +362,11 @@ class DoctorCommandTest {
     @Test
     void another_model_is_refused() {
         assertRefused(
-                CommandLine.run("doctor", run("fp8"), "--model", MODEL.resolveSibling("qwen2").toString()),
+                CommandLine.run(
+                        "doctor",
+                        run("fp8"),
+                        "--model",
+                        MODEL.resolveSibling("qwen2").toString()),
                 ExitCode.INPUT,
                 "the model has SHA-256",
                 "--model MODEL");
@@ -381,9 +407,18 @@ class DoctorCommandTest {
     void a_checkpoint_of_another_model_is_refused() throws IOException {
         planted("--steps", "8");
         Path other = folder.resolve("other");
-        Files.writeString(folder.resolve("other.yaml"), Files.readString(folder.resolve("planted.yaml")).replace(MARGIN, "{mode: fp8}"));
+        Files.writeString(
+                folder.resolve("other.yaml"),
+                Files.readString(folder.resolve("planted.yaml")).replace(MARGIN, "{mode: fp8}"));
         good(CommandLine.run(
-                "train", MODEL.resolveSibling("mistral").toString(), "--config", at("other.yaml"), "-o", other.toString(), "--steps", "8"));
+                "train",
+                MODEL.resolveSibling("mistral").toString(),
+                "--config",
+                at("other.yaml"),
+                "-o",
+                other.toString(),
+                "--steps",
+                "8"));
         good(CommandLine.run("train", "--resume", at("planted"), "--steps", "4"));
         Path mine = folder.resolve("planted/checkpoints/step-8");
         try (Stream<Path> files = Files.list(other.resolve("checkpoints/step-8"))) {

@@ -19,7 +19,6 @@ import dev.octet.pipeline.Prove;
 import dev.octet.pipeline.Target;
 import dev.octet.trainer.checkpoint.CheckpointFile;
 import dev.octet.trainer.checkpoint.CheckpointFolder;
-import java.util.Arrays;
 import java.io.IOException;
 import java.lang.foreign.Arena;
 import java.nio.file.Files;
@@ -27,6 +26,7 @@ import java.nio.file.Path;
 import java.nio.file.StandardCopyOption;
 import java.nio.file.StandardOpenOption;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -142,9 +142,11 @@ class ExportCommandTest {
                     .findFirst()
                     .orElseThrow();
             Tensor average = checkpoint.state().state().get("ema:" + name);
-            float[] exported = requireNonNull(written.model().tensors().get(name)).toFloats();
+            float[] exported =
+                    requireNonNull(written.model().tensors().get(name)).toFloats();
             assertArrayEquals(requireNonNull(average, name).toFloats(), exported);
-            float[] trained = requireNonNull(checkpoint.state().parameters().get(name)).toFloats();
+            float[] trained =
+                    requireNonNull(checkpoint.state().parameters().get(name)).toFloats();
             assertFalse(Arrays.equals(trained, exported));
         }
     }
@@ -162,11 +164,25 @@ class ExportCommandTest {
         assertRefused(
                 ExitCode.USAGE,
                 "the run keeps no ema average of its weights",
-                "export", run(), "-o", at("m.onnx"), "--target", "onnx", "--weights", "ema");
+                "export",
+                run(),
+                "-o",
+                at("m.onnx"),
+                "--target",
+                "onnx",
+                "--weights",
+                "ema");
         assertRefused(
                 ExitCode.USAGE,
                 "the swa average is empty: it begins after step 100, and this checkpoint has 3 updates",
-                "export", runs.resolve("averaged").toString(), "-o", at("m.onnx"), "--target", "onnx", "--weights", "swa");
+                "export",
+                runs.resolve("averaged").toString(),
+                "-o",
+                at("m.onnx"),
+                "--target",
+                "onnx",
+                "--weights",
+                "swa");
     }
 
     @Test

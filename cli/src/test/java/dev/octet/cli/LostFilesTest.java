@@ -75,7 +75,8 @@ class LostFilesTest {
             "train <b.onnx --config <train.yaml -o >out --report >out.html",
             "train <run --resume --model <b.onnx",
             "report <run -o >out.html --force",
-            "doctor <run --baseline <run --tasks <text.jsonl --exported <fp8 --model <b.onnx --report >out.html --force",
+            "doctor <run --baseline <run --tasks <text.jsonl --exported <fp8 --model <b.onnx --report >out.html"
+                    + " --force",
             "doctor <b.onnx --config <train.yaml --data <cal.npz -o >out",
             "export <run --model <b.onnx --data <cal.npz --target onnx -o >out.onnx --force",
             "export <run --target fp8 -o >out --force",

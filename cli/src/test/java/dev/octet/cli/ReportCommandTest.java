@@ -21,8 +21,8 @@ import java.util.regex.Pattern;
 import org.junit.jupiter.api.DisplayNameGeneration;
 import org.junit.jupiter.api.DisplayNameGenerator;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
@@ -56,8 +56,10 @@ class ReportCommandTest {
 
     private Path run(String name, int steps, int wanted) throws IOException {
         Path run = Files.createDirectories(folder.resolve(name));
-        Files.writeString(run.resolve("run.json"), "{\"settings\": {\"steps\": \"" + wanted
-                + "\", \"name\": \"" + name + "\"}, \"sessions\": [{\"first_step\": 1}]}");
+        Files.writeString(
+                run.resolve("run.json"),
+                "{\"settings\": {\"steps\": \"" + wanted + "\", \"name\": \"" + name
+                        + "\"}, \"sessions\": [{\"first_step\": 1}]}");
         for (int step = 1; step <= steps; step++) {
             add(run, step);
         }
@@ -88,7 +90,9 @@ class ReportCommandTest {
         CommandLine train = good(
                 "train", model, "--config", at("train.yaml"), "-o", at("run"), "--report", at("end.html"), "--quiet");
         assertTrue(train.out().contains("report: " + at("end.html") + "\n"), train.out());
-        assertEquals(2, data(folder.resolve("end.html")).get("runs").get(0).get("step").asInt());
+        assertEquals(
+                2,
+                data(folder.resolve("end.html")).get("runs").get(0).get("step").asInt());
 
         CommandLine line = good("report", at("run"));
         assertTrue(line.out().matches("(?s).*complete +2 of 2 .*report: .*report.html, [0-9.]+ kB\n"), line.out());
@@ -100,23 +104,27 @@ class ReportCommandTest {
         assertEquals(2, run.get("evaluations").get("eval_loss").get("min").size());
         JsonNode fp8 = run.get("fp8");
         assertEquals("[2]", fp8.get("columns").toString());
-        long tensors = Files.readAllLines(folder.resolve("run/fp8_health.jsonl")).size();
+        long tensors =
+                Files.readAllLines(folder.resolve("run/fp8_health.jsonl")).size();
         assertEquals(tensors, fp8.get("rows").size());
         assertEquals(6, run.get("scales").size());
         List<String> warned = new ArrayList<>();
         List<String> events = new ArrayList<>();
-        run.get("events").forEach(e -> (e.get("kind").asText().equals("FP8") ? warned : events)
-                .add(e.get("step").asText() + ": " + e.get("text").asText()));
+        run.get("events")
+                .forEach(e -> (e.get("kind").asText().equals("FP8") ? warned : events)
+                        .add(e.get("step").asText() + ": " + e.get("text").asText()));
         assertEquals(2, events.size());
         assertTrue(events.get(0).startsWith("1: started on "), events.get(0));
         assertEquals("2: checkpoints/step-2", events.get(1));
-        List<String> said = train.err().lines()
+        List<String> said = train.err()
+                .lines()
                 .filter(l -> l.startsWith("step 2: "))
                 .map(l -> l.substring("step ".length()))
                 .toList();
         assertEquals(said.subList(0, 3), warned.subList(0, 3));
         assertEquals("2: and " + (warned.size() - 3) + " more tensors in FP8, see fp8_health.jsonl", said.get(3));
-        assertEquals("octet report " + at("run"), drawn.get("run").get("command").asText());
+        assertEquals(
+                "octet report " + at("run"), drawn.get("run").get("command").asText());
 
         CommandLine again = CommandLine.run("report", at("run"));
         assertEquals(ExitCode.USAGE, again.code());
@@ -131,14 +139,18 @@ class ReportCommandTest {
         JsonNode answer = new ObjectMapper().readTree(line.out());
         assertEquals("octet/report/1", answer.get("schema").asText());
         assertEquals(at("report.html"), answer.get("page").asText());
-        assertEquals(Files.size(folder.resolve("report.html")), answer.get("bytes").asLong());
+        assertEquals(
+                Files.size(folder.resolve("report.html")), answer.get("bytes").asLong());
         assertEquals("complete", answer.get("runs").get(0).get("state").asText());
         assertEquals("stopped", answer.get("runs").get(1).get("state").asText());
         assertEquals(5.0, answer.get("runs").get(1).get("loss").asDouble());
         JsonNode runs = data(folder.resolve("report.html")).get("runs");
-        assertEquals(List.of("a", "b"), runs.findValuesAsText("name").stream().distinct().toList());
+        assertEquals(
+                List.of("a", "b"),
+                runs.findValuesAsText("name").stream().distinct().toList());
         assertEquals("samples", runs.get(0).get("speedUnit").asText());
-        assertEquals(2.0, runs.get(0).get("curves").get("speed").get("min").get(0).asDouble());
+        assertEquals(
+                2.0, runs.get(0).get("curves").get("speed").get("min").get(0).asDouble());
     }
 
     @Test
@@ -156,14 +168,26 @@ class ReportCommandTest {
         Path run = run("long", 0, 100_000);
         StringBuilder lines = new StringBuilder();
         for (int step = 1; step <= 100_000; step++) {
-            lines.append("{\"step\":").append(step).append(",\"loss\":").append(Math.sin(step) + 2)
-                    .append(",\"lr\":").append(1.0 / step).append(",\"grad_norm\":").append(Math.cos(step))
-                    .append(",\"samples\":8,\"tokens\":2048,\"seconds\":").append(0.5 + 0.1 * Math.sin(3 * step)).append("}\n");
+            lines.append("{\"step\":")
+                    .append(step)
+                    .append(",\"loss\":")
+                    .append(Math.sin(step) + 2)
+                    .append(",\"lr\":")
+                    .append(1.0 / step)
+                    .append(",\"grad_norm\":")
+                    .append(Math.cos(step))
+                    .append(",\"samples\":8,\"tokens\":2048,\"seconds\":")
+                    .append(0.5 + 0.1 * Math.sin(3 * step))
+                    .append("}\n");
         }
         Files.writeString(run.resolve("metrics.jsonl"), lines);
         good("report", run.toString());
         assertTrue(Files.size(run.resolve("report.html")) < 500_000, Files.size(run.resolve("report.html")) + " bytes");
-        JsonNode loss = data(run.resolve("report.html")).get("runs").get(0).get("curves").get("loss");
+        JsonNode loss = data(run.resolve("report.html"))
+                .get("runs")
+                .get(0)
+                .get("curves")
+                .get("loss");
         assertEquals(128, loss.get("width").asInt());
         assertEquals(782, loss.get("min").size());
         assertEquals(1.0, loss.get("min").get(5).asDouble(), 1e-3);
@@ -198,7 +222,8 @@ class ReportCommandTest {
         JsonNode last = data(page);
         assertEquals(0, last.get("refreshSeconds").asInt());
         assertEquals("COMPLETE", last.get("runs").get(0).get("state").asText());
-        assertEquals(4, last.get("runs").get(0).get("curves").get("loss").get("min").size());
+        assertEquals(
+                4, last.get("runs").get(0).get("curves").get("loss").get("min").size());
         assertTrue(line.out().contains("complete"), line.out());
     }
 
@@ -228,7 +253,9 @@ class ReportCommandTest {
                 "{\"step\":1,\"action\":\"</script><script>alert(1)</script>\",\"reason\":\"<!--\"}\n");
         good("report", run.toString());
         JsonNode events = data(run.resolve("report.html")).get("runs").get(0).get("events");
-        assertEquals("</script><script>alert(1)</script>: <!--", events.get(1).get("text").asText());
+        assertEquals(
+                "</script><script>alert(1)</script>: <!--",
+                events.get(1).get("text").asText());
     }
 
     private void refused(ExitCode code, String why, String... words) throws IOException {
@@ -243,9 +270,28 @@ class ReportCommandTest {
         String a = run("a", 1, 1).toString();
         Files.createDirectories(folder.resolve("model"));
         Files.writeString(folder.resolve("model/config.json"), "{}");
-        refused(ExitCode.USAGE, "the folder is not a run: it has no run.json", "report", at("model"), "-o", at("page.html"));
-        refused(ExitCode.USAGE, "the folder is not a run: it has no run.json", "report", a, at("model"), "-o", at("page.html"));
-        refused(ExitCode.USAGE, "is a file, and a run is a folder", "report", TinyBert.MODEL.toString(), "-o", at("page.html"));
+        refused(
+                ExitCode.USAGE,
+                "the folder is not a run: it has no run.json",
+                "report",
+                at("model"),
+                "-o",
+                at("page.html"));
+        refused(
+                ExitCode.USAGE,
+                "the folder is not a run: it has no run.json",
+                "report",
+                a,
+                at("model"),
+                "-o",
+                at("page.html"));
+        refused(
+                ExitCode.USAGE,
+                "is a file, and a run is a folder",
+                "report",
+                TinyBert.MODEL.toString(),
+                "-o",
+                at("page.html"));
         refused(ExitCode.IO, "nowhere", "report", at("nowhere"), "-o", at("page.html"));
         refused(ExitCode.USAGE, "given twice", "report", a, at("a/../a"), "-o", at("page.html"));
         refused(ExitCode.USAGE, "missing RUN", "report");

@@ -96,8 +96,8 @@ class SensitivityCommandTest {
                 .get("formats")
                 .get(0);
         assertEquals(14, format.get("layers").size());
-        List<String> quantise = new ArrayList<>(
-                List.of("quantize", BERT, "-o", at("fp8.onnx"), "--recipe", recipe, "--rounding", "nearest", "--force"));
+        List<String> quantise = new ArrayList<>(List.of(
+                "quantize", BERT, "-o", at("fp8.onnx"), "--recipe", recipe, "--rounding", "nearest", "--force"));
         if (!recipe.equals("fp8-weight-only")) {
             quantise.addAll(List.of("--calibration", samples));
         }
@@ -110,10 +110,14 @@ class SensitivityCommandTest {
         others.addAll(List.of("--keep", "^" + worst + "$"));
         alone.addAll(List.of("--keep", "^(?!" + worst + "$).*weight$"));
         ok(others.toArray(String[]::new));
-        assertNear(cosineLoss(at("fp8.onnx")), layer(format, worst).get("kept").get("cosine").asDouble());
+        assertNear(
+                cosineLoss(at("fp8.onnx")),
+                layer(format, worst).get("kept").get("cosine").asDouble());
         JsonNode one = ok(alone.toArray(String[]::new));
         assertEquals(1, one.get("layers").get(0).get("converted").asInt(), one.toString());
-        assertNear(cosineLoss(at("fp8.onnx")), layer(format, worst).get("alone").get("cosine").asDouble());
+        assertNear(
+                cosineLoss(at("fp8.onnx")),
+                layer(format, worst).get("alone").get("cosine").asDouble());
     }
 
     /** Two engines' sums differ in the last bits, by which an input or two falls to the other neighbour. */
@@ -127,7 +131,8 @@ class SensitivityCommandTest {
         JsonNode found = ok(with(data, "sensitivity", LLAMA, "--formats", "fp8-dynamic"));
         JsonNode all = found.get("formats").get(0).get("all");
         ok("quantize", LLAMA, "-o", at("fp8"), "--recipe", "fp8-dynamic");
-        JsonNode compared = ok(with(data, "evaluate", LLAMA, at("fp8"), "--no-layers")).get("comparison");
+        JsonNode compared =
+                ok(with(data, "evaluate", LLAMA, at("fp8"), "--no-layers")).get("comparison");
         JsonNode perplexity = compared.get("perplexity");
         assertEquals(
                 perplexity.get("reference").get("perplexity").asDouble(),
@@ -146,7 +151,8 @@ class SensitivityCommandTest {
     @Test
     void a_model_whose_biases_are_narrower_than_it_computes_in_is_measured_too() throws IOException {
         String gpt2 = TESTDATA.resolve("models/tiny-lm/gpt2").toString();
-        JsonNode found = ok("sensitivity", gpt2, "--data", TEXTS, "--samples", "4", "--max-length", "16", "--formats", "int8");
+        JsonNode found =
+                ok("sensitivity", gpt2, "--data", TEXTS, "--samples", "4", "--max-length", "16", "--formats", "int8");
         assertEquals(8, found.get("formats").get(0).get("layers").size());
         assertTrue(found.get("formats").get(0).get("all").get("kl").asDouble() > 0);
         assertFalse(found.get("perplexity").isNull());
@@ -212,7 +218,15 @@ class SensitivityCommandTest {
     @Test
     void exclusions_are_what_the_configurations_of_the_kept_checkpoint_say() throws IOException {
         JsonNode format = ok(
-                        "sensitivity", LLAMA, "--data", TEXTS, "--samples", "4", "--max-length", "24", "--formats",
+                        "sensitivity",
+                        LLAMA,
+                        "--data",
+                        TEXTS,
+                        "--samples",
+                        "4",
+                        "--max-length",
+                        "24",
+                        "--formats",
                         "fp8-dynamic")
                 .get("formats")
                 .get(0);
@@ -223,7 +237,8 @@ class SensitivityCommandTest {
         ok(with(new String[] {"-o", at("opt"), "--target", "modelopt"}, quantise.toArray(String[]::new)));
         JsonNode config = JSON.readTree(folder.resolve("ct/config.json").toFile());
         assertEquals(config.get("quantization_config").get("ignore"), exclusion.get("ignore"));
-        JsonNode other = JSON.readTree(folder.resolve("opt/hf_quant_config.json").toFile());
+        JsonNode other =
+                JSON.readTree(folder.resolve("opt/hf_quant_config.json").toFile());
         assertEquals(other.get("quantization").get("exclude_modules"), exclusion.get("exclude_modules"));
         assertTrue(exclusion.get("modules_to_not_convert").toString().contains("\"lm_head\""));
         assertTrue(exclusion.get("nodes_to_exclude").isEmpty());
@@ -243,11 +258,21 @@ class SensitivityCommandTest {
     @Test
     void a_format_that_no_Linear_can_have_is_said_and_costs_nothing() throws IOException {
         JsonNode found = ok(
-                "sensitivity", LLAMA, "--data", TEXTS, "--samples", "4", "--max-length", "16", "--formats", "fp8-block");
+                "sensitivity",
+                LLAMA,
+                "--data",
+                TEXTS,
+                "--samples",
+                "4",
+                "--max-length",
+                "16",
+                "--formats",
+                "fp8-block");
         assertEquals(14, found.get("formats").get(0).get("layers").size());
         JsonNode bert = ok("sensitivity", BERT, "--data", samples, "--formats", "fp8-block");
         assertEquals(0, bert.get("formats").get(0).get("all").get("cosine").asDouble(), 1e-12);
-        assertFalse(bert.get("formats").get(0).get("layers").get(0).get("refusal").isNull());
+        assertFalse(
+                bert.get("formats").get(0).get("layers").get(0).get("refusal").isNull());
         assertTrue(bert.get("notes").get(0).asText().startsWith("14 of 14 Linears cannot have fp8-block"));
     }
 
@@ -265,7 +290,15 @@ class SensitivityCommandTest {
                 "--formats",
                 "fp8-dynamik");
         refused(
-                ExitCode.USAGE, "named twice", "once", "sensitivity", BERT, "--data", samples, "--formats", "int8,int8");
+                ExitCode.USAGE,
+                "named twice",
+                "once",
+                "sensitivity",
+                BERT,
+                "--data",
+                samples,
+                "--formats",
+                "int8,int8");
         refused(
                 ExitCode.INPUT,
                 "too little data: 3 samples",

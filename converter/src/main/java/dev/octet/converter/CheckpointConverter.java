@@ -99,8 +99,7 @@ public final class CheckpointConverter implements AutoCloseable {
 
         /** The same with other recipes for some weights. */
         public Request withRecipes(Map<String, Recipe> newRecipes) {
-            return new Request(
-                    selection, inputScales, cacheScales, allowNonFinite, keepScales, exactOnly, newRecipes);
+            return new Request(selection, inputScales, cacheScales, allowNonFinite, keepScales, exactOnly, newRecipes);
         }
 
         /** All Linears, dynamic activations. */

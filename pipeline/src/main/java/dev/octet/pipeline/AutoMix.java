@@ -129,8 +129,7 @@ public final class AutoMix {
 
         /** The same with the weights of an ONNX model rounded so. */
         public Request withRounding(Quantize.Rounding newRounding) {
-            return new Request(
-                    model, output, samples, formats, goal, target, keep, Optional.of(newRounding), report);
+            return new Request(model, output, samples, formats, goal, target, keep, Optional.of(newRounding), report);
         }
 
         /** The same with a report. */
@@ -213,9 +212,8 @@ public final class AutoMix {
     private static List<LinearFormat> formats(Request request, Job job) {
         return switch (request.target()) {
             case Target.Graph graph -> {
-                List<LinearFormat> chosen = request.formats().isEmpty()
-                        ? List.of(Sensitivity.GRAPH_FORMATS.getLast())
-                        : request.formats();
+                List<LinearFormat> chosen =
+                        request.formats().isEmpty() ? List.of(Sensitivity.GRAPH_FORMATS.getLast()) : request.formats();
                 requireWritable(chosen, graph, job);
                 if (chosen.size() > 1) {
                     throw job.invalid(
@@ -256,9 +254,10 @@ public final class AutoMix {
     private static List<LinearFormat> usual(Layout layout) {
         LayoutOptions options = LayoutOptions.defaults();
         return Sensitivity.CHECKPOINT_MIXES.stream()
-                .filter(mix -> mix.stream().map(AutoMix::recipe).allMatch(r -> layout.unsupported(r, options)
-                                .isEmpty()
-                        && layout.unmixable(r, options).isEmpty()))
+                .filter(mix -> mix.stream()
+                        .map(AutoMix::recipe)
+                        .allMatch(r -> layout.unsupported(r, options).isEmpty()
+                                && layout.unmixable(r, options).isEmpty()))
                 .findFirst()
                 .orElseGet(() -> List.of(LinearFormat.of(Stream.of(Recipes.FP8_BLOCK, Recipes.FP8_DYNAMIC)
                         .filter(r -> layout.unsupported(r, options).isEmpty())
@@ -296,10 +295,8 @@ public final class AutoMix {
             for (LinearFormat format : formats) {
                 ConversionRequest goal =
                         new ConversionRequest.Quantize(recipe(format), layout, LayoutOptions.defaults());
-                CheckpointPlan plan = checkpoint.plan(
-                        goal,
-                        CheckpointConverter.Request.all(),
-                        StreamOptions.defaults());
+                CheckpointPlan plan =
+                        checkpoint.plan(goal, CheckpointConverter.Request.all(), StreamOptions.defaults());
                 Map<String, String> reasons = new HashMap<>();
                 for (WeightDecision d : plan.decisions()) {
                     if (!d.quantized()) {
@@ -333,8 +330,8 @@ public final class AutoMix {
         double aim = mix.loss() * allowed / loss * TIGHTENED;
         return front.reaching(Double.isNaN(aim) ? 0 : aim)
                 .filter(m -> m.bits() > mix.bits())
-                .filter(m -> m.counts().getOrDefault(MixGroup.KEPT, 0)
-                        < m.formats().size());
+                .filter(m ->
+                        m.counts().getOrDefault(MixGroup.KEPT, 0) < m.formats().size());
     }
 
     /** One search. */
@@ -378,8 +375,9 @@ public final class AutoMix {
                     .map(LayerLoss::layer)
                     .toList();
             this.elements = layers.stream().mapToLong(LinearLayer::elements).sum();
-            this.storedBits =
-                    layers.stream().mapToLong(l -> l.elements() * l.storedBits()).sum();
+            this.storedBits = layers.stream()
+                    .mapToLong(l -> l.elements() * l.storedBits())
+                    .sum();
         }
 
         /** Which number of a loss the goal is about. */
@@ -401,9 +399,9 @@ public final class AutoMix {
             return losses.formats().stream()
                     .filter(f -> f.layers().contains(layer))
                     .findFirst()
-                    .flatMap(f -> Optional.ofNullable(refusals.getOrDefault(
-                                    f.format().name(), Map.of())
-                            .get(layer.layer().weight())));
+                    .flatMap(f ->
+                            Optional.ofNullable(refusals.getOrDefault(f.format().name(), Map.of())
+                                    .get(layer.layer().weight())));
         }
 
         Result run() throws IOException {
@@ -482,8 +480,8 @@ public final class AutoMix {
                     request.goal() instanceof Goal.Gate
                             ? "every Linear would stay as it is: no format of " + formatNames() + " keeps "
                                     + request.goal().text()
-                            : "every Linear would stay as it is: " + request.goal().text()
-                                    + " leaves room for the model's own weights",
+                            : "every Linear would stay as it is: "
+                                    + request.goal().text() + " leaves room for the model's own weights",
                     request.goal() instanceof Goal.Gate
                             ? "relax the gate, or name a format with less loss with --formats"
                             : "the model has " + String.format(Locale.ROOT, "%.2f", (double) storedBits / elements)
@@ -507,9 +505,7 @@ public final class AutoMix {
             return switch (request.goal()) {
                 case Goal.Bits _ -> Optional.empty();
                 case Goal.Size(long limit) ->
-                    bytes <= limit
-                            ? Optional.empty()
-                            : front.within(mix.bits() - (bytes - limit) * (double) Byte.SIZE);
+                    bytes <= limit ? Optional.empty() : front.within(mix.bits() - (bytes - limit) * (double) Byte.SIZE);
                 case Goal.Gate _ -> AutoMix.tighter(front, mix, measure().applyAsDouble(measured), allowed());
             };
         }
@@ -518,7 +514,9 @@ public final class AutoMix {
             Map<String, String> left = new LinkedHashMap<>();
             mix.formats().forEach((weight, format) -> {
                 if (format.equals(MixGroup.KEPT)) {
-                    left.put(weight, "left as it is by --mix auto, " + request.goal().text());
+                    left.put(
+                            weight,
+                            "left as it is by --mix auto, " + request.goal().text());
                 }
             });
             return left;
@@ -545,7 +543,8 @@ public final class AutoMix {
                 case Target.Checkpoint checkpoint -> {
                     String usual = mix.counts().entrySet().stream()
                             .filter(e -> !e.getKey().equals(MixGroup.KEPT))
-                            .max(Comparator.comparingInt(Map.Entry::getValue)) // of equals the last, as the order is fixed
+                            .max(Comparator.comparingInt(
+                                    Map.Entry::getValue)) // of equals the last, as the order is fixed
                             .orElseThrow()
                             .getKey();
                     Map<String, Recipe> others = new LinkedHashMap<>();

@@ -27,8 +27,7 @@ public final class Doctor {
     static final String REPLAYS = "replays";
 
     /** What it writes in its folder: finished replays, and the cure in the words of three tools. */
-    public static final List<String> WRITTEN =
-            List.of(REPLAYS, "precision.yaml", "te-debug.yaml", "torchao_filter.py");
+    public static final List<String> WRITTEN = List.of(REPLAYS, "precision.yaml", "te-debug.yaml", "torchao_filter.py");
 
     private Doctor() {}
 

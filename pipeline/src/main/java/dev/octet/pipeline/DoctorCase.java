@@ -14,6 +14,7 @@ import dev.octet.pipeline.doctor.TaskScores;
 import dev.octet.pipeline.doctor.Triage;
 import dev.octet.pipeline.run.OpenedModel;
 import dev.octet.pipeline.run.RunFolder;
+import dev.octet.pipeline.run.RunSummary;
 import dev.octet.trainer.checkpoint.CheckpointFile;
 import dev.octet.trainer.checkpoint.CheckpointFolder;
 import dev.octet.trainer.checkpoint.TrainingState;
@@ -34,7 +35,6 @@ import dev.octet.trainer.replay.ReplayLog;
 import dev.octet.trainer.replay.Verdict;
 import dev.octet.trainer.yaml.Section;
 import dev.octet.trainer.yaml.YamlFile;
-import dev.octet.pipeline.run.RunSummary;
 import java.io.IOException;
 import java.lang.foreign.Arena;
 import java.nio.ByteBuffer;
@@ -318,7 +318,9 @@ final class DoctorCase implements AutoCloseable {
                 complete = false;
                 return Optional.empty();
             }
-            job.listener().progress("continuing step " + from + " in " + policy().base().name(), 0, 1, "replays");
+            job.listener()
+                    .progress(
+                            "continuing step " + from + " in " + policy().base().name(), 0, 1, "replays");
             try (CheckpointFile file = checkpoint(from);
                     Arena arena = Arena.ofShared()) {
                 TrainingState state = file == null ? null : file.state();
@@ -358,10 +360,11 @@ final class DoctorCase implements AutoCloseable {
             compare(of, policy().base().name() + " from step " + (from + 1), base.get());
             if (of.course().neverFinite() && base.get().neverFinite()) {
                 throw new InvalidDataException(
-                        "the loss is not finite from the first step on, in " + policy().base().name() + " neither",
+                        "the loss is not finite from the first step on, in "
+                                + policy().base().name() + " neither",
                         of.folder().resolve(MetricsFile.NAME).toString(),
-                        "it is not FP8: lower optimizer.lr, look at the data, and let on_non_finite: stop name the first"
-                                + " operator");
+                        "it is not FP8: lower optimizer.lr, look at the data, and let on_non_finite: stop name the"
+                                + " first operator");
             }
         }
     }
@@ -495,8 +498,7 @@ final class DoctorCase implements AutoCloseable {
     }
 
     private static Doctor.Cell cell(Evidence.Cell c) {
-        return new Doctor.Cell(
-                c.product().module(), lower(c.product().product()), c.excess(), c.together());
+        return new Doctor.Cell(c.product().module(), lower(c.product().product()), c.excess(), c.together());
     }
 
     private static Doctor.Guilty guilty(Culprit c) {
@@ -546,9 +548,10 @@ final class DoctorCase implements AutoCloseable {
 
     private void advise(Symptom symptom, Diagnosis diagnosis) {
         if (!diagnosis.complete()) {
-            advice.add(request.output().isEmpty()
-                    ? "give a larger --budget; with --output, a later call would go on from here"
-                    : "the same call with a larger --budget goes on from here");
+            advice.add(
+                    request.output().isEmpty()
+                            ? "give a larger --budget; with --output, a later call would go on from here"
+                            : "the same call with a larger --budget goes on from here");
         }
         if (symptom.fault() == Symptom.Fault.PRECISION && diagnosis.verdict() == Verdict.HEALTHY && run != null) {
             advice.add("replays of steps " + diagnosis.steps().getFirst() + " to "
@@ -569,9 +572,7 @@ final class DoctorCase implements AutoCloseable {
         if (symptom == Symptom.NONE) {
             return diagnosis.complete() ? curveText(symptom) : replayed;
         }
-        return diagnosis.verdict() == Verdict.HEALTHY
-                ? curveText(symptom)
-                : curveText(symptom) + "; " + replayed;
+        return diagnosis.verdict() == Verdict.HEALTHY ? curveText(symptom) : curveText(symptom) + "; " + replayed;
     }
 
     // class (c)
@@ -598,7 +599,8 @@ final class DoctorCase implements AutoCloseable {
                     Symptom.DOWNSTREAM,
                     String.format(
                             Locale.ROOT,
-                            "the export is wrong%s: %s (its outputs differ from the trainer's by %.2g times their norm)",
+                            "the export is wrong%s: %s (its outputs differ from the trainer's by %.2g times their"
+                                    + " norm)",
                             symptom().fault() == Symptom.Fault.PRECISION ? "" : ", not the training",
                             why(findings),
                             findings.proof().worst())));

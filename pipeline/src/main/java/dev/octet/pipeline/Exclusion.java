@@ -73,7 +73,10 @@ public record Exclusion(
                     weights,
                     keep,
                     source.huggingFace().isEmpty()
-                            ? nodes(converter.source().graph(), converter.canonical().graph(), layers)
+                            ? nodes(
+                                    converter.source().graph(),
+                                    converter.canonical().graph(),
+                                    layers)
                             : List.of(),
                     modules,
                     modules,
@@ -109,8 +112,8 @@ public record Exclusion(
             throws IOException {
         Map<String, String> kept = new LinkedHashMap<>();
         weights.forEach(w -> kept.put(w, "sensitive"));
-        ConversionRequest goal = new ConversionRequest.Quantize(
-                recipe, Layouts.named(layout).orElseThrow(), LayoutOptions.defaults());
+        ConversionRequest goal =
+                new ConversionRequest.Quantize(recipe, Layouts.named(layout).orElseThrow(), LayoutOptions.defaults());
         Selection selection = new Selection(List.of(), List.of(), List.of(), kept);
         try {
             CheckpointPlan plan = checkpoint.plan(
@@ -155,8 +158,9 @@ public record Exclusion(
         Map<String, Set<String>> added = new LinkedHashMap<>();
         for (Node n : file.nodes()) {
             if (n.is("Add")) {
-                n.inputs().forEach(i -> added.computeIfAbsent(i, _ -> new LinkedHashSet<>())
-                        .add(n.output()));
+                n.inputs()
+                        .forEach(i -> added.computeIfAbsent(i, _ -> new LinkedHashSet<>())
+                                .add(n.output()));
             }
         }
         List<String> names = new ArrayList<>();

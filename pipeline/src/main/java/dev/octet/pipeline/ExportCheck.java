@@ -43,8 +43,9 @@ final class ExportCheck {
         if (!Files.exists(exported)) {
             throw new NoSuchFileException(exported.toString());
         }
-        Export.Request request =
-                Export.Request.of(run, exported, Target.Floats.ONNX).withStep(step).withProof(proof);
+        Export.Request request = Export.Request.of(run, exported, Target.Floats.ONNX)
+                .withStep(step)
+                .withProof(proof);
         if (model.isPresent()) {
             request = request.withModel(model.get());
         }
@@ -112,9 +113,11 @@ final class ExportCheck {
     }
 
     private Prove.Result prove(Verification verified, boolean isCheckpoint) throws IOException {
-        Target unquantised = Files.isDirectory(request.output()) ? Target.Floats.HUGGINGFACE : Target.Floats.SAFETENSORS;
+        Target unquantised =
+                Files.isDirectory(request.output()) ? Target.Floats.HUGGINGFACE : Target.Floats.SAFETENSORS;
         Target target = isCheckpoint ? Target.named(verified.layout()).orElse(unquantised) : Target.Floats.ONNX;
-        Export.Request proved = base(request.output(), target).withProof(request.proof().orElseThrow());
+        Export.Request proved =
+                base(request.output(), target).withProof(request.proof().orElseThrow());
         Prove.Result proof = Prove.run(proved, job).proof();
         if (proof == null) {
             throw new IllegalStateException("a proof without a result");

@@ -247,7 +247,18 @@ public final class Quantize {
         /** The same with embeddings in another form; other forms than floats are for ONNX Runtime. */
         public GraphRequest withEmbeddings(EmbeddingForm newForm) {
             return new GraphRequest(
-                    model, output, recipe, target, keep, samples, statistics, calibrator, rounding, newForm, report, left);
+                    model,
+                    output,
+                    recipe,
+                    target,
+                    keep,
+                    samples,
+                    statistics,
+                    calibrator,
+                    rounding,
+                    newForm,
+                    report,
+                    left);
         }
 
         /** The same with a report. */
@@ -382,31 +393,81 @@ public final class Quantize {
         /** The same in another layout. */
         public CheckpointRequest withTarget(Target.Checkpoint newTarget) {
             return new CheckpointRequest(
-                    model, output, recipe, newTarget, selection, layout, statistics, calibrator, choices, report, recipes);
+                    model,
+                    output,
+                    recipe,
+                    newTarget,
+                    selection,
+                    layout,
+                    statistics,
+                    calibrator,
+                    choices,
+                    report,
+                    recipes);
         }
 
         /** The same with other weights. */
         public CheckpointRequest withSelection(Selection newSelection) {
             return new CheckpointRequest(
-                    model, output, recipe, target, newSelection, layout, statistics, calibrator, choices, report, recipes);
+                    model,
+                    output,
+                    recipe,
+                    target,
+                    newSelection,
+                    layout,
+                    statistics,
+                    calibrator,
+                    choices,
+                    report,
+                    recipes);
         }
 
         /** The same with other choices within the layout. */
         public CheckpointRequest withLayout(LayoutOptions newLayout) {
             return new CheckpointRequest(
-                    model, output, recipe, target, selection, newLayout, statistics, calibrator, choices, report, recipes);
+                    model,
+                    output,
+                    recipe,
+                    target,
+                    selection,
+                    newLayout,
+                    statistics,
+                    calibrator,
+                    choices,
+                    report,
+                    recipes);
         }
 
         /** The same with static scales from statistics. */
         public CheckpointRequest withStatistics(Path file) {
             return new CheckpointRequest(
-                    model, output, recipe, target, selection, layout, Optional.of(file), calibrator, choices, report, recipes);
+                    model,
+                    output,
+                    recipe,
+                    target,
+                    selection,
+                    layout,
+                    Optional.of(file),
+                    calibrator,
+                    choices,
+                    report,
+                    recipes);
         }
 
         /** The same with another calibrator. */
         public CheckpointRequest withCalibrator(Calibrator newCalibrator) {
             return new CheckpointRequest(
-                    model, output, recipe, target, selection, layout, statistics, newCalibrator, choices, report, recipes);
+                    model,
+                    output,
+                    recipe,
+                    target,
+                    selection,
+                    layout,
+                    statistics,
+                    newCalibrator,
+                    choices,
+                    report,
+                    recipes);
         }
 
         /** The same with one more choice. */
@@ -488,8 +549,7 @@ public final class Quantize {
         Stopwatch watch = new Stopwatch();
         try (ModelSource source = ModelSource.open(request.model());
                 Converter converter = source.converter()) {
-            Plan plan = leaving(
-                    converter.plan(request.recipe(), request.keep(), request.embeddings()), request.left());
+            Plan plan = leaving(converter.plan(request.recipe(), request.keep(), request.embeddings()), request.left());
             long bytes = Inspection.fileBytes(request.model());
             watch.step("import");
             Work work = new Work(

@@ -52,8 +52,8 @@ public final class Sensitivity {
             List.of(format(Recipes.FP8_DYNAMIC.name()), format(Recipes.NVFP4.name()));
 
     /** What {@code --mix auto} chooses from in layouts that can mix recipes; the first that a layout can. */
-    static final List<List<LinearFormat>> CHECKPOINT_MIXES = List.of(
-            CHECKPOINT_FORMATS, List.of(format(Recipes.MXFP8.name()), format(Recipes.NVFP4.name())));
+    static final List<List<LinearFormat>> CHECKPOINT_MIXES =
+            List.of(CHECKPOINT_FORMATS, List.of(format(Recipes.MXFP8.name()), format(Recipes.NVFP4.name())));
 
     /** Most points of a curve in a result. */
     private static final int MAX_POINTS = 200;
@@ -74,11 +74,7 @@ public final class Sensitivity {
      * @param report where a page is written; empty for none
      */
     public record Request(
-            Path model,
-            SampleSource samples,
-            List<LinearFormat> formats,
-            List<Pattern> keep,
-            Optional<Path> report) {
+            Path model, SampleSource samples, List<LinearFormat> formats, List<Pattern> keep, Optional<Path> report) {
         public Request {
             formats = List.copyOf(formats);
             keep = List.copyOf(keep);
@@ -354,10 +350,10 @@ public final class Sensitivity {
                 notes.add(format.format().name()
                         + " is measured only: no recipe writes it, so quantize --mix auto cannot choose it");
             }
-            long refused =
-                    format.layers().stream().filter(l -> !l.possible()).count();
+            long refused = format.layers().stream().filter(l -> !l.possible()).count();
             if (refused > 0) {
-                notes.add(refused + " of " + format.layers().size() + " Linears cannot have " + format.format().name()
+                notes.add(refused + " of " + format.layers().size() + " Linears cannot have "
+                        + format.format().name()
                         + ": "
                         + format.layers().stream()
                                 .filter(l -> !l.possible())
@@ -368,5 +364,4 @@ public final class Sensitivity {
         }
         return notes;
     }
-
 }

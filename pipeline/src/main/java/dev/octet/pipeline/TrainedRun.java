@@ -53,10 +53,7 @@ final class TrainedRun implements AutoCloseable {
     private final RunScales scales;
 
     private TrainedRun(
-            RunFolder run,
-            OpenedModel source,
-            CheckpointFile checkpoint,
-            Optional<WeightAveraging.Kind> average) {
+            RunFolder run, OpenedModel source, CheckpointFile checkpoint, Optional<WeightAveraging.Kind> average) {
         this.run = run;
         this.source = source;
         this.checkpoint = checkpoint;
@@ -76,8 +73,7 @@ final class TrainedRun implements AutoCloseable {
      * @param average which average of the weights takes their place; empty for none
      * @throws OctetException when the folder is not a run, the model is another one, or the checkpoint is damaged or not there
      */
-    static TrainedRun open(
-            Path folder, Optional<Path> model, long step, Optional<WeightAveraging.Kind> average)
+    static TrainedRun open(Path folder, Optional<Path> model, long step, Optional<WeightAveraging.Kind> average)
             throws IOException {
         RunFolder run = RunFolder.open(folder, model);
         OpenedModel source = OpenedModel.of(run.model());

@@ -54,7 +54,8 @@ class ExamineModelsTest {
     @Test
     void of_a_healthy_gpt2_nothing_is_said() throws IOException {
         try (TrainingJob job = job("gpt2", "recipe: delayed")) {
-            Diagnosis d = job.trainer().examine(null, ExaminationOptions.defaults().withSteps(2));
+            Diagnosis d =
+                    job.trainer().examine(null, ExaminationOptions.defaults().withSteps(2));
             assertEquals(Verdict.HEALTHY, d.verdict(), d.sentence());
         }
     }
@@ -82,8 +83,8 @@ class ExamineModelsTest {
                                         state),
                                 ExaminationOptions.defaults().withSteps(2));
                 assertEquals(
-                        "The grad output of model.layers.1.mlp.up_proj in wgrad is at fault: scales of earlier steps do not"
-                                + " fit; current scaling cures.",
+                        "The grad output of model.layers.1.mlp.up_proj in wgrad is at fault: scales of earlier steps"
+                                + " do not fit; current scaling cures.",
                         d.sentence());
                 assertTrue(d.toFind() <= 2 * Math.log(d.layers()) / Math.log(2) + 9, d.toFind() + " replays");
                 assertFalse(d.proof().orElseThrow().deviation().isSick());

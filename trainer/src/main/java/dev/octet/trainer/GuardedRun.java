@@ -59,7 +59,8 @@ final class GuardedRun {
         this.config = trainer.parts().config().guard();
         this.policy = trainer.fp8Policy().orElse(null);
         List<GuardedProduct> products = new ArrayList<>();
-        for (Trainer.Fp8Products each : policy != null && config.isOn() ? trainer.fp8Products() : List.<Trainer.Fp8Products>of()) {
+        for (Trainer.Fp8Products each :
+                policy != null && config.isOn() ? trainer.fp8Products() : List.<Trainer.Fp8Products>of()) {
             Fp8Layer layer = each.layer();
             layers.put(layer.node(), layer);
             for (Product product : each.products()) {
@@ -148,8 +149,7 @@ final class GuardedRun {
             }
         }
         return new ProductWatch(
-                watched,
-                new ProductWatch.Known(config.sample(), step, guard.amaxes(), ages, config.scaleDrift()));
+                watched, new ProductWatch.Known(config.sample(), step, guard.amaxes(), ages, config.scaleDrift()));
     }
 
     private Fp8Layer layer(GuardedProduct product) {
@@ -303,9 +303,8 @@ final class GuardedRun {
     /** A decision for hooks. */
     GuardReport report(GuardDecision decision) {
         Map<GuardedProduct, Level> demoted = guard.demoted();
-        int high = (int) demoted.values().stream()
-                .filter(l -> l == Level.HIGH_PRECISION)
-                .count();
+        int high = (int)
+                demoted.values().stream().filter(l -> l == Level.HIGH_PRECISION).count();
         return new GuardReport(decision, demoted.size(), high, guard.products().size());
     }
 }

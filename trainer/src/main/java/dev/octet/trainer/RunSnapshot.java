@@ -131,8 +131,7 @@ final class RunSnapshot implements AutoCloseable {
     }
 
     private static Tensor copy(String name, Tensor tensor, Arena arena) {
-        Tensor copy = Tensor.allocate(
-                arena, new TensorSpec(name, tensor.dtype(), tensor.shape()));
+        Tensor copy = Tensor.allocate(arena, new TensorSpec(name, tensor.dtype(), tensor.shape()));
         copy.bytes().copyFrom(tensor.bytes());
         return copy;
     }

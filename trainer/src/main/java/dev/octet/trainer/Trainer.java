@@ -124,8 +124,7 @@ public final class Trainer implements AutoCloseable {
         this.evalBatches =
                 parts.eval().map(e -> evaluation(e, config.batchSize())).orElse(null);
         this.schedule = config.schedule().schedule(config.steps());
-        this.debug = DebugPlan.of(
-                config.debug(), LinearModule.of(model.graph().graph()));
+        this.debug = DebugPlan.of(config.debug(), LinearModule.of(model.graph().graph()));
         this.debugChanges = config.changesFor(model.graph().graph());
         this.session = new TrainingSession(setup(config, policyFor(device), model, parameters, trained), device);
         try {
@@ -544,7 +543,12 @@ public final class Trainer implements AutoCloseable {
         Map<String, Tensor> weights = from == null ? session.parameters(arena) : from.parameters();
         requireSameModel(weights);
         return new Excerpt(
-                setup(parts.config(), session.policy(), model, Parameters.of(model.graph().graph()), trained),
+                setup(
+                        parts.config(),
+                        session.policy(),
+                        model,
+                        Parameters.of(model.graph().graph()),
+                        trained),
                 device,
                 first,
                 drawn,

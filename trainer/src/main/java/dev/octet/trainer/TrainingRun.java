@@ -61,6 +61,7 @@ final class TrainingRun implements RunControl {
     private static final String HOOK = "hook.";
     /** Before the names of numbers in checkpoints that are the guard's. */
     static final String GUARD = "guard.";
+
     private static final String REPLAY = "guard.replay";
 
     private final Trainer trainer;
@@ -436,10 +437,10 @@ final class TrainingRun implements RunControl {
             lastScales = trainer.session().scales();
             tell(decisions);
         }
-        boolean overflowed =
-                r.skipped() && config.precision().scaling().isDynamic() && !r.nonFinite().equals("loss");
-        Optional<GuardDecision.Spike> spike =
-                guarded.guard().judge(step, r.loss(), r.gradNorm(), overflowed);
+        boolean overflowed = r.skipped()
+                && config.precision().scaling().isDynamic()
+                && !r.nonFinite().equals("loss");
+        Optional<GuardDecision.Spike> spike = guarded.guard().judge(step, r.loss(), r.gradNorm(), overflowed);
         RunSnapshot good = snapshot;
         if (spike.isEmpty() || good == null) {
             return true;
@@ -506,7 +507,8 @@ final class TrainingRun implements RunControl {
 
     /** Numbers of the run, as a checkpoint has them. */
     private Map<String, String> numbers() {
-        Map<String, String> numbers = new TreeMap<>(ScaleText.of(trainer.session().scale()));
+        Map<String, String> numbers =
+                new TreeMap<>(ScaleText.of(trainer.session().scale()));
         for (TrainingHook hook : hooks) {
             hook.remembered().forEach((key, value) -> numbers.put(prefix(hook) + key, value));
         }

@@ -153,8 +153,8 @@ class DebugRunTest {
             assertEquals(node.get("step"), node.get("iteration"));
             List<String> names = new ArrayList<>();
             node.get("stats").fieldNames().forEachRemaining(names::add);
-            seen.add(node.get("step") + " " + node.get("layer").asText() + " " + node.get("tensor").asText() + " "
-                    + names);
+            seen.add(node.get("step") + " " + node.get("layer").asText() + " "
+                    + node.get("tensor").asText() + " " + names);
         }
         assertEquals(
                 List.of(
@@ -244,28 +244,30 @@ class DebugRunTest {
         Watch watch = new Watch();
         try (Device device = new ReferenceDevice();
                 Trainer trainer = Trainer.of(SmallRun.parts(yaml), device)) {
-            trainer.run(folder.resolve("reference"), RunOptions.defaults().withMaxSteps(1).withHooks(List.of(watch)));
+            trainer.run(
+                    folder.resolve("reference"),
+                    RunOptions.defaults().withMaxSteps(1).withHooks(List.of(watch)));
         }
         watch.reports.getFirst().tensors().forEach(t -> t.values().forEach((n, v) -> reference.put(t.name(n), v)));
         Watch cpu = watched(1, FP8, "gradient_accumulation: 2", debug(stats(ALL, "mean, std, l1_norm")));
         assertEquals(33, reference.size());
-        reference.forEach((name, value) -> assertEquals(value, cpu.value(0, name), 2e-2 * Math.abs(value) + 1e-4, name));
+        reference.forEach(
+                (name, value) -> assertEquals(value, cpu.value(0, name), 2e-2 * Math.abs(value) + 1e-4, name));
     }
 
     @Test
     void the_log_has_the_lines_of_transformer_engine() throws IOException {
-        watched(
-                2,
-                FP8,
-                debug(stats("[weight]", "cur_amax"), "te_log: true, parity: true, init_training_step: 0, "));
-        List<String> lines = Files.readAllLines(
-                folder.resolve("nvdlfw_inspect_statistics_logs/nvdlfw_inspect_globalrank-0.log"));
+        watched(2, FP8, debug(stats("[weight]", "cur_amax"), "te_log: true, parity: true, init_training_step: 0, "));
+        List<String> lines =
+                Files.readAllLines(folder.resolve("nvdlfw_inspect_statistics_logs/nvdlfw_inspect_globalrank-0.log"));
         assertEquals(4, lines.size());
         for (int i = 0; i < 4; i++) {
             String layer = i % 2 == 0 ? "first" : "second";
             assertTrue(
-                    lines.get(i).matches("\\d{4}-\\d\\d-\\d\\d \\d\\d:\\d\\d:\\d\\d,\\d{3} - INFO - " + layer
-                            + "_weight_cur_amax \t\t\t\t iteration=00000" + i / 2 + " \t\t\t\t value=0\\.\\d{4}"),
+                    lines.get(i)
+                            .matches("\\d{4}-\\d\\d-\\d\\d \\d\\d:\\d\\d:\\d\\d,\\d{3} - INFO - " + layer
+                                    + "_weight_cur_amax \t\t\t\t iteration=00000" + i / 2
+                                    + " \t\t\t\t value=0\\.\\d{4}"),
                     lines.get(i));
         }
         List<String> messages =
@@ -307,13 +309,15 @@ class DebugRunTest {
                                 FP8, keep, debug("DisableQuantizationGEMM: {enabled: true, gemms: [dgrad]}"))),
                         folder,
                         RunOptions.defaults().withMaxSteps(2).resuming()));
-        assertTrue(e.what().contains("debug_changes.first.dgrad.grad_output was (absent) and is Unquantised"), e.what());
+        assertTrue(
+                e.what().contains("debug_changes.first.dgrad.grad_output was (absent) and is Unquantised"), e.what());
     }
 
     @Test
     void dumped_tensors_are_read_back() throws IOException {
-        String dump = "DumpTensors: {enabled: true, tensors: [activation, weight, gradient, output], high_precision_tensor: true,"
-                + " quantized_tensor: true, start_step: 2, end_step: 2}";
+        String dump =
+                "DumpTensors: {enabled: true, tensors: [activation, weight, gradient, output], high_precision_tensor:"
+                        + " true, quantized_tensor: true, start_step: 2, end_step: 2}";
         watched(3, FP8, debug(dump));
         Path iteration = folder.resolve("tensor_dumps/rank_0/iter_000002");
         try (Stream<Path> files = Files.list(iteration)) {
@@ -325,7 +329,8 @@ class DebugRunTest {
             Tensor codes = requireNonNull(file.model().tensors().get("quantized"));
             Tensor scale = requireNonNull(file.model().tensors().get("quantized.scale_inv"));
             // the first layer's weight lies as [in, out] and is written as [out, in]
-            assertEquals(List.of(16L, 8L), List.of(high.shape().dim(0), high.shape().dim(1)));
+            assertEquals(
+                    List.of(16L, 8L), List.of(high.shape().dim(0), high.shape().dim(1)));
             assertEquals(DType.F8_E4M3FN, codes.dtype());
             float[] x = high.toFloats();
             byte[] q = codes.bytes().toArray(ValueLayout.JAVA_BYTE);
@@ -336,7 +341,9 @@ class DebugRunTest {
             }
         }
         try (ModelFile file = ModelFile.open(iteration.resolve("second_output.safetensors"))) {
-            assertEquals(List.of("high_precision"), List.copyOf(file.model().tensors().keySet()));
+            assertEquals(
+                    List.of("high_precision"),
+                    List.copyOf(file.model().tensors().keySet()));
         }
     }
 
@@ -367,17 +374,21 @@ class DebugRunTest {
                             "quantized_columnwise.scale_inv"),
                     tensors.keySet());
             // 8 tokens of 16: a run of 32 ends with its row or column
-            assertEquals(8, requireNonNull(tensors.get("quantized.scale_inv")).shape().elementCount());
+            assertEquals(
+                    8,
+                    requireNonNull(tensors.get("quantized.scale_inv")).shape().elementCount());
             assertEquals(
                     16,
-                    requireNonNull(tensors.get("quantized_columnwise.scale_inv")).shape().elementCount());
+                    requireNonNull(tensors.get("quantized_columnwise.scale_inv"))
+                            .shape()
+                            .elementCount());
         }
     }
 
     @Test
     void a_run_with_faked_tensors_resumes_to_the_bit() throws IOException {
-        String fakes = debug("FakeQuant: {enabled: true, quant_format: FP8E4M3, gemms: [fprop, dgrad, wgrad], tensors: " + ALL
-                + "}, LogNvfp4TensorStats: {enabled: true, tensors: [weight], stats: [mse]}");
+        String fakes = debug("FakeQuant: {enabled: true, quant_format: FP8E4M3, gemms: [fprop, dgrad, wgrad], tensors: "
+                + ALL + "}, LogNvfp4TensorStats: {enabled: true, tensors: [weight], stats: [mse]}");
         String[] lines = {"precision: {mode: bf16}", "checkpoint: {every: 2}", fakes};
         Map<String, float[]> straight = weights(SmallRun.with(lines), 4);
         Map<String, float[]> plain = weights(SmallRun.with("precision: {mode: bf16}"), 4);

@@ -28,7 +28,6 @@ import dev.octet.trainer.replay.ReplayLog;
 import dev.octet.trainer.replay.Verdict;
 import java.io.IOException;
 import java.lang.foreign.Arena;
-import java.lang.foreign.MemorySegment;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.StandardOpenOption;
@@ -58,7 +57,9 @@ class ExamineTest {
     Path folder;
 
     private static StackRun run(String precision, String... lines) {
-        return StackRun.of(BLOCKS).with("precision: {mode: fp8, " + precision + "}").with(lines);
+        return StackRun.of(BLOCKS)
+                .with("precision: {mode: fp8, " + precision + "}")
+                .with(lines);
     }
 
     /** The state of a trainer after some steps, with F32 states damaged. */
@@ -75,12 +76,7 @@ class ExamineTest {
             state.put(name, tensor.dtype() == DType.F32 ? Tensor.ofFloats(arena, name, tensor.shape(), x) : tensor);
         });
         return new TrainingState(
-                steps,
-                steps,
-                Map.of(),
-                ScaleText.of(trainer.session().scale()),
-                trainer.parameters(arena),
-                state);
+                steps, steps, Map.of(), ScaleText.of(trainer.session().scale()), trainer.parameters(arena), state);
     }
 
     private static Diagnosis examined(StackRun run, UnaryOperator<Device> plant, ExaminationOptions options)
@@ -131,7 +127,8 @@ class ExamineTest {
     }
 
     @ParameterizedTest
-    @ValueSource(strings = {"current", "delayed", "tensorwise", "rowwise", "rowwise_with_gw_hp", "block", "mxfp8", "qat"})
+    @ValueSource(
+            strings = {"current", "delayed", "tensorwise", "rowwise", "rowwise_with_gw_hp", "block", "mxfp8", "qat"})
     void of_a_healthy_run_nothing_is_said(String recipe) throws IOException {
         Diagnosis d = examined(run("recipe: " + recipe));
         assertEquals(Verdict.HEALTHY, d.verdict(), d.sentence());
@@ -155,8 +152,8 @@ class ExamineTest {
         assertProved(d);
         assertFoundInTime(d);
         assertEquals(
-                "blocks.1.down dgrad is at fault: the product is wrong, not its codes and scales, for fake quantisation is"
-                        + " healthy; current scaling does not cure, high precision does.",
+                "blocks.1.down dgrad is at fault: the product is wrong, not its codes and scales, for fake"
+                        + " quantisation is healthy; current scaling does not cure, high precision does.",
                 d.sentence());
     }
 
@@ -168,8 +165,7 @@ class ExamineTest {
                 device -> PlantedDevice.withStaleScale(device, "fp8.blocks.2.down.input.quant_scale", 1e5f),
                 (name, x) -> {});
         assertEquals(Verdict.STALE_SCALES, d.verdict(), d.sentence());
-        assertEquals(
-                Set.of("blocks.2.down fprop.input current", "blocks.2.down wgrad.input current"), cure(d));
+        assertEquals(Set.of("blocks.2.down fprop.input current", "blocks.2.down wgrad.input current"), cure(d));
         assertProved(d);
         assertEquals(
                 "The input of blocks.2.down in fprop and wgrad is at fault: scales of earlier steps do not fit; current"
@@ -264,11 +260,13 @@ class ExamineTest {
 
     @Test
     void a_transposed_grid_of_scales_is_found_and_told_from_a_bad_scale() throws IOException {
-        StackRun wide = StackRun.wide(BLOCKS).with("precision: {mode: fp8, recipe: block}").weights((name, w) -> {
-            for (int i = 0; i < w.length && name.equals("blocks.1.up.weight"); i++) {
-                w[i] *= 1 << (i / StackRun.WIDE / 128); // rows of blocks that differ
-            }
-        });
+        StackRun wide = StackRun.wide(BLOCKS)
+                .with("precision: {mode: fp8, recipe: block}")
+                .weights((name, w) -> {
+                    for (int i = 0; i < w.length && name.equals("blocks.1.up.weight"); i++) {
+                        w[i] *= 1 << (i / StackRun.WIDE / 128); // rows of blocks that differ
+                    }
+                });
         Diagnosis d = examined(
                 wide,
                 device -> PlantedDevice.of(device, PlantedDevice.transposedGrid("blocks.1.up", 4, 2)),
@@ -287,15 +285,16 @@ class ExamineTest {
     }
 
     private static StackRun sensitiveHead(String precision) {
-        return run("recipe: current" + precision, "freeze: [head.weight, ^norm]").weights((name, w) -> {
-            if (name.equals("norm.weight")) {
-                w[5] = 1e5f;
-            } else if (name.equals("head.weight")) {
-                for (int i = 5; i < w.length; i += StackRun.WIDTH) {
-                    w[i] *= 1e-5f;
-                }
-            }
-        });
+        return run("recipe: current" + precision, "freeze: [head.weight, ^norm]")
+                .weights((name, w) -> {
+                    if (name.equals("norm.weight")) {
+                        w[5] = 1e5f;
+                    } else if (name.equals("head.weight")) {
+                        for (int i = 5; i < w.length; i += StackRun.WIDTH) {
+                            w[i] *= 1e-5f;
+                        }
+                    }
+                });
     }
 
     @Test
@@ -305,7 +304,8 @@ class ExamineTest {
         assertEquals(List.of("head fprop"), products(d));
         assertProved(d);
         assertFoundInTime(d);
-        assertEquals(Verdict.HEALTHY, examined(sensitiveHead(", exempt_last: true")).verdict());
+        assertEquals(
+                Verdict.HEALTHY, examined(sensitiveHead(", exempt_last: true")).verdict());
     }
 
     @Test
@@ -330,8 +330,7 @@ class ExamineTest {
             }
         });
         assertEquals(Verdict.STALE_SCALES, d.verdict(), d.sentence());
-        assertEquals(
-                Set.of("blocks.1.up wgrad.grad_output current", "head wgrad.grad_output current"), cure(d));
+        assertEquals(Set.of("blocks.1.up wgrad.grad_output current", "head wgrad.grad_output current"), cure(d));
         assertProved(d);
     }
 
@@ -384,7 +383,10 @@ class ExamineTest {
         Diagnosis d = examined(StackRun.of(1).with("precision: {mode: bf16}"));
         assertEquals(Verdict.NO_FP8, d.verdict());
         assertEquals(0, d.replays());
-        assertEquals(Verdict.NO_FP8, examined(run("recipe: current, filter: torchao_rowwise")).verdict(), "too small");
+        assertEquals(
+                Verdict.NO_FP8,
+                examined(run("recipe: current, filter: torchao_rowwise")).verdict(),
+                "too small");
     }
 
     @Test
@@ -401,8 +403,7 @@ class ExamineTest {
             TrainingState state = after(trainer, 1, (name, x) -> {});
             Map<String, Tensor> weights = new TreeMap<>(state.parameters());
             weights.put("head.bias", Tensor.ofFloats(Arena.ofAuto(), "head.bias", Shape.of(2), 1, 2));
-            TrainingState other =
-                    new TrainingState(1, 1, Map.of(), state.numbers(), weights, state.state());
+            TrainingState other = new TrainingState(1, 1, Map.of(), state.numbers(), weights, state.state());
             InvalidDataException e = assertThrows(
                     InvalidDataException.class, () -> trainer.examine(other, ExaminationOptions.defaults()));
             assertEquals("the checkpoint has 'head.bias' as [2], the model as [8]", e.what());

@@ -192,7 +192,8 @@ class GuardedRunTest {
         assertEquals(10, back.get("step").asLong());
         assertEquals(15, back.get("spike").asLong(), "the second step that reads sample 50");
         assertEquals(14, back.get("skipped_from").asLong());
-        assertTrue(decisions.stream().anyMatch(d -> d.path("step").asLong() == 10 && d.path("seen").asLong() == 15));
+        assertTrue(decisions.stream()
+                .anyMatch(d -> d.path("step").asLong() == 10 && d.path("seen").asLong() == 15));
         List<String> metrics = metrics(whole);
         assertEquals(40, metrics.size(), "each step once");
         assertTrue(metrics.get(12).endsWith(" 1.625"), metrics.get(12));
@@ -208,7 +209,10 @@ class GuardedRunTest {
         RunEnd end = run(eventful(EVENTFUL), parts, RunOptions.defaults().withMaxSteps(every));
         int sessions = 1;
         while (end.reason() == RunEnd.Reason.INTERRUPTED && sessions < 100) {
-            end = run(eventful(EVENTFUL), parts, RunOptions.defaults().withMaxSteps(every).resuming());
+            end = run(
+                    eventful(EVENTFUL),
+                    parts,
+                    RunOptions.defaults().withMaxSteps(every).resuming());
             sessions++;
         }
         assertEquals(RunEnd.Reason.COMPLETED, end.reason());
@@ -262,12 +266,10 @@ class GuardedRunTest {
     @Test
     void decisions_of_another_model_are_refused() throws IOException {
         Path record = folder.resolve("record.jsonl");
-        Files.writeString(
-                record,
-                """
-                {"step":7,"decision":"demoted","product":"x.fprop","node":"x:fprop","from":"delayed","to":"current",\
-                "trigger":"clipped","seen":7,"value":1,"limit":0.5,"quiet":6}
-                """);
+        Files.writeString(record, """
+            {"step":7,"decision":"demoted","product":"x.fprop","node":"x:fprop","from":"delayed","to":"current",\
+            "trigger":"clipped","seen":7,"value":1,"limit":0.5,"quiet":6}
+            """);
         String yaml = EVENTFUL.replaceAll("guard: .*", "guard: {replay: '" + record.toAbsolutePath() + "'}");
         InvalidDataException e = assertThrows(
                 InvalidDataException.class, () -> run(eventful(yaml), folder.resolve("r"), RunOptions.defaults()));
@@ -296,7 +298,8 @@ class GuardedRunTest {
         assertEquals(RunEnd.Reason.DIVERGED, end.reason());
         assertTrue(
                 end.message()
-                        .matches("the loss \\d+ at step \\d+ is above its band, .*, also after 2 rollbacks to step 3; .*"),
+                        .matches("the loss \\d+ at step \\d+ is above its band, .*, also after 2 rollbacks to step 3;"
+                                + " .*"),
                 end.message());
         assertEquals(
                 List.of("3 6", "3 6", "5 5"),
@@ -306,12 +309,17 @@ class GuardedRunTest {
         assertEquals(List.of(3L), new CheckpointFolder(folder).steps(), "where the run is whole");
         // one more rollback is allowed, which leaves out the last of the bad batches
         String more = yaml.replace("retries: 2", "retries: 3");
-        run(planted(more, 1.0e4f, all), folder, RunOptions.defaults().withMaxSteps(6).resuming());
-        assertEquals(
-                "rolled_back",
-                decisions(folder).get(2).path("decision").asText());
+        run(
+                planted(more, 1.0e4f, all),
+                folder,
+                RunOptions.defaults().withMaxSteps(6).resuming());
+        assertEquals("rolled_back", decisions(folder).get(2).path("decision").asText());
         assertTrue(
-                metrics(folder).stream().mapToDouble(m -> Double.parseDouble(m.split(" ", -1)[1])).max().orElse(9) < 3,
+                metrics(folder).stream()
+                                .mapToDouble(m -> Double.parseDouble(m.split(" ", -1)[1]))
+                                .max()
+                                .orElse(9)
+                        < 3,
                 metrics(folder).toString());
     }
 
@@ -342,7 +350,10 @@ class GuardedRunTest {
         run(eventful(EVENTFUL), folder, RunOptions.defaults().withMaxSteps(2));
         InvalidOptionException e = assertThrows(
                 InvalidOptionException.class,
-                () -> run(eventful(EVENTFUL.replace("quiet: 6", "quiet: 8")), folder, RunOptions.defaults().resuming()));
+                () -> run(
+                        eventful(EVENTFUL.replace("quiet: 6", "quiet: 8")),
+                        folder,
+                        RunOptions.defaults().resuming()));
         assertTrue(e.what().contains("guard.quiet was 6 and is 8"), e.what());
     }
 
@@ -361,9 +372,11 @@ class GuardedRunTest {
         try (CheckpointFile file = new CheckpointFolder(until).openNewest()) {
             Map<String, Tensor> state = file.state().state();
             assertArrayEquals(
-                    new float[] {448 / seed}, requireNonNull(state.get("fp8.first.input.quant_scale")).toFloats());
+                    new float[] {448 / seed},
+                    requireNonNull(state.get("fp8.first.input.quant_scale")).toFloats());
             assertArrayEquals(
-                    new float[] {0, seed}, requireNonNull(state.get("fp8.first.input.amax_history")).toFloats());
+                    new float[] {0, seed},
+                    requireNonNull(state.get("fp8.first.input.amax_history")).toFloats());
         }
     }
 

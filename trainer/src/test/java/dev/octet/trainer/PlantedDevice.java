@@ -179,7 +179,9 @@ final class PlantedDevice implements Device {
             Edit edit = new Edit(program);
             for (int i = 0; i < edit.steps().size(); i++) {
                 Step s = edit.steps().get(i);
-                if (isLinear(s, node, true) && s.op() instanceof Fp8Linear op && op.dgrad().onCodes()) {
+                if (isLinear(s, node, true)
+                        && s.op() instanceof Fp8Linear op
+                        && op.dgrad().onCodes()) {
                     int input = op.dgradHasOwnWeight() ? Fp8Linear.W_SCALE_DGRAD : Fp8Linear.W_SCALE;
                     Value scale = requireNonNull(s.inputs().get(input));
                     Value constant = edit.constant(factor);
@@ -199,12 +201,17 @@ final class PlantedDevice implements Device {
             Edit edit = new Edit(program);
             for (int i = 0; i < edit.steps().size(); i++) {
                 Step s = edit.steps().get(i);
-                if (isLinear(s, node, false) && s.op() instanceof Fp8Linear op && op.fprop().onCodes()) {
+                if (isLinear(s, node, false)
+                        && s.op() instanceof Fp8Linear op
+                        && op.fprop().onCodes()) {
                     Value scale = requireNonNull(s.inputs().get(Fp8Linear.W_SCALE));
                     OperandType grid = new OperandType(scale.type().dtype(), Shape.of(rows, cols));
                     Value matrix = edit.insert(i, new View("Reshape", scale.type(), grid.shape()), scale);
                     Value transposed = edit.insert(i + 1, new Transpose(grid, List.of(1, 0)), matrix);
-                    Value flat = edit.insert(i + 2, new View("Reshape", transposed.type(), scale.type().shape()), transposed);
+                    Value flat = edit.insert(
+                            i + 2,
+                            new View("Reshape", transposed.type(), scale.type().shape()),
+                            transposed);
                     edit.replaceInput(i + 3, Fp8Linear.W_SCALE, flat);
                     i += 3;
                 }
@@ -298,7 +305,9 @@ final class PlantedDevice implements Device {
                 forwards = 0;
             }
             if (phase == Phase.FORWARD && ++forwards == 2 && state != null) {
-                memory.write(state, Tensor.ofFloats(Arena.ofAuto(), "s", Shape.of(1), scale).bytes());
+                memory.write(
+                        state,
+                        Tensor.ofFloats(Arena.ofAuto(), "s", Shape.of(1), scale).bytes());
             }
             loaded.run(phase);
         }

@@ -38,13 +38,13 @@ final class StackRun {
     static final int WIDE = 256;
 
     static final String CONFIG = """
-            data: {train: made, shuffle: false}
-            loss: {type: cross-entropy}
-            batch_size: 32
-            steps: 100
-            optimizer: {type: adamw, lr: 0.002}
-            clip_grad_norm: 1.0
-            """;
+        data: {train: made, shuffle: false}
+        loss: {type: cross-entropy}
+        batch_size: 32
+        steps: 100
+        optimizer: {type: adamw, lr: 0.002}
+        clip_grad_norm: 1.0
+        """;
 
     private final int blocks;
     private final int width;

@@ -36,9 +36,9 @@ import dev.octet.trainer.hook.RunControl;
 import dev.octet.trainer.hook.RunEnd;
 import dev.octet.trainer.hook.StepReport;
 import dev.octet.trainer.hook.TrainingHook;
+import dev.octet.trainer.precision.Fp8Policy;
 import dev.octet.trainer.program.Program;
 import dev.octet.trainer.program.Value;
-import dev.octet.trainer.precision.Fp8Policy;
 import dev.octet.trainer.step.GraphSource;
 import java.io.IOException;
 import java.lang.foreign.Arena;
@@ -141,8 +141,7 @@ class TrainerTest {
     @ParameterizedTest
     @MethodSource("precisionModes")
     void steps_then_resumed_steps_are_the_same_bytes_as_all_at_once(String precision) throws IOException {
-        assertPiecesAreTheWhole(
-                SmallRun.parts(SmallRun.with("gradient_accumulation: 2", "precision: " + precision)));
+        assertPiecesAreTheWhole(SmallRun.parts(SmallRun.with("gradient_accumulation: 2", "precision: " + precision)));
     }
 
     @Test

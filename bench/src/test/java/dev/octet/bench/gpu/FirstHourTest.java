@@ -43,34 +43,34 @@ class FirstHourTest {
 
     /** Stands for java: test classes as in the comment above, everything else by the real one. */
     private static final String JAVA = """
-            #!/usr/bin/env bash
-            words="$*"
-            class() { echo "│  uniqueId: [engine:junit-jupiter]/[class:made.$1]/[method:it()]"; }
-            counts() { printf '[ %9d tests successful ]\\n[ %9d tests failed ]\\n[ %9d tests aborted ]\\n' "$@"; }
-            case "$words" in
-                *ConsoleLauncher\\ discover*) class Passes; class Breaks; class Hangs; class Differs; exit 0 ;;
-                *ConsoleLauncher\\ execute*Passes*) counts 3 0 0; exit 0 ;;
-                *ConsoleLauncher\\ execute*Breaks*)
-                    echo "cuStreamSynchronize failed: CUDA_ERROR_ILLEGAL_ADDRESS (700), caused by an earlier kernel"
-                    counts 1 2 0; exit 1 ;;
-                *ConsoleLauncher\\ execute*Hangs*) echo "began"; exec sleep 100 ;;
-                *ConsoleLauncher\\ execute*Differs*) echo "tensor 0 [0]: 1.5, expected 1.25, largest 2.0"; counts 0 1 0; exit 1 ;;
-                *GpuBench\\ products*) [ -z "${HANGING_PRODUCTS:-}" ] || exec sleep 100 ;;
-            esac
-            exec "$REAL_JAVA" "$@"
-            """;
+        #!/usr/bin/env bash
+        words="$*"
+        class() { echo "│  uniqueId: [engine:junit-jupiter]/[class:made.$1]/[method:it()]"; }
+        counts() { printf '[ %9d tests successful ]\\n[ %9d tests failed ]\\n[ %9d tests aborted ]\\n' "$@"; }
+        case "$words" in
+            *ConsoleLauncher\\ discover*) class Passes; class Breaks; class Hangs; class Differs; exit 0 ;;
+            *ConsoleLauncher\\ execute*Passes*) counts 3 0 0; exit 0 ;;
+            *ConsoleLauncher\\ execute*Breaks*)
+                echo "cuStreamSynchronize failed: CUDA_ERROR_ILLEGAL_ADDRESS (700), caused by an earlier kernel"
+                counts 1 2 0; exit 1 ;;
+            *ConsoleLauncher\\ execute*Hangs*) echo "began"; exec sleep 100 ;;
+            *ConsoleLauncher\\ execute*Differs*) echo "tensor 0 [0]: 1.5, expected 1.25, largest 2.0"; counts 0 1 0; exit 1 ;;
+            *GpuBench\\ products*) [ -z "${HANGING_PRODUCTS:-}" ] || exec sleep 100 ;;
+        esac
+        exec "$REAL_JAVA" "$@"
+        """;
 
     private static final String NVCC = """
-            #!/usr/bin/env bash
-            case "$1" in
-                --version) echo "Cuda compilation tools, release 13.0, V13.0.88"; exit ;;
-                --list-gpu-arch) echo compute_90; exit ;;
-            esac
-            while [ $# -gt 0 ]; do
-                [ "$1" != -o ] || printf '\\177ELF' > "$2"
-                shift
-            done
-            """;
+        #!/usr/bin/env bash
+        case "$1" in
+            --version) echo "Cuda compilation tools, release 13.0, V13.0.88"; exit ;;
+            --list-gpu-arch) echo compute_90; exit ;;
+        esac
+        while [ $# -gt 0 ]; do
+            [ "$1" != -o ] || printf '\\177ELF' > "$2"
+            shift
+        done
+        """;
 
     @TempDir
     static Path folder;
@@ -89,8 +89,16 @@ class FirstHourTest {
                 List.of("python3", "--version"),
                 List.of("xz", "--version"),
                 List.of(
-                        "g++", "-std=c++17", "-O1", "-shared", "-fPIC", "-w", "-Wl,-soname,libcuda.so.1", "-o",
-                        driver.toString(), FAKE.toString()))) {
+                        "g++",
+                        "-std=c++17",
+                        "-O1",
+                        "-shared",
+                        "-fPIC",
+                        "-w",
+                        "-Wl,-soname,libcuda.so.1",
+                        "-o",
+                        driver.toString(),
+                        FAKE.toString()))) {
             Ended ended = run(tool, Map.of());
             assumeTrue(ended.code() == 0, tool.getFirst() + " is not here or fails: " + ended.text());
         }
@@ -131,7 +139,9 @@ class FirstHourTest {
                 .collect(Collectors.joining(File.pathSeparator));
         Map<String, String> environment = new HashMap<>();
         environment.put("PATH", folder.resolve("bin") + ":" + System.getenv("PATH"));
-        environment.put("REAL_JAVA", Path.of(System.getProperty("java.home"), "bin", "java").toString());
+        environment.put(
+                "REAL_JAVA",
+                Path.of(System.getProperty("java.home"), "bin", "java").toString());
         environment.put("OCTET_GPU_PACK", SCRIPTS.toString());
         environment.put("OCTET_GPU_JAVA", folder.resolve("bin/java").toString());
         environment.put("OCTET_GPU_CLASSES", path);
@@ -220,7 +230,10 @@ class FirstHourTest {
         assertEquals(1, peers.code(), peers.text());
         assertTrue(row(beside, "limits, torch").endsWith("| torch-missing |"), beside);
         assertTrue(
-                Pattern.compile("\\| step vit-small fp8 \\| [0-9.]+ \\| failed \\|").matcher(beside).find(), beside);
+                Pattern.compile("\\| step vit-small fp8 \\| [0-9.]+ \\| failed \\|")
+                        .matcher(beside)
+                        .find(),
+                beside);
     }
 
     @Tag("sweep")
@@ -246,7 +259,9 @@ class FirstHourTest {
                 .redirectOutput(folder.resolve("killed.txt").toFile())
                 .start();
         Path json = folder.resolve("killed.json");
-        for (int i = 0; i < 600 && !(Files.exists(json) && Files.readString(json).contains("copyGigabytes")); i++) {
+        for (int i = 0;
+                i < 600 && !(Files.exists(json) && Files.readString(json).contains("copyGigabytes"));
+                i++) {
             Thread.sleep(100);
         }
         process.descendants().forEach(ProcessHandle::destroyForcibly);
@@ -271,7 +286,8 @@ class FirstHourTest {
                 }
             }
             assertEquals(List.of(line.get("id").asText()), hits);
-            assertFalse(line.get("cause").asText().isEmpty() || line.get("do").asText().isEmpty());
+            assertFalse(line.get("cause").asText().isEmpty()
+                    || line.get("do").asText().isEmpty());
         }
     }
 

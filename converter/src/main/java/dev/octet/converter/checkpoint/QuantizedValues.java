@@ -71,8 +71,7 @@ public final class QuantizedValues {
      * @param width elements of the last axis, a multiple of {@code size}
      */
     public String perGroup(Node anchor, String value, long width, long size) {
-        return grouped(
-                anchor, value, width, size, groups -> dynamically(anchor, value, groups, List.of(axes(value))));
+        return grouped(anchor, value, width, size, groups -> dynamically(anchor, value, groups, List.of(axes(value))));
     }
 
     private String grouped(Node anchor, String value, long width, long size, UnaryOperator<String> rounding) {
@@ -135,13 +134,13 @@ public final class QuantizedValues {
     /** E2M1 has steps of 0.5 below 2, of 1 below 4, of 2 up to 6; Round takes ties to even, which here are even codes. */
     private String nearestE2m1(Node anchor, String base, String value) {
         float max = Float8Format.E2M1.maxValue();
-        String held = node(
-                anchor, base, "Clip", List.of(value, number(base + "_lowest", -max), number(base + "_most", max)));
+        String held =
+                node(anchor, base, "Clip", List.of(value, number(base + "_lowest", -max), number(base + "_most", max)));
         String magnitude = node(anchor, base, "Abs", List.of(held));
         String fine = node(anchor, base, "Less", List.of(magnitude, number(base + "_two", 2)));
         String middle = node(anchor, base, "Less", List.of(magnitude, number(base + "_four", 4)));
-        String coarse = node(
-                anchor, base, "Where", List.of(middle, number(base + "_step1", 1), number(base + "_step2", 2)));
+        String coarse =
+                node(anchor, base, "Where", List.of(middle, number(base + "_step1", 1), number(base + "_step2", 2)));
         String step = node(anchor, base, "Where", List.of(fine, number(base + "_half", 0.5f), coarse));
         String steps = node(anchor, base, "Round", List.of(node(anchor, base, "Div", List.of(held, step))));
         return node(anchor, base, "Mul", List.of(steps, step));

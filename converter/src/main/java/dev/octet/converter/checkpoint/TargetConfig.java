@@ -123,8 +123,8 @@ final class TargetConfig {
         edited.remove("quantization_config");
         edited.remove("compression_config");
         if (layout != null && recipe != null) {
-            LayoutContents contents =
-                    new LayoutContents(recipe, options, quantized, keptLinears(LinearModules.of(edited)), cacheScales, others);
+            LayoutContents contents = new LayoutContents(
+                    recipe, options, quantized, keptLinears(LinearModules.of(edited)), cacheScales, others);
             files.putAll(layout.configure(edited, contents));
         } else {
             setType(edited);

@@ -29,7 +29,10 @@ import org.jspecify.annotations.Nullable;
  * @param recipe what writes it; null for a format that Octet only measures
  */
 public record LinearFormat(
-        String name, @Nullable OperandSpec input, OperandSpec weight, @Nullable Recipe recipe) {
+        String name,
+        @Nullable OperandSpec input,
+        OperandSpec weight,
+        @Nullable Recipe recipe) {
     /** Inputs that share a scale in {@code int4}, as in ONNX Runtime's MatMulNBits and in GGUF's Q4_0. */
     private static final int INT4_GROUP = 32;
 
@@ -51,8 +54,7 @@ public record LinearFormat(
                         new OperandSpec(
                                 QuantType.INT4,
                                 new Granularity.PerGroup(-1, INT4_GROUP),
-                                new OperandSpec.Scaling.FromValues(
-                                        new ScaleRule.AmaxRule(), DType.F16)),
+                                new OperandSpec.Scaling.FromValues(new ScaleRule.AmaxRule(), DType.F16)),
                         null));
         return Collections.unmodifiableMap(formats);
     }
@@ -60,8 +62,7 @@ public record LinearFormat(
     /** The format of a recipe for graphs or checkpoints. */
     public static LinearFormat of(Recipe recipe) {
         Layout layout = Layouts.named("compressed-tensors").orElseThrow();
-        OperandSpec weight =
-                layout.scheme(recipe, LayoutOptions.defaults()).orElseGet(recipe::weight);
+        OperandSpec weight = layout.scheme(recipe, LayoutOptions.defaults()).orElseGet(recipe::weight);
         return new LinearFormat(recipe.ownName(), recipe.input(), weight, recipe);
     }
 
@@ -89,15 +90,12 @@ public record LinearFormat(
 
     /** Why a weight of {@code [out, in]} cannot have this format; empty when it can. */
     public Optional<String> refusal(Shape shape) {
-        int group =
-                switch (weight.granularity()) {
-                    case Granularity.PerGroup(int _, int size) -> size;
-                    case Granularity.Mx(int _, int size) -> size;
-                    case Granularity.PerTensor _,
-                            Granularity.PerChannel _,
-                            Granularity.PerToken _,
-                            Granularity.PerBlock _ -> inputGroup();
-                };
+        int group = switch (weight.granularity()) {
+            case Granularity.PerGroup(int _, int size) -> size;
+            case Granularity.Mx(int _, int size) -> size;
+            case Granularity.PerTensor _, Granularity.PerChannel _, Granularity.PerToken _, Granularity.PerBlock _ ->
+                inputGroup();
+        };
         return shape.dim(-1) % group == 0
                 ? Optional.empty()
                 : Optional.of(shape.dim(-1) + " inputs are not a multiple of " + group);
@@ -110,8 +108,10 @@ public record LinearFormat(
     /** Bits of a weight of {@code [out, in]} with its scales, as they are stored. */
     public long bits(Shape shape) {
         Blocks blocks = Blocks.of(shape, weight.granularity());
-        long scales = Math.multiplyExact(blocks.scaleCount(), (long) weight.scaleType().bits());
+        long scales = Math.multiplyExact(
+                blocks.scaleCount(), (long) weight.scaleType().bits());
         long second = weight.twoLevels() ? Float.SIZE : 0;
-        return Math.addExact(Math.multiplyExact(shape.elementCount(), (long) weight.type().bits()), scales + second);
+        return Math.addExact(
+                Math.multiplyExact(shape.elementCount(), (long) weight.type().bits()), scales + second);
     }
 }

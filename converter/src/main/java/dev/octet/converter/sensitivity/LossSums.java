@@ -133,10 +133,7 @@ final class LossSums {
     }
 
     static boolean isTokenwise(Shape logits, Shape ids) {
-        return logits.rank() == 3
-                && ids.rank() == 2
-                && logits.dim(0) == ids.dim(0)
-                && logits.dim(1) == ids.dim(1);
+        return logits.rank() == 3 && ids.rank() == 2 && logits.dim(0) == ids.dim(0) && logits.dim(1) == ids.dim(1);
     }
 
     /** @param width elements of a distribution; 0 where the elements are not logits */

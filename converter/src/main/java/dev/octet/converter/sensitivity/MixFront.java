@@ -124,7 +124,8 @@ public final class MixFront {
         for (int g = groups.size() - 1; g >= 0; g--) {
             State state = steps.get(g).get(at);
             byGroup.put(
-                    groups.get(g).name(), groups.get(g).choices().get(state.choice()).format());
+                    groups.get(g).name(),
+                    groups.get(g).choices().get(state.choice()).format());
             at = state.before();
         }
         Map<String, String> formats = new LinkedHashMap<>();

@@ -71,8 +71,7 @@ final class RoundedWeight {
             float s = scales.get(Tensor.F32_LE, scale * Float.BYTES);
             for (long i = first; i < first + count; i++) {
                 double code = Math.rint(weight.bytes().get(Tensor.F32_LE, i * Float.BYTES) / s);
-                rounded.bytes()
-                        .set(Tensor.F32_LE, i * Float.BYTES, (float) Math.clamp(code, -INT4_MAX, INT4_MAX) * s);
+                rounded.bytes().set(Tensor.F32_LE, i * Float.BYTES, (float) Math.clamp(code, -INT4_MAX, INT4_MAX) * s);
             }
         });
     }

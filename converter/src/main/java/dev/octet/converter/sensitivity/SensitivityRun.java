@@ -109,7 +109,8 @@ public final class SensitivityRun implements AutoCloseable {
     /** F32 weights, [in, out], as the switched graphs take them. */
     private void readWeights() {
         for (LinearLayer layer : layers) {
-            Tensor stored = Objects.requireNonNull(canonical.graph().initializers().get(layer.weight()))
+            Tensor stored = Objects.requireNonNull(
+                            canonical.graph().initializers().get(layer.weight()))
                     .tensor()
                     .orElseThrow();
             own.put(layer.weight(), outIn(stored, layer));
@@ -195,7 +196,8 @@ public final class SensitivityRun implements AutoCloseable {
     private boolean predictsNext(OnnxRuntimeSession session, Map<String, Tensor> feeds) {
         Batch batch = batches.getFirst();
         Tensor ids = batch.tensors().get(LossSums.IDS);
-        Tensor before = logits.flatMap(l -> Optional.ofNullable(reference.getFirst().get(l)))
+        Tensor before = logits.flatMap(
+                        l -> Optional.ofNullable(reference.getFirst().get(l)))
                 .orElse(null);
         if (ids == null || before == null || !LossSums.isTokenwise(before.shape(), ids.shape())) {
             return false;
@@ -224,8 +226,7 @@ public final class SensitivityRun implements AutoCloseable {
                 for (long i = 0; i < last * before.shape().dim(2); i++) {
                     float a = before.bytes().get(Tensor.F32_LE, i * Float.BYTES);
                     most = Math.max(most, Math.abs(a));
-                    difference = Math.max(
-                            difference, Math.abs(a - after.bytes().get(Tensor.F32_LE, i * Float.BYTES)));
+                    difference = Math.max(difference, Math.abs(a - after.bytes().get(Tensor.F32_LE, i * Float.BYTES)));
                 }
                 return difference <= SAME * most;
             }
@@ -353,9 +354,8 @@ public final class SensitivityRun implements AutoCloseable {
                     Optional<String> refusal = format.refusal(layer.shape());
                     OutputLoss alone = refusal.isPresent() ? OutputLoss.NONE : variants.loss(layer::equals);
                     OutputLoss kept = refusal.isPresent() ? all : variants.loss(l -> !l.equals(layer));
-                    long bits = refusal.isPresent()
-                            ? layer.elements() * layer.storedBits()
-                            : format.bits(layer.shape());
+                    long bits =
+                            refusal.isPresent() ? layer.elements() * layer.storedBits() : format.bits(layer.shape());
                     found.add(new LayerLoss(layer, alone, kept, bits, refusal.orElse("")));
                     options.progress().variants(done + 1 + 2L * found.size(), each * formats.size());
                 }

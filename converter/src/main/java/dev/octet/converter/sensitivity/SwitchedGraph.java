@@ -261,7 +261,8 @@ record SwitchedGraph(GraphModel model, Map<String, DType> weights, Map<String, S
                 }
                 case Granularity.Mx(int _, int size) -> values.microscaled(end, x, width, size);
                 case Granularity.PerChannel _, Granularity.PerBlock _ ->
-                    throw new IllegalStateException("no input is quantised " + spec.granularity().text());
+                    throw new IllegalStateException(
+                            "no input is quantised " + spec.granularity().text());
             };
         }
 

@@ -248,7 +248,10 @@ class HtmlReportTest {
                 String own = Files.readString(script);
                 Set<String> names = new HashSet<>();
                 declared.matcher(shared).results().forEach(m -> names.add(m.group(1)));
-                declared.matcher(own).results().filter(m -> !names.add(m.group(1))).forEach(m -> problems.add(name + ": " + m.group()));
+                declared.matcher(own)
+                        .results()
+                        .filter(m -> !names.add(m.group(1)))
+                        .forEach(m -> problems.add(name + ": " + m.group()));
                 used.matcher(own)
                         .results()
                         .filter(m -> !page.contains("id=\"" + m.group(1) + "\""))

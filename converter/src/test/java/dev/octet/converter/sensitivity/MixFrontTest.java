@@ -116,7 +116,8 @@ class MixFrontTest {
         double width = (double) (whole.bits(whole.size() - 1) - whole.bits(0)) / (most - 1);
         for (double bits = whole.bits(0); bits < whole.bits(whole.size() - 1); bits += 7 * width) {
             double exact = whole.within(bits).orElseThrow().loss();
-            double found = front.within(bits + groups.size() * width).orElseThrow().loss();
+            double found =
+                    front.within(bits + groups.size() * width).orElseThrow().loss();
             assertTrue(found <= exact, found + " > " + exact);
         }
     }
@@ -165,7 +166,8 @@ class MixFrontTest {
                         LinearFormat.of(Recipes.FP8_DYNAMIC),
                         new OutputLoss(Double.NaN, 0.05, Double.NaN, 0),
                         List.of(
-                                new LayerLoss(a, new OutputLoss(Double.NaN, 0.01, Double.NaN, 0), OutputLoss.NONE, 1, ""),
+                                new LayerLoss(
+                                        a, new OutputLoss(Double.NaN, 0.01, Double.NaN, 0), OutputLoss.NONE, 1, ""),
                                 new LayerLoss(
                                         b, new OutputLoss(Double.NaN, 0.03, Double.NaN, 0), OutputLoss.NONE, 1, "")))));
         MixFront front = MixFront.of(MixGroup.of(losses, losses::value, _ -> Optional.empty()));

@@ -51,7 +51,8 @@ class RoundedValuesTest {
         }
         for (int i = 0; i < WIDTH; i++) {
             values[i] = 0;
-            values[WIDTH + i] = new float[] {0.25f, 0.75f, 1.25f, 1.75f, 2.5f, 3.5f, 5, 6}[i % 8] * (i % 3 == 0 ? -1 : 1);
+            values[WIDTH + i] =
+                    new float[] {0.25f, 0.75f, 1.25f, 1.75f, 2.5f, 3.5f, 5, 6}[i % 8] * (i % 3 == 0 ? -1 : 1);
             values[2 * WIDTH + i] = Math.scalb(1f, i % 9 - 4);
         }
         return values;
@@ -62,7 +63,11 @@ class RoundedValuesTest {
             ValueType type = new ValueType.TensorType(DType.F32, List.of(Dim.of(TOKENS), Dim.of(WIDTH)));
             Node end = Node.of("y", "Identity", List.of("x"), List.of("y"));
             GraphEdit edit = GraphEdit.of(Graph.of(
-                    "g", List.of(end), List.of(), List.of(new ValueInfo("x", type)), List.of(new ValueInfo("y", type))));
+                    "g",
+                    List.of(end),
+                    List.of(),
+                    List.of(new ValueInfo("x", type)),
+                    List.of(new ValueInfo("y", type))));
             edit.replace(end, end.withInputs(List.of(rounding.apply(new QuantizedValues(edit, arena), end))));
             GraphModel model = GraphModel.of(edit.build(), 10, 21);
             try (OnnxRuntimeSession session = GraphSession.open(model, new SessionSettings(1, false))) {
@@ -123,7 +128,8 @@ class RoundedValuesTest {
         for (int i = 0; i < x.length; i++) {
             different += Math.abs(expected[i] - found[i]) > 1e-6f * amax ? 1 : 0;
         }
-        // the quantiser divides by 2688 / amax where the graph multiplies with amax / 2688: a scale on a tie of E4M3 may fall the other way
+        // the quantiser divides by 2688 / amax where the graph multiplies with amax / 2688: a scale on a tie of E4M3
+        // may fall the other way
         assertTrue(different <= 16, different + " differ");
     }
 

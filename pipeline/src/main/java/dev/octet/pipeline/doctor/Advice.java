@@ -46,8 +46,8 @@ public final class Advice {
         if (optimizer.type() != OptimizerConfig.Type.SGD) {
             onAdam(optimizer, usual, trained, advice);
         }
-        advice.add("average the weights, so that a spike weighs little in what is exported: averaging: {ema: {decay: 0.999}},"
-                + " then export --weights ema");
+        advice.add("average the weights, so that a spike weighs little in what is exported: averaging: {ema: {decay:"
+                + " 0.999}}, then export --weights ema");
         advice.add("look at the samples of the steps of the spike: a spike of every precision comes from the data or"
                 + " the learning rate");
         return advice;
@@ -57,8 +57,8 @@ public final class Advice {
         if (optimizer.beta2() > SLOW_BETA2) {
             advice.add(String.format(
                     Locale.ROOT,
-                    "optimizer.betas: [%s, 0.95]: with beta2 = %s Adam's second moment is the mean of about %,.0f steps,"
-                            + " and lags behind gradients that grow suddenly",
+                    "optimizer.betas: [%s, 0.95]: with beta2 = %s Adam's second moment is the mean of about %,.0f"
+                            + " steps, and lags behind gradients that grow suddenly",
                     optimizer.beta1(),
                     optimizer.beta2(),
                     1 / (1 - optimizer.beta2())));

@@ -63,7 +63,8 @@ public record Course(List<Point> points) {
         List<Point> written = new ArrayList<>();
         MetricsFile.read(run, line -> {
             if (line.has(LOSS)) {
-                written.add(new Point(line.path("step").asLong(), number(line.path(LOSS)), number(line.path("grad_norm"))));
+                written.add(
+                        new Point(line.path("step").asLong(), number(line.path(LOSS)), number(line.path("grad_norm"))));
             }
         });
         return ofWritten(written);

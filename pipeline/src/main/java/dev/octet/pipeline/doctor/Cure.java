@@ -61,7 +61,8 @@ public record Cure(String precision, String teDebug, List<String> torchaoModules
         }
         String assignment = "precision.layers=[" + String.join(", ", items) + "]";
         List<String> modules = changed.stream()
-                .filter(l -> requireNonNull(changes.get(l.node())).values().stream().anyMatch(c -> !(c instanceof OperandChange.Current)))
+                .filter(l -> requireNonNull(changes.get(l.node())).values().stream()
+                        .anyMatch(c -> !(c instanceof OperandChange.Current)))
                 .map(Fp8Layer::module)
                 .toList();
         return new Cure(
@@ -79,7 +80,8 @@ public record Cure(String precision, String teDebug, List<String> torchaoModules
     }
 
     private static String precision(Section config, List<String> assignments) {
-        String section = config.with(assignments, "octet doctor").section("precision").yaml();
+        String section =
+                config.with(assignments, "octet doctor").section("precision").yaml();
         return "precision:\n" + section.lines().map(l -> INDENT + l + "\n").collect(Collectors.joining());
     }
 
@@ -91,7 +93,9 @@ public record Cure(String precision, String teDebug, List<String> torchaoModules
             Map<String, Map<ProductOperand, OperandChange>> changes) {
         Map<String, List<Fp8Layer>> groups = new LinkedHashMap<>();
         for (Fp8Layer layer : changed) {
-            groups.computeIfAbsent(keys(config, settings, layer, requireNonNull(changes.get(layer.node()))), _ -> new ArrayList<>())
+            groups.computeIfAbsent(
+                            keys(config, settings, layer, requireNonNull(changes.get(layer.node()))),
+                            _ -> new ArrayList<>())
                     .add(layer);
         }
         return groups;
@@ -111,7 +115,9 @@ public record Cure(String precision, String teDebug, List<String> torchaoModules
             LayerOverride override = earlier.get();
             all = new TreeMap<>(override.operands());
             products = override.highPrecision() == null ? products : override.highPrecision();
-            Section old = config.section("precision").sections("layers").get(settings.overrides().indexOf(override));
+            Section old = config.section("precision")
+                    .sections("layers")
+                    .get(settings.overrides().indexOf(override));
             old.yaml()
                     .lines()
                     .filter(l -> !l.matches("(match|high_precision|current|fp8): .*"))
@@ -189,7 +195,11 @@ public record Cure(String precision, String teDebug, List<String> torchaoModules
         StringBuilder text = new StringBuilder();
         int i = 0;
         for (Map.Entry<String, List<String>> section : sections.entrySet()) {
-            text.append("octet_doctor_").append(++i).append(":\n").append(INDENT).append("enabled: true\n");
+            text.append("octet_doctor_")
+                    .append(++i)
+                    .append(":\n")
+                    .append(INDENT)
+                    .append("enabled: true\n");
             text.append(INDENT).append("layers:\n");
             text.append(INDENT.repeat(2))
                     .append("layer_name_regex_pattern: '")
@@ -206,7 +216,8 @@ public record Cure(String precision, String teDebug, List<String> torchaoModules
         Map<Product, List<String>> scaled = new TreeMap<>();
         changes.forEach((operand, change) -> {
             if (change instanceof OperandChange.Current) {
-                scaled.computeIfAbsent(operand.product(), _ -> new ArrayList<>()).add(teName(operand.tensor()));
+                scaled.computeIfAbsent(operand.product(), _ -> new ArrayList<>())
+                        .add(teName(operand.tensor()));
             } else {
                 disabled.add(operand.product());
             }
@@ -252,15 +263,15 @@ public record Cure(String precision, String teDebug, List<String> torchaoModules
     private static String torchaoFilter(List<String> modules) {
         String names = modules.stream().map(m -> "    " + quoted(m) + ",\n").collect(Collectors.joining());
         return """
-                # For torchao.float8.convert_to_float8_training(model, module_filter_fn=module_filter_fn).
-                # torchao scales by the values of the step and takes modules as a whole.
-                HIGH_PRECISION = {
-                %s}
+            # For torchao.float8.convert_to_float8_training(model, module_filter_fn=module_filter_fn).
+            # torchao scales by the values of the step and takes modules as a whole.
+            HIGH_PRECISION = {
+            %s}
 
 
-                def module_filter_fn(module, fqn):
-                    return fqn not in HIGH_PRECISION
-                """.formatted(modules.isEmpty() ? "" : names).replace("{\n}", "set()");
+            def module_filter_fn(module, fqn):
+                return fqn not in HIGH_PRECISION
+            """.formatted(modules.isEmpty() ? "" : names).replace("{\n}", "set()");
     }
 
     private static String quoted(String name) {

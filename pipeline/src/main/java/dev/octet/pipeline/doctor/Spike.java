@@ -51,8 +51,7 @@ public record Spike(long first, long last, double peak, double before, boolean r
                 peak = Double.isFinite(losses[end]) ? Math.max(peak, losses[end]) : Double.POSITIVE_INFINITY;
                 end++;
             }
-            spikes.add(new Spike(
-                    points.get(i).step(), points.get(end - 1).step(), peak, middle, end < losses.length));
+            spikes.add(new Spike(points.get(i).step(), points.get(end - 1).step(), peak, middle, end < losses.length));
             start = known ? Math.max(start, i - WINDOW) : end;
             i = end;
         }

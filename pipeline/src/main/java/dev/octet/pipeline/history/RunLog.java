@@ -164,7 +164,8 @@ public final class RunLog {
                 withoutStep++;
                 return;
             }
-            String tensor = line.path("layer").asText("") + " " + line.path("tensor").asText("") + " ";
+            String tensor =
+                    line.path("layer").asText("") + " " + line.path("tensor").asText("") + " ";
             line.path("stats").properties().forEach(field -> {
                 if (field.getValue().isNumber()) {
                     more(line.get(STEP).asLong(), tensor + field.getKey(), number(field.getValue()));
@@ -189,9 +190,7 @@ public final class RunLog {
             double scale = number(line.path(LOSS_SCALE));
             if (Double.isFinite(lossScale) && Double.isFinite(scale) && scale != lossScale) {
                 events.add(RunEvent.of(
-                        at,
-                        RunEvent.Kind.LOSS_SCALE,
-                        "loss scale " + plain(scale) + ", was " + plain(lossScale)));
+                        at, RunEvent.Kind.LOSS_SCALE, "loss scale " + plain(scale) + ", was " + plain(lossScale)));
             }
             lossScale = scale;
             double tokens = number(line.path("tokens"));
@@ -226,7 +225,8 @@ public final class RunLog {
             fp8.add(m);
             tensor(m, line).ifPresent(tensor -> {
                 health.scaleUpdated(m.step() - m.scaleAge(), tensor.slot(), 0, tensor.scale());
-                for (Fp8Warning warning : health.report(m.step(), List.of(tensor)).warnings()) {
+                for (Fp8Warning warning :
+                        health.report(m.step(), List.of(tensor)).warnings()) {
                     events.add(RunEvent.of(m.step(), RunEvent.Kind.FP8, text(warning.sentence())));
                 }
             });
@@ -282,7 +282,10 @@ public final class RunLog {
             what.append(layer.isEmpty() && product.isEmpty() ? "" : " " + layer);
             what.append(layer.isEmpty() || product.isEmpty() ? "" : ".").append(product);
             if (others.containsKey("from") && others.containsKey("to")) {
-                what.append(" from ").append(taken(others, "from")).append(" to ").append(taken(others, "to"));
+                what.append(" from ")
+                        .append(taken(others, "from"))
+                        .append(" to ")
+                        .append(taken(others, "to"));
             }
             String reason = taken(others, "reason") + words(taken(others, "trigger") + taken(others, "what"));
             what.append(reason.isEmpty() ? "" : ": ").append(reason);
@@ -337,7 +340,8 @@ public final class RunLog {
      * @return whether there was anything
      */
     public boolean readOn() throws IOException {
-        boolean anew = !Files.getLastModifiedTime(folder.resolve(RunManifest.NAME)).equals(reading.written) || isCut();
+        boolean anew =
+                !Files.getLastModifiedTime(folder.resolve(RunManifest.NAME)).equals(reading.written) || isCut();
         if (anew) {
             reading = new Reading(folder); // another session began, which cuts what it does again
         }
@@ -400,7 +404,10 @@ public final class RunLog {
         StepBins loss = r.curves.getOrDefault(LOSS, new StepBins(2));
         long span = span(loss.count());
         Map<String, String> settings = new TreeMap<>();
-        r.manifest.path("settings").properties().forEach(e -> settings.put(e.getKey(), text(e.getValue().asText())));
+        r.manifest
+                .path("settings")
+                .properties()
+                .forEach(e -> settings.put(e.getKey(), text(e.getValue().asText())));
         boolean complete = summary.steps() > 0 && r.step >= summary.steps();
         RunHistory.State state = isRunning()
                 ? RunHistory.State.RUNNING
@@ -460,7 +467,8 @@ public final class RunLog {
                             : r.withoutStep + " lines of its files name no step; they are left out.");
         }
         if (r.fp8.ignored() > 0) {
-            notes.add(Fp8Health.NAME + " names more tensors than can be kept; " + r.fp8.ignored() + " lines are left out.");
+            notes.add(Fp8Health.NAME + " names more tensors than can be kept; " + r.fp8.ignored()
+                    + " lines are left out.");
         }
         return notes;
     }

@@ -16,8 +16,7 @@ import org.jspecify.annotations.Nullable;
  * @param min smallest value of each bin; null where no value is finite
  * @param max largest value of each bin; empty when they all equal the smallest ones
  */
-public record Series(
-        long width, List<Long> steps, List<@Nullable Double> min, List<@Nullable Double> max) {
+public record Series(long width, List<Long> steps, List<@Nullable Double> min, List<@Nullable Double> max) {
     /** Digits of a number on a page: more than a screen can show. */
     private static final MathContext DIGITS = new MathContext(5);
 

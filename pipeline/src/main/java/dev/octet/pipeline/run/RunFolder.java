@@ -274,7 +274,8 @@ public record RunFolder(Path folder, Path model, TrainingConfig config) {
                 || key.startsWith("debug.")
                 || key.startsWith("averaging.")
                 || key.contains("data.eval")
-                || List.of("data.train", "data.tokenizer", "eval_every", "on_non_finite").contains(key);
+                || List.of("data.train", "data.tokenizer", "eval_every", "on_non_finite")
+                        .contains(key);
     }
 
     /**
@@ -298,7 +299,8 @@ public record RunFolder(Path folder, Path model, TrainingConfig config) {
 
     /** What a run says of one of its settings, or of the digest of an input: {@code sha256.data.train}; empty when it does not. */
     public static Optional<String> setting(Path run, String key) throws IOException {
-        return Optional.ofNullable(json(run.resolve(RunManifest.NAME)).path(SETTINGS).path(key).textValue());
+        return Optional.ofNullable(
+                json(run.resolve(RunManifest.NAME)).path(SETTINGS).path(key).textValue());
     }
 
     private static Path path(Path manifest, String text) {

@@ -163,7 +163,9 @@ public record RunSummary(
             }
         }
         throw new MalformedModelException(
-                RunManifest.NAME + " " + problem, file.toString(), "restore it, or resume the run, which writes it anew");
+                RunManifest.NAME + " " + problem,
+                file.toString(),
+                "restore it, or resume the run, which writes it anew");
     }
 
     /** The last and the best of what a run measured. */

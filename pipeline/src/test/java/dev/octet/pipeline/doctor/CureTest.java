@@ -51,16 +51,15 @@ class CureTest {
 
     private static Section config(String precision) {
         return YamlFile.parse("""
-                data: {train: x.npz}
-                loss: {type: causal-lm}
-                steps: 3
-                precision: %s
-                """.formatted(precision), "c.yaml");
+            data: {train: x.npz}
+            loss: {type: causal-lm}
+            steps: 3
+            precision: %s
+            """.formatted(precision), "c.yaml");
     }
 
     private static Fp8Policy policy(Section config) {
-        return (Fp8Policy)
-                TrainingConfig.of(config, Path.of("")).precision().policy();
+        return (Fp8Policy) TrainingConfig.of(config, Path.of("")).precision().policy();
     }
 
     private static String node(String module) {
@@ -95,8 +94,8 @@ class CureTest {
             strings = {
                 "{mode: fp8, recipe: delayed}",
                 "{mode: fp8, recipe: delayed, base: fp32, amax_history_len: 7, high_precision: [wgrad]}",
-                "{mode: fp8, recipe: delayed, current: [fprop.input], layers: [{match: 'h\\.0', margin: 3, recipe: delayed,"
-                        + " amax_compute_algo: most_recent}, {match: c_proj, fp8: false}]}",
+                "{mode: fp8, recipe: delayed, current: [fprop.input], layers: [{match: 'h\\.0', margin: 3, recipe:"
+                        + " delayed, amax_compute_algo: most_recent}, {match: c_proj, fp8: false}]}",
                 "{mode: fp8, layers: [{match: 'h\\.1\\.mlp', high_precision: [fprop.weight, dgrad]}]}"
             })
     void the_configuration_with_the_cure_computes_what_was_proved(String precision) {
@@ -112,9 +111,7 @@ class CureTest {
     }
 
     private static String flow(Section written) {
-        return "{"
-                + written.section("precision").yaml().lines().collect(Collectors.joining(", "))
-                + "}";
+        return "{" + written.section("precision").yaml().lines().collect(Collectors.joining(", ")) + "}";
     }
 
     @Test
@@ -139,30 +136,31 @@ class CureTest {
                         node("transformer.h.1.mlp.c_fc"),
                         all(Product.WGRAD, KEPT)));
         assertEquals("""
-                octet_doctor_1:
+            octet_doctor_1:
+              enabled: true
+              layers:
+                layer_name_regex_pattern: '^(transformer\\.h\\.0\\.attn\\.c_attn|transformer\\.h\\.1\\.attn\\.c_attn)$'
+              transformer_engine:
+                PerTensorScaling:
                   enabled: true
-                  layers:
-                    layer_name_regex_pattern: '^(transformer\\.h\\.0\\.attn\\.c_attn|transformer\\.h\\.1\\.attn\\.c_attn)$'
-                  transformer_engine:
-                    PerTensorScaling:
-                      enabled: true
-                      gemms_struct:
-                        - gemm: dgrad
-                          tensors: [gradient]
-                octet_doctor_2:
+                  gemms_struct:
+                    - gemm: dgrad
+                      tensors: [gradient]
+            octet_doctor_2:
+              enabled: true
+              layers:
+                layer_name_regex_pattern: '^transformer\\.h\\.1\\.mlp\\.c_fc$'
+              transformer_engine:
+                DisableQuantizationGEMM:
                   enabled: true
-                  layers:
-                    layer_name_regex_pattern: '^transformer\\.h\\.1\\.mlp\\.c_fc$'
-                  transformer_engine:
-                    DisableQuantizationGEMM:
-                      enabled: true
-                      gemms: [wgrad]
-                """, cure.teDebug());
+                  gemms: [wgrad]
+            """, cure.teDebug());
     }
 
     @Test
     void torchao_scales_by_the_values_of_the_step_and_leaves_modules_out_as_a_whole() {
-        Cure scaled = cure(config("{mode: fp8}"), Map.of(node("transformer.h.0.attn.c_attn"), all(Product.DGRAD, CURRENT)));
+        Cure scaled =
+                cure(config("{mode: fp8}"), Map.of(node("transformer.h.0.attn.c_attn"), all(Product.DGRAD, CURRENT)));
         assertEquals(List.of(), scaled.torchaoModules());
         assertTrue(scaled.torchaoFilter().contains("HIGH_PRECISION = set()"), scaled.torchaoFilter());
         Cure kept = cure(config("{mode: fp8}"), Map.of(node("transformer.h.0.attn.c_attn"), all(Product.DGRAD, KEPT)));
@@ -173,11 +171,11 @@ class CureTest {
     void a_feature_is_switched_off_by_its_key() {
         Cure cure = Cure.ofFeature(config("{mode: fp8, recipe: delayed}"), "fused_norm", "false");
         assertEquals("""
-                precision:
-                  mode: fp8
-                  recipe: delayed
-                  fused_norm: false
-                """, cure.precision());
+            precision:
+              mode: fp8
+              recipe: delayed
+              fused_norm: false
+            """, cure.precision());
         assertFalse(cure.teDebug().contains("octet"), cure.teDebug());
     }
 }

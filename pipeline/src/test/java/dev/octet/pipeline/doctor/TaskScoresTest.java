@@ -47,10 +47,11 @@ class TaskScoresTest {
     @Test
     void a_task_is_bad_beyond_twice_the_error_of_the_difference() throws IOException {
         TaskScores scores = read("""
-                {"near": {"baseline": 0.60, "run": 0.58, "stderr": 0.01},
-                 "far": {"baseline": 0.60, "run": 0.56, "stderr": 0.01},
-                 "better": {"baseline": 0.60, "run": 0.70},
-                 "perplexity": {"baseline": 10, "run": 12, "lower_is_better": true}}""");
+            {"near": {"baseline": 0.60, "run": 0.58, "stderr": 0.01},
+             "far": {"baseline": 0.60, "run": 0.56, "stderr": 0.01},
+             "better": {"baseline": 0.60, "run": 0.70},
+             "perplexity": {"baseline": 10, "run": 12, "lower_is_better": true}}\
+            """);
         assertEquals(
                 "far,perplexity",
                 scores.bad().stream().map(TaskScores.Task::name).collect(Collectors.joining(",")));

@@ -166,7 +166,8 @@ class RunLogTest {
         Fp8Map map = history().fp8();
         assertEquals(4, map.width());
         assertEquals(76, map.columns().size());
-        assertEquals(List.of("a", "b"), map.rows().stream().map(Fp8Map.Row::layer).toList());
+        assertEquals(
+                List.of("a", "b"), map.rows().stream().map(Fp8Map.Row::layer).toList());
         assertEquals(0.1, map.rows().getFirst().mostClipped());
         byte[] levels = Base64.getDecoder().decode(map.rows().getFirst().clipped());
         for (int i = 0; i < levels.length; i++) {
@@ -206,7 +207,9 @@ class RunLogTest {
         add(
                 "fp8_health.jsonl",
                 tensor(10, "a", 20, 1, 1, 0), // 2 % clipped
-                tensor(10, "b", 0, 2000, 1, 3), // too large by more than 2, and in the next measurement its scale has stayed
+                tensor(
+                        10, "b", 0, 2000, 1,
+                        3), // too large by more than 2, and in the next measurement its scale has stayed
                 tensor(20, "a", 20, 1, 1, 0), // still, which needs no second warning
                 tensor(20, "b", 0, 2000, 1, 13),
                 tensor(20, "c", 0, 1, 1, 3)); // older than its history of 2, and far too small
@@ -238,11 +241,13 @@ class RunLogTest {
         add(
                 "guard.jsonl",
                 "{\"step\":7,\"decision\":\"demoted\",\"product\":\"h.0.dgrad\",\"node\":\"n:dgrad\",\"from\":\"delayed\",\"to\":\"bf16\","
-                        + "\"trigger\":\"clipped\",\"value\":0.031,\"limit\":0.01,\"seeds\":{\"a\":1}}",
+                    + "\"trigger\":\"clipped\",\"value\":0.031,\"limit\":0.01,\"seeds\":{\"a\":1}}",
                 "{\"step\":8,\"decision\":\"rolled_back\",\"spike\":9,\"what\":\"loss\",\"value\":null,\"limit\":2.5}");
         RunHistory history = history();
         assertEquals(
-                List.of("demoted h.0.dgrad from delayed to bf16: clipped 0.0310 above 0.0100", "rolled back: loss not finite"),
+                List.of(
+                        "demoted h.0.dgrad from delayed to bf16: clipped 0.0310 above 0.0100",
+                        "rolled back: loss not finite"),
                 texts(history, RunEvent.Kind.GUARD));
         assertEquals(Map.of("node", "n:dgrad"), history.events().get(1).more());
     }
@@ -256,7 +261,8 @@ class RunLogTest {
         Files.writeString(next, String.join("\n", step(1, "5"), step(2, "3"), step(3, "2"), ""));
         Files.move(next, run.resolve("metrics.jsonl"), StandardCopyOption.REPLACE_EXISTING);
         assertTrue(log.readOn());
-        assertEquals(List.of(5.0, 3.0, 2.0), of(log.history("run").curves(), "loss").min());
+        assertEquals(
+                List.of(5.0, 3.0, 2.0), of(log.history("run").curves(), "loss").min());
     }
 
     @Test
@@ -281,7 +287,10 @@ class RunLogTest {
                 "[1,2]",
                 "null",
                 "{\"step\":2}");
-        add("fp8_health.jsonl", "{\"step\":1}", "{\"step\":1,\"tensor\":\"t\",\"kind\":\"odd\",\"format\":\"FP3\",\"scale\":2}");
+        add(
+                "fp8_health.jsonl",
+                "{\"step\":1}",
+                "{\"step\":1,\"tensor\":\"t\",\"kind\":\"odd\",\"format\":\"FP3\",\"scale\":2}");
         RunHistory history = history();
         assertEquals(List.of("decoder.mean"), List.copyOf(history.more().keySet()));
         assertEquals(1, history.step());

@@ -48,7 +48,10 @@ class StepBinsTest {
             assertEquals(Arrays.stream(of).min().orElseThrow(), series.min().get(i));
             assertEquals(Arrays.stream(of).max().orElseThrow(), series.max().get(i));
         }
-        assertEquals(1000.0, Collections.max(series.max().stream().map(Objects::requireNonNull).toList()));
+        assertEquals(
+                1000.0,
+                Collections.max(
+                        series.max().stream().map(Objects::requireNonNull).toList()));
     }
 
     @Test

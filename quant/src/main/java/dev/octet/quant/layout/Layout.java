@@ -71,7 +71,8 @@ public interface Layout {
     default Optional<String> unmixable(Recipe recipe, LayoutOptions options) {
         return mixes()
                 ? Optional.empty()
-                : Optional.of("the configuration of layout " + name() + " describes one recipe for all quantised weights");
+                : Optional.of(
+                        "the configuration of layout " + name() + " describes one recipe for all quantised weights");
     }
 
     /**

@@ -343,7 +343,11 @@ final class ModelOptLayout implements Layout {
                 : quantConfig.path("quantization").path("quantized_layers");
         JsonNode layers = inFile.isObject() || quantization == null ? inFile : quantization.path("quantized_layers");
         return weight -> inputs(
-                layers.path(weight.module()).path("quant_algo").asText(algorithm).toUpperCase(Locale.ROOT), weight);
+                layers.path(weight.module())
+                        .path("quant_algo")
+                        .asText(algorithm)
+                        .toUpperCase(Locale.ROOT),
+                weight);
     }
 
     private static Found inputs(String algorithm, StoredWeight weight) {

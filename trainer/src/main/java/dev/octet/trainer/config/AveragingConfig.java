@@ -24,9 +24,7 @@ final class AveragingConfig {
     }
 
     private static WeightAveraging one(Kind kind, Section s) {
-        double decay = kind == Kind.EMA
-                ? s.number("decay", USUAL_DECAY, Double.MIN_NORMAL, Math.nextDown(1.0))
-                : 0;
+        double decay = kind == Kind.EMA ? s.number("decay", USUAL_DECAY, Double.MIN_NORMAL, Math.nextDown(1.0)) : 0;
         long start = kind == Kind.EMA
                 ? s.whole("start", 0, 0, Integer.MAX_VALUE)
                 : s.requiredWhole("start", 0, Integer.MAX_VALUE);

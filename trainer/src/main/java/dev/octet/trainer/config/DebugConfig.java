@@ -173,7 +173,9 @@ final class DebugConfig {
     private List<Feature> features(Section section, Section s) {
         if (s.keys().isEmpty()) {
             throw section.error(
-                    NAMESPACE, "the section has no features", "add some: " + String.join(", ", DebugFeatures.READERS.keySet()));
+                    NAMESPACE,
+                    "the section has no features",
+                    "add some: " + String.join(", ", DebugFeatures.READERS.keySet()));
         }
         return s.keys().stream().flatMap(name -> feature(s, name)).toList();
     }

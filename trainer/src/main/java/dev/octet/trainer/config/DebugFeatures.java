@@ -130,10 +130,7 @@ final class DebugFeatures {
      * @param sections where its other keys may be
      */
     private static <T> List<T> eachTensor(
-            Section s,
-            List<Section> sections,
-            Map<String, ObservedTensor> valid,
-            Function<TensorKeys, T> reader) {
+            Section s, List<Section> sections, Map<String, ObservedTensor> valid, Function<TensorKeys, T> reader) {
         requireOne(s, TENSORS, TENSORS_STRUCT);
         List<T> all = new ArrayList<>();
         Set<ObservedTensor> seen = EnumSet.noneOf(ObservedTensor.class);
@@ -163,7 +160,9 @@ final class DebugFeatures {
         if (s.has(list) == s.has(struct)) {
             throw s.error(
                     s.has(list) ? struct : list,
-                    s.has(list) ? list + " and " + struct + " are both given" : "neither " + list + " nor " + struct + " is given",
+                    s.has(list)
+                            ? list + " and " + struct + " are both given"
+                            : "neither " + list + " nor " + struct + " is given",
                     "give one of them");
         }
     }
@@ -190,9 +189,7 @@ final class DebugFeatures {
 
     private static String advice(String name, Collection<String> valid) {
         List<String> near = Nearest.names(name, valid);
-        return near.isEmpty()
-                ? "valid: " + String.join(", ", valid)
-                : "did you mean " + String.join(", ", near) + "?";
+        return near.isEmpty() ? "valid: " + String.join(", ", valid) : "did you mean " + String.join(", ", near) + "?";
     }
 
     private static List<Feature> logTensorStats(Section s) {
@@ -224,8 +221,9 @@ final class DebugFeatures {
 
     private static TensorStatistic blockwise(Section m, boolean both) {
         String key = TensorStatistic.MaxBlockwiseDynamicRange.KEY;
-        return m.section(key).read(b -> new TensorStatistic.MaxBlockwiseDynamicRange(
-                (int) b.whole("block_size", 32, 1, 1 << 20), (int) b.whole("dims", 1, 1, 2), both));
+        return m.section(key)
+                .read(b -> new TensorStatistic.MaxBlockwiseDynamicRange(
+                        (int) b.whole("block_size", 32, 1, 1 << 20), (int) b.whole("dims", 1, 1, 2), both));
     }
 
     private static void requireStats(Section s) {
@@ -322,16 +320,28 @@ final class DebugFeatures {
     }
 
     private static List<Feature> perTensorScaling(Section s) {
-        return eachGemm(s, (product, sections) -> ofGemm(product, sections, OPERANDS, t -> new Feature.PerTensorScaling(
-                        product, t.tensor().operand().orElseThrow())));
+        return eachGemm(
+                s,
+                (product, sections) -> ofGemm(
+                        product,
+                        sections,
+                        OPERANDS,
+                        t -> new Feature.PerTensorScaling(
+                                product, t.tensor().operand().orElseThrow())));
     }
 
     private static List<Feature> fakeQuant(Section s) {
         Map<String, Feature.Format> formats = new LinkedHashMap<>();
         Arrays.stream(Feature.Format.values()).forEach(f -> formats.put(f.name(), f));
         String format = "quant_format";
-        return eachGemm(s, (product, sections) -> ofGemm(product, sections, ALL_TENSORS, t -> new Feature.FakeQuant(
-                        product, t.tensor(), t.with(format).requiredChoice(format, formats))));
+        return eachGemm(
+                s,
+                (product, sections) -> ofGemm(
+                        product,
+                        sections,
+                        ALL_TENSORS,
+                        t -> new Feature.FakeQuant(
+                                product, t.tensor(), t.with(format).requiredChoice(format, formats))));
     }
 
     /** What the tensors of a product come to: of those named for several products, those that this one reads or makes. */
@@ -345,7 +355,8 @@ final class DebugFeatures {
         List<Feature> all = eachTensor(from, sections, valid, t -> {
                     Feature read = reader.apply(t); // also of a tensor of other products: its keys are known then
                     return t.tensor().belongsTo(product) ? Stream.of(read) : Stream.<Feature>empty();
-                }).stream()
+                })
+                .stream()
                 .flatMap(read -> read)
                 .toList();
         if (all.isEmpty()) {

@@ -131,10 +131,7 @@ final class Fp8Config {
                         "leave the key out, or choose recipe: delayed");
             }
             if (products.contains(operand.product()) || changes.containsKey(operand)) {
-                throw s.error(
-                        CURRENT,
-                        operand + " is in high_precision, too",
-                        "write it in one of the two");
+                throw s.error(CURRENT, operand + " is in high_precision, too", "write it in one of the two");
             }
             changes.put(operand, new OperandChange.Current());
         }

@@ -125,8 +125,7 @@ public record GuardConfig(
 
     /** A guard that watches no product. */
     private static GuardConfig ofRun(Optional<SpikeConfig> spike, Optional<Path> replay) {
-        return new GuardConfig(
-                0, 0, 1, List.of(), 1, 1, NO_LIMIT, NO_LIMIT, NO_LIMIT, NO_LIMIT, 1, 1, spike, replay);
+        return new GuardConfig(0, 0, 1, List.of(), 1, 1, NO_LIMIT, NO_LIMIT, NO_LIMIT, NO_LIMIT, 1, 1, spike, replay);
     }
 
     /** Whether anything is watched or repeated. */
@@ -231,7 +230,8 @@ public record GuardConfig(
         if (fixed && (watchesProducts() || replay.isPresent())) {
             throw run.error(
                     KEY,
-                    "debug fixes how products are computed, with PerTensorScaling or FakeQuant, and guard would change that",
+                    "debug fixes how products are computed, with PerTensorScaling or FakeQuant, and guard would change"
+                            + " that",
                     "leave out these features, or guard");
         }
     }
@@ -281,8 +281,9 @@ public record GuardConfig(
             }
             if (!levels.isEmpty() && levels.getLast().compareTo(level) >= 0) {
                 throw s.error(
-                        DEMOTE, "'" + name + "' is not below '" + levels.getLast().key() + "'", "as in " + DEMOTE
-                                + ": [current, high_precision]");
+                        DEMOTE,
+                        "'" + name + "' is not below '" + levels.getLast().key() + "'",
+                        "as in " + DEMOTE + ": [current, high_precision]");
             }
             levels.add(level);
         }

@@ -40,7 +40,8 @@ public record OptimizerConfig(
         STABLEADAMW
     }
 
-    private static final Map<String, Type> TYPES = Map.of("sgd", Type.SGD, "adam", Type.ADAM, "adamw", Type.ADAMW, "stableadamw", Type.STABLEADAMW);
+    private static final Map<String, Type> TYPES =
+            Map.of("sgd", Type.SGD, "adam", Type.ADAM, "adamw", Type.ADAMW, "stableadamw", Type.STABLEADAMW);
 
     /** Largest number below 1: with a decay of 1 a moment would never forget. */
     private static final double BELOW_ONE = Math.nextDown(1.0);
@@ -58,7 +59,8 @@ public record OptimizerConfig(
                 betas.getFirst(),
                 betas.getLast(),
                 s.number("eps", 1e-8, 0, Double.MAX_VALUE),
-                s.number("weight_decay", type == Type.ADAMW || type == Type.STABLEADAMW ? 0.01 : 0, 0, Double.MAX_VALUE),
+                s.number(
+                        "weight_decay", type == Type.ADAMW || type == Type.STABLEADAMW ? 0.01 : 0, 0, Double.MAX_VALUE),
                 s.patterns("no_decay"));
         for (String key : type == Type.SGD ? List.of("betas", "eps") : List.of("momentum", "dampening", "nesterov")) {
             if (s.has(key)) {

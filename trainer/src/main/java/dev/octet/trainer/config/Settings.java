@@ -47,10 +47,8 @@ public final class Settings {
                                 .map(e -> e instanceof Pattern p ? p.pattern() : String.valueOf(e))
                                 .toList()
                                 .toString());
-            case GuardConfig g
-            when !g.isOn() -> {} // as in runs from before there was such a key
-            case DebugSettings d
-            when d.equals(DebugSettings.NONE) -> {} // as before there was such a key
+            case GuardConfig g when !g.isOn() -> {} // as in runs from before there was such a key
+            case DebugSettings d when d.equals(DebugSettings.NONE) -> {} // as before there was such a key
             case Map<?, ?> map -> map.forEach((key, v) -> add(settings, path + "." + key, v));
             case PrecisionPolicy p when !(p instanceof Record) -> settings.put(path, p.name());
             case Record r

@@ -2,10 +2,10 @@ package dev.octet.trainer.config;
 
 import dev.octet.formats.graph.Graph;
 import dev.octet.trainer.autodiff.Ties;
-import dev.octet.trainer.optimizer.WeightAveraging;
 import dev.octet.trainer.observe.DebugChanges;
 import dev.octet.trainer.observe.DebugPlan;
 import dev.octet.trainer.observe.DebugSettings;
+import dev.octet.trainer.optimizer.WeightAveraging;
 import dev.octet.trainer.precision.LinearModule;
 import dev.octet.trainer.yaml.Section;
 import dev.octet.trainer.yaml.YamlFile;

@@ -50,7 +50,8 @@ public final class Guard {
             spikes = new SpikeGuard(spike);
         } else {
             // a replay may repeat rollbacks, of which only the data that they leave out matter
-            spikes = config.replay().isPresent() ? new SpikeGuard(new SpikeConfig(0, 0, 4, Long.MAX_VALUE, 1, 1)) : null;
+            spikes =
+                    config.replay().isPresent() ? new SpikeGuard(new SpikeConfig(0, 0, 4, Long.MAX_VALUE, 1, 1)) : null;
         }
     }
 
@@ -116,8 +117,8 @@ public final class Guard {
         Map<GuardedProduct, List<ProductReading>> byProduct =
                 readings.stream().collect(Collectors.groupingBy(ProductReading::product));
         List<LevelChange> changes = new ArrayList<>();
-        products.forEach((p, g) ->
-                g.judge(step, byProduct.getOrDefault(p, List.of())).ifPresent(changes::add));
+        products.forEach(
+                (p, g) -> g.judge(step, byProduct.getOrDefault(p, List.of())).ifPresent(changes::add));
         return changes;
     }
 
@@ -148,9 +149,7 @@ public final class Guard {
     /** The end of a run whose rollbacks are used up; empty while another one is allowed. */
     public Optional<GaveUp> giveUp(Spike spike, long snapshot) {
         SpikeGuard s = Objects.requireNonNull(spikes);
-        return s.mayRetry()
-                ? Optional.empty()
-                : Optional.of(new GaveUp(spike.step(), spike, s.attempts(), snapshot));
+        return s.mayRetry() ? Optional.empty() : Optional.of(new GaveUp(spike.step(), spike, s.attempts(), snapshot));
     }
 
     /**

@@ -67,8 +67,7 @@ public sealed interface GuardDecision {
      * @param quiet quiet steps that it has had
      * @param seeds amaxes that delayed scales start again from, by slot; those that another product keeps up to date are missing
      */
-    record Promoted(
-            long step, GuardedProduct product, Level from, Level to, long quiet, Map<String, Float> seeds)
+    record Promoted(long step, GuardedProduct product, Level from, Level to, long quiet, Map<String, Float> seeds)
             implements LevelChange {
         public Promoted {
             seeds = Collections.unmodifiableMap(new TreeMap<>(seeds));
@@ -130,8 +129,7 @@ public sealed interface GuardDecision {
         /** What happened, with numbers. */
         public String sentence() {
             return Double.isFinite(value)
-                    ? String.format(
-                            Locale.ROOT, "%s %.4g at step %d is above its band, %.4g", what, value, step, limit)
+                    ? String.format(Locale.ROOT, "%s %.4g at step %d is above its band, %.4g", what, value, step, limit)
                     : what + " at step " + step + " is not finite";
         }
     }

@@ -74,7 +74,8 @@ final class ProductGuard {
             if (r.level() == level() && at + 1 < levels.size()) {
                 Optional<Trigger> worst = exceeded(r.values());
                 if (worst.isPresent()) {
-                    return Optional.of(demote(step, step, worst.get(), r.values().getOrDefault(worst.get(), 0.0)));
+                    return Optional.of(
+                            demote(step, step, worst.get(), r.values().getOrDefault(worst.get(), 0.0)));
                 }
             }
         }
@@ -121,7 +122,15 @@ final class ProductGuard {
         at++;
         quietFrom = step;
         Demoted demoted = new Demoted(
-                step, product, from, level(), trigger, seen, value, config.limit(trigger).demote(), quiet);
+                step,
+                product,
+                from,
+                level(),
+                trigger,
+                seen,
+                value,
+                config.limit(trigger).demote(),
+                quiet);
         last = demoted;
         return demoted;
     }
@@ -164,8 +173,8 @@ final class ProductGuard {
         Demoted d = last;
         return d == null
                 ? state
-                : state + " " + d.step() + " " + d.from().key() + " " + d.to().key() + " " + d.trigger().key() + " "
-                        + d.seen() + " " + d.value() + " " + d.limit() + " " + d.quiet();
+                : state + " " + d.step() + " " + d.from().key() + " " + d.to().key() + " "
+                        + d.trigger().key() + " " + d.seen() + " " + d.value() + " " + d.limit() + " " + d.quiet();
     }
 
     /** @throws NumberFormatException when the text is not what {@link #remembered} gives */

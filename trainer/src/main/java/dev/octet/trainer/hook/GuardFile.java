@@ -195,8 +195,7 @@ public final class GuardFile implements TrainingHook {
                     yield new RolledBack(step, spike, (int) Math.min(whole(ATTEMPT), Integer.MAX_VALUE), from);
                 }
                 case "gave_up" ->
-                    new GaveUp(
-                            step, spike(), (int) Math.min(whole(ATTEMPT), Integer.MAX_VALUE), whole(SNAPSHOT));
+                    new GaveUp(step, spike(), (int) Math.min(whole(ATTEMPT), Integer.MAX_VALUE), whole(SNAPSHOT));
                 default -> throw broken("'" + decision + "' is not a decision", where, null);
             };
         }

@@ -52,8 +52,7 @@ public final class TransformerEngineLog implements TrainingHook {
      * @param parity whether values have four decimals, so that 1e-6 is 0.0000, as Transformer Engine writes them; otherwise six digits
      * @param messages which features work on which layers
      */
-    public TransformerEngineLog(
-            Path folder, long firstIteration, boolean parity, List<String> messages, Clock clock) {
+    public TransformerEngineLog(Path folder, long firstIteration, boolean parity, List<String> messages, Clock clock) {
         this.folder = folder;
         this.firstIteration = firstIteration;
         this.parity = parity;
@@ -138,8 +137,9 @@ public final class TransformerEngineLog implements TrainingHook {
         if (value == 0) {
             return "0";
         }
-        BigDecimal rounded =
-                new BigDecimal(value).round(new MathContext(DIGITS, RoundingMode.HALF_EVEN)).stripTrailingZeros();
+        BigDecimal rounded = new BigDecimal(value)
+                .round(new MathContext(DIGITS, RoundingMode.HALF_EVEN))
+                .stripTrailingZeros();
         int exponent = rounded.precision() - rounded.scale() - 1;
         if (exponent >= -4 && exponent < DIGITS) {
             return rounded.toPlainString();

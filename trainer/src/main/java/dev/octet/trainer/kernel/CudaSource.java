@@ -67,8 +67,8 @@ public record CudaSource(Class<?> owner, String file, Map<String, String> define
      * The source itself when it is not made of parts, that is, when none of its variants is {@code PART_REST}.
      */
     public CudaSource part(String kernel) {
-        if (!defines.isEmpty() || !IN_PARTS.computeIfAbsent(new Place(owner, file), p -> text()
-                .contains("PART_REST=1"))) {
+        if (!defines.isEmpty()
+                || !IN_PARTS.computeIfAbsent(new Place(owner, file), p -> text().contains("PART_REST=1"))) {
             return this;
         }
         Matcher types = TYPES.matcher(kernel);

@@ -85,13 +85,12 @@ public record CastStatistic(Optional<WhatIf> recipe, Measure measure, boolean co
     /** Every statistic by its label. */
     public static Map<String, CastStatistic> byLabel() {
         Map<String, CastStatistic> all = new LinkedHashMap<>();
-        List<Optional<WhatIf>> recipes =
-                List.of(
-                        Optional.empty(),
-                        Optional.of(WhatIf.FP8_DELAYED_SCALING),
-                        Optional.of(WhatIf.FP8_CURRENT_SCALING),
-                        Optional.of(WhatIf.MXFP8),
-                        Optional.of(WhatIf.FP8_BLOCK_SCALING));
+        List<Optional<WhatIf>> recipes = List.of(
+                Optional.empty(),
+                Optional.of(WhatIf.FP8_DELAYED_SCALING),
+                Optional.of(WhatIf.FP8_CURRENT_SCALING),
+                Optional.of(WhatIf.MXFP8),
+                Optional.of(WhatIf.FP8_BLOCK_SCALING));
         for (Optional<WhatIf> recipe : recipes) {
             for (Measure measure : Measure.values()) {
                 for (boolean columnwise : new boolean[] {false, true}) {

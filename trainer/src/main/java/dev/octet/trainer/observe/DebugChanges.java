@@ -46,7 +46,8 @@ public record DebugChanges(PrecisionPolicy policy, Map<String, String> settings,
      *     no layer makes
      */
     public static DebugChanges of(DebugPlan plan, PrecisionPolicy policy, Graph graph) {
-        boolean changes = plan.layers().values().stream().anyMatch(l -> !l.changes().isEmpty());
+        boolean changes =
+                plan.layers().values().stream().anyMatch(l -> !l.changes().isEmpty());
         DebugChanges made =
                 changes ? new Writer(plan, policy, graph).changes() : new DebugChanges(policy, Map.of(), List.of());
         requireCasts(plan, made.policy(), graph);
@@ -65,7 +66,8 @@ public record DebugChanges(PrecisionPolicy policy, Map<String, String> settings,
                 if (feature instanceof Feature.LogFp8TensorStats f) {
                     LinearTensor operand = f.tensor().operand().orElseThrow();
                     f.stats().stream()
-                            .filter(s -> s.isOfLayer() && !isCast(layers.get(layer.module().node()), operand, s))
+                            .filter(s -> s.isOfLayer()
+                                    && !isCast(layers.get(layer.module().node()), operand, s))
                             .findFirst()
                             .ifPresent(s -> {
                                 throw layer.hasNoCast(f.tensor(), s);
@@ -82,8 +84,9 @@ public record DebugChanges(PrecisionPolicy policy, Map<String, String> settings,
         for (Product product : Product.values()) {
             OperandSpec spec = product.reads(operand) ? layer.operand(product, operand) : null;
             boolean isDelayed = spec != null && spec.scaling() instanceof Scaling.Delayed;
-                // which axis the product sums along
-            boolean columnwise = product == Product.WGRAD || (product == Product.DGRAD && operand == LinearTensor.WEIGHT);
+            // which axis the product sums along
+            boolean columnwise =
+                    product == Product.WGRAD || (product == Product.DGRAD && operand == LinearTensor.WEIGHT);
             if (s.isOfDelayed() ? isDelayed : spec != null && columnwise == s.columnwise()) {
                 return true;
             }
@@ -115,9 +118,7 @@ public record DebugChanges(PrecisionPolicy policy, Map<String, String> settings,
                         fp8.layers(graph).stream().collect(Collectors.toMap(Fp8Layer::node, l -> l));
                 plan.layers().values().forEach(l -> add(l, layers.get(l.module().node())));
                 return made(new Fp8Policy(
-                        fp8.base(),
-                        fp8.settings().with(operands).withFakeResults(results),
-                        fp8.replaceable()));
+                        fp8.base(), fp8.settings().with(operands).withFakeResults(results), fp8.replaceable()));
             }
             plan.layers().values().forEach(l -> add(l, null));
             if (!fakes) {
@@ -159,7 +160,8 @@ public record DebugChanges(PrecisionPolicy policy, Map<String, String> settings,
                 operands.getOrDefault(node, Map.of())
                         .forEach((o, change) -> settings.put(PREFIX + node + "." + o, change.toString()));
                 results.getOrDefault(node, Map.of())
-                        .forEach((p, spec) -> settings.put(PREFIX + node + "." + result(p).label(), spec.toString()));
+                        .forEach((p, spec) ->
+                                settings.put(PREFIX + node + "." + result(p).label(), spec.toString()));
             });
             return new DebugChanges(changed, settings, notes);
         }
@@ -194,10 +196,7 @@ public record DebugChanges(PrecisionPolicy policy, Map<String, String> settings,
             }
         }
 
-        private static void requireDelayed(
-                DebugPlan.Layer layer,
-                @Nullable Fp8Layer fp8,
-                ProductOperand operand) {
+        private static void requireDelayed(DebugPlan.Layer layer, @Nullable Fp8Layer fp8, ProductOperand operand) {
             OperandSpec spec = fp8 == null ? null : fp8.operand(operand.product(), operand.tensor());
             if (spec == null || !(spec.scaling() instanceof Scaling.Delayed)) {
                 throw new InvalidOptionException(
@@ -233,10 +232,7 @@ public record DebugChanges(PrecisionPolicy policy, Map<String, String> settings,
             }
         }
 
-        private void fake(
-                DebugPlan.Layer layer,
-                @Nullable Fp8Layer fp8,
-                Feature.FakeQuant f) {
+        private void fake(DebugPlan.Layer layer, @Nullable Fp8Layer fp8, Feature.FakeQuant f) {
             if (fp8 == null && policy instanceof Fp8Policy) {
                 throw new InvalidOptionException(
                         "layer '" + layer.module().name() + "' is not in FP8: " + reason(layer),

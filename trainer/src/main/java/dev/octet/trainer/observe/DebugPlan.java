@@ -42,7 +42,9 @@ public record DebugPlan(Map<String, Layer> layers, List<String> notes) {
                             + (s.columnwise() ? " for sums along its first axis" : ""),
                     section.where(),
                     "name a recipe that is worked out from the tensor itself, as in fp8_current_scaling_"
-                            + (s.measure() == CastStatistic.Measure.OVERFLOWS ? "mse" : s.measure().label()));
+                            + (s.measure() == CastStatistic.Measure.OVERFLOWS
+                                    ? "mse"
+                                    : s.measure().label()));
         }
 
         /** Its features that change how it is computed. */
@@ -117,12 +119,15 @@ public record DebugPlan(Map<String, Layer> layers, List<String> notes) {
 
     private static void requireNumbers(DebugSection section, List<LinearModule> modules) {
         if (section.layers() instanceof LayerSelection.Kinds kinds) {
-            modules.stream().filter(m -> kinds.isAmbiguous(m.name())).findFirst().ifPresent(m -> {
-                throw new InvalidOptionException(
-                        "layer_numbers cannot tell which number of '" + m.name() + "' is the layer's",
-                        section.where(),
-                        "select layers by layer_name_regex_pattern");
-            });
+            modules.stream()
+                    .filter(m -> kinds.isAmbiguous(m.name()))
+                    .findFirst()
+                    .ifPresent(m -> {
+                        throw new InvalidOptionException(
+                                "layer_numbers cannot tell which number of '" + m.name() + "' is the layer's",
+                                section.where(),
+                                "select layers by layer_name_regex_pattern");
+                    });
         }
     }
 
@@ -137,7 +142,12 @@ public record DebugPlan(Map<String, Layer> layers, List<String> notes) {
             }
         } else if (selected.isEmpty()) {
             String name = section.layers() instanceof LayerSelection.Regex r ? r.pattern() : "";
-            throw missing("the section selects none of the " + modules.size() + " layers", name, section.layers(), section, modules);
+            throw missing(
+                    "the section selects none of the " + modules.size() + " layers",
+                    name,
+                    section.layers(),
+                    section,
+                    modules);
         }
     }
 
@@ -150,7 +160,9 @@ public record DebugPlan(Map<String, Layer> layers, List<String> notes) {
         } else {
             Set<String> names = modules.stream().map(LinearModule::name).collect(Collectors.toCollection(TreeSet::new));
             List<String> near = Nearest.names(name, names);
-            fix = near.isEmpty() ? "layers are called " + shown(List.copyOf(names)) : "did you mean " + String.join(", ", near) + "?";
+            fix = near.isEmpty()
+                    ? "layers are called " + shown(List.copyOf(names))
+                    : "did you mean " + String.join(", ", near) + "?";
         }
         return new InvalidOptionException(what, section.where(), fix);
     }
@@ -163,7 +175,8 @@ public record DebugPlan(Map<String, Layer> layers, List<String> notes) {
     /** Modules that are part of a module of Transformer Engine's which the section names. */
     private static List<String> parts(LayerSelection layers, List<LinearModule> modules) {
         return modules.stream()
-                .filter(m -> TransformerEngineName.of(m.name()).stream().anyMatch(n -> !n.whole() && n.isSelected(layers)))
+                .filter(m ->
+                        TransformerEngineName.of(m.name()).stream().anyMatch(n -> !n.whole() && n.isSelected(layers)))
                 .map(LinearModule::name)
                 .distinct()
                 .toList();
@@ -181,8 +194,9 @@ public record DebugPlan(Map<String, Layer> layers, List<String> notes) {
                 .filter(name -> !here.contains(name))
                 .toList();
         if (!left.isEmpty()) {
-            notes.add(section.where() + ": its layers include modules of Transformer Engine that are several layers here,"
-                    + " which it does not select: " + shown(left));
+            notes.add(
+                    section.where() + ": its layers include modules of Transformer Engine that are several layers here,"
+                            + " which it does not select: " + shown(left));
         }
     }
 }

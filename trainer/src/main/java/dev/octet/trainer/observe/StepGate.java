@@ -30,7 +30,6 @@ public record StepGate(long freq, List<Range> ranges) {
 
     /** Whether the feature works in an iteration. */
     public boolean opens(long iteration) {
-        return iteration % freq == 0
-                && ranges.stream().anyMatch(r -> r.first() <= iteration && iteration <= r.last());
+        return iteration % freq == 0 && ranges.stream().anyMatch(r -> r.first() <= iteration && iteration <= r.last());
     }
 }

@@ -37,8 +37,7 @@ public final class TensorBuffer {
      * @param features of the tensor that work in this iteration
      * @param parity whether numbers are as Transformer Engine's code finds them where that is odd
      */
-    public TensorBuffer(
-            DebugPlan.Layer layer, ObservedTensor tensor, List<Feature.Reading> features, boolean parity) {
+    public TensorBuffer(DebugPlan.Layer layer, ObservedTensor tensor, List<Feature.Reading> features, boolean parity) {
         this.layer = layer;
         this.tensor = tensor;
         this.features = List.copyOf(features);
@@ -111,11 +110,7 @@ public final class TensorBuffer {
             case FP8_CURRENT_SCALING ->
                 coded(x, format, new Granularity.PerTensor(), new TransformerEngineScale(0, false, false));
             case MXFP8 ->
-                coded(
-                        x,
-                        format,
-                        new Granularity.Mx(axis, TrainingRecipe.Mxfp8.SIZE),
-                        new TransformerEngineMxScale());
+                coded(x, format, new Granularity.Mx(axis, TrainingRecipe.Mxfp8.SIZE), new TransformerEngineMxScale());
             case FP8_BLOCK_SCALING -> {
                 int size = TrainingRecipe.BlockScaling.SIZE;
                 // its recipe has runs of activations and gradients; its statistics make squares of every tensor
@@ -163,8 +158,8 @@ public final class TensorBuffer {
 
     private double value(CastStatistic s) {
         double value = value(s.measure(), Objects.requireNonNull(casts.get(s)));
-        boolean isScale =
-                s.measure() == CastStatistic.Measure.SCALE_INV_MIN || s.measure() == CastStatistic.Measure.SCALE_INV_MAX;
+        boolean isScale = s.measure() == CastStatistic.Measure.SCALE_INV_MIN
+                || s.measure() == CastStatistic.Measure.SCALE_INV_MAX;
         // its statistics of MXFP8 scales are of the stored E8M0 bytes
         return parity && isScale && s.recipe().equals(Optional.of(CastStatistic.WhatIf.MXFP8))
                 ? Float8Format.E8M0.encode((float) value, Overflow.SATURATE)

@@ -80,11 +80,7 @@ public final class TensorDumps {
     }
 
     private static void codes(
-            Map<String, Tensor> tensors,
-            String name,
-            @Nullable QuantizedMatrix codes,
-            Sample sample,
-            Arena arena) {
+            Map<String, Tensor> tensors, String name, @Nullable QuantizedMatrix codes, Sample sample, Arena arena) {
         if (codes == null) {
             return;
         }

@@ -93,7 +93,8 @@ record TransformerEngineName(String layer, List<String> parts, boolean whole) {
             return false;
         }
         String prefix = name.substring(0, name.length() - part.length() - 1);
-        return prefix.equals(layer) || (digits(prefix).equals(digits(layer)) && !digits(layer).isEmpty());
+        return prefix.equals(layer)
+                || (digits(prefix).equals(digits(layer)) && !digits(layer).isEmpty());
     }
 
     private static String digits(String text) {

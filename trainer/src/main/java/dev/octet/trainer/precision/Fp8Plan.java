@@ -119,7 +119,8 @@ final class Fp8Plan {
         // an input is quantised once for all that want it in the same way; whose it is does not depend on changes
         List<Object> way = List.of(layer.input(), layer.recipe());
         String owner = owners.computeIfAbsent(way, k -> node.id());
-        if (Arrays.stream(Product.values()).anyMatch(layer::isQuantized) || !layer.fakeResults().isEmpty()) {
+        if (Arrays.stream(Product.values()).anyMatch(layer::isQuantized)
+                || !layer.fakeResults().isEmpty()) {
             layers.put(node.id(), layer.withInputOwner(owner));
         } else {
             String none = "recipe " + layer.recipe().name() + " quantises none of its products";

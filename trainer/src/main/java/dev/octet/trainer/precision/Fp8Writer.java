@@ -151,16 +151,8 @@ final class Fp8Writer implements PrecisionPolicy {
             Value quantized = x.type().dtype() == DType.F32 && fusedInput() ? x : narrow(x);
             Value flow = plainX ? narrow(x) : quantized;
             OperandType y = Fp8Linear.resultType(x.type(), w.type(), transB, low());
-            Fp8Linear op = new Fp8Linear(
-                    flow.type(),
-                    w.type(),
-                    bias != null,
-                    transB,
-                    y,
-                    fprop,
-                    dgrad,
-                    wgrad,
-                    biasType(fprop));
+            Fp8Linear op =
+                    new Fp8Linear(flow.type(), w.type(), bias != null, transB, y, fprop, dgrad, wgrad, biasType(fprop));
             @Nullable Value[] inputs = new @Nullable Value[Fp8Linear.INPUTS];
             inputs[Fp8Linear.X] = fakedGradient(Product.DGRAD, LinearTensor.INPUT, flow);
             inputs[Fp8Linear.W] = fakedGradient(Product.WGRAD, LinearTensor.WEIGHT, w);

@@ -29,7 +29,8 @@ public final class Continuation {
         String nonFinite = "";
         try (TrainingSession session = excerpt.session(policy)) {
             for (int i = 0; i < excerpt.steps(); i++) {
-                StepResult result = session.step(excerpt.batches().get(i), excerpt.rates().get(i), null, false);
+                StepResult result =
+                        session.step(excerpt.batches().get(i), excerpt.rates().get(i), null, false);
                 losses.add(result.loss());
                 norms.add(result.gradNorm());
                 if (nonFinite.isEmpty() && !result.nonFinite().isEmpty()) {

@@ -14,7 +14,11 @@ import java.util.Set;
  * @param remedy what the cure does with them
  */
 public record Culprit(
-        Extent extent, List<LayerProduct> products, List<LayerProduct> cured, Set<LinearTensor> operands, Remedy remedy) {
+        Extent extent,
+        List<LayerProduct> products,
+        List<LayerProduct> cured,
+        Set<LinearTensor> operands,
+        Remedy remedy) {
     public Culprit {
         products = List.copyOf(products);
         cured = List.copyOf(cured);

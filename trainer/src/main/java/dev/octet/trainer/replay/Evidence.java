@@ -11,7 +11,8 @@ import org.jspecify.annotations.Nullable;
  * @param experiments in the order they were made; the first is the reference
  * @param cells for each product of each layer what is known of it alone
  */
-public record Evidence(@Nullable NoiseFloor floor, @Nullable NoiseFloor productFloor, List<Experiment> experiments, List<Cell> cells) {
+public record Evidence(
+        @Nullable NoiseFloor floor, @Nullable NoiseFloor productFloor, List<Experiment> experiments, List<Cell> cells) {
     public Evidence {
         experiments = List.copyOf(experiments);
         cells = List.copyOf(cells);

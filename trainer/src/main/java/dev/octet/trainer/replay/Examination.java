@@ -120,7 +120,8 @@ public final class Examination {
             return Diagnosis.withoutFp8(excerpt);
         }
         try (Arena arena = Arena.ofShared()) {
-            boolean begins = excerpt.state().isEmpty() && layers.stream().anyMatch(l -> l.recipe().isDelayed());
+            boolean begins = excerpt.state().isEmpty()
+                    && layers.stream().anyMatch(l -> l.recipe().isDelayed());
             Excerpt warm = begins ? excerpt.withState(warmedScales(excerpt, policy, arena)) : excerpt;
             return new Examination(warm, policy, layers, options).run();
         }
@@ -192,8 +193,7 @@ public final class Examination {
             suspects = List.of();
             verdict = Verdict.FEATURE;
         } else {
-            boolean fakeIsHealthy = variants.multipliesCodes()
-                    && cures(experiment(variants.fake(), FAKE, rounding));
+            boolean fakeIsHealthy = variants.multipliesCodes() && cures(experiment(variants.fake(), FAKE, rounding));
             search(rounding, configured.deviation().excess(), fakeIsHealthy);
         }
     }
@@ -257,7 +257,8 @@ public final class Examination {
 
     /** Proves high precision. Scales were those of the step, so that current scaling does not cure is known. */
     private void cureProducts(Comparison products) throws BudgetSpentException, IOException {
-        Set<LayerProduct> changed = culprits.stream().flatMap(c -> c.cured().stream()).collect(Collectors.toSet());
+        Set<LayerProduct> changed =
+                culprits.stream().flatMap(c -> c.cured().stream()).collect(Collectors.toSet());
         Variant fake = variants.around(Set.of(), changed, 0);
         Replay known = replay(products.of(), fake, fake);
         Experiment e = experiment(
@@ -488,7 +489,8 @@ public final class Examination {
         boolean some = guilty.size() < variants.suspects().size(); // high precision for all is not FP8
         for (Remedy remedy : Remedy.values()) {
             List<Culprit> all = guilty.stream().map(g -> everywhere(g, remedy)).toList();
-            boolean tried = remedy == Remedy.HIGH_PRECISION ? some : all.stream().anyMatch(this::isDelayed);
+            boolean tried =
+                    remedy == Remedy.HIGH_PRECISION ? some : all.stream().anyMatch(this::isDelayed);
             if (tried && cures(all, rounding)) {
                 suspects = List.of();
                 return;

@@ -14,12 +14,7 @@ import java.util.function.Consumer;
  * @param progress called with each finished replay
  */
 public record ExaminationOptions(
-        int steps,
-        int maxReplays,
-        Duration maxTime,
-        boolean features,
-        ReplayLog log,
-        Consumer<Experiment> progress) {
+        int steps, int maxReplays, Duration maxTime, boolean features, ReplayLog log, Consumer<Experiment> progress) {
     /** Steps of a replay: enough for scales to age, few enough to be quick. */
     public static final int STEPS = 4;
 

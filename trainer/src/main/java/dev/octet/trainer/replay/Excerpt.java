@@ -87,15 +87,7 @@ public record Excerpt(
         Map<String, Tensor> rounded = new TreeMap<>(parameters);
         rounded.replaceAll((_, tensor) -> tensor.shape().rank() == 1 ? rounded(tensor, arena) : tensor);
         return new Excerpt(
-                setup,
-                device,
-                firstStep,
-                batches.subList(0, 1),
-                rates.subList(0, 1),
-                rounded,
-                state,
-                scale,
-                identity);
+                setup, device, firstStep, batches.subList(0, 1), rates.subList(0, 1), rounded, state, scale, identity);
     }
 
     private static Tensor rounded(Tensor vector, Arena arena) {

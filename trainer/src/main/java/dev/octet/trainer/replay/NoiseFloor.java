@@ -69,8 +69,7 @@ public record NoiseFloor(
     static NoiseFloor ofRounding(Replay reference, Replay order, Replay rounding) {
         List<Map<String, Double>> gradients = new ArrayList<>();
         for (int i = 0; i < reference.losses().size(); i++) {
-            gradients.add(floors(
-                    order.gradients().get(i), rounding.gradients().get(i), MOST_ROUNDING));
+            gradients.add(floors(order.gradients().get(i), rounding.gradients().get(i), MOST_ROUNDING));
         }
         return new NoiseFloor(
                 List.of(order, rounding),
@@ -167,7 +166,11 @@ public record NoiseFloor(
                 largest(replay, Difference::error),
                 1 - largest(replay, d -> 1 - d.cosine()),
                 largest(replay, d -> Math.abs(d.gain() - 1)),
-                1 - replay.updates().values().stream().mapToDouble(d -> 1 - d.cosine()).max().orElse(0));
+                1
+                        - replay.updates().values().stream()
+                                .mapToDouble(d -> 1 - d.cosine())
+                                .max()
+                                .orElse(0));
     }
 
     private static double ratio(double distance, double floor, double spread) {

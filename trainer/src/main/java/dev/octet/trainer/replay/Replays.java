@@ -48,7 +48,6 @@ final class Replays {
             String nonFinite,
             double seconds) {}
 
-
     /** Steps of each replay. */
     int steps() {
         return excerpt.steps();
@@ -73,8 +72,8 @@ final class Replays {
         Trace trace = variant.key().equals(with.key()) ? reference : run(variant);
         List<Map<String, Difference>> gradients = new ArrayList<>();
         for (int i = 0; i < trace.gradients().size(); i++) {
-            gradients.add(differences(
-                    trace.gradients().get(i), reference.gradients().get(i)));
+            gradients.add(
+                    differences(trace.gradients().get(i), reference.gradients().get(i)));
         }
         return new Replay(
                 key,
@@ -97,8 +96,8 @@ final class Replays {
                 Arena arena = Arena.ofConfined()) {
             for (int i = 0; i < excerpt.steps(); i++) {
                 Map<String, float[]> seen = new TreeMap<>();
-                StepResult result = session.step(
-                        batches(i, variant, arena), excerpt.rates().get(i), g -> read(g, seen), false);
+                StepResult result =
+                        session.step(batches(i, variant, arena), excerpt.rates().get(i), g -> read(g, seen), false);
                 losses.add(result.loss());
                 norms.add(result.gradNorm());
                 gradients.add(seen);
@@ -216,7 +215,8 @@ final class Replays {
         float[] sample = new float[Math.toIntExact(Math.ceilDiv(elements, stride))];
         for (int i = 0; i < sample.length; i++) {
             long at = (long) i * stride;
-            sample[i] = after.bytes().getAtIndex(Tensor.F32_LE, at) - before.bytes().getAtIndex(Tensor.F32_LE, at);
+            sample[i] =
+                    after.bytes().getAtIndex(Tensor.F32_LE, at) - before.bytes().getAtIndex(Tensor.F32_LE, at);
         }
         return sample;
     }

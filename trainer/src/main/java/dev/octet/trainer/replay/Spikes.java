@@ -19,7 +19,8 @@ final class Spikes {
         for (int i = 1; i < replay.losses().size(); i++) {
             double loss = LOSS * median(replay.losses().subList(0, i));
             double norm = NORM * median(replay.norms().subList(0, i));
-            boolean jumps = (loss > 0 && replay.losses().get(i) > loss) || replay.norms().get(i) > norm;
+            boolean jumps = (loss > 0 && replay.losses().get(i) > loss)
+                    || replay.norms().get(i) > norm;
             if (jumps) {
                 spikes.add(i);
             }

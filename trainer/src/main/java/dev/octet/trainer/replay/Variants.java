@@ -100,8 +100,8 @@ final class Variants {
             } else if (of.size() == 1) {
                 parts.add(of.getFirst().toString());
             } else if (!of.isEmpty()) {
-                parts.add(name + " of " + of.size() + " layers, " + of.getFirst().module() + " to "
-                        + of.getLast().module());
+                parts.add(name + " of " + of.size() + " layers, "
+                        + of.getFirst().module() + " to " + of.getLast().module());
             }
         }
         return String.join(", ", parts);
@@ -136,7 +136,9 @@ final class Variants {
 
     /** Whether current scaling changes an operand. */
     boolean isDelayed(LayerProduct of, LinearTensor tensor) {
-        return spec(of, tensor).filter(s -> s.scaling() instanceof Scaling.Delayed).isPresent();
+        return spec(of, tensor)
+                .filter(s -> s.scaling() instanceof Scaling.Delayed)
+                .isPresent();
     }
 
     /** Whether the recipe has products of codes at all. */
@@ -188,9 +190,10 @@ final class Variants {
     /** The configured policy with changes. */
     Variant changed(Map<String, Map<ProductOperand, OperandChange>> changes) {
         String key = changes.entrySet().stream()
-                .map(e -> order.indexOf(e.getKey()) + " " + e.getValue().entrySet().stream()
-                        .map(c -> c.getKey() + " " + name(c.getValue()))
-                        .collect(Collectors.joining(", ")))
+                .map(e -> order.indexOf(e.getKey()) + " "
+                        + e.getValue().entrySet().stream()
+                                .map(c -> c.getKey() + " " + name(c.getValue()))
+                                .collect(Collectors.joining(", ")))
                 .collect(Collectors.joining("; "));
         return new Variant("with " + shortened(key), with(changes));
     }
@@ -252,7 +255,8 @@ final class Variants {
     private Fp8Policy with(Map<String, Map<ProductOperand, OperandChange>> changes) {
         Map<String, Map<ProductOperand, OperandChange>> all = new TreeMap<>();
         policy.settings().changes().forEach((node, c) -> all.put(node, new TreeMap<>(c)));
-        changes.forEach((node, c) -> all.computeIfAbsent(node, _ -> new TreeMap<>()).putAll(c));
+        changes.forEach(
+                (node, c) -> all.computeIfAbsent(node, _ -> new TreeMap<>()).putAll(c));
         return policy.with(all);
     }
 
@@ -260,7 +264,9 @@ final class Variants {
     Variant fake() {
         Map<String, Map<ProductOperand, OperandChange>> changes = new TreeMap<>();
         for (LayerProduct p : all()) {
-            operands(p).forEach(t -> put(changes, p, t, new OperandChange.Fake(spec(p, t).orElseThrow())));
+            operands(p)
+                    .forEach(t ->
+                            put(changes, p, t, new OperandChange.Fake(spec(p, t).orElseThrow())));
         }
         return new Variant("fake", with(changes));
     }
@@ -334,8 +340,7 @@ final class Variants {
             case TrainingRecipe.Mxfp8 _,
                     TrainingRecipe.Rowwise _,
                     TrainingRecipe.RowwiseWithGwHp _,
-                    TrainingRecipe.Qat _ ->
-                recipe;
+                    TrainingRecipe.Qat _ -> recipe;
         };
     }
 

@@ -34,13 +34,16 @@ final class VerdictText {
                 capital(guilty(d)) + ": the values do not fit the format with their scale; "
                         + (current(d) ? "current scaling does not cure, " : "") + "high precision does.";
             case PRODUCT ->
-                capital(guilty(d)) + ": the product is wrong, not its codes and scales, for fake quantisation is healthy; "
+                capital(guilty(d))
+                        + ": the product is wrong, not its codes and scales, for fake quantisation is healthy; "
                         + (all(d, Remedy.CURRENT_SCALING)
                                 ? "with current scaling it is healthy, too."
-                                : (current(d) ? "current scaling does not cure, high precision does." : "high precision cures."));
+                                : (current(d)
+                                        ? "current scaling does not cure, high precision does."
+                                        : "high precision cures."));
             case SPREAD ->
-                "FP8 is at fault in too many products to blame one: " + d.suspects().size()
-                        + " are suspects; another recipe, or high precision.";
+                "FP8 is at fault in too many products to blame one: "
+                        + d.suspects().size() + " are suspects; another recipe, or high precision.";
             case UNFINISHED -> unfinished(d);
         };
     }
@@ -63,7 +66,8 @@ final class VerdictText {
     /** Whether current scaling was tried, or products were compared with it. */
     private static boolean current(Diagnosis d) {
         return d.evidence().productFloor() != null
-                || d.evidence().experiments().stream().anyMatch(e -> e.replay().key().contains(" current"));
+                || d.evidence().experiments().stream()
+                        .anyMatch(e -> e.replay().key().contains(" current"));
     }
 
     private static boolean all(Diagnosis d, Remedy remedy) {
@@ -103,7 +107,9 @@ final class VerdictText {
     private static String name(Culprit c) {
         return switch (c.extent()) {
             case ALONE ->
-                c.operands().size() == 1 ? "the " + tensor(c) + " in " + product(c) : c.products().getFirst().toString();
+                c.operands().size() == 1
+                        ? "the " + tensor(c) + " in " + product(c)
+                        : c.products().getFirst().toString();
             case TOGETHER -> list(c.products()) + " together";
             case ALL_LAYERS -> product(c) + " in many layers";
         };
@@ -114,7 +120,8 @@ final class VerdictText {
     }
 
     private static String list(List<LayerProduct> products) {
-        String shown = products.stream().limit(SHOWN).map(LayerProduct::toString).collect(Collectors.joining(", "));
+        String shown =
+                products.stream().limit(SHOWN).map(LayerProduct::toString).collect(Collectors.joining(", "));
         return products.size() > SHOWN ? shown + " and " + (products.size() - SHOWN) + " more" : shown;
     }
 

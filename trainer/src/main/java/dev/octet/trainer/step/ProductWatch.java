@@ -51,7 +51,11 @@ public final class ProductWatch {
      * @param level the one it is computed at
      * @param above the one it would be promoted to; null for none
      */
-    public record Watched(GuardedProduct product, Fp8Layer layer, Level level, @Nullable Level above) {
+    public record Watched(
+            GuardedProduct product,
+            Fp8Layer layer,
+            Level level,
+            @Nullable Level above) {
         private List<Level> levels() {
             return above == null ? List.of(level) : List.of(level, above);
         }
@@ -261,15 +265,14 @@ public final class ProductWatch {
     }
 
     private static CodedMatrix matrix(OperandSpec spec, LinearTensor tensor, Form form) {
-        Blocks blocks =
-                switch (tensor) {
-                    case INPUT -> CodedMatrix.blocks(spec.granularity(), form.rows(), form.in());
-                    case GRAD_OUTPUT -> CodedMatrix.blocks(spec.granularity(), form.rows(), form.out());
-                    case WEIGHT -> {
-                        Blocks outIn = CodedMatrix.blocks(spec.granularity(), form.out(), form.in());
-                        yield form.transB() ? outIn : outIn.transposed();
-                    }
-                };
+        Blocks blocks = switch (tensor) {
+            case INPUT -> CodedMatrix.blocks(spec.granularity(), form.rows(), form.in());
+            case GRAD_OUTPUT -> CodedMatrix.blocks(spec.granularity(), form.rows(), form.out());
+            case WEIGHT -> {
+                Blocks outIn = CodedMatrix.blocks(spec.granularity(), form.out(), form.in());
+                yield form.transB() ? outIn : outIn.transposed();
+            }
+        };
         return new CodedMatrix(
                 spec.format(), blocks, spec.scaling() instanceof Scaling.Current(QuantScaleRule rule) ? rule : null);
     }
@@ -286,18 +289,13 @@ public final class ProductWatch {
         if (!(step.op() instanceof Fp8Linear op)) {
             return null;
         }
-        int scale =
-                switch (tensor) {
-                    case INPUT ->
-                        product == Product.WGRAD && op.wgradHasOwnInput()
-                                ? Fp8Linear.X_SCALE_WGRAD
-                                : Fp8Linear.X_SCALE;
-                    case WEIGHT ->
-                        product == Product.DGRAD && op.dgradHasOwnWeight()
-                                ? Fp8Linear.W_SCALE_DGRAD
-                                : Fp8Linear.W_SCALE;
-                    case GRAD_OUTPUT -> Fp8Linear.DY_QUANT_SCALE;
-                };
+        int scale = switch (tensor) {
+            case INPUT ->
+                product == Product.WGRAD && op.wgradHasOwnInput() ? Fp8Linear.X_SCALE_WGRAD : Fp8Linear.X_SCALE;
+            case WEIGHT ->
+                product == Product.DGRAD && op.dgradHasOwnWeight() ? Fp8Linear.W_SCALE_DGRAD : Fp8Linear.W_SCALE;
+            case GRAD_OUTPUT -> Fp8Linear.DY_QUANT_SCALE;
+        };
         Value value = step.inputs().get(scale);
         if (value == null || value.type().shape().elementCount() != 1) {
             return null;

@@ -235,7 +235,9 @@ public final class TensorWatch {
         Map<Value, Integer> count = new HashMap<>();
         for (Step s : program.steps()) {
             if (s.backward()) {
-                s.gradients().stream().filter(v -> v != null).forEach(v -> count.merge(requireNonNull(v), 1, Integer::sum));
+                s.gradients().stream()
+                        .filter(v -> v != null)
+                        .forEach(v -> count.merge(requireNonNull(v), 1, Integer::sum));
             } else {
                 s.outputs().stream()
                         .filter(v -> v != null && v.role() == ValueRole.GRADIENT)

@@ -157,8 +157,8 @@ public final class TrainingSession implements AutoCloseable {
         Program program = Autodiff.program(graph.model(), options);
         Executable executable = memory.load(program);
         if (trains && update == null) {
-            UpdateProgram made = UpdateProgram.of(
-                    program, setup.optimizer(), setup.noDecay(), setup.maxNorm(), setup.averages());
+            UpdateProgram made =
+                    UpdateProgram.of(program, setup.optimizer(), setup.noDecay(), setup.maxNorm(), setup.averages());
             update = new Update(made, memory.load(made.program()));
         }
         Value loss = Objects.requireNonNull(program.outputs().get(trains ? Program.LOSS : graph.loss()));

@@ -51,7 +51,8 @@ class GroupSearchTest {
 
     private static List<List<Integer>> groups(int layers) {
         return IntStream.range(0, PRODUCTS)
-                .mapToObj(p -> IntStream.range(p * layers, (p + 1) * layers).boxed().toList())
+                .mapToObj(p ->
+                        IntStream.range(p * layers, (p + 1) * layers).boxed().toList())
                 .toList();
     }
 
@@ -68,8 +69,7 @@ class GroupSearchTest {
             assertEquals(List.of(Set.of(culprit)), found.culprits());
             assertEquals(Set.of(culprit), found.cured());
             assertTrue(found.complete());
-            assertTrue(
-                    oracle.asked.size() <= log2(layers) + 4, culprit + " of " + layers + ": " + oracle.asked.size());
+            assertTrue(oracle.asked.size() <= log2(layers) + 4, culprit + " of " + layers + ": " + oracle.asked.size());
         }
     }
 
@@ -158,7 +158,9 @@ class GroupSearchTest {
         assertEquals(enough, found.complete());
         if (budget < 7) {
             assertTrue(found.suspects().contains(21));
-            assertEquals(List.of(48, 48, 16, 8, 4, 2, 1).get(budget), found.suspects().size());
+            assertEquals(
+                    List.of(48, 48, 16, 8, 4, 2, 1).get(budget),
+                    found.suspects().size());
         } else {
             assertEquals(List.of(Set.of(21)), found.culprits());
             assertEquals(Set.of(), found.suspects(), "whether there are more is not known");
@@ -189,7 +191,8 @@ class GroupSearchTest {
                 Set<Integer> fewer = new LinkedHashSet<>(found.cured());
                 fewer.remove(member);
                 assertTrue(
-                        culprits.stream().anyMatch(c -> c.stream().noneMatch(fewer::contains)), culprits + ": " + found);
+                        culprits.stream().anyMatch(c -> c.stream().noneMatch(fewer::contains)),
+                        culprits + ": " + found);
             }
         }
     }

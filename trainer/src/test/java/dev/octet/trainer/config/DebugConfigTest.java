@@ -38,13 +38,15 @@ import org.junit.jupiter.params.provider.CsvSource;
 /** Debug files of Transformer Engine, and {@code debug:} of a run, as they are read. */
 @DisplayNameGeneration(DisplayNameGenerator.ReplaceUnderscores.class)
 class DebugConfigTest {
-    private static final String RUN = "data: {train: x}\nloss: {type: mse}\nsteps: 1\noptimizer: {type: adamw, lr: 1}\n";
+    private static final String RUN =
+            "data: {train: x}\nloss: {type: mse}\nsteps: 1\noptimizer: {type: adamw, lr: 1}\n";
 
     @TempDir
     Path folder;
 
     private DebugSettings read(String debug) {
-        return TrainingConfig.of(YamlFile.parse(RUN + debug, "run.yaml"), folder).debug();
+        return TrainingConfig.of(YamlFile.parse(RUN + debug, "run.yaml"), folder)
+                .debug();
     }
 
     /** A section with one feature, whose keys are given. */
@@ -64,64 +66,74 @@ class DebugConfigTest {
     @Test
     void a_file_of_transformer_engine_is_read_as_it_is() throws IOException {
         Files.writeString(folder.resolve("te.yaml"), """
-                log_everything:
+            log_everything:
+              enabled: True
+              layers:
+                layer_name_regex_pattern: .*(fc1|self_attn).*
+              transformer_engine:
+                LogTensorStats:
                   enabled: True
-                  layers:
-                    layer_name_regex_pattern: .*(fc1|self_attn).*
-                  transformer_engine:
-                    LogTensorStats:
-                      enabled: True
-                      stats: [min, max, mean, std, l1_norm, l2_norm, cur_amax, dynamic_range]
-                      tensors: [activation, gradient, weight]
-                      freq: 1
-                      start_step: 0
-                      end_step: 5
-                    LogFp8TensorStats:
-                      enabled: True
-                      tensors_struct:
-                      - tensor: activation
-                        stats: [mxfp8_underflows%, fp8_block_scaling_mse_columnwise]
-                        freq: 1
-                      - tensor: gradient
-                        stats: [underflows%, overflows%]
-                        freq: 5
-                        start_end_list: [[0, 20], [50, 60]]
-                fc2_in_bf16:
+                  stats: [min, max, mean, std, l1_norm, l2_norm, cur_amax, dynamic_range]
+                  tensors: [activation, gradient, weight]
+                  freq: 1
+                  start_step: 0
+                  end_step: 5
+                LogFp8TensorStats:
                   enabled: True
-                  layers:
-                    layer_types: [fc2]
-                  transformer_engine:
-                    DisableFP8GEMM:
-                      enabled: True
-                      gemms: [dgrad, wgrad]
-                left_out:
-                  enabled: False
-                """);
+                  tensors_struct:
+                  - tensor: activation
+                    stats: [mxfp8_underflows%, fp8_block_scaling_mse_columnwise]
+                    freq: 1
+                  - tensor: gradient
+                    stats: [underflows%, overflows%]
+                    freq: 5
+                    start_end_list: [[0, 20], [50, 60]]
+            fc2_in_bf16:
+              enabled: True
+              layers:
+                layer_types: [fc2]
+              transformer_engine:
+                DisableFP8GEMM:
+                  enabled: True
+                  gemms: [dgrad, wgrad]
+            left_out:
+              enabled: False
+            """);
         DebugSettings settings = read("debug: te.yaml");
         assertEquals(settings.sections(), read("debug: {file: te.yaml}").sections());
-        assertEquals(List.of("log_everything", "fc2_in_bf16"), settings.sections().stream().map(DebugSection::name).toList());
+        assertEquals(
+                List.of("log_everything", "fc2_in_bf16"),
+                settings.sections().stream().map(DebugSection::name).toList());
         List<Feature> features = settings.sections().getFirst().features();
         StepGate six = new StepGate(1, List.of(new StepGate.Range(0, 5)));
         assertEquals(
                 new Feature.LogTensorStats(
-                        ObservedTensor.GRADIENT, List.copyOf(TensorStatistic.OfAll.byLabel().values()), six),
+                        ObservedTensor.GRADIENT,
+                        List.copyOf(TensorStatistic.OfAll.byLabel().values()),
+                        six),
                 features.get(1));
         Feature.LogFp8TensorStats gradient = assertInstanceOf(Feature.LogFp8TensorStats.class, features.get(4));
         assertEquals(new StepGate(5, List.of(new StepGate.Range(0, 20), new StepGate.Range(50, 60))), gradient.gate());
-        assertEquals(List.of("underflows%", "overflows%"), gradient.stats().stream().map(CastStatistic::label).toList());
+        assertEquals(
+                List.of("underflows%", "overflows%"),
+                gradient.stats().stream().map(CastStatistic::label).toList());
         assertEquals(
                 List.of(new Feature.DisableQuantization(Set.of(Product.DGRAD, Product.WGRAD))),
                 settings.sections().get(1).features());
         assertEquals(1, settings.notes().size());
-        assertTrue(settings.notes().getFirst().contains("te.yaml, line 28"), settings.notes().toString());
-        assertTrue(settings.notes().getFirst().contains("DisableFP8GEMM is DisableQuantizationGEMM by its earlier name"));
+        assertTrue(
+                settings.notes().getFirst().contains("te.yaml, line 28"),
+                settings.notes().toString());
+        assertTrue(
+                settings.notes().getFirst().contains("DisableFP8GEMM is DisableQuantizationGEMM by its earlier name"));
     }
 
     @Test
     void where_the_file_is_gone_the_copy_next_to_the_configuration_is_read() throws IOException {
         Path kept = Files.createDirectory(folder.resolve("kept"));
-        String sections = "one: {enabled: true, layers: {layer_types: [all]}, transformer_engine: {DisableQuantizationLayer:"
-                + " {enabled: true}}}\n";
+        String sections =
+                "one: {enabled: true, layers: {layer_types: [all]}, transformer_engine: {DisableQuantizationLayer:"
+                        + " {enabled: true}}}\n";
         Files.writeString(kept.resolve(DebugSettings.KEPT_FILE), sections);
         Files.writeString(kept.resolve("config.yaml"), RUN + "debug: gone.yaml\n");
         DebugSettings found = TrainingConfig.of(YamlFile.read(kept.resolve("config.yaml")), folder)
@@ -184,7 +196,8 @@ class DebugConfigTest {
                 new Feature.FakeQuant(Product.WGRAD, ObservedTensor.ACTIVATION, Feature.Format.FP8E4M3));
         assertEquals(
                 expected,
-                Set.copyOf(feature("FakeQuant", "gemms: [fprop, wgrad], tensors: [activation, output], quant_format: FP8E4M3")));
+                Set.copyOf(feature(
+                        "FakeQuant", "gemms: [fprop, wgrad], tensors: [activation, output], quant_format: FP8E4M3")));
         assertEquals(
                 List.of(
                         new Feature.PerTensorScaling(Product.DGRAD, LinearTensor.GRAD_OUTPUT),
@@ -207,11 +220,11 @@ class DebugConfigTest {
     @Test
     void layers_are_selected_by_the_first_rule_that_is_given() {
         DebugSettings settings = read("""
-                debug:
-                  a: {enabled: true, layers: {exact_layer_names: [x.fc1], layer_types: [all]}, transformer_engine: {DisableQuantizationLayer: {enabled: true}}}
-                  b: {enabled: true, layers: {layer_numbers: [0, 2-3], layer_types: [fc]}, transformer_engine: {DisableQuantizationLayer: {enabled: true}}}
-                  c: {enabled: true, layers: {layer_numbers: all}, transformer_engine: {DisableQuantizationLayer: {enabled: true}}}
-                """.replace("layer_types: [all]}, t", "}, t"));
+            debug:
+              a: {enabled: true, layers: {exact_layer_names: [x.fc1], layer_types: [all]}, transformer_engine: {DisableQuantizationLayer: {enabled: true}}}
+              b: {enabled: true, layers: {layer_numbers: [0, 2-3], layer_types: [fc]}, transformer_engine: {DisableQuantizationLayer: {enabled: true}}}
+              c: {enabled: true, layers: {layer_numbers: all}, transformer_engine: {DisableQuantizationLayer: {enabled: true}}}
+            """.replace("layer_types: [all]}, t", "}, t"));
         assertEquals(
                 List.of(
                         new LayerSelection.Exact(List.of("x.fc1")),
@@ -224,17 +237,19 @@ class DebugConfigTest {
     @Test
     void an_unknown_feature_is_refused_with_its_line_the_nearest_and_all_valid_ones() {
         InvalidOptionException e = assertThrows(InvalidOptionException.class, () -> read("""
-                debug:
-                  one:
-                    enabled: true
-                    layers: {layer_types: [all]}
-                    transformer_engine:
-                      LogFP8TensorStat: {enabled: true}
-                """));
+            debug:
+              one:
+                enabled: true
+                layers: {layer_types: [all]}
+                transformer_engine:
+                  LogFP8TensorStat: {enabled: true}
+            """));
         assertTrue(e.what().contains("unknown feature 'LogFP8TensorStat'"), e.what());
         assertTrue(e.where().contains("run.yaml, line 10"), e.where());
         assertTrue(e.fix().contains("did you mean LogFp8TensorStats"), e.fix());
-        assertTrue(e.fix().contains("valid: LogTensorStats, LogFp8TensorStats, LogNvfp4TensorStats, DumpTensors"), e.fix());
+        assertTrue(
+                e.fix().contains("valid: LogTensorStats, LogFp8TensorStats, LogNvfp4TensorStats, DumpTensors"),
+                e.fix());
     }
 
     @ParameterizedTest
@@ -251,7 +266,8 @@ class DebugConfigTest {
                 "LogTensorStats | tensors: [weight], stats: [mean], start_end_list: [3, 4] | pairs of numbers",
                 "LogFp8TensorStats | tensors: [output], stats: [mse] | unknown tensor 'output'",
                 "LogFp8TensorStats | tensors: [weight], stats: [mxfp8_overflows%] | unknown statistic",
-                "LogFp8TensorStats | tensors: [weight], stats: [fp8_current_scaling_mse_columnwise] | unknown statistic",
+                "LogFp8TensorStats | tensors: [weight], stats: [fp8_current_scaling_mse_columnwise] | unknown"
+                        + " statistic",
                 "LogNvfp4TensorStats | tensors: [weight], stats: [scale_inv_min] | unknown statistic",
                 "DumpTensors | tensors: [weight] | there is nothing to write",
                 "DisableQuantizationGEMM | gemms: [fprop], tensors: [weight] | unknown key",
@@ -260,7 +276,8 @@ class DebugConfigTest {
                 "DisableQuantizationGEMM | gemms_struct: [{gemm: fprop, enabled: true}] | has no enabled",
                 "FakeQuant | gemms: [fprop], tensors: [weight], quant_format: FP8 | unknown value 'FP8'",
                 "FakeQuant | gemms: [fprop], tensors: [weight] | the key is missing",
-                "FakeQuant | gemms: [fprop], tensors: [gradient], quant_format: FP8E4M3 | none of the tensors belongs to fprop",
+                "FakeQuant | gemms: [fprop], tensors: [gradient], quant_format: FP8E4M3 | none of the tensors belongs"
+                        + " to fprop",
                 "FakeQuant | gemms: [fprop], tensors: [weight], quant_format: FP8E4M3, freq: 2 | unknown key",
                 "PerTensorScaling | gemms: [wgrad], tensors: [wgrad] | unknown tensor 'wgrad'",
             })
@@ -273,15 +290,19 @@ class DebugConfigTest {
             delimiter = '|',
             value = {
                 "debug: {one: {layers: {layer_types: [all]}}} | the key enabled is missing",
-                "debug: {one: {enabled: true, layers: {}, transformer_engine: {DisableQuantizationLayer: {enabled: true}}}} | no layers are selected",
+                "debug: {one: {enabled: true, layers: {}, transformer_engine: {DisableQuantizationLayer: {enabled:"
+                        + " true}}}} | no layers are selected",
                 "debug: {one: {enabled: true, layers: {layer_types: [all]}}} | has no features",
                 "debug: {te_logs: true} | unknown key",
                 "debug: gone.yaml | cannot be read",
-                "debug: {one: {enabled: true, layers: {layer_numbers: [5-2]}, transformer_engine: {DisableQuantizationLayer: {enabled: true}}}} | are no numbers",
-                "debug: {one: {enabled: true, layers: {layer_name_regex_pattern: '('}, transformer_engine: {DisableQuantizationLayer: {enabled: true}}}} | not a regular expression",
+                "debug: {one: {enabled: true, layers: {layer_numbers: [5-2]}, transformer_engine:"
+                        + " {DisableQuantizationLayer: {enabled: true}}}} | are no numbers",
+                "debug: {one: {enabled: true, layers: {layer_name_regex_pattern: '('}, transformer_engine:"
+                        + " {DisableQuantizationLayer: {enabled: true}}}} | not a regular expression",
             })
     void sections_that_say_nothing_are_refused(String debug, String message) {
-        String found = assertThrows(InvalidOptionException.class, () -> read(debug)).toString();
+        String found =
+                assertThrows(InvalidOptionException.class, () -> read(debug)).toString();
         assertTrue(found.contains(message), found);
     }
 
@@ -302,11 +323,16 @@ class DebugConfigTest {
         assertEquals("debug: te_debug.yaml\n", blocks[1].split("```", -1)[0]);
         DebugSettings settings = read(blocks[2].split("```", -1)[0]);
         assertTrue(settings.logs());
-        assertEquals(List.of("attention", "head"), settings.sections().stream().map(DebugSection::name).toList());
+        assertEquals(
+                List.of("attention", "head"),
+                settings.sections().stream().map(DebugSection::name).toList());
         assertEquals(5, settings.sections().getFirst().features().size());
         Set<String> named = new TreeSet<>();
         page.lines()
-                .filter(l -> l.startsWith("| `Log") || l.startsWith("| `D") || l.startsWith("| `F") || l.startsWith("| `Per"))
+                .filter(l -> l.startsWith("| `Log")
+                        || l.startsWith("| `D")
+                        || l.startsWith("| `F")
+                        || l.startsWith("| `Per"))
                 .forEach(l -> Pattern.compile("`((Log|Dump|Fake|Per|Disable)\\w+)`")
                         .matcher(l)
                         .results()
@@ -324,12 +350,25 @@ class DebugConfigTest {
     void every_statistic_has_the_name_of_transformer_engine() {
         assertEquals(
                 List.of(
-                        "underflows%", "underflows%_columnwise", "overflows%", "scale_inv_min", "scale_inv_min_columnwise",
-                        "scale_inv_max", "scale_inv_max_columnwise", "mse", "mse_columnwise"),
+                        "underflows%",
+                        "underflows%_columnwise",
+                        "overflows%",
+                        "scale_inv_min",
+                        "scale_inv_min_columnwise",
+                        "scale_inv_max",
+                        "scale_inv_max_columnwise",
+                        "mse",
+                        "mse_columnwise"),
                 CastStatistic.byLabel().keySet().stream().limit(9).toList());
         assertEquals(
-                Arrays.asList("fp8_delayed_scaling_underflows%", "fp8_delayed_scaling_overflows%", "fp8_delayed_scaling_scale_inv_min",
-                        "fp8_delayed_scaling_scale_inv_max", "fp8_delayed_scaling_mse"),
-                CastStatistic.byLabel().keySet().stream().filter(n -> n.contains("delayed")).toList());
+                Arrays.asList(
+                        "fp8_delayed_scaling_underflows%",
+                        "fp8_delayed_scaling_overflows%",
+                        "fp8_delayed_scaling_scale_inv_min",
+                        "fp8_delayed_scaling_scale_inv_max",
+                        "fp8_delayed_scaling_mse"),
+                CastStatistic.byLabel().keySet().stream()
+                        .filter(n -> n.contains("delayed"))
+                        .toList());
     }
 }

@@ -26,10 +26,10 @@ import org.junit.jupiter.params.provider.CsvSource;
 @DisplayNameGeneration(DisplayNameGenerator.ReplaceUnderscores.class)
 class GuardConfigTest {
     private static final String RUN = """
-            data: {train: a.npz}
-            loss: {type: mse}
-            steps: 9
-            """;
+        data: {train: a.npz}
+        loss: {type: mse}
+        steps: 9
+        """;
     private static final String FP8 = RUN + "precision: {mode: fp8}\n";
 
     private static TrainingConfig config(String yaml) {
@@ -58,12 +58,14 @@ class GuardConfigTest {
     void a_recipe_without_delayed_scales_goes_down_to_high_precision_at_once() {
         assertEquals(
                 List.of(Level.HIGH_PRECISION),
-                guard(RUN + "precision: {mode: fp8, recipe: current}\nguard: {}\n").demote());
+                guard(RUN + "precision: {mode: fp8, recipe: current}\nguard: {}\n")
+                        .demote());
     }
 
     @Test
     void a_limit_keeps_its_other_half_in_proportion() {
-        GuardConfig g = guard(FP8 + "guard: {clipped: {demote: 0.2}, amax_jump: {demote: 1.5}, cast_error: {promote: 0.2}}\n");
+        GuardConfig g =
+                guard(FP8 + "guard: {clipped: {demote: 0.2}, amax_jump: {demote: 1.5}, cast_error: {promote: 0.2}}\n");
         assertEquals(new Limit(0.2, 0.001), g.clipped());
         assertEquals(new Limit(1.5, 0.75), g.amaxJump());
         assertEquals(new Limit(0.25, 0.2), g.castError());
@@ -75,8 +77,7 @@ class GuardConfigTest {
         assertFalse(bare.guard().isOn());
         assertTrue(Settings.of(bare).keySet().stream().noneMatch(k -> k.startsWith("guard")));
         assertEquals("100", Settings.of(config(FP8 + "guard: {}\n")).get("guard.quiet"));
-        assertEquals(
-                "3", Settings.of(config(FP8 + "guard: {spike: {}}\n")).get("guard.spike.retries"));
+        assertEquals("3", Settings.of(config(FP8 + "guard: {spike: {}}\n")).get("guard.spike.retries"));
     }
 
     @Test
@@ -145,11 +146,17 @@ class GuardConfigTest {
             keys.addAll(names);
             String value = cells[2].strip();
             if (names.size() == 1 && value.startsWith("`")) {
-                yaml.append(names.getFirst()).append(": ").append(value.replace("`", "")).append(", ");
+                yaml.append(names.getFirst())
+                        .append(": ")
+                        .append(value.replace("`", ""))
+                        .append(", ");
             } else if (value.matches("[0-9, ]+")) {
                 String[] values = value.split(",", -1);
                 for (int i = 0; i < names.size(); i++) {
-                    yaml.append(names.get(i)).append(": ").append(values[i].strip()).append(", ");
+                    yaml.append(names.get(i))
+                            .append(": ")
+                            .append(values[i].strip())
+                            .append(", ");
                 }
             }
         }

@@ -291,9 +291,11 @@ class BuiltInHooksTest {
     @Test
     void lines_of_a_growing_file_are_read_on_from_where_they_ended() throws IOException {
         Path file = Files.writeString(
-                folder.resolve(MetricsFile.NAME), "{\"step\":1}\nnot JSON\n[2]\n\n{\"step\":3,\"x\":{\"y\":[]}}\n{\"step\":4,\"lo");
+                folder.resolve(MetricsFile.NAME),
+                "{\"step\":1}\nnot JSON\n[2]\n\n{\"step\":3,\"x\":{\"y\":[]}}\n{\"step\":4,\"lo");
         List<Long> steps = new ArrayList<>();
-        long next = StepLines.readFrom(0, file, line -> steps.add(line.get("step").asLong()));
+        long next =
+                StepLines.readFrom(0, file, line -> steps.add(line.get("step").asLong()));
         assertEquals(List.of(1L, 3L), steps);
         Files.writeString(file, "ss\":1}\n{\"step\":5}", StandardOpenOption.APPEND);
         next = StepLines.readFrom(next, file, line -> steps.add(line.get("step").asLong()));

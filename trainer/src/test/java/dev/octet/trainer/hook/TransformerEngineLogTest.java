@@ -48,6 +48,7 @@ class TransformerEngineLogTest {
     @Test
     void the_name_of_a_module_cannot_begin_another_line() {
         assertEquals(
-                "a_b_max \t\t\t\t iteration=000001 \t\t\t\t value=2", TransformerEngineLog.line("a\nb_max", 1, 2, false));
+                "a_b_max \t\t\t\t iteration=000001 \t\t\t\t value=2",
+                TransformerEngineLog.line("a\nb_max", 1, 2, false));
     }
 }

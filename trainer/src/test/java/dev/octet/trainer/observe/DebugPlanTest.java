@@ -20,8 +20,14 @@ import org.junit.jupiter.api.Test;
 class DebugPlanTest {
     private static final List<LinearModule> LLAMA = modules(
             "model.layers.%d.",
-            List.of("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "self_attn.o_proj", "mlp.gate_proj",
-                    "mlp.up_proj", "mlp.down_proj"));
+            List.of(
+                    "self_attn.q_proj",
+                    "self_attn.k_proj",
+                    "self_attn.v_proj",
+                    "self_attn.o_proj",
+                    "mlp.gate_proj",
+                    "mlp.up_proj",
+                    "mlp.down_proj"));
     private static final List<LinearModule> GPT2 =
             modules("transformer.h.%d.", List.of("attn.c_attn", "attn.c_proj", "mlp.c_fc", "mlp.c_proj"));
 
@@ -43,7 +49,8 @@ class DebugPlanTest {
     }
 
     private static DebugPlan plan(List<LinearModule> modules, DebugSection... sections) {
-        return DebugPlan.of(new DebugSettings(List.of(sections), Optional.empty(), false, false, 1, List.of()), modules);
+        return DebugPlan.of(
+                new DebugSettings(List.of(sections), Optional.empty(), false, false, 1, List.of()), modules);
     }
 
     private static List<String> selected(List<LinearModule> modules, LayerSelection layers) {
@@ -67,7 +74,9 @@ class DebugPlanTest {
         assertEquals(
                 List.of("model.layers.1.mlp.down_proj"),
                 selected(LLAMA, new LayerSelection.Kinds(List.of(new StepGate.Range(1, 5)), List.of("down"))));
-        assertEquals(15, selected(LLAMA, new LayerSelection.Kinds(List.of(), List.of())).size());
+        assertEquals(
+                15,
+                selected(LLAMA, new LayerSelection.Kinds(List.of(), List.of())).size());
     }
 
     @Test
@@ -92,8 +101,9 @@ class DebugPlanTest {
                 refused(LLAMA, new LayerSelection.Exact(List.of("layer.0.self_attn.layernorm_linear_qkv")));
         assertTrue(e.what().contains("no layer is called 'layer.0.self_attn.layernorm_linear_qkv'"), e.what());
         assertTrue(
-                e.fix().contains("model.layers.0.self_attn.q_proj, model.layers.0.self_attn.k_proj,"
-                        + " model.layers.0.self_attn.v_proj"),
+                e.fix()
+                        .contains("model.layers.0.self_attn.q_proj, model.layers.0.self_attn.k_proj,"
+                                + " model.layers.0.self_attn.v_proj"),
                 e.fix());
         DebugPlan plan = plan(LLAMA, section("one", new LayerSelection.Regex("layers\\.0\\..*(fc1|fc2)")));
         assertEquals(1, plan.layers().size());

@@ -29,12 +29,17 @@ import org.junit.jupiter.params.provider.ValueSource;
 /** Statistics of tensors are what torch finds by Transformer Engine's definitions ({@code testdata/make/debug_statistics.py}). */
 @DisplayNameGeneration(DisplayNameGenerator.ReplaceUnderscores.class)
 class StatisticsGoldenTest {
-    private static final Path FOLDER =
-            Path.of(System.getProperty("octet.testdata", "../testdata"), "golden", "debug");
+    private static final Path FOLDER = Path.of(System.getProperty("octet.testdata", "../testdata"), "golden", "debug");
 
     /** One row of the table. */
     private record Row(
-            String name, ObservedTensor tensor, Float8Format format, float quantScale, String statistic, double value, double coded) {
+            String name,
+            ObservedTensor tensor,
+            Float8Format format,
+            float quantScale,
+            String statistic,
+            double value,
+            double coded) {
         static Row of(String line) {
             String[] cells = line.split(",", -1);
             return new Row(
@@ -63,7 +68,8 @@ class StatisticsGoldenTest {
     /** Everything that can be asked of a tensor. */
     private static List<Feature.Reading> everything(ObservedTensor tensor) {
         boolean both = tensor != ObservedTensor.GRADIENT;
-        List<TensorStatistic> all = new ArrayList<>(TensorStatistic.OfAll.byLabel().values());
+        List<TensorStatistic> all =
+                new ArrayList<>(TensorStatistic.OfAll.byLabel().values());
         all.add(new TensorStatistic.MaxBlockwiseDynamicRange(32, 1, both));
         all.add(new TensorStatistic.MaxBlockwiseDynamicRange(32, 2, both));
         all.add(new TensorStatistic.MaxBlockwiseDynamicRange(16, 2, both));
@@ -74,29 +80,27 @@ class StatisticsGoldenTest {
                 new Feature.LogTensorStats(tensor, all, StepGate.ALWAYS),
                 new Feature.LogFp8TensorStats(tensor, casts, StepGate.ALWAYS),
                 new Feature.LogNvfp4TensorStats(
-                        tensor,
-                        List.of(CastStatistic.Measure.UNDERFLOWS, CastStatistic.Measure.MSE),
-                        StepGate.ALWAYS));
+                        tensor, List.of(CastStatistic.Measure.UNDERFLOWS, CastStatistic.Measure.MSE), StepGate.ALWAYS));
     }
 
     private static DebugPlan.Layer layer(ObservedTensor tensor, boolean transB) {
         return new DebugPlan.Layer(
                 new LinearModule("n", "m.weight", "m", transB),
-                new DebugSection("s", new LayerSelection.Exact(List.of("m")), List.copyOf(everything(tensor)), "te.yaml"));
+                new DebugSection(
+                        "s", new LayerSelection.Exact(List.of("m")), List.copyOf(everything(tensor)), "te.yaml"));
     }
 
     private static Map<String, Double> found(List<Row> rows, boolean parity, boolean turned) throws IOException {
         Row first = rows.getFirst();
-        TensorBuffer buffer = new TensorBuffer(
-                layer(first.tensor(), !turned), first.tensor(), everything(first.tensor()), parity);
+        TensorBuffer buffer =
+                new TensorBuffer(layer(first.tensor(), !turned), first.tensor(), everything(first.tensor()), parity);
         try (ModelFile file = ModelFile.open(FOLDER.resolve("statistics.safetensors"))) {
             for (int i = 0; file.model().tensors().get(first.name() + "." + i) != null; i++) {
                 Tensor t = requireNonNull(file.model().tensors().get(first.name() + "." + i));
                 Tensor lies = turned ? t.transposed(Arena.ofAuto()) : t;
                 CpuTensor values = new CpuTensor(new OperandType(lies.dtype(), lies.shape()), lies.bytes());
                 Sample sample = turned ? Sample.ofWeight(values, false) : Sample.of(values);
-                CodedMatrix delayed =
-                        new CodedMatrix(first.format(), sample.blocks(new Granularity.PerTensor()), null);
+                CodedMatrix delayed = new CodedMatrix(first.format(), sample.blocks(new Granularity.PerTensor()), null);
                 buffer.feed(sample, new LiveCast(delayed, delayed, first.quantScale()));
             }
         }
@@ -110,7 +114,8 @@ class StatisticsGoldenTest {
             Double value = requireNonNull(found.remove(row.statistic()), row.statistic());
             // both sum in F64, in another order; NVFP4 multiplies by a reciprocal here and there
             double tolerance = Math.abs(expected) * (row.statistic().contains("nvfp4") ? 1e-6 : 1e-9);
-            assertEquals(expected, value, Double.isFinite(tolerance) ? tolerance : 0, row.name() + " " + row.statistic());
+            assertEquals(
+                    expected, value, Double.isFinite(tolerance) ? tolerance : 0, row.name() + " " + row.statistic());
         }
         assertEquals(Map.of(), found, "statistics without a row");
     }

@@ -209,10 +209,12 @@ public abstract class TwinTest {
     Stream<DynamicTest> the_gpu_gives_the_bits_of_the_emulation_where_kernels_are_exact() {
         return cases().stream()
                 .filter(this::isExactEverywhere)
-                .map(c -> dynamicTest(c.name(), () -> assertSameBits(
-                        runCuda(c, TestGpus.host()),
-                        runCuda(c, TestGpus.shared()),
-                        "has other bits than the emulation")));
+                .map(c -> dynamicTest(
+                        c.name(),
+                        () -> assertSameBits(
+                                runCuda(c, TestGpus.host()),
+                                runCuda(c, TestGpus.shared()),
+                                "has other bits than the emulation")));
     }
 
     /** What the test above rests on, as far as it shows without a GPU: one with many more multiprocessors. */
@@ -220,10 +222,12 @@ public abstract class TwinTest {
     Stream<DynamicTest> exact_kernels_give_the_same_bits_on_gpus_of_all_sizes() {
         return cases().stream()
                 .filter(this::isExactEverywhere)
-                .map(c -> dynamicTest(c.name(), () -> assertSameBits(
-                        runCuda(c, TestGpus.host()),
-                        runCuda(c, TestGpus.withMultiprocessors(TestGpus.host(), 132)),
-                        "depends on the number of multiprocessors")));
+                .map(c -> dynamicTest(
+                        c.name(),
+                        () -> assertSameBits(
+                                runCuda(c, TestGpus.host()),
+                                runCuda(c, TestGpus.withMultiprocessors(TestGpus.host(), 132)),
+                                "depends on the number of multiprocessors")));
     }
 
     private static void assertSameBits(List<double[]> first, List<double[]> second, String otherwise) {

@@ -61,7 +61,9 @@ class UpdateProgramTest {
     private static Map<String, Configuration> configurations() {
         Map<String, Configuration> all = new LinkedHashMap<>();
         all.put("adamw", new Configuration(1e-3, Optimizer.Adam.ADAMW));
-        all.put("adamw_decay", new Configuration(3e-2, new Optimizer.Adam(0.8, 0.95, 1e-6, 0.3, Optimizer.Variant.ADAMW)));
+        all.put(
+                "adamw_decay",
+                new Configuration(3e-2, new Optimizer.Adam(0.8, 0.95, 1e-6, 0.3, Optimizer.Variant.ADAMW)));
         all.put("adam", new Configuration(1e-3, Optimizer.Adam.ADAM));
         all.put("adam_decay", new Configuration(1e-2, Optimizer.Adam.ADAM.withWeightDecay(0.1)));
         all.put("sgd", new Configuration(1e-2, Optimizer.Sgd.of(0)));
@@ -70,7 +72,9 @@ class UpdateProgramTest {
         all.put("sgd_dampening", written("{type: sgd, lr: 1e-2, momentum: 0.9, dampening: 0.4, weight_decay: 0.1}"));
         all.put("sgd_nesterov", written("{type: sgd, lr: 1e-2, momentum: 0.8, nesterov: true, weight_decay: 0.1}"));
         all.put("stableadamw", new Configuration(1e-2, Optimizer.Adam.STABLE_ADAMW));
-        all.put("stableadamw_decay", written("{type: stableadamw, lr: 3e-2, betas: [0.8, 0.95], eps: 1e-6, weight_decay: 0.3}"));
+        all.put(
+                "stableadamw_decay",
+                written("{type: stableadamw, lr: 3e-2, betas: [0.8, 0.95], eps: 1e-6, weight_decay: 0.3}"));
         return all;
     }
 
@@ -299,8 +303,7 @@ class UpdateProgramTest {
         float[] start = golden.get("averages.start");
         int n = start.length;
         Optimizer optimizer = Optimizer.Adam.ADAMW;
-        try (Run run = new Run(
-                device, optimizer, List.of(), Double.POSITIVE_INFINITY, List.of(averaging), start)) {
+        try (Run run = new Run(device, optimizer, List.of(), Double.POSITIVE_INFINITY, List.of(averaging), start)) {
             for (int s = 0; s < 20; s++) {
                 float[] gradient = Arrays.copyOfRange(golden.get("averages.gradients"), s * n, (s + 1) * n);
                 float[] bad = gradient.clone();

@@ -236,7 +236,8 @@ class DebugChangesTest {
         Fp8Policy current = new Fp8Policy(Autocast.bf16(), Fp8Settings.of(TrainingRecipe.CurrentScaling.DEFAULT));
         for (String delayed : List.of("overflows%", "fp8_delayed_scaling_mse")) {
             Feature log = log(requireNonNull(all.get(delayed)));
-            assertTrue(refused(current, log).contains(delayed + " of the weight of layer 'layer' is of delayed scaling"));
+            assertTrue(
+                    refused(current, log).contains(delayed + " of the weight of layer 'layer' is of delayed scaling"));
             changes(DELAYED, graph(true), log);
         }
         Feature own = log(requireNonNull(all.get("mse")));
@@ -255,9 +256,12 @@ class DebugChangesTest {
 
     @Test
     void a_run_without_fp8_has_nothing_to_disable_and_says_so() {
-        DebugChanges found = changes(Autocast.bf16(), graph(true), new Feature.DisableQuantization(Set.of(Product.DGRAD)));
+        DebugChanges found =
+                changes(Autocast.bf16(), graph(true), new Feature.DisableQuantization(Set.of(Product.DGRAD)));
         assertEquals(Autocast.bf16(), found.policy());
         assertEquals(1, found.notes().size());
-        assertTrue(found.notes().getFirst().contains("layer 'layer' is not in FP8"), found.notes().getFirst());
+        assertTrue(
+                found.notes().getFirst().contains("layer 'layer' is not in FP8"),
+                found.notes().getFirst());
     }
 }

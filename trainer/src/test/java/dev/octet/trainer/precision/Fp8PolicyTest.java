@@ -396,16 +396,7 @@ class Fp8PolicyTest {
         return new Fp8Policy(
                 Autocast.bf16(),
                 new Fp8Settings(
-                        recipe,
-                        Set.of(),
-                        false,
-                        true,
-                        first,
-                        last,
-                        filter,
-                        Map.of(),
-                        List.of(overrides),
-                        Map.of()));
+                        recipe, Set.of(), false, true, first, last, filter, Map.of(), List.of(overrides), Map.of()));
     }
 
     private static LayerOverride override(String regex, boolean fp8, @Nullable TrainingRecipe recipe) {

@@ -82,8 +82,12 @@ class OperandChangeTest {
     }
 
     private static void assertNear(Map<String, float[]> expected, Map<String, float[]> actual, String what) {
-        RESULTS.values().forEach(name -> assertArrayEquals(
-                requireNonNull(expected.get(name)), requireNonNull(actual.get(name)), 1e-8f, what + " " + name));
+        RESULTS.values()
+                .forEach(name -> assertArrayEquals(
+                        requireNonNull(expected.get(name)),
+                        requireNonNull(actual.get(name)),
+                        1e-8f,
+                        what + " " + name));
     }
 
     @ParameterizedTest
@@ -166,7 +170,8 @@ class OperandChangeTest {
     void operands_are_named_by_product_and_tensor() {
         for (ProductOperand operand : ProductOperand.ALL) {
             assertEquals(operand, ProductOperand.parse(operand.toString()));
-            assertEquals(List.of(operand), ProductOperand.named(operand.toString()).orElseThrow());
+            assertEquals(
+                    List.of(operand), ProductOperand.named(operand.toString()).orElseThrow());
         }
         assertEquals(
                 "[dgrad.grad_output, dgrad.weight]",

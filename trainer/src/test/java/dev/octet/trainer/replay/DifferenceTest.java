@@ -33,8 +33,7 @@ class DifferenceTest {
     void vectors_of_zeros_have_no_angle() {
         assertEquals(Difference.none(2), Difference.of(ZERO, ZERO));
         assertEquals(new Difference(1, 0, 0, 2), Difference.of(ZERO, R));
-        assertEquals(
-                new Difference(Double.POSITIVE_INFINITY, 0, Double.POSITIVE_INFINITY, 2), Difference.of(R, ZERO));
+        assertEquals(new Difference(Double.POSITIVE_INFINITY, 0, Double.POSITIVE_INFINITY, 2), Difference.of(R, ZERO));
     }
 
     @Test

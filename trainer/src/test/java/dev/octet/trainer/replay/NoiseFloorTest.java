@@ -53,7 +53,12 @@ class NoiseFloorTest {
         Replay rounding = new Replay("r", List.of(2.0), List.of(1.0), List.of(gradients), Map.of(), "", 0);
         Map<String, Difference> none = Map.of("a", error(0, 1), "b", error(0, 1), "c", error(0, 1));
         Replay order = new Replay("r", List.of(2.0), List.of(1.0), List.of(none), Map.of(), "", 0);
-        assertEquals(4, NoiseFloor.ofRounding(REFERENCE, order, rounding).gradients().getFirst().get("a"));
+        assertEquals(
+                4,
+                NoiseFloor.ofRounding(REFERENCE, order, rounding)
+                        .gradients()
+                        .getFirst()
+                        .get("a"));
     }
 
     @Test
@@ -97,13 +102,7 @@ class NoiseFloorTest {
     @Test
     void steps_that_jump_above_those_before_them_are_spikes() {
         Replay r = new Replay(
-                "r",
-                List.of(9.0, 2.0, 2.1, 4.5, 2.0),
-                List.of(1.0, 1.0, 1.1, 1.0, 12.0),
-                List.of(),
-                Map.of(),
-                "",
-                0);
+                "r", List.of(9.0, 2.0, 2.1, 4.5, 2.0), List.of(1.0, 1.0, 1.1, 1.0, 12.0), List.of(), Map.of(), "", 0);
         assertEquals(List.of(3, 4), Spikes.of(r), "the first step of all is no jump");
     }
 }

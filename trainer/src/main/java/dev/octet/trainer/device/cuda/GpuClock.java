@@ -30,8 +30,8 @@ final class GpuClock {
         LoadedLibrary nvml = found.loaded();
         try (Arena arena = Arena.ofConfined()) {
             MethodHandle start = nvml.function("nvmlInit_v2");
-            MethodHandle find = nvml.function(
-                    "nvmlDeviceGetHandleByPciBusId_v2", ValueLayout.ADDRESS, ValueLayout.ADDRESS);
+            MethodHandle find =
+                    nvml.function("nvmlDeviceGetHandleByPciBusId_v2", ValueLayout.ADDRESS, ValueLayout.ADDRESS);
             MethodHandle read = nvml.function(
                     "nvmlDeviceGetClockInfo", ValueLayout.ADDRESS, ValueLayout.JAVA_INT, ValueLayout.ADDRESS);
             MemorySegment device = arena.allocate(ValueLayout.ADDRESS);

@@ -124,8 +124,8 @@ record LibraryPlaces(List<Place> places) {
         home.ifPresent(h -> sites.addAll(matching(h, ".local/" + PACKAGES)));
         PYTHONS.forEach(p -> sites.addAll(matching(root, p)));
         ENVIRONMENTS.forEach(e -> environments(root, e).forEach(v -> sites.addAll(matching(v, PACKAGES))));
-        home.ifPresent(h -> OWN_ENVIRONMENTS.forEach(
-                e -> environments(h, e).forEach(v -> sites.addAll(matching(v, PACKAGES)))));
+        home.ifPresent(h ->
+                OWN_ENVIRONMENTS.forEach(e -> environments(h, e).forEach(v -> sites.addAll(matching(v, PACKAGES)))));
         return sites;
     }
 
@@ -134,7 +134,9 @@ record LibraryPlaces(List<Place> places) {
         for (String folder : environment.getOrDefault("PATH", "").split(File.pathSeparator, -1)) {
             Optional<Path> bin = path(folder).filter(p -> Files.isExecutable(p.resolve("python3")));
             if (bin.isPresent()) {
-                return bin.map(Path::getParent).filter(LibraryPlaces::isEnvironment).or(() -> linked(bin.get()));
+                return bin.map(Path::getParent)
+                        .filter(LibraryPlaces::isEnvironment)
+                        .or(() -> linked(bin.get()));
             }
         }
         return Optional.empty();

@@ -69,8 +69,7 @@ final class LoadedKernels implements AutoCloseable {
 
     /** Compiles the sources that are neither loaded nor in the cache, several at a time. */
     void prepare(Collection<CudaSource> sources) {
-        kernels.prepare(
-                sources.stream().filter(s -> !modules.containsKey(s)).toList());
+        kernels.prepare(sources.stream().filter(s -> !modules.containsKey(s)).toList());
     }
 
     private CUfunction find(Name name) {

@@ -198,16 +198,12 @@ final class Products implements AutoCloseable {
         }
         OptionalLong a = bench.noise(
                 p.a().type(),
-                p.transposeA()
-                        ? p.a().span(p.k(), p.m(), p.batch())
-                        : p.a().span(p.m(), p.k(), p.batch()));
+                p.transposeA() ? p.a().span(p.k(), p.m(), p.batch()) : p.a().span(p.m(), p.k(), p.batch()));
         OptionalLong b = bench.noise(
                 p.b().type(),
-                p.transposeB()
-                        ? p.b().span(p.n(), p.k(), p.batch())
-                        : p.b().span(p.k(), p.n(), p.batch()));
-        ProductWork.Addresses at = new ProductWork.Addresses(
-                a.orElse(p.a().address()), b.orElse(p.b().address()), d.getAsLong());
+                p.transposeB() ? p.b().span(p.n(), p.k(), p.batch()) : p.b().span(p.k(), p.n(), p.batch()));
+        ProductWork.Addresses at =
+                new ProductWork.Addresses(a.orElse(p.a().address()), b.orElse(p.b().address()), d.getAsLong());
         // not closed: the returned work takes over the description
         ProductWork trial = new ProductWork(context, lt, handle, p, description, bytes(results, 0), place);
         AlgorithmRace.Winner winner;

@@ -1,9 +1,9 @@
 package dev.octet.trainer.device.reference;
 
 import dev.octet.formats.tensor.Tensor;
-import dev.octet.trainer.device.Memory;
 import dev.octet.quant.number.Float8Format;
 import dev.octet.quant.number.Overflow;
+import dev.octet.trainer.device.Memory;
 import dev.octet.trainer.kernel.CpuTensor;
 import dev.octet.trainer.kernel.OperandType;
 import dev.octet.trainer.program.Program;
@@ -74,12 +74,8 @@ final class ReferenceMemory implements Memory {
                     t.write(i, one, 0, 1);
                 }
                 case F8_E4M3FN, F8_E5M2 -> // held as the numbers that the codes stand for
-                    bytes.set(
-                            ValueLayout.JAVA_BYTE,
-                            i,
-                            (byte) Float8Format.of(type.dtype())
-                                    .orElseThrow()
-                                    .encode((float) from[i], Overflow.SATURATE));
+                    bytes.set(ValueLayout.JAVA_BYTE, i, (byte)
+                            Float8Format.of(type.dtype()).orElseThrow().encode((float) from[i], Overflow.SATURATE));
                 default -> t.writeLong(i, (long) from[i]);
             }
         }

@@ -84,7 +84,8 @@ public final class CastSample {
     private static void put(
             CodedMatrix form, float[] quantScales, long at, float value, float[] plain, float[] quantised, int i) {
         Float8Format format = form.format();
-        float quantScale = quantScales[quantScales.length == 1 ? 0 : (int) form.blocks().scaleOf(at)];
+        float quantScale =
+                quantScales[quantScales.length == 1 ? 0 : (int) form.blocks().scaleOf(at)];
         plain[i] = value;
         quantised[i] =
                 format.decode(format.encode(value * quantScale, Overflow.SATURATE)) * QuantScaleRule.scale(quantScale);

@@ -16,7 +16,9 @@ import org.jspecify.annotations.Nullable;
  * @param backward how dy is quantised; null when dx is dy
  */
 public record FakeQuantize(
-        OperandType x, @Nullable CodedMatrix forward, @Nullable CodedMatrix backward) implements Op {
+        OperandType x,
+        @Nullable CodedMatrix forward,
+        @Nullable CodedMatrix backward) implements Op {
     /** Its row in the table of operators. */
     public static final OpEntry<FakeQuantize> ENTRY =
             OpEntry.of(FakeQuantize.class, new FakeQuantizeReference(), new FakeQuantizeCpu(), new FakeQuantizeCuda());

@@ -32,7 +32,8 @@ public final class GeluGradientFusion implements CudaFusion {
     }
 
     private static boolean isDelayed(Fp8Linear op) {
-        CodedMatrix first = op.dgrad().left() != null ? op.dgrad().left() : op.wgrad().left();
+        CodedMatrix first =
+                op.dgrad().left() != null ? op.dgrad().left() : op.wgrad().left();
         return first != null && first.isDelayed();
     }
 

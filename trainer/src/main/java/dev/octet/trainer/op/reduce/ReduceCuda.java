@@ -187,7 +187,10 @@ public final class ReduceCuda implements CudaKernel<Reduce> {
                 .pointer("folded", folded.table())
                 .launch();
         if (splits > 1) {
-            cuda.kernel(SOURCE, typed ? "reduce_splits_single" : "reduce_splits_double", Grid.over(count * 32, THREADS, 1))
+            cuda.kernel(
+                            SOURCE,
+                            typed ? "reduce_splits_single" : "reduce_splits_double",
+                            Grid.over(count * 32, THREADS, 1))
                     .value("term", pass.term().code)
                     .value("join", pass.join().code)
                     .value("finish", pass.finish().code)

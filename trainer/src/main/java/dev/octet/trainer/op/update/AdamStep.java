@@ -22,13 +22,7 @@ import java.util.function.IntToDoubleFunction;
  * @param moment type of m and v
  */
 public record AdamStep(
-        OperandType p,
-        OperandType moment,
-        double beta1,
-        double beta2,
-        double eps,
-        double weightDecay,
-        Variant variant)
+        OperandType p, OperandType moment, double beta1, double beta2, double eps, double weightDecay, Variant variant)
         implements UpdateOp {
     /** How weight decay and the learning rate enter. */
     public enum Variant {

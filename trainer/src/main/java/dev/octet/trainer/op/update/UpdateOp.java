@@ -10,7 +10,7 @@ import dev.octet.trainer.kernel.OperandType;
 import dev.octet.trainer.kernel.ReferenceKernel;
 
 /** An operator without a backward half. */
-public sealed interface UpdateOp extends ForwardOp 
+public sealed interface UpdateOp extends ForwardOp
         permits SquareSum, LossCheck, FiniteGradients, UpdateRms, AdamStep, SgdStep, WeightAverage {
     /** One F32 number. */
     OperandType SCALAR = new OperandType(DType.F32, Shape.SCALAR);

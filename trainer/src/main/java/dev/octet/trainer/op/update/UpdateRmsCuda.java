@@ -14,9 +14,7 @@ public final class UpdateRmsCuda extends UpdateCuda<UpdateRms> {
 
     @Override
     boolean belongTogether(UpdateRms first, UpdateRms other) {
-        return first.g().dtype() == other.g().dtype()
-                && first.beta2() == other.beta2()
-                && first.eps() == other.eps();
+        return first.g().dtype() == other.g().dtype() && first.beta2() == other.beta2() && first.eps() == other.eps();
     }
 
     @Override

@@ -51,8 +51,7 @@ class AlgorithmRaceTest {
     void candidates_take_turns_behind_one_warm_up() {
         Course course = new Course(5, 7, 6);
         assertEquals(0, AlgorithmRace.run(3, course).candidate());
-        assertEquals(
-                List.of("warm 0", "0", "1", "2", "0", "1", "2", "0", "1", "2", "0", "1", "2"), course.order);
+        assertEquals(List.of("warm 0", "0", "1", "2", "0", "1", "2", "0", "1", "2", "0", "1", "2"), course.order);
     }
 
     @Test
@@ -88,8 +87,7 @@ class AlgorithmRaceTest {
         Course course = new Course(-1, 8, -1, 4);
         assertEquals(3, AlgorithmRace.run(4, course).candidate());
         assertEquals("warm 1", course.order.getFirst());
-        assertEquals(
-                new Winner(0, Double.POSITIVE_INFINITY), AlgorithmRace.run(2, new Course(-1, -1)));
+        assertEquals(new Winner(0, Double.POSITIVE_INFINITY), AlgorithmRace.run(2, new Course(-1, -1)));
     }
 
     @Test

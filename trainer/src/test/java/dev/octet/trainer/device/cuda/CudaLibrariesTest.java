@@ -94,8 +94,7 @@ class CudaLibrariesTest {
         assertEquals(library, found(CudaLibrary.CUBLAS_LT, CudaLibraries.ANY_MAJOR));
         // a link to the environment's python from a folder that is none
         Files.createDirectories(root.resolve("usr/local/bin"));
-        Files.createSymbolicLink(
-                root.resolve("usr/local/bin/python3"), Path.of("../../../somewhere/venv/bin/python3"));
+        Files.createSymbolicLink(root.resolve("usr/local/bin/python3"), Path.of("../../../somewhere/venv/bin/python3"));
         environment.put("PATH", root.resolve("usr/local/bin").toString());
         assertEquals(library, found(CudaLibrary.CUBLAS_LT, CudaLibraries.ANY_MAJOR));
         // the first python decides, as in a shell

@@ -114,7 +114,8 @@ class FakeGpuTest {
         assertTrue(ended.text().endsWith("passed\n"), ended.text());
         // both GPUs that were closed in peace gave everything back
         assertEquals(2, ended.text().split("released, 0 bytes left", -1).length - 1, ended.text());
-        // 17 shapes were timed and of one the library was asked whether it computes it; the second GPU found its shape in the cache
+        // 17 shapes were timed and of one the library was asked whether it computes it; the second GPU found its shape
+        // in the cache
         assertEquals(18, ended.text().split("asked for algorithms", -1).length - 1, ended.text());
     }
 

@@ -24,7 +24,8 @@ import org.junit.jupiter.api.io.TempDir;
 @DisplayNameGeneration(DisplayNameGenerator.ReplaceUnderscores.class)
 class KernelSpillsTest {
     private static final Pattern KERNEL = Pattern.compile(
-            "Compiling entry function '(\\w+)'.*?(\\d+) bytes spill stores, (\\d+) bytes spill loads.*?Used (\\d+) registers",
+            "Compiling entry function '(\\w+)'.*?(\\d+) bytes spill stores, (\\d+) bytes spill loads.*?Used (\\d+)"
+                    + " registers",
             Pattern.DOTALL);
 
     @TempDir

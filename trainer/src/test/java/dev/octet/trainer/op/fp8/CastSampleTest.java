@@ -35,7 +35,8 @@ class CastSampleTest {
     private static CpuTensor tensor(Arena arena, float[] x, int rows, int cols) {
         Shape shape = Shape.of(rows, cols);
         return new CpuTensor(
-                new OperandType(DType.F32, shape), Tensor.ofFloats(arena, "x", shape, x).bytes());
+                new OperandType(DType.F32, shape),
+                Tensor.ofFloats(arena, "x", shape, x).bytes());
     }
 
     private static CodedMatrix form(int rows, int cols) {
@@ -94,7 +95,10 @@ class CastSampleTest {
                             CastSample.of(
                                     left, a, CastSample.quantScales(left, a, 0), new CastSample.Pick(true, count, 3)),
                             CastSample.of(
-                                    right, b, CastSample.quantScales(right, b, 0), new CastSample.Pick(false, count, 3)))
+                                    right,
+                                    b,
+                                    CastSample.quantScales(right, b, 0),
+                                    new CastSample.Pick(false, count, 3)))
                     .relative();
         }
     }

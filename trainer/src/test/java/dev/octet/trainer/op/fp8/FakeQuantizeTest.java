@@ -61,8 +61,8 @@ class FakeQuantizeTest extends TwinTest {
 
     @Test
     void scales_of_earlier_steps_are_refused() {
-        CodedMatrix delayed = new CodedMatrix(
-                Float8Format.E4M3FN, CodedMatrix.blocks(new Granularity.PerTensor(), 2, 2), null);
+        CodedMatrix delayed =
+                new CodedMatrix(Float8Format.E4M3FN, CodedMatrix.blocks(new Granularity.PerTensor(), 2, 2), null);
         assertThrows(IllegalArgumentException.class, () -> new FakeQuantize(f32(2, 2), delayed, null));
     }
 

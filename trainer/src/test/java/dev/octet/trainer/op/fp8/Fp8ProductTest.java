@@ -91,8 +91,7 @@ class Fp8ProductTest {
 
     static Stream<org.junit.jupiter.params.provider.Arguments> all() {
         return Stream.of(SMALL, LARGE)
-                .flatMap(l -> Stream.of(Kind.values())
-                        .map(k -> org.junit.jupiter.params.provider.Arguments.of(k, l)));
+                .flatMap(l -> Stream.of(Kind.values()).map(k -> org.junit.jupiter.params.provider.Arguments.of(k, l)));
     }
 
     @Tag("gpu")
@@ -222,9 +221,7 @@ class Fp8ProductTest {
     }
 
     private static OperandType type(DType type, int... lengths) {
-        return new OperandType(
-                type,
-                lengths.length == 1 ? Shape.of(lengths[0]) : Shape.of(lengths[0], lengths[1]));
+        return new OperandType(type, lengths.length == 1 ? Shape.of(lengths[0]) : Shape.of(lengths[0], lengths[1]));
     }
 
     /** By the definition, in F64. */
