@@ -60,6 +60,8 @@ class LostFilesTest {
             "quantize <model -o >out --report >out.html --force",
             "evaluate <b.onnx <b.onnx --data <cal.npz --tokenizer <tokenizer.json --report >out.html --force",
             "evaluate <b.onnx <b.onnx --calibration <cal.npz --report >out.html --force",
+            "sensitivity <b.onnx --data <cal.npz --tokenizer <tokenizer.json --report >out.html --force",
+            "sensitivity <b.onnx --calibration <cal.npz --report >out.html --force",
             "verify <fp8 --against <model --report >out.html --force",
             "dequantize <fp8 --keep-scales -o >out --force",
             "convert <fp8 --target modelopt -o >out --force",

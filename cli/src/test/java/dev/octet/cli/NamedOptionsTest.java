@@ -33,6 +33,7 @@ class NamedOptionsTest {
             "--model-path",
             "--strongly", // of --stronglyTyped
             "--onnx",
+            "--fmad", // of nvcc
             "--batch-mode",
             "--no-transfer-progress",
             "--name",

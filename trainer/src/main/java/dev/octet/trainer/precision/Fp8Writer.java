@@ -304,7 +304,7 @@ final class Fp8Writer implements PrecisionPolicy {
             String kind = product.name().toLowerCase(Locale.ROOT) + ":";
             OperandChange change = layer.changes().get(new ProductOperand(product, tensor));
             // layers that share a value may differ in how they changed it
-            String changed = change == null ? "" : change + ":";
+            String changed = change == null ? "" : node.id() + ":";
             List<Value> outputs = outputs(op, source, kind + changed);
             if (records) {
                 outputs.add(emitter.state(layer.slot(tensor) + ".amax", one(), 0));

@@ -207,7 +207,8 @@ final class Variants {
         return switch (change) {
             case OperandChange.Unquantised _ -> "high precision";
             case OperandChange.Current _ -> "current scaling";
-            case OperandChange.Fake(OperandSpec spec) -> "fake " + spec;
+            case OperandChange.Fake(OperandSpec spec) ->
+                "fake " + spec.type().name() + " " + Sha256.of(spec.toString().getBytes(StandardCharsets.UTF_8));
         };
     }
 
