@@ -510,7 +510,8 @@ public final class Trainer implements AutoCloseable {
     }
 
     /**
-     * Steps of the run as {@link #examine} replays them.
+     * Steps of the run as {@link #examine} replays them. Of a run with a guard they are computed, and read data, as the guard had decided by the
+     * checkpoint; this trainer then does so, too.
      *
      * @param from as there
      * @param steps how many

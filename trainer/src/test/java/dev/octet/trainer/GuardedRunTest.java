@@ -406,7 +406,9 @@ class GuardedRunTest {
         double bare = lastLosses("bare", "precision: {mode: fp8, recipe: delayed}");
         double guarded = lastLosses(
                 "guarded", "precision: {mode: fp8, recipe: delayed}", "guard: {every: 2, quiet: 50, warm_up: 0}");
+        // this model loses 4 % without a guard, the tiny GPT-2 and Llama of bench/run-guard more than half
         assertTrue(bare > 1.02 * narrow, bare + " and " + narrow);
+        // half a percent as asked, and what the order of sums moves in a loss this small
         assertEquals(narrow, guarded, 0.005 * narrow + 0.002);
         Set<String> high = new TreeSet<>();
         decisions(folder.resolve("guarded")).stream()
