@@ -1,5 +1,6 @@
 package dev.octet.pipeline;
 
+import dev.octet.formats.file.Sha256;
 import dev.octet.formats.graph.GraphModel;
 import dev.octet.formats.peft.PeftAdapter;
 import dev.octet.formats.tensor.Tensor;
@@ -7,6 +8,7 @@ import dev.octet.pipeline.run.DatasetTexts;
 import dev.octet.pipeline.run.OpenedModel;
 import dev.octet.trainer.Trainer;
 import dev.octet.trainer.TrainingParts;
+import dev.octet.trainer.adapter.AdapterInputs;
 import dev.octet.trainer.adapter.AdapterSettings;
 import dev.octet.trainer.config.LossConfig;
 import dev.octet.trainer.config.TrainingConfig;
@@ -18,6 +20,7 @@ import java.io.IOException;
 import java.nio.file.Path;
 import java.util.ArrayDeque;
 import java.util.Deque;
+import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.TreeMap;
@@ -59,7 +62,7 @@ public final class TrainingJob implements AutoCloseable {
                 eval = Optional.of(samples(config.data().eval().get(), config, student.canonical(), model));
             }
             parts = new TrainingParts(
-                    config, student.source(), teacher, train, eval, adapter(config), digests(model, config.loss()));
+                    config, student.source(), teacher, train, eval, adapter(model, config), digests(model, config));
             trainer = Trainer.of(parts, device);
             open.push(trainer::close);
             opened = true;
@@ -94,15 +97,23 @@ public final class TrainingJob implements AutoCloseable {
         return new TrainingJob(model, config, device, job);
     }
 
-    /** Tensors of the adapter that is trained on; none for a new one. */
-    private Map<String, Tensor> adapter(TrainingConfig config) throws IOException {
-        Optional<Path> from = config.adapter().flatMap(AdapterSettings::from);
-        if (from.isEmpty()) {
-            return Map.of();
+    /** What the run's adapter needs besides its configuration. */
+    private AdapterInputs adapter(Path model, TrainingConfig config) throws IOException {
+        if (config.adapter().isEmpty()) {
+            return AdapterInputs.NONE;
         }
-        PeftAdapter adapter = PeftAdapter.open(from.get());
-        open.push(adapter::close);
-        return adapter.tensors();
+        AdapterSettings settings = config.adapter().get();
+        Map<String, Tensor> tensors = Map.of();
+        if (settings.from().isPresent()) {
+            PeftAdapter adapter = PeftAdapter.open(settings.from().get());
+            open.push(adapter::close);
+            tensors = adapter.tensors();
+        }
+        Optional<String> text = settings.from().isPresent() ? Optional.empty() : settings.initText();
+        return new AdapterInputs(
+                model.toAbsolutePath().normalize().toString(),
+                tensors,
+                text.isPresent() ? DatasetTexts.tokens(text.get(), config.data(), model) : List.of());
     }
 
     private Optional<GraphSource> teacher(LossConfig loss) throws IOException {
@@ -120,11 +131,17 @@ public final class TrainingJob implements AutoCloseable {
         return samples;
     }
 
-    private static Map<String, String> digests(Path model, LossConfig loss) throws IOException {
+    private static Map<String, String> digests(Path model, TrainingConfig config) throws IOException {
         Map<String, String> digests = new TreeMap<>();
         digests.put("model", OpenedModel.digest(model));
-        if (loss.distillation().isPresent()) {
-            digests.put("teacher", OpenedModel.digest(loss.distillation().get().teacher()));
+        if (config.loss().distillation().isPresent()) {
+            digests.put(
+                    "teacher",
+                    OpenedModel.digest(config.loss().distillation().get().teacher()));
+        }
+        Optional<Path> from = config.adapter().flatMap(AdapterSettings::from);
+        if (from.isPresent()) {
+            digests.put("adapter", Sha256.of(from.get().resolve(PeftAdapter.WEIGHTS_FILE)));
         }
         return digests;
     }

@@ -2,7 +2,6 @@ package dev.octet.trainer;
 
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.formats.tensor.TensorSpec;
-import dev.octet.trainer.step.TrainingSession;
 import java.lang.foreign.Arena;
 import java.util.Map;
 import java.util.TreeMap;
@@ -38,13 +37,17 @@ final class RunSnapshot implements AutoCloseable {
     }
 
     /**
-     * A snapshot of a session.
+     * A snapshot of a run: of one that trains an adapter, with the adapter's weights.
      *
      * @param numbers of the run, as a checkpoint has them
      */
-    static RunSnapshot of(TrainingSession session, long step, Map<String, String> numbers) {
+    static RunSnapshot of(Trainer trainer, long step, Map<String, String> numbers) {
         Arena arena = Arena.ofConfined();
-        return new RunSnapshot(arena, step, session.parameters(arena), session.state(arena), numbers);
+        Map<String, Tensor> parameters = new TreeMap<>();
+        try (Arena views = Arena.ofConfined()) {
+            trainer.keptParameters(views).forEach((name, t) -> parameters.put(name, copy(name, t, arena)));
+        }
+        return new RunSnapshot(arena, step, parameters, trainer.session().state(arena), numbers);
     }
 
     long step() {

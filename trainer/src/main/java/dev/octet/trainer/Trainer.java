@@ -13,6 +13,7 @@ import dev.octet.quant.recipe.Product;
 import dev.octet.trainer.adapter.AdaptedGraph;
 import dev.octet.trainer.adapter.AdapterSettings;
 import dev.octet.trainer.adapter.InitialValues;
+import dev.octet.trainer.adapter.SavedAdapter;
 import dev.octet.trainer.autodiff.Parameters;
 import dev.octet.trainer.autodiff.Ties;
 import dev.octet.trainer.autodiff.Ties.Tie;
@@ -47,6 +48,7 @@ import dev.octet.trainer.replay.Diagnosis;
 import dev.octet.trainer.replay.Examination;
 import dev.octet.trainer.replay.ExaminationOptions;
 import dev.octet.trainer.replay.Excerpt;
+import dev.octet.trainer.step.AdapterSaving;
 import dev.octet.trainer.step.GraphSource;
 import dev.octet.trainer.step.ProductWatch;
 import dev.octet.trainer.step.StepResult;
@@ -195,7 +197,7 @@ public final class Trainer implements AutoCloseable {
         TrainingConfig config = parts.config();
         Optional<Path> from = config.adapter().flatMap(AdapterSettings::from);
         return from.isPresent()
-                ? InitialValues.continuing(parts.adapter(), from.get().toString())
+                ? InitialValues.continuing(parts.adapter().tensors(), from.get().toString())
                 : InitialValues.seeded(config.seed());
     }
 
@@ -508,6 +510,21 @@ public final class Trainer implements AutoCloseable {
             all.keySet().retainAll(trained);
         }
         return all;
+    }
+
+    /** The adapter that is trained, as a checkpoint keeps it; empty where the model itself is trained. */
+    Optional<SavedAdapter> keptAdapter(Map<String, Tensor> kept, Arena arena) {
+        return adapted.map(a -> AdapterSaving.of(a, kept, parts.adapter().baseModel(), taskType(), device, arena));
+    }
+
+    /** The task as PEFT names it. */
+    private String taskType() {
+        LossConfig loss = parts.config().loss();
+        return switch (loss.type()) {
+            case CAUSAL_LM -> "CAUSAL_LM";
+            case CROSS_ENTROPY -> isOverTokens(loss) ? "TOKEN_CLS" : "SEQ_CLS";
+            case MSE, COSINE -> "FEATURE_EXTRACTION";
+        };
     }
 
     /** How many samples {@link #evaluate} reads. */

@@ -1,6 +1,6 @@
 package dev.octet.trainer;
 
-import dev.octet.formats.tensor.Tensor;
+import dev.octet.trainer.adapter.AdapterInputs;
 import dev.octet.trainer.config.TrainingConfig;
 import dev.octet.trainer.data.Samples;
 import dev.octet.trainer.step.GraphSource;
@@ -16,7 +16,7 @@ import java.util.TreeMap;
  * @param teacher the model to distil from, if the configuration has one
  * @param train samples to train on
  * @param eval samples to evaluate on; empty for none
- * @param adapter elements that the parameters of {@code config.adapter()} start from, by PEFT's keys; empty for a new adapter
+ * @param adapter what the adapter of {@code config.adapter()} needs besides
  * @param inputs digests of the files read, by name ({@code model}, ...); a run resumes only if they are unchanged
  */
 public record TrainingParts(
@@ -25,11 +25,10 @@ public record TrainingParts(
         Optional<GraphSource> teacher,
         Samples train,
         Optional<Samples> eval,
-        Map<String, Tensor> adapter,
+        AdapterInputs adapter,
         Map<String, String> inputs) {
     public TrainingParts {
         config = config.forSamples(train.count());
-        adapter = new TreeMap<>(adapter);
         inputs = new TreeMap<>(inputs);
     }
 
@@ -41,6 +40,6 @@ public record TrainingParts(
             Samples train,
             Optional<Samples> eval,
             Map<String, String> inputs) {
-        this(config, model, teacher, train, eval, Map.of(), inputs);
+        this(config, model, teacher, train, eval, AdapterInputs.NONE, inputs);
     }
 }

@@ -163,6 +163,7 @@ final class TrainingRun implements RunControl {
         return key.equals("data.train")
                 || key.contains("data.eval")
                 || key.equals("loss.distillation.teacher")
+                || key.equals("adapter.from")
                 || key.equals("data.tokenizer")
                 || key.equals("eval_every")
                 || key.equals("on_non_finite")
@@ -498,7 +499,7 @@ final class TrainingRun implements RunControl {
         }
         if (guarded.isOn() && guarded.guard().wantsSnapshot(step, snapshot != null)) {
             guarded.guard().snapshotTaken();
-            keep(RunSnapshot.of(trainer.session(), step, numbers()));
+            keep(RunSnapshot.of(trainer, step, numbers()));
         }
         if (stop.get() == null && checkpointWanted.getAndSet(false)) {
             checkpoint();
@@ -578,13 +579,15 @@ final class TrainingRun implements RunControl {
             if (snapshot != null) {
                 snapshot.addTo(done, numbers, own);
             }
+            Map<String, Tensor> kept = trainer.keptParameters(arena);
             TrainingState state = new TrainingState(
                     done,
                     trainer.microBatches(done),
                     settings,
                     numbers,
-                    trainer.keptParameters(arena),
-                    own);
+                    kept,
+                    own,
+                    trainer.keptAdapter(kept, arena));
             written = checkpoints.write(state, config.checkpoint().keep());
         }
         lastCheckpoint = done;

@@ -57,6 +57,19 @@ public final class TokenizedTexts implements AutoCloseable {
         }
     }
 
+    /**
+     * Tokens of one text, with the special tokens that the tokenizer adds.
+     *
+     * @throws dev.octet.formats.error.InvalidDataException when the tokenizer is malformed or cannot encode the text
+     * @throws dev.octet.formats.error.UnavailableException when the tokenizer's native library cannot be loaded
+     * @throws IOException when the file cannot be read
+     */
+    public static long[] tokensOf(String text, Path tokenizerJson) throws IOException {
+        try (Tokenizer tokenizer = Tokenizer.unpadded(tokenizerJson, OptionalInt.empty())) {
+            return tokenizer.encode(List.of(text)).getFirst().ids();
+        }
+    }
+
     /** The file's name. */
     public String name() {
         return String.valueOf(Objects.requireNonNullElse(file.getFileName(), file));

@@ -10,6 +10,7 @@ import dev.octet.trainer.data.Texts;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.Arrays;
 import java.util.List;
 import java.util.Optional;
 
@@ -39,6 +40,13 @@ public record DatasetTexts(TokenizedTexts texts) implements Texts {
                         "data: {tokenizer: ...}",
                         "add data: {tokenizer: tokenizer.json}, or put it "
                                 + (folder ? "there" : "next to the model")));
+    }
+
+    /** Tokens of a text that a prompt begins with, by the tokenizer of {@link #tokenizer}. */
+    public static List<Long> tokens(String text, DataConfig config, Path model) throws IOException {
+        return Arrays.stream(TokenizedTexts.tokensOf(text, tokenizer(config, model)))
+                .boxed()
+                .toList();
     }
 
     @Override

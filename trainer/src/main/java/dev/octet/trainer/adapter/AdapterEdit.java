@@ -5,14 +5,17 @@ import dev.octet.formats.graph.GraphEdit;
 import dev.octet.formats.graph.GraphModel;
 import dev.octet.formats.graph.Initializer;
 import dev.octet.formats.graph.Node;
+import dev.octet.formats.peft.PeftConfig;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.trainer.precision.LinearModule;
 import java.lang.foreign.Arena;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
+import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.random.RandomGenerator;
 
 /**
@@ -26,6 +29,9 @@ final class AdapterEdit {
     private final GraphEdit edit;
     private final InitialValues initial;
     private final Map<String, String> keys = new LinkedHashMap<>();
+    private final Set<String> encoder = new LinkedHashSet<>();
+    private final Map<String, GraphModel> computed = new LinkedHashMap<>();
+    private int virtualTokens;
 
     /** @param initial where the adapter's parameters start */
     AdapterEdit(GraphModel base, InitialValues initial) {
@@ -159,7 +165,7 @@ final class AdapterEdit {
     }
 
     /** The graph. */
-    AdaptedGraph build() {
-        return new AdaptedGraph(base.withGraph(edit.build()), keys);
+    AdaptedGraph build(PeftConfig config) {
+        return new AdaptedGraph(base.withGraph(edit.build()), keys, config, encoder, computed, virtualTokens);
     }
 }

@@ -5,6 +5,7 @@ import dev.octet.formats.graph.GraphModel;
 import dev.octet.formats.peft.LoraConfig;
 import dev.octet.formats.peft.ModuleKind;
 import dev.octet.formats.peft.PeftConfig;
+import dev.octet.formats.peft.PeftType;
 import dev.octet.trainer.precision.LinearModule;
 import java.nio.file.Path;
 import java.util.List;
@@ -17,6 +18,13 @@ import java.util.Optional;
  * @param from PEFT folder of the adapter that is trained on; empty for a new one
  */
 public record AdapterSettings(PeftConfig config, Optional<Path> from) {
+    /** The text whose tokens a new prompt begins with; empty for other methods and beginnings. */
+    public Optional<String> initText() {
+        return config.type() == PeftType.PROMPT_TUNING
+                ? config.prompt().promptTuningInitText()
+                : Optional.empty();
+    }
+
     /**
      * The graph of a base with the adapter in it.
      *
@@ -35,7 +43,7 @@ public record AdapterSettings(PeftConfig config, Optional<Path> from) {
                         "adapter.peft_type",
                         "use LORA");
         }
-        return edit.build();
+        return edit.build(config);
     }
 
     private static void lora(AdapterEdit edit, LoraConfig lora) {

@@ -8,11 +8,14 @@ import com.fasterxml.jackson.databind.json.JsonMapper;
 import dev.octet.formats.ModelFile;
 import dev.octet.formats.OctetVersion;
 import dev.octet.formats.error.MalformedModelException;
-import dev.octet.formats.error.OctetException;
 import dev.octet.formats.file.AtomicFile;
 import dev.octet.formats.file.Sha256;
+import dev.octet.formats.peft.PeftAdapter;
+import dev.octet.formats.peft.PeftConfig;
 import dev.octet.formats.safetensors.SafetensorsWriter;
 import dev.octet.formats.tensor.Tensor;
+import dev.octet.formats.tensor.TensorSpec;
+import dev.octet.trainer.adapter.SavedAdapter;
 import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.charset.CharacterCodingException;
@@ -20,16 +23,20 @@ import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
+import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
+import java.util.Optional;
 import java.util.TreeMap;
 import org.jspecify.annotations.Nullable;
 
 /**
  * One checkpoint: a folder of {@code parameters.safetensors} (F32 masters under the graph's names, readable by any tool),
  * {@code state.safetensors} (all other device state), {@code checkpoint.json} (step, position in the data, settings) and {@code SHA256SUMS}
- * over these, in the format of {@code sha256sum}. Equal states give equal bytes. An open checkpoint owns the mapped files.
+ * over these, in the format of {@code sha256sum}. In place of the first, a run that trains an adapter has {@code adapter_config.json} and {@code
+ * adapter_model.safetensors}, so that PEFT loads the folder as it is. Equal states give equal bytes. An open checkpoint owns the mapped files.
  */
 public final class CheckpointFile implements AutoCloseable {
     static final String PARAMETERS = "parameters.safetensors";
@@ -38,6 +45,13 @@ public final class CheckpointFile implements AutoCloseable {
     static final String SUMS = "SHA256SUMS";
 
     private static final List<String> FILES = List.of(JSON, PARAMETERS, STATE);
+    private static final List<String> ADAPTER_FILES =
+            List.of(JSON, PeftConfig.FILE_NAME, PeftAdapter.WEIGHTS_FILE, STATE);
+    /** Key of the names of an adapter's parameters, each with its key in PEFT's file. */
+    private static final String KEYS = "adapter_parameters";
+    /** Before the names of trained parameters that PEFT's file does not have, among the state. */
+    private static final String PARAMETER = "adapter.parameter:";
+
     private static final int VERSION = 1;
     private static final int MAX_QUOTED = 60;
     private static final ObjectMapper MAPPER = JsonMapper.builder()
@@ -46,17 +60,28 @@ public final class CheckpointFile implements AutoCloseable {
             .build();
 
     private final TrainingState state;
-    private final List<ModelFile> files;
+    private final List<Runnable> files;
 
-    private CheckpointFile(TrainingState state, List<ModelFile> files) {
+    private CheckpointFile(TrainingState state, List<Runnable> files) {
         this.state = state;
         this.files = files;
     }
 
     /** Writes the files into a new folder; the caller renames it to its final name. */
     static void write(Path folder, TrainingState state) throws IOException {
-        SafetensorsWriter.write(folder.resolve(PARAMETERS), state.parameters(), Map.of());
-        SafetensorsWriter.write(folder.resolve(STATE), state.state(), Map.of());
+        SavedAdapter adapter = state.adapter().orElse(null);
+        Map<String, Tensor> own = new TreeMap<>(state.state());
+        if (adapter == null) {
+            SafetensorsWriter.write(folder.resolve(PARAMETERS), state.parameters(), Map.of());
+        } else {
+            PeftAdapter.write(folder, adapter.config(), adapter.tensors(state.parameters()));
+            state.parameters().forEach((name, tensor) -> {
+                if (!adapter.keys().containsKey(name)) {
+                    own.put(PARAMETER + name, tensor);
+                }
+            });
+        }
+        SafetensorsWriter.write(folder.resolve(STATE), own, Map.of());
         Map<String, Object> json = new LinkedHashMap<>();
         json.put("format", "octet-checkpoint");
         json.put("version", VERSION);
@@ -65,9 +90,12 @@ public final class CheckpointFile implements AutoCloseable {
         json.put("micro_batches", state.microBatches());
         json.put("settings", state.settings());
         json.put("numbers", state.numbers());
+        if (adapter != null) {
+            json.put(KEYS, adapter.keys());
+        }
         writeText(folder.resolve(JSON), MAPPER.writeValueAsString(json) + "\n");
         StringBuilder sums = new StringBuilder();
-        for (String file : FILES) {
+        for (String file : adapter == null ? FILES : ADAPTER_FILES) {
             sums.append(Sha256.of(folder.resolve(file)))
                     .append("  ")
                     .append(file)
@@ -90,27 +118,84 @@ public final class CheckpointFile implements AutoCloseable {
      * @throws IOException when a file cannot be read
      */
     public static CheckpointFile open(Path folder) throws IOException {
-        checkSums(folder);
+        boolean hasAdapter = checkSums(folder);
         Metadata json = metadata(folder);
         long step = json.count("step");
         long microBatches = json.count("micro_batches");
         Map<String, String> settings = json.texts("settings");
         Map<String, String> numbers = json.texts("numbers");
-        ModelFile parameters = ModelFile.open(folder.resolve(PARAMETERS));
-        ModelFile state;
+        Map<String, String> keys = hasAdapter ? json.texts(KEYS) : Map.of();
+        List<Runnable> files = new ArrayList<>();
+        boolean opened = false;
         try {
-            state = ModelFile.open(folder.resolve(STATE));
-        } catch (IOException | OctetException e) {
-            parameters.close();
-            throw e;
+            Map<String, Tensor> parameters;
+            Optional<PeftAdapter> adapter = Optional.empty();
+            if (hasAdapter) {
+                PeftAdapter file = PeftAdapter.open(folder);
+                files.add(file::close);
+                adapter = Optional.of(file);
+                parameters = named(file.tensors(), keys, folder);
+            } else {
+                parameters = tensors(folder.resolve(PARAMETERS), files);
+            }
+            Map<String, Tensor> state = new TreeMap<>(tensors(folder.resolve(STATE), files));
+            if (hasAdapter) {
+                takeParameters(state, parameters);
+            }
+            CheckpointFile checkpoint = new CheckpointFile(
+                    new TrainingState(
+                            step,
+                            microBatches,
+                            settings,
+                            numbers,
+                            parameters,
+                            state,
+                            adapter.map(a -> new SavedAdapter(a.config(), keys, computed(a.tensors(), keys)))),
+                    files);
+            opened = true;
+            return checkpoint;
+        } finally {
+            if (!opened) {
+                files.forEach(Runnable::run);
+            }
         }
-        TrainingState read =
-                new TrainingState(step, microBatches, settings, numbers, tensors(parameters), tensors(state));
-        return new CheckpointFile(read, List.of(parameters, state));
     }
 
-    private static Map<String, Tensor> tensors(ModelFile file) {
+    private static Map<String, Tensor> tensors(Path path, List<Runnable> files) throws IOException {
+        ModelFile file = ModelFile.open(path);
+        files.add(file::close);
         return file.model().tensors();
+    }
+
+    /** An adapter's tensors by the names that the graph has for them. */
+    private static Map<String, Tensor> named(Map<String, Tensor> tensors, Map<String, String> keys, Path folder) {
+        Map<String, Tensor> named = new TreeMap<>();
+        keys.forEach((name, key) -> {
+            Tensor tensor = tensors.get(key);
+            if (tensor == null) {
+                throw damaged(folder, PeftAdapter.WEIGHTS_FILE + " has no '" + key + "'", null);
+            }
+            named.put(name, new Tensor(new TensorSpec(name, tensor.dtype(), tensor.shape()), tensor.bytes()));
+        });
+        return named;
+    }
+
+    /** The tensors of the adapter's file that are no parameters. */
+    private static Map<String, Tensor> computed(Map<String, Tensor> tensors, Map<String, String> keys) {
+        Map<String, Tensor> computed = new TreeMap<>(tensors);
+        computed.keySet().removeAll(keys.values());
+        return computed;
+    }
+
+    /** Moves what is a trained parameter from the state to the parameters. */
+    private static void takeParameters(Map<String, Tensor> state, Map<String, Tensor> parameters) {
+        for (String name : List.copyOf(state.keySet())) {
+            if (name.startsWith(PARAMETER)) {
+                Tensor t = Objects.requireNonNull(state.remove(name));
+                String own = name.substring(PARAMETER.length());
+                parameters.put(own, new Tensor(new TensorSpec(own, t.dtype(), t.shape()), t.bytes()));
+            }
+        }
     }
 
     /** {@code checkpoint.json}. Its digest is right, but its contents may still be invalid. */
@@ -171,15 +256,16 @@ public final class CheckpointFile implements AutoCloseable {
         return new Metadata(json, folder);
     }
 
-    /** Compares digests; reports the first file that differs. */
-    private static void checkSums(Path folder) throws IOException {
+    /** Compares digests; reports the first file that differs. Returns whether the checkpoint is of an adapter. */
+    private static boolean checkSums(Path folder) throws IOException {
         Map<String, String> sums = new LinkedHashMap<>();
         try {
             for (String line : Files.readAllLines(folder.resolve(SUMS))) {
                 String[] parts = line.split("  ", 2);
                 sums.put(parts.length == 2 ? parts[1] : "", parts[0]);
             }
-            for (String file : FILES) {
+            boolean adapter = sums.containsKey(PeftConfig.FILE_NAME);
+            for (String file : adapter ? ADAPTER_FILES : FILES) {
                 String actual = Sha256.of(folder.resolve(file));
                 if (!actual.equals(sums.get(file))) {
                     throw damaged(
@@ -188,6 +274,7 @@ public final class CheckpointFile implements AutoCloseable {
                             null);
                 }
             }
+            return adapter;
         } catch (NoSuchFileException e) {
             throw damaged(folder, Path.of(e.getFile()).getFileName() + " is missing", e);
         } catch (CharacterCodingException e) {
@@ -210,6 +297,6 @@ public final class CheckpointFile implements AutoCloseable {
 
     @Override
     public void close() {
-        files.forEach(ModelFile::close);
+        files.forEach(Runnable::run);
     }
 }

@@ -33,13 +33,20 @@ final class AdapterConfig {
     }
 
     private static AdapterSettings of(Section s, Path folder) {
+        Optional<Path> from = s.path("from", folder);
+        Optional<ContinuedAdapter> continued = from.map(f -> ContinuedAdapter.read(s, f));
         ObjectNode json = JsonNodeFactory.instance.objectNode();
-        PeftType type = s.choice("peft_type", TYPES, PeftType.LORA);
+        PeftType type =
+                s.choice("peft_type", TYPES, continued.map(ContinuedAdapter::type).orElse(PeftType.LORA));
         json.put("peft_type", type.name());
         if (type == PeftType.LORA) {
             lora(s, json);
         }
-        return new AdapterSettings(PeftConfig.of(json), s.path("from", folder));
+        if (type.isPrompt()) {
+            PromptKeys.read(s, type, json);
+        }
+        PeftConfig config = continued.isPresent() ? continued.get().agreeing(s, json) : PeftConfig.of(json);
+        return new AdapterSettings(config, from);
     }
 
     private static void lora(Section s, ObjectNode json) {
