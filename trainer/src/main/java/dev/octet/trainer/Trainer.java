@@ -122,7 +122,7 @@ public final class Trainer implements AutoCloseable {
         this.ties = Ties.find(parts.model().graph().graph());
         GraphSource base = parts.model().withTies(restored());
         requireOriginals(config, restored());
-        this.adapted = config.adapter().map(a -> a.adapt(base.graph(), initialValues()));
+        this.adapted = config.adapter().map(a -> a.adapt(base.graph(), initialValues(), parts.adapter().promptTokens()));
         this.model = adapted.map(base::withAdapter).orElse(base);
         this.parameters = Parameters.of(model.graph().graph());
         this.trained = adapted.isPresent()

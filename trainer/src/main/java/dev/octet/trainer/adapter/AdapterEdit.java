@@ -1,11 +1,16 @@
 package dev.octet.trainer.adapter;
 
 import dev.octet.formats.graph.Attribute;
+import dev.octet.formats.graph.Dim;
+import dev.octet.formats.graph.Graph;
 import dev.octet.formats.graph.GraphEdit;
 import dev.octet.formats.graph.GraphModel;
 import dev.octet.formats.graph.Initializer;
 import dev.octet.formats.graph.Node;
+import dev.octet.formats.graph.ValueInfo;
+import dev.octet.formats.graph.ValueType.TensorType;
 import dev.octet.formats.peft.PeftConfig;
+import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.trainer.precision.LinearModule;
@@ -15,6 +20,7 @@ import java.util.LinkedHashMap;
 import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 import java.util.Set;
 import java.util.random.RandomGenerator;
 
@@ -30,8 +36,9 @@ final class AdapterEdit {
     private final InitialValues initial;
     private final Map<String, String> keys = new LinkedHashMap<>();
     private final Set<String> encoder = new LinkedHashSet<>();
-    private final Map<String, GraphModel> computed = new LinkedHashMap<>();
+    private final Map<String, ValueInfo> computedValues = new LinkedHashMap<>();
     private int virtualTokens;
+    private boolean keepsShapes = true;
 
     /** @param initial where the adapter's parameters start */
     AdapterEdit(GraphModel base, InitialValues initial) {
@@ -63,6 +70,21 @@ final class AdapterEdit {
         return found.tensor().orElseThrow().shape();
     }
 
+    /** A constant of the base. */
+    Tensor table(String constant) {
+        Initializer found = edit.initializer(constant);
+        return Optional.ofNullable(found)
+                .flatMap(Initializer::tensor)
+                .orElseThrow(() -> new IllegalArgumentException("'" + constant + "' is not a constant"));
+    }
+
+    /** The last dimension of a value of the base, where the graph knows it. */
+    Optional<Long> widthOf(String value) {
+        return edit.type(value) instanceof TensorType t && t.dims() != null && !t.dims().isEmpty()
+                ? Optional.ofNullable(t.dims().getLast().size())
+                : Optional.empty();
+    }
+
     /** The graph that is being changed. */
     GraphEdit graph() {
         return edit;
@@ -78,6 +100,45 @@ final class AdapterEdit {
         edit.putInitializer(Initializer.of(initial.of(key, shape, law)));
         keys.put(key, key);
         return key;
+    }
+
+    /** A trained parameter that PEFT's file does not have: of a network that computes what it has. */
+    String encoderParameter(String name, Shape shape, InitialValues.Law law) {
+        edit.putInitializer(Initializer.of(initial.of(name, shape, law)));
+        encoder.add(name);
+        return name;
+    }
+
+    /** Whether an adapter that is continued has this key, or parameter. */
+    boolean continues(String key) {
+        return initial.has(key);
+    }
+
+    /**
+     * A tensor of PEFT's file that is computed from an encoder.
+     *
+     * @param value of the graph, F32, that depends on no input
+     */
+    void computes(String key, String value, Shape shape) {
+        computedValues.put(key, new ValueInfo(value, new TensorType(DType.F32, dims(shape))));
+    }
+
+    private static List<Dim> dims(Shape shape) {
+        List<Dim> dims = new ArrayList<>();
+        for (long d : shape.toArray()) {
+            dims.add(Dim.of(d));
+        }
+        return dims;
+    }
+
+    /** Rows that the adapter puts in front of a sample's tokens, in outputs too. */
+    void virtualTokens(int count) {
+        virtualTokens = count;
+    }
+
+    /** Drops what is noted of shapes of values within the graph: they are derived anew. */
+    void forgetShapes() {
+        keepsShapes = false;
     }
 
     /** Trains a parameter of the base, in place. */
@@ -156,8 +217,8 @@ final class AdapterEdit {
         }
 
         /** Ends the addition with a standard operator whose result takes the place of the node's. */
-        void result(String name, String opType, List<String> inputs) {
-            added.add(Node.of(edit.freshName(name), opType, "", inputs, List.of(output)));
+        void result(String name, String opType, List<String> inputs, Attribute... attributes) {
+            added.add(Node.of(edit.freshName(name), opType, "", inputs, List.of(output), attributes));
             List<Node> all = new ArrayList<>(List.of(after));
             all.addAll(added);
             edit.replace(after, all.toArray(Node[]::new));
@@ -166,6 +227,16 @@ final class AdapterEdit {
 
     /** The graph. */
     AdaptedGraph build(PeftConfig config) {
-        return new AdaptedGraph(base.withGraph(edit.build()), keys, config, encoder, computed, virtualTokens);
+        Graph built = edit.build();
+        Graph graph = keepsShapes ? built : built.withValueInfos(Map.of());
+        Map<String, GraphModel> computed = new LinkedHashMap<>();
+        computedValues.forEach((key, value) -> {
+            GraphEdit part = GraphEdit.of(graph.withValueInfos(Map.of()));
+            part.setOutputs(List.of(value));
+            part.removeUnreachable();
+            part.setInputs(List.of());
+            computed.put(key, base.withGraph(part.build()));
+        });
+        return new AdaptedGraph(base.withGraph(graph), keys, config, encoder, computed, virtualTokens);
     }
 }

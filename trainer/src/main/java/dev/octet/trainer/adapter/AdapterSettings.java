@@ -34,14 +34,29 @@ public record AdapterSettings(PeftConfig config, Optional<Path> from) {
      * @throws dev.octet.formats.error.InvalidDataException when an adapter that is continued has other parameters
      */
     public AdaptedGraph adapt(GraphModel base, InitialValues initial) {
+        return adapt(base, initial, List.of());
+    }
+
+    /**
+     * The graph, as {@link #adapt(GraphModel, InitialValues)}.
+     *
+     * @param promptTokens tokens of {@link #initText}
+     */
+    public AdaptedGraph adapt(GraphModel base, InitialValues initial, List<Long> promptTokens) {
         AdapterEdit edit = new AdapterEdit(base, initial);
         switch (config.type()) {
             case LORA -> lora(edit, config.lora());
+            case PROMPT_TUNING, P_TUNING -> {
+                return edit.build(new Prompts(edit, config, promptTokens).inFrontOfTokens());
+            }
+            case PREFIX_TUNING -> {
+                return edit.build(new Prompts(edit, config, promptTokens).inFrontOfKeys());
+            }
             default ->
                 throw new InvalidOptionException(
                         "adapters of type " + config.type() + " are not trained",
                         "adapter.peft_type",
-                        "use LORA");
+                        "use LORA, PROMPT_TUNING, P_TUNING or PREFIX_TUNING");
         }
         return edit.build(config);
     }

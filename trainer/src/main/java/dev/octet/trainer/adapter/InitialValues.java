@@ -71,6 +71,18 @@ public final class InitialValues {
         };
     }
 
+    /** Uniform in ±1/sqrt({@code columns}): biases of torch's Linears, and all weights of its LSTMs. */
+    public static Law uniform(long columns) {
+        return (shape, random) -> {
+            double bound = 1 / Math.sqrt(columns);
+            float[] elements = new float[Math.toIntExact(shape.elementCount())];
+            for (int i = 0; i < elements.length; i++) {
+                elements[i] = (float) ((2 * random.nextDouble() - 1) * bound);
+            }
+            return elements;
+        };
+    }
+
     /** Normal with mean 0. */
     public static Law normal(double deviation) {
         return (shape, random) -> {
@@ -101,7 +113,13 @@ public final class InitialValues {
                     where,
                     "continue it with the model and the adapter: settings that it was trained with");
         }
-        return Parameters.master(new Parameter(key, found, Parameter.Use.WEIGHT), Arena.ofAuto());
+        return Parameters.master(new Parameter(key, found, Parameter.Use.WEIGHT), Arena.ofAuto())
+                .withName(key);
+    }
+
+    /** Whether an adapter is continued that has this key. */
+    boolean has(String key) {
+        return continued.containsKey(key);
     }
 
     /** Numbers for a key. */

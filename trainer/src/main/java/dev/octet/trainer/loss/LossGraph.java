@@ -6,15 +6,19 @@ import dev.octet.formats.graph.Attribute;
 import dev.octet.formats.graph.Dim;
 import dev.octet.formats.graph.GraphEdit;
 import dev.octet.formats.graph.GraphModel;
+import dev.octet.formats.graph.Initializer;
 import dev.octet.formats.graph.Node;
 import dev.octet.formats.graph.ValueInfo;
 import dev.octet.formats.graph.ValueType.TensorType;
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
+import dev.octet.formats.tensor.Tensor;
 import dev.octet.trainer.config.LossConfig;
 import dev.octet.trainer.config.LossConfig.Distillation;
 import dev.octet.trainer.kernel.OperandType;
+import java.lang.foreign.Arena;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.Collections;
 import java.util.List;
 import java.util.Map;
@@ -64,19 +68,35 @@ public record LossGraph(
      * @throws InvalidDataException when labels are missing, or labels or the teacher's output do not fit the output
      */
     public static LossGraph of(GraphModel model, LossConfig config, Map<String, OperandType> data) {
-        return new Writer(model, config, config.outputOf(model), data).write();
+        return of(model, config, data, 0);
+    }
+
+    /**
+     * Adds the loss to a graph with virtual tokens. As in PEFT these have no label, and the last of them is scored against a sample's first token.
+     *
+     * @param virtualTokens rows of outputs in front of those of each sample's tokens; the data have none for them
+     */
+    public static LossGraph of(
+            GraphModel model, LossConfig config, Map<String, OperandType> data, int virtualTokens) {
+        return new Writer(model, config, config.outputOf(model), data, virtualTokens).write();
     }
 
     private static final class Writer {
         private final GraphModel model;
         private final LossConfig config;
-        private final String output;
-        private final Map<String, OperandType> data;
-        private final OperandType scores;
+        private final int virtualTokens;
+        private String output;
+        private Map<String, OperandType> data;
+        private OperandType scores;
         private final GraphEdit edit;
-        private final String labelsName;
+        private String labelsName;
 
-        Writer(GraphModel model, LossConfig config, String output, Map<String, OperandType> data) {
+        Writer(
+                GraphModel model,
+                LossConfig config,
+                String output,
+                Map<String, OperandType> data,
+                int virtualTokens) {
             this.model = model;
             this.config = config;
             this.output = output;
@@ -84,6 +104,7 @@ public record LossGraph(
             this.edit = GraphEdit.of(model.graph());
             this.scores = type();
             this.labelsName = config.labels();
+            this.virtualTokens = scores.shape().rank() == 3 ? virtualTokens : 0;
         }
 
         private OperandType type() {
@@ -109,8 +130,12 @@ public record LossGraph(
             if (config.readsLabels()) {
                 feed(labelsName, labels());
             }
+            String first = output;
             Distillation by = config.distillation().orElse(null);
             Map<String, String> parts = new TreeMap<>();
+            if (virtualTokens > 0) {
+                leaveVirtualTokensOut(by == null && config.type() == LossConfig.Type.CAUSAL_LM ? 1 : 0);
+            }
             if (by != null) {
                 feed(TEACHER, teacher(by));
                 parts.put(DISTILLATION, distillation(by));
@@ -124,14 +149,66 @@ public record LossGraph(
             outputs.add(info(loss, new OperandType(DType.F32, Shape.SCALAR)));
             edit.setOutputs(outputs);
             Map<String, String> sum = parts.size() > 1 ? parts : Map.of();
-            return new LossGraph(model.withGraph(edit.build()), loss, output, sum, counted());
+            return new LossGraph(model.withGraph(edit.build()), loss, first, sum, counted());
+        }
+
+        /**
+         * Computes from the rows of the sample's own tokens on.
+         *
+         * @param more 1 to keep the row before, whose next token is the first; it gets a label that is not counted
+         */
+        private void leaveVirtualTokensOut(int more) {
+            Shape s = scores.shape();
+            String cut = edit.freshName("octet.loss.scores");
+            edit.append(Node.of(
+                    cut,
+                    "Slice",
+                    "",
+                    List.of(output, longs(virtualTokens - more), longs(s.dim(1)), longs(1)),
+                    List.of(cut)));
+            output = cut;
+            scores = new OperandType(scores.dtype(), Shape.of(s.dim(0), s.dim(1) - virtualTokens + more, s.dim(2)));
+            if (more > 0) {
+                OperandType own = labels();
+                long rows = own.shape().rank() == 2 ? own.shape().dim(0) : 0;
+                if (rows != s.dim(0)) {
+                    throw unfit("labels must be class numbers, I64 or I32, one for each token");
+                }
+                String ignored = edit.freshName("octet.loss.ignored");
+                long[] values = new long[Math.toIntExact(rows)];
+                Arrays.fill(values, config.ignoreIndex());
+                edit.putInitializer(
+                        Initializer.of(Tensor.ofLongs(Arena.ofAuto(), ignored, Shape.of(rows, 1), values)));
+                String cast = edit.freshName("octet.loss.ignored_as");
+                edit.append(Node.of(
+                        cast,
+                        "Cast",
+                        "",
+                        List.of(ignored),
+                        List.of(cast),
+                        Attribute.of("to", (long) own.dtype().onnxId())));
+                String padded = edit.freshName("octet.loss.labels");
+                edit.append(Node.of(
+                        padded, "Concat", "", List.of(cast, labelsName), List.of(padded), Attribute.of("axis", 1L)));
+                Map<String, OperandType> with = new TreeMap<>(data);
+                with.put(padded, new OperandType(own.dtype(), Shape.of(rows, own.shape().dim(1) + more)));
+                data = with;
+                labelsName = padded;
+            }
+        }
+
+        private String longs(long value) {
+            String name = edit.freshName("octet.loss.at");
+            edit.putInitializer(Initializer.of(Tensor.ofLongs(Arena.ofAuto(), name, Shape.of(1), value)));
+            return name;
         }
 
         private CountedPositions counted() {
             boolean classes = config.type().isOverClasses();
             if (classes && config.readsLabels()) {
-                boolean shifted = config.type() == LossConfig.Type.CAUSAL_LM;
-                return new CountedPositions.Labelled(labelsName, config.ignoreIndex(), shifted);
+                boolean first = virtualTokens > 0 && config.distillation().isEmpty();
+                boolean shifted = config.type() == LossConfig.Type.CAUSAL_LM && !first;
+                return new CountedPositions.Labelled(config.labels(), config.ignoreIndex(), shifted);
             }
             if (isPerToken()) {
                 return new CountedPositions.Unmasked(MASK);

@@ -14,8 +14,15 @@ import java.util.function.BiFunction;
  *
  * @param graph canonical, with symbols for open dimensions
  * @param at from {@code graph} and a size for each symbol to the graph with concrete shapes; the model importer provides it
+ * @param virtualTokens rows that an adapter puts in front of each sample's tokens, in outputs too
  */
-public record GraphSource(GraphModel graph, BiFunction<GraphModel, Map<String, Long>, GraphModel> at) {
+public record GraphSource(
+        GraphModel graph, BiFunction<GraphModel, Map<String, Long>, GraphModel> at, int virtualTokens) {
+    /** A model without virtual tokens. */
+    public GraphSource(GraphModel graph, BiFunction<GraphModel, Map<String, Long>, GraphModel> at) {
+        this(graph, at, 0);
+    }
+
     /** A model without open dimensions. */
     public static GraphSource fixed(GraphModel graph) {
         return new GraphSource(graph, (g, sizes) -> g);
@@ -23,12 +30,12 @@ public record GraphSource(GraphModel graph, BiFunction<GraphModel, Map<String, L
 
     /** The model with these ties restored: each pair becomes one parameter. */
     public GraphSource withTies(List<Ties.Tie> ties) {
-        return new GraphSource(Ties.restore(graph, ties), at);
+        return new GraphSource(Ties.restore(graph, ties), at, virtualTokens);
     }
 
     /** The model with an adapter in it. */
     public GraphSource withAdapter(AdaptedGraph adapted) {
-        return new GraphSource(adapted.model(), at);
+        return new GraphSource(adapted.model(), at, adapted.virtualTokens());
     }
 
     /**
