@@ -31,7 +31,8 @@ final class ExportCommand implements Command {
             "target",
             "NAME",
             TARGETS.keySet(),
-            "who reads it: " + String.join(", ", TARGETS.keySet()) + " (must be given)");
+            "who reads it: " + String.join(", ", TARGETS.keySet())
+                    + " (must be given; default for a run that trained an adapter: peft)");
     private static final Option DTYPE = Flags.value(
             "dtype",
             "fp32|bf16|fp16",
@@ -106,7 +107,8 @@ final class ExportCommand implements Command {
         return List.of(
                 "octet export runs/first -o model.fp8.onnx --target onnxruntime",
                 "octet export runs/first -o model-fp8 --target compressed-tensors --dtype bf16",
-                "octet export runs/first -o model-tuned --target huggingface");
+                "octet export runs/first -o model-tuned --target huggingface",
+                "octet export runs/lora -o adapter --target peft");
     }
 
     @Override
@@ -127,13 +129,15 @@ final class ExportCommand implements Command {
         }
     }
 
-    private static Export.Request request(Arguments arguments) {
+    private static Export.Request request(Arguments arguments) throws IOException {
         Path output = arguments.requiredPath(Flags.OUTPUT);
-        if (!arguments.has(TARGET)) {
+        CheckpointFlags.refuseConsumer(arguments, TARGET);
+        Optional<Target> usual =
+                arguments.has(TARGET) ? Optional.empty() : Export.defaultTarget(arguments.operand(0));
+        if (!arguments.has(TARGET) && usual.isEmpty()) {
             throw arguments.usage("missing --target NAME", "one of " + String.join(", ", TARGETS.keySet()));
         }
-        CheckpointFlags.refuseConsumer(arguments, TARGET);
-        Target target = arguments.choice(TARGET, TARGETS, Target.Floats.ONNX);
+        Target target = arguments.choice(TARGET, TARGETS, usual.orElse(Target.Floats.ONNX));
         Export.Request request = Export.Request.of(arguments.operand(0), output, target)
                 .withStep(arguments.integer(STEP, 0, 1, Integer.MAX_VALUE));
         if (arguments.has(DTYPE)) {

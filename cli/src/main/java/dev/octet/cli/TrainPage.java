@@ -1,5 +1,6 @@
 package dev.octet.cli;
 
+import dev.octet.formats.peft.PeftType;
 import dev.octet.pipeline.Train;
 import dev.octet.pipeline.run.RunSummary;
 import dev.octet.trainer.config.TrainingConfig;
@@ -206,7 +207,17 @@ final class TrainPage implements TrainingHook {
     }
 
     private String exportCommand() {
-        return RunSummary.exportCommand(folder, model.toString());
+        return RunSummary.exportCommand(folder, model.toString(), adapter());
+    }
+
+    /** Method of the adapter that is trained; empty where the model itself is. */
+    private Optional<PeftType> adapter() {
+        return config.adapter().map(a -> a.config().type());
+    }
+
+    /** How an adapter comes into its base. */
+    private Optional<String> mergeCommand(long step) {
+        return adapter().flatMap(type -> RunSummary.mergeCommand(folder, step, model, type));
     }
 
     private String resumeCommand() {
@@ -245,7 +256,20 @@ final class TrainPage implements TrainingHook {
                 .row(
                         "buffers",
                         Quantity.bytes(p.lastingBytes()) + " weights and their state, "
-                                + Quantity.bytes(p.temporaryBytes()) + " within a step")
+                                + Quantity.bytes(p.temporaryBytes()) + " within a step");
+        p.adapter()
+                .ifPresent(m -> table.row(
+                                "",
+                                "weights " + Quantity.bytes(m.weights()) + ", adapter " + Quantity.bytes(m.adapter())
+                                        + ", its gradients and moments " + Quantity.bytes(m.states()))
+                        .row(
+                                "",
+                                String.format(
+                                        Locale.ROOT,
+                                        "full training: %s gradients and moments; adapter: %.1f %% of it",
+                                        Quantity.bytes(m.fullStates()),
+                                        100 * m.share())));
+        table
                 .row("device", p.device() + ", " + threads + " threads, products by " + p.products())
                 .row("run", folder + (first > 1 ? ", continues after step " + (first - 1) : ", new"))
                 .row("metrics", metrics());
@@ -619,6 +643,7 @@ final class TrainPage implements TrainingHook {
         }
         Optional.of(resumeCommand()).filter(c -> goesOn).ifPresent(c -> table.row("continue with", c));
         Optional.of(exportCommand()).filter(c -> hasCheckpoint).ifPresent(c -> table.row("export with", c));
+        mergeCommand(end.step()).filter(_ -> hasCheckpoint).ifPresent(c -> table.row("merge with", c));
         screen.out().print(table.text(0));
         if (fp8 != null) {
             screen.out().print(healthTable(fp8));

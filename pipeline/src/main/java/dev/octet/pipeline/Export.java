@@ -4,9 +4,11 @@ import dev.octet.converter.runtime.OnnxRuntime;
 import dev.octet.formats.tensor.DType;
 import dev.octet.pipeline.run.RunFolder;
 import dev.octet.quant.recipe.Recipe;
+import dev.octet.trainer.RunManifest;
 import dev.octet.trainer.device.Device;
 import dev.octet.trainer.optimizer.WeightAveraging;
 import java.io.IOException;
+import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.Optional;
@@ -169,6 +171,13 @@ public final class Export {
         }
     }
 
+    /** Who reads a run by default: an adapter's run is exported to a PEFT folder; for other runs there is no default. */
+    public static Optional<Target> defaultTarget(Path run) throws IOException {
+        return Files.isRegularFile(run.resolve(RunManifest.NAME))
+                ? RunFolder.setting(run, RunFolder.ADAPTER).map(_ -> Target.Floats.PEFT)
+                : Optional.empty();
+    }
+
     private static TrainedRun open(Request request) throws IOException {
         return TrainedRun.open(request.run(), request.model(), request.step(), request.average());
     }
@@ -179,6 +188,9 @@ public final class Export {
             throw job.invalid(
                     "--target " + target.label() + " writes one file",
                     "end the name of --output in " + target.extension());
+        }
+        if (target == Target.Floats.PEFT && request.type().filter(t -> t != DType.F32).isPresent()) {
+            throw job.invalid("adapters are written in F32, as they were trained", "leave --dtype out");
         }
         if (target instanceof Target.Graph && request.type().isPresent()) {
             throw job.invalid("--dtype is for unquantised targets and checkpoints", "leave it out");

@@ -50,7 +50,7 @@ final class ExportProof {
     /**
      * Runs both.
      *
-     * @param untrained the canonical model that the run was started with
+     * @param untrained the canonical model that the run was started with; with the exported adapter in it where one was exported
      */
     static Prove.Result of(
             ForwardSession trainer,
@@ -62,9 +62,13 @@ final class ExportProof {
             throws IOException {
         try (TemporaryFolder scratch = TemporaryFolder.create("proof")) {
             Path read = scratch.path().resolve("read.onnx");
-            boolean isCheckpoint = Checkpoint.isCheckpoint(exported.output());
+            boolean isAdapter = exported.target() == Target.Floats.PEFT;
+            boolean isCheckpoint = !isAdapter && Checkpoint.isCheckpoint(exported.output());
             Path candidate = exported.output();
-            if (isCheckpoint) {
+            if (isAdapter) {
+                ModelFile.save(Model.of(new StandardOps().apply(untrained, new PassLog())), read);
+                candidate = read;
+            } else if (isCheckpoint) {
                 try (CheckpointConverter checkpoint = CheckpointConverter.open(candidate);
                         Arena arena = Arena.ofShared()) {
                     GraphModel graph = checkpoint.computedIn(
@@ -79,7 +83,7 @@ final class ExportProof {
             ModelComparison comparison = Evaluation.compare(
                     batch -> trainer.outputs(batch.tensors(), Arena.ofAuto()),
                     candidate,
-                    isCheckpoint || exported.target().equals(new Target.Graph(OnnxTarget.TENSORRT)),
+                    isAdapter || isCheckpoint || exported.target().equals(new Target.Graph(OnnxTarget.TENSORRT)),
                     data,
                     options);
             return result(comparison, data.name(), gate, isCheckpoint ? uncovered(exported.output()) : List.of());

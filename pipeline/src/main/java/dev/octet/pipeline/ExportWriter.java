@@ -13,12 +13,15 @@ import dev.octet.converter.trained.HuggingFaceFolder;
 import dev.octet.converter.trained.ModuleState;
 import dev.octet.formats.ModelFile;
 import dev.octet.formats.checkpoint.ModelConfig;
+import dev.octet.formats.error.InvalidOptionException;
 import dev.octet.formats.error.UnsupportedModelException;
 import dev.octet.formats.model.Model;
+import dev.octet.formats.peft.PeftAdapter;
 import dev.octet.formats.tensor.DType;
 import dev.octet.pipeline.run.RunFolder;
 import dev.octet.quant.layout.Layout;
 import dev.octet.quant.recipe.Recipe;
+import dev.octet.trainer.adapter.SavedAdapter;
 import dev.octet.trainer.precision.PrecisionPolicy;
 import java.io.IOException;
 import java.nio.file.Path;
@@ -150,6 +153,9 @@ final class ExportWriter {
         if (floats == Target.Floats.HUGGINGFACE) {
             return huggingFace();
         }
+        if (floats == Target.Floats.PEFT) {
+            return peft();
+        }
         DType type = request.type().orElse(DType.F32);
         List<ModuleState> states = floats == Target.Floats.TRANSFORMER_ENGINE ? states() : List.of();
         if (writes()) {
@@ -168,6 +174,18 @@ final class ExportWriter {
                 ? List.of()
                 : List.of("left out, as copies of tied weights: " + String.join(", ", written.dropped()));
         return new Exported(request.output(), request.target(), written.type(), null, 0, List.of(), notes);
+    }
+
+    private Exported peft() throws IOException {
+        SavedAdapter adapter = run.adapter(job)
+                .orElseThrow(() -> new InvalidOptionException(
+                        "the run trained the model itself, and no adapter",
+                        run.folder().toString(),
+                        "export it with --target huggingface or onnx"));
+        if (writes()) {
+            PeftAdapter.write(request.output(), adapter.config(), adapter.tensors(run.parameters()));
+        }
+        return new Exported(request.output(), request.target(), DType.F32, null, 0, List.of(), List.of());
     }
 
     private List<ModuleState> states() {

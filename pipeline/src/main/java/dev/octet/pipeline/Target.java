@@ -82,7 +82,9 @@ public sealed interface Target {
         /** Tensors alone. */
         SAFETENSORS(".safetensors"),
         /** The Hugging Face folder that the run was started with, with other weights. */
-        HUGGINGFACE("");
+        HUGGINGFACE(""),
+        /** The adapter that was trained, in a PEFT folder. */
+        PEFT("");
 
         private final String extension;
 

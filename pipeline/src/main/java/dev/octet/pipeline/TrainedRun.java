@@ -10,13 +10,18 @@ import dev.octet.formats.error.OctetException;
 import dev.octet.formats.file.RunPaths;
 import dev.octet.formats.graph.GraphModel;
 import dev.octet.formats.graph.ValueInfo;
+import dev.octet.formats.peft.PeftAdapter;
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.pipeline.run.DatasetTexts;
 import dev.octet.pipeline.run.OpenedModel;
 import dev.octet.pipeline.run.RunFolder;
 import dev.octet.pipeline.run.RunScales;
+import dev.octet.pipeline.run.RunSummary;
 import dev.octet.pipeline.run.SampleDataset;
+import dev.octet.trainer.adapter.AdaptedGraph;
+import dev.octet.trainer.adapter.AdapterSettings;
 import dev.octet.trainer.adapter.InitialValues;
+import dev.octet.trainer.adapter.SavedAdapter;
 import dev.octet.trainer.autodiff.Parameters;
 import dev.octet.trainer.autodiff.Ties;
 import dev.octet.trainer.autodiff.Ties.Tie;
@@ -29,6 +34,7 @@ import dev.octet.trainer.device.Device;
 import dev.octet.trainer.optimizer.UpdateProgram;
 import dev.octet.trainer.optimizer.WeightAveraging;
 import dev.octet.trainer.precision.PrecisionPolicy;
+import dev.octet.trainer.step.AdapterSaving;
 import dev.octet.trainer.step.ForwardSession;
 import dev.octet.trainer.step.GraphSource;
 import java.io.IOException;
@@ -51,6 +57,8 @@ final class TrainedRun implements AutoCloseable {
     private final TrainingState state;
     private final boolean averaged;
     private final List<Tie> ties;
+    private final GraphSource base;
+    private final Optional<AdaptedGraph> adapted;
     private final GraphSource trained;
     private final RunScales scales;
 
@@ -62,12 +70,10 @@ final class TrainedRun implements AutoCloseable {
         this.averaged = average.isPresent();
         this.state = average.isPresent() ? averaged(average.get()) : checkpoint.state();
         this.ties = run.config().ties().of(Ties.find(source.canonical().graph()));
-        GraphSource base = source.source().withTies(ties);
+        this.base = source.source().withTies(ties);
         InitialValues values = InitialValues.continuing(state.parameters(), run.folder().toString());
-        this.trained = run.config()
-                .adapter()
-                .map(a -> base.withAdapter(a.adapt(base.graph(), values)))
-                .orElse(base);
+        this.adapted = run.config().adapter().map(a -> a.adapt(base.graph(), values));
+        this.trained = adapted.map(base::withAdapter).orElse(base);
         this.scales = RunScales.of(policy(), trained.graph(), state);
     }
 
@@ -119,8 +125,7 @@ final class TrainedRun implements AutoCloseable {
                     "export a later checkpoint, or leave --weights out");
         }
         Map<String, Tensor> weights = kind.averaged(found.parameters(), found.state());
-        return new TrainingState(
-                found.step(), found.microBatches(), found.settings(), found.numbers(), weights, found.state());
+        return found.withParameters(weights);
     }
 
     /** What the run knows of scales. Those of its weights are not those of their averages. */
@@ -141,6 +146,47 @@ final class TrainedRun implements AutoCloseable {
         Parameters.of(trained.graph().graph()).all().forEach(p -> all.put(p.name(), Parameters.master(p, Arena.ofAuto())));
         all.putAll(state.parameters());
         return all;
+    }
+
+    /** The weights that the run trained: of a run with an adapter, the adapter's. */
+    Map<String, Tensor> parameters() {
+        return state.parameters();
+    }
+
+    /** The adapter that the run trained; empty where it trained the model itself. */
+    Optional<SavedAdapter> adapter(Job job) throws IOException {
+        SavedAdapter saved = state.adapter().orElse(null);
+        AdaptedGraph graph = adapted.orElse(null);
+        if (saved == null || graph == null || !averaged || saved.computed().isEmpty()) {
+            return state.adapter();
+        }
+        // what is computed from an encoder's weights is computed from their averages
+        try (Device device = DeviceName.CPU.open(job.threads())) {
+            return Optional.of(AdapterSaving.of(
+                    graph,
+                    state.parameters(),
+                    saved.config().baseModel().orElse(""),
+                    saved.config().taskType().orElse(""),
+                    device,
+                    Arena.ofAuto()));
+        }
+    }
+
+    /** The base with an adapter out of a folder in it, at open sizes. */
+    GraphModel withAdapter(Path folder) throws IOException {
+        try (PeftAdapter adapter = PeftAdapter.open(folder)) {
+            Map<String, Tensor> tensors = new LinkedHashMap<>();
+            adapter.tensors().forEach((key, t) -> tensors.put(key, copy(t)));
+            return new AdapterSettings(adapter.config(), Optional.empty())
+                    .adapt(base.graph(), InitialValues.continuing(tensors, folder.toString()))
+                    .model();
+        }
+    }
+
+    private static Tensor copy(Tensor tensor) {
+        Tensor copy = Tensor.allocate(Arena.ofAuto(), tensor.spec());
+        copy.bytes().copyFrom(tensor.bytes());
+        return copy;
     }
 
     /** The run's folder. */
@@ -186,6 +232,20 @@ final class TrainedRun implements AutoCloseable {
         if (mode == ExportWriter.Mode.WRITE) {
             requireApart(request.output());
         }
+        if (adapted.isPresent() && request.target() != Target.Floats.PEFT) {
+            throw new InvalidOptionException(
+                    "the run trained an adapter, and --target " + request.target().label() + " is for whole models",
+                    folder().toString(),
+                    RunSummary.mergeCommand(
+                                    folder(), step(), model(), adapted.get().config().type())
+                            .map(command -> "merge it with its base: " + command)
+                            .orElse("export it with --target peft; an adapter of this method is part of no weight"));
+        }
+        if (request.target() == Target.Floats.PEFT) {
+            try (TrainedModel none = TrainedModel.of(source.converter(), huggingFace(), Map.of(), Map.of())) {
+                return new ExportWriter(this, none, request, mode, job).write();
+            }
+        }
         Map<String, Tensor> weights = Ties.withCopies(state.parameters(), ties, Arena.ofAuto());
         try (TrainedModel model = TrainedModel.of(source.converter(), huggingFace(), weights, linears())) {
             return new ExportWriter(this, model, request, mode, job).write();
@@ -213,7 +273,8 @@ final class TrainedRun implements AutoCloseable {
                         new ForwardSession(trained, outputs, policy(), weights(), state.state(), device);
                 Dataset data = data(options)) {
             double gate = options.gate().orElseGet(() -> ExportProof.gate(exported, policy(), scales));
-            return ExportProof.of(trainer, exported, untrained(), data, gate, job.evaluation("proving", "samples"));
+            GraphModel graph = exported.target() == Target.Floats.PEFT ? withAdapter(exported.output()) : untrained();
+            return ExportProof.of(trainer, exported, graph, data, gate, job.evaluation("proving", "samples"));
         }
     }
 

@@ -28,6 +28,7 @@ import dev.octet.trainer.data.MicroBatches;
 import dev.octet.trainer.data.Samples;
 import dev.octet.trainer.data.SkippedBatches;
 import dev.octet.trainer.device.Device;
+import dev.octet.trainer.hook.AdapterMemory;
 import dev.octet.trainer.hook.Fp8Health;
 import dev.octet.trainer.hook.Gradients;
 import dev.octet.trainer.hook.RunEnd;
@@ -335,7 +336,16 @@ public final class Trainer implements AutoCloseable {
                 frozenElements,
                 session.lastingBytes(),
                 session.temporaryBytes(),
-                notes(used));
+                notes(used),
+                adapted.isPresent() ? Optional.of(memory(trainedElements, frozenElements)) : Optional.empty());
+    }
+
+    /** What an adapter's training keeps between steps; all weights would have as many gradients and moments for each element. */
+    private AdapterMemory memory(long trainedElements, long frozenElements) {
+        long adapter = trainedElements * Float.BYTES;
+        long states = session.stateBytes();
+        double all = (double) states / Math.max(1, trainedElements) * frozenElements;
+        return new AdapterMemory(session.lastingBytes() - states - adapter, adapter, states, (long) all);
     }
 
     private List<String> notes(Set<String> used) {

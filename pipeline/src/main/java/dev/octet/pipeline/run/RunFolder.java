@@ -10,6 +10,7 @@ import dev.octet.formats.file.AtomicFile;
 import dev.octet.formats.file.RunPaths;
 import dev.octet.trainer.RunManifest;
 import dev.octet.trainer.Trainer;
+import dev.octet.trainer.adapter.AdapterSettings;
 import dev.octet.trainer.checkpoint.CheckpointFile;
 import dev.octet.trainer.checkpoint.CheckpointFolder;
 import dev.octet.trainer.config.LossConfig;
@@ -75,6 +76,9 @@ public record RunFolder(Path folder, Path model, TrainingConfig config) {
     /** What a run has in its folder, files and folders by name. */
     public static final List<String> ENTRIES =
             Stream.concat(WRITTEN.stream(), Stream.of(CONFIG)).toList();
+
+    /** The setting that says which adapter a run trains; runs that train the model itself do not have it. */
+    public static final String ADAPTER = "adapter.config";
 
     private static final String SETTINGS = "settings";
 
@@ -225,6 +229,7 @@ public record RunFolder(Path folder, Path model, TrainingConfig config) {
         named.put("data.train", Optional.of(config.data().train()));
         named.put("data.eval", config.data().eval());
         named.put("data.tokenizer", config.data().tokenizer());
+        named.put("adapter.from", config.adapter().flatMap(AdapterSettings::from));
         named.put("teacher", config.loss().distillation().map(LossConfig.Distillation::teacher));
         RunPaths all = paths;
         for (Map.Entry<String, Optional<Path>> path : named.entrySet()) {

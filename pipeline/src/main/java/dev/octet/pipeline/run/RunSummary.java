@@ -5,12 +5,14 @@ import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import dev.octet.formats.error.MalformedModelException;
 import dev.octet.trainer.RunManifest;
+import dev.octet.formats.peft.PeftType;
 import dev.octet.trainer.checkpoint.CheckpointFolder;
 import dev.octet.trainer.hook.MetricsFile;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.InvalidPathException;
 import java.nio.file.Path;
+import java.util.Arrays;
 import java.util.List;
 import java.util.Optional;
 import org.jspecify.annotations.Nullable;
@@ -122,15 +124,44 @@ public record RunSummary(
                 checkpoints,
                 Files.isRegularFile(config) ? config.toString() : null,
                 goesOn ? "octet train --resume " + ShellWord.of(folder) : null,
-                checkpoints.isEmpty() ? null : exportCommand(folder, model));
+                checkpoints.isEmpty() ? null : exportCommand(folder, model, adapter(run)));
     }
 
-    /** A command line that exports a run to where its model came from: an ONNX file, or a folder of Hugging Face. */
-    public static String exportCommand(Path folder, String model) {
+    /** The method of the adapter that a run trains; empty where it trains the model itself. */
+    private static Optional<PeftType> adapter(JsonNode run) {
+        String config = run.path("settings").path(RunFolder.ADAPTER).asText("");
+        return Arrays.stream(PeftType.values())
+                .filter(t -> config.contains("\"peft_type\":\"" + t.name() + "\""))
+                .findFirst();
+    }
+
+    /**
+     * A command line that exports a run to where its model came from: an ONNX file, or a folder of Hugging Face; an adapter to a PEFT folder.
+     *
+     * @param adapter method of the adapter that it trains; empty where it trains the model itself
+     */
+    public static String exportCommand(Path folder, String model, Optional<PeftType> adapter) {
+        if (adapter.isPresent()) {
+            return "octet export " + ShellWord.of(folder) + " -o " + ShellWord.of(folder.resolve("adapter"))
+                    + " --target peft";
+        }
         boolean fromOnnx = model.endsWith(".onnx");
         return "octet export " + ShellWord.of(folder) + " -o "
                 + ShellWord.of(folder.resolve(fromOnnx ? "model.onnx" : "model")) + " --target "
                 + (fromOnnx ? "onnxruntime" : "huggingface");
+    }
+
+    /**
+     * A command line that merges the adapter of a run into its base; empty where that cannot be done: virtual tokens are no part of any weight, bottlenecks are layers
+     * of their own.
+     */
+    public static Optional<String> mergeCommand(Path folder, long step, Path model, PeftType adapter) {
+        if (adapter.isPrompt() || adapter == PeftType.BOTTLENECK) {
+            return Optional.empty();
+        }
+        return Optional.of("octet merge " + ShellWord.of(model) + " "
+                + ShellWord.of(new CheckpointFolder(folder).path(step)) + " -o "
+                + ShellWord.of(folder.resolve("merged")));
     }
 
     private static boolean exists(String model) {

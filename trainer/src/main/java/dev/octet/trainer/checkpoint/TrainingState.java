@@ -44,8 +44,8 @@ public record TrainingState(
         this(step, microBatches, settings, numbers, parameters, state, Optional.empty());
     }
 
-    /** The same with other weights. */
-    public TrainingState withParameters(Map<String, Tensor> others, Optional<SavedAdapter> itsAdapter) {
-        return new TrainingState(step, microBatches, settings, numbers, others, state, itsAdapter);
+    /** The same with other weights; what an adapter computes from them stays as it was. */
+    public TrainingState withParameters(Map<String, Tensor> others) {
+        return new TrainingState(step, microBatches, settings, numbers, others, state, adapter);
     }
 }

@@ -2,6 +2,7 @@ package dev.octet.trainer.hook;
 
 import dev.octet.trainer.precision.KeptLinear;
 import java.util.List;
+import java.util.Optional;
 
 /**
  * What a run will do, known before its first step.
@@ -17,6 +18,7 @@ import java.util.List;
  * @param lastingBytes memory of parameters, gradients, moments and other state
  * @param temporaryBytes peak memory within a step, planned for the shapes of the first batch
  * @param notes remarks for the user: settings without effect, ties, layers that compute differently
+ * @param adapter what lasts of {@link #lastingBytes} for what; empty where the model itself is trained
  */
 public record RunPlan(
         String device,
@@ -29,10 +31,39 @@ public record RunPlan(
         long frozenElements,
         long lastingBytes,
         long temporaryBytes,
-        List<String> notes) {
+        List<String> notes,
+        Optional<AdapterMemory> adapter) {
     public RunPlan {
         keptLinears = List.copyOf(keptLinears);
         trained = List.copyOf(trained);
         notes = List.copyOf(notes);
+    }
+
+    /** The plan of a run that trains the model itself. */
+    public RunPlan(
+            String device,
+            String products,
+            String precision,
+            int fp8Linears,
+            List<KeptLinear> keptLinears,
+            List<String> trained,
+            long trainedElements,
+            long frozenElements,
+            long lastingBytes,
+            long temporaryBytes,
+            List<String> notes) {
+        this(
+                device,
+                products,
+                precision,
+                fp8Linears,
+                keptLinears,
+                trained,
+                trainedElements,
+                frozenElements,
+                lastingBytes,
+                temporaryBytes,
+                notes,
+                Optional.empty());
     }
 }

@@ -139,6 +139,14 @@ final class PersistentBuffers implements AutoCloseable {
         return memory;
     }
 
+    /** Bytes of all values with a role so far. */
+    long bytes(ValueRole role) {
+        return values.values().stream()
+                .filter(v -> v.role() == role)
+                .mapToLong(v -> v.type().byteSize())
+                .sum();
+    }
+
     /** Total bytes of all values so far. */
     long bytes() {
         return values.values().stream().mapToLong(v -> v.type().byteSize()).sum();

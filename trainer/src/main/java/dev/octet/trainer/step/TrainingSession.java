@@ -132,6 +132,11 @@ public final class TrainingSession implements AutoCloseable {
         return memory.bytes();
     }
 
+    /** Bytes of gradients, moments and other state so far: all that lasts but the weights. */
+    public long stateBytes() {
+        return memory.bytes() - memory.bytes(ValueRole.PARAMETER);
+    }
+
     /** Bytes of inputs, constants and temporaries of all programs so far. */
     public long temporaryBytes() {
         return programs.all().stream().mapToLong(l -> l.executable().bytes()).sum();
