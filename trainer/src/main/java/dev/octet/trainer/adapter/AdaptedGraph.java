@@ -37,6 +37,7 @@ public record AdaptedGraph(
     private static final String PEFT_VERSION = "0.21.0";
 
     private static final String TARGETS = "target_modules";
+    private static final String ALPHA = "lora_alpha";
 
     public AdaptedGraph {
         keys = Collections.unmodifiableMap(new LinkedHashMap<>(keys));
@@ -68,6 +69,9 @@ public record AdaptedGraph(
         json.put("inference_mode", true);
         if (!json.hasNonNull("peft_version")) {
             json.put("peft_version", PEFT_VERSION);
+        }
+        if (json.path(ALPHA).isDouble() && json.path(ALPHA).doubleValue() == json.path(ALPHA).intValue()) {
+            json.put(ALPHA, json.path(ALPHA).intValue()); // a whole number, as PEFT's own type says
         }
         boolean open = !json.hasNonNull(TARGETS)
                 || json.get(TARGETS).asText().equalsIgnoreCase(TargetModules.ALL_LINEAR);
