@@ -201,7 +201,7 @@ class PeftConfigTest {
         UnsupportedModelException e =
                 assertThrows(UnsupportedModelException.class, () -> config("{'peft_type': 'PROMT_TUNING'}"));
         assertTrue(e.what().contains("'PROMT_TUNING'"), e.what());
-        assertEquals("did you mean PROMPT_TUNING?", e.fix());
+        assertEquals("did you mean PROMPT_TUNING, PREFIX_TUNING?", e.fix());
     }
 
     @ParameterizedTest
