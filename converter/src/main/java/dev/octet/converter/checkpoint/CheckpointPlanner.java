@@ -2,6 +2,7 @@ package dev.octet.converter.checkpoint;
 
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import dev.octet.formats.checkpoint.Checkpoint;
+import dev.octet.formats.checkpoint.ModelConfig;
 import dev.octet.formats.checkpoint.StoredTensor;
 import dev.octet.formats.error.InvalidDataException;
 import dev.octet.formats.error.InvalidOptionException;
@@ -43,6 +44,7 @@ import org.jspecify.annotations.Nullable;
  * <p>Every tensor file of the target corresponds to the source file of the same name; scales lie in the file of their codes.
  */
 public final class CheckpointPlanner {
+    private static final String QUANT_CONFIG = "hf_quant_config.json";
     private static final Set<DType> FLOATS = Set.of(DType.F64, DType.F32, DType.BF16, DType.F16);
 
     private final Checkpoint checkpoint;
@@ -55,6 +57,7 @@ public final class CheckpointPlanner {
     private final TargetConfig targetConfig;
     private Map<String, WeightDecision> decisions = Map.of();
     private final CacheScaleSteps cache;
+    private final Set<String> tensorsOfMerged = new HashSet<>();
 
     /**
      * The inputs of a plan in addition to the checkpoint.
@@ -65,6 +68,7 @@ public final class CheckpointPlanner {
      * @param nonFinite weights that stay as they are because they hold a NaN or an infinity, with what was found
      * @param keptScales scales of an earlier quantisation to reuse; null to compute scales
      * @param recipes of weights that have another one than the goal's, by their own name
+     * @param merged what adapters change
      */
     public record Inputs(
             Selection selection,
@@ -72,10 +76,11 @@ public final class CheckpointPlanner {
             CacheScales cacheScales,
             Map<String, String> nonFinite,
             @Nullable Checkpoint keptScales,
-            Map<String, Recipe> recipes) {
+            Map<String, Recipe> recipes,
+            MergedWeights merged) {
         /** All Linears, dynamic activations, no known scales. */
         public static Inputs none() {
-            return new Inputs(Selection.ALL_LINEARS, Map.of(), CacheScales.NONE, Map.of(), null, Map.of());
+            return new Inputs(Selection.ALL_LINEARS, Map.of(), CacheScales.NONE, Map.of(), null, Map.of(), MergedWeights.NONE);
         }
     }
 
@@ -143,7 +148,7 @@ public final class CheckpointPlanner {
             case ConversionRequest.Convert(Layout layout, LayoutOptions options, Optional<Recipe> recipe) ->
                 new ConversionRequest.Convert(
                         layout, options.of(layout, typeOfScales(stored).orElse(model)), recipe);
-            case ConversionRequest.Dequantize _ -> goal;
+            case ConversionRequest.Dequantize _, ConversionRequest.Merge _ -> goal;
         };
     }
 
@@ -165,10 +170,13 @@ public final class CheckpointPlanner {
                     shard.name(), List.copyOf(steps), SafetensorsHeader.layout(targets, metadata(shard))));
         }
         requireSomething(shards);
+        if (goal instanceof ConversionRequest.Merge) {
+            return mergePlan(shards);
+        }
         Optional<ObjectNode> config = checkpoint.config().map(ObjectNode::deepCopy);
         Map<String, ObjectNode> files = targetConfig.describe(config, cache.written(), notes);
         return new CheckpointPlan(
-                goal, Map.of(), shards, List.copyOf(decisions.values()), config, files, List.copyOf(notes));
+                goal, Map.of(), shards, List.copyOf(decisions.values()), config, files, List.copyOf(notes), inputs.merged());
     }
 
     private static void requireNew(TensorSpec target, Set<String> names, Shard shard) {
@@ -309,8 +317,27 @@ public final class CheckpointPlanner {
         }
     }
 
+    /** The configuration of the source describes the target, too. */
+    private CheckpointPlan mergePlan(List<ShardPlan> shards) throws IOException {
+        Map<String, ObjectNode> files = new LinkedHashMap<>();
+        ModelConfig.read(checkpoint.folder(), QUANT_CONFIG).ifPresent(c -> files.put(QUANT_CONFIG, c));
+        return new CheckpointPlan(
+                goal,
+                Map.of(),
+                shards,
+                List.of(),
+                checkpoint.config().map(ObjectNode::deepCopy),
+                files,
+                List.copyOf(notes),
+                inputs.merged());
+    }
+
     private void addSteps(TensorSpec spec, List<TensorStep> steps) throws IOException {
         StoredWeight weight = weightOf(spec);
+        if (goal instanceof ConversionRequest.Merge) {
+            addMerged(spec, weight, steps);
+            return;
+        }
         if (weight != null) {
             addWeight(weight, steps);
         } else if (stored.plain().containsKey(spec.name())) {
@@ -338,13 +365,69 @@ public final class CheckpointPlanner {
             return;
         }
         targetConfig.keep(spec.name(), spec.shape());
-        steps.add(new TensorStep.Copy(tensor(spec.name()), spec));
+        steps.add(
+                isMerged(spec.name())
+                        ? new TensorStep.Merge(spec.name(), spec.byteSize(), spec, Exactness.ONE_ROUNDING)
+                        : new TensorStep.Copy(tensor(spec.name()), spec));
+    }
+
+    private boolean isMerged(String weight) {
+        return inputs.merged().names().contains(weight);
+    }
+
+    /** Weights that adapters change get new values in their own form; all else is copied. */
+    private void addMerged(TensorSpec spec, @Nullable StoredWeight weight, List<TensorStep> steps) throws IOException {
+        if (weight != null && isMerged(weight.name())) {
+            WeightReader.requireScale(weight);
+            requireStreamable(weight);
+            steps.add(requantize(weight));
+        } else if (isMerged(spec.name())) {
+            steps.add(new TensorStep.Merge(spec.name(), spec.byteSize(), spec, Exactness.ONE_ROUNDING));
+        } else if (!isOfMerged(spec)) {
+            steps.add(new TensorStep.Copy(tensor(spec.name()), spec));
+        }
+    }
+
+    /** Whether a tensor is a scale or the like of a weight that adapters change, whose step writes it. */
+    private boolean isOfMerged(TensorSpec spec) {
+        if (tensorsOfMerged.isEmpty()) {
+            stored.weights().values().stream()
+                    .filter(w -> isMerged(w.name()))
+                    .forEach(w -> w.tensors().forEach(t -> tensorsOfMerged.add(t.name())));
+        }
+        return tensorsOfMerged.contains(spec.name());
+    }
+
+    private TensorStep requantize(StoredWeight weight) throws IOException {
+        WeightReader reader = WeightReader.of(checkpoint, stored);
+        OperandSpec scheme = StoredScheme.of(weight, stored, checkpoint);
+        boolean whole = scheme.perTensor() || scheme.twoLevels();
+        SharedScales.Sharing sharing = whole
+                ? new SharedScales(stored, reader).of(weight, this::isMerged)
+                : new SharedScales.Sharing(null, Float.NaN);
+        if (!Float.isNaN(sharing.baseScale())) {
+            notes.add(weight.name() + " keeps the scale of the base, which engines expect it to share with weights that no"
+                    + " adapter changes");
+        }
+        Float inputScale = reader.inputScale(weight.name());
+        return new TensorStep.Quantize(
+                weight.name(),
+                DType.F32,
+                weight.data().byteSize(),
+                weight,
+                scheme,
+                sharing.group(),
+                null,
+                inputScale == null ? Float.NaN : inputScale,
+                sharing.baseScale(),
+                Exactness.DOUBLE_ROUNDING);
     }
 
     private void addWeight(StoredWeight weight, List<TensorStep> steps) throws IOException {
         WeightReader.requireScale(weight);
         requireStreamable(weight);
         switch (goal) {
+            case ConversionRequest.Merge _ -> throw new IllegalStateException("planned by addMerged");
             case ConversionRequest.Dequantize _ -> steps.add(dequantize(weight));
             case ConversionRequest.Quantize(Recipe recipe, Layout layout, LayoutOptions options) -> {
                 WeightDecision decision = decisions.get(weight.name());
@@ -380,6 +463,9 @@ public final class CheckpointPlanner {
 
     private TensorStep dequantize(StoredWeight weight) throws IOException {
         TensorSpec target = new TensorSpec(weight.name(), plainType, weight.shape());
+        if (isMerged(weight.name())) {
+            return new TensorStep.Merge(weight.name(), weight.data().byteSize(), target, Exactness.ONE_ROUNDING);
+        }
         return new TensorStep.Dequantize(weight, target, exactnesses.dequantize(weight, plainType));
     }
 
@@ -404,13 +490,14 @@ public final class CheckpointPlanner {
         StoredTensor kept = keptScales(target);
         return new TensorStep.Quantize(
                 name,
-                type,
+                isMerged(name) ? DType.F32 : type,
                 sourceBytes,
                 target,
                 scheme,
                 whole ? LinearNames.fusedGroup(name).orElse(name) : null,
                 kept,
                 inputScale == null ? Float.NaN : inputScale,
+                Float.NaN,
                 exactness);
     }
 
@@ -507,6 +594,9 @@ public final class CheckpointPlanner {
     /** The file's metadata without the entries on its old layout, plus the format mark that PyTorch loaders require. */
     private Map<String, String> metadata(Shard shard) {
         Map<String, String> metadata = new TreeMap<>();
+        if (goal instanceof ConversionRequest.Merge) {
+            return shard.header().metadata();
+        }
         shard.header().metadata().forEach((key, value) -> {
             boolean describesLayout = key.equals("tensor_names") || value.startsWith("{\"_type\"");
             if (!describesLayout) {
