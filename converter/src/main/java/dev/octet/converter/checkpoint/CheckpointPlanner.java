@@ -15,6 +15,7 @@ import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.TensorSpec;
 import dev.octet.quant.block.Blocks;
+import dev.octet.quant.block.Granularity;
 import dev.octet.quant.layout.Layout;
 import dev.octet.quant.layout.LayoutOptions;
 import dev.octet.quant.layout.Layouts;
@@ -57,7 +58,9 @@ public final class CheckpointPlanner {
     private final TargetConfig targetConfig;
     private Map<String, WeightDecision> decisions = Map.of();
     private final CacheScaleSteps cache;
-    private final Set<String> tensorsOfMerged = new HashSet<>();
+    private final SharedScales sharedScales;
+    private final Set<String> rewritten = new HashSet<>();
+    private final Map<String, TensorStep> rescaled = new HashMap<>();
 
     /**
      * The inputs of a plan in addition to the checkpoint.
@@ -90,6 +93,7 @@ public final class CheckpointPlanner {
         this.goal = withScaleType(goal, modelType(checkpoint).orElse(DType.F32), stored);
         this.inputs = inputs;
         this.exactnesses = new ExactnessCheck(checkpoint);
+        this.sharedScales = new SharedScales(stored, WeightReader.of(checkpoint, stored), inputs.merged());
         this.plainType = plainType(goal, checkpoint);
         this.cache = new CacheScaleSteps(checkpoint, stored, goal.layout(), inputs.cacheScales());
         this.targetConfig = new TargetConfig(
@@ -383,32 +387,53 @@ public final class CheckpointPlanner {
             steps.add(requantize(weight));
         } else if (isMerged(spec.name())) {
             steps.add(new TensorStep.Merge(spec.name(), spec.byteSize(), spec, Exactness.ONE_ROUNDING));
-        } else if (!isOfMerged(spec)) {
+        } else if (isOfRewritten(spec)) {
+            TensorStep step = rescaled.get(spec.name());
+            if (step != null) {
+                steps.add(step);
+            }
+        } else {
             steps.add(new TensorStep.Copy(tensor(spec.name()), spec));
         }
     }
 
-    /** Whether a tensor is a scale or the like of a weight that adapters change, whose step writes it. */
-    private boolean isOfMerged(TensorSpec spec) {
-        if (tensorsOfMerged.isEmpty()) {
-            stored.weights().values().stream()
-                    .filter(w -> isMerged(w.name()))
-                    .forEach(w -> w.tensors().forEach(t -> tensorsOfMerged.add(t.name())));
+    /** Whether a tensor belongs to a weight that is not copied; the step of its codes writes all of its tensors. */
+    private boolean isOfRewritten(TensorSpec spec) throws IOException {
+        if (rewritten.isEmpty()) {
+            for (StoredWeight w : stored.weights().values()) {
+                int growth = isMerged(w.name()) || w.unread() != null || w.scale() == null
+                        ? 0
+                        : sharing(w).growth();
+                if (growth > 0) {
+                    rescaled.put(w.data().name(), rescale(w, growth));
+                }
+                if (growth > 0 || isMerged(w.name())) {
+                    w.tensors().forEach(t -> rewritten.add(t.name()));
+                }
+            }
         }
-        return tensorsOfMerged.contains(spec.name());
+        return rewritten.contains(spec.name());
+    }
+
+    private SharedScales.Sharing sharing(StoredWeight weight) throws IOException {
+        boolean whole = weight.granularity() instanceof Granularity.PerTensor || weight.globalScale() != null;
+        return whole ? sharedScales.of(weight) : new SharedScales.Sharing(null, Float.NaN, 0);
+    }
+
+    /** A weight without an adapter takes part in the growth of a scale that it shares. */
+    private TensorStep rescale(StoredWeight weight, int growth) throws IOException {
+        notes.add(weight.name() + " shares its scale with merged weights, which need 2^" + growth
+                + " times the scale: its codes are shifted");
+        float up = Math.scalb(1f, growth);
+        return weight.globalScale() != null
+                ? new TensorStep.Relayout(weight, weight, 1 / up, up, Exactness.ONE_ROUNDING)
+                : requantize(weight);
     }
 
     private TensorStep requantize(StoredWeight weight) throws IOException {
         WeightReader reader = WeightReader.of(checkpoint, stored);
         OperandSpec scheme = StoredScheme.of(weight, stored, checkpoint);
-        boolean whole = scheme.perTensor() || scheme.twoLevels();
-        SharedScales.Sharing sharing = whole
-                ? new SharedScales(stored, reader).of(weight, this::isMerged)
-                : new SharedScales.Sharing(null, Float.NaN);
-        if (!Float.isNaN(sharing.baseScale())) {
-            notes.add(weight.name() + " keeps the scale of the base, which engines expect it to share with weights that no"
-                    + " adapter changes");
-        }
+        SharedScales.Sharing sharing = sharing(weight);
         Float inputScale = reader.inputScale(weight.name());
         return new TensorStep.Quantize(
                 weight.name(),
@@ -547,7 +572,7 @@ public final class CheckpointPlanner {
                 continue;
             }
             targetConfig.add(target, candidate, own);
-            return new TensorStep.Relayout(weight, target, fnuz ? 0.5f : 1, exactnesses.relayout(weight, target));
+            return new TensorStep.Relayout(weight, target, fnuz ? 0.5f : 1, 1, exactnesses.relayout(weight, target));
         }
         if (recipe.isPresent()) {
             OperandSpec scheme = LayoutRecipes.scheme(layout, recipe.get(), own);

@@ -145,8 +145,10 @@ public sealed interface TensorStep {
      * Keeps the codes; changes the name, form or number of the scales.
      *
      * @param factor multiplies the scales: 1, or 0.5 for codes of E4M3FNUZ that are read as E4M3FN and then encode twice the number
+     * @param globalFactor multiplies the second level of the scales
      */
-    record Relayout(StoredWeight source, StoredWeight target, float factor, Exactness exactness) implements TensorStep {
+    record Relayout(StoredWeight source, StoredWeight target, float factor, float globalFactor, Exactness exactness)
+            implements TensorStep {
         @Override
         public String name() {
             return source.name();

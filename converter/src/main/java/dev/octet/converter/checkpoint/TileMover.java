@@ -468,8 +468,8 @@ final class TileMover {
                 relayoutScale(step, tile, runs.scaleCount(), output);
             }
             if (tile.fromRow() == 0) {
-                wholeScale(from.globalScale(), to.globalScale(), output);
-                wholeScale(from.inputScale(), to.inputScale(), output);
+                wholeScale(from.globalScale(), to.globalScale(), step.globalFactor(), output);
+                wholeScale(from.inputScale(), to.inputScale(), 1, output);
             }
             if (from.zeroPoint() != null && to.zeroPoint() != null) {
                 writeZeroPoints(
@@ -492,9 +492,10 @@ final class TileMover {
         convert(from, to, first, count, step.factor(), output);
     }
 
-    private void wholeScale(@Nullable ScaleTensor from, @Nullable ScaleTensor to, Output output) throws IOException {
+    private void wholeScale(@Nullable ScaleTensor from, @Nullable ScaleTensor to, float factor, Output output)
+            throws IOException {
         if (from != null && to != null) {
-            convert(from, to, 0, from.spec().shape().elementCount(), 1, output);
+            convert(from, to, 0, from.spec().shape().elementCount(), factor, output);
         }
     }
 
