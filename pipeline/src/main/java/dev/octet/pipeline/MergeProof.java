@@ -273,8 +273,8 @@ public final class MergeProof {
             }
         }
         return new Tensor[] {
-            Tensor.ofFloats(Arena.ofAuto(), "a", Shape.of(rank, in), a),
-            Tensor.ofFloats(Arena.ofAuto(), "b", Shape.of(out, rank), b)
+            Tensor.ofFloats(Arena.ofAuto(), PeftKeys.key(module, PeftRole.LORA_A), Shape.of(rank, in), a),
+            Tensor.ofFloats(Arena.ofAuto(), PeftKeys.key(module, PeftRole.LORA_B), Shape.of(out, rank), b)
         };
     }
 
