@@ -1,6 +1,9 @@
 package dev.octet.converter.data;
 
 import dev.hardwood.InputFile;
+import dev.hardwood.metadata.ColumnChunk;
+import dev.hardwood.metadata.CompressionCodec;
+import dev.hardwood.metadata.RowGroup;
 import dev.hardwood.reader.ParquetFileReader;
 import dev.hardwood.reader.RowReader;
 import dev.hardwood.row.PqList;
@@ -33,6 +36,9 @@ record ParquetRows(Path file) implements Rows {
     /** Snappy in Java: its library would otherwise unpack native code into the temporary folder. */
     private static final String PURE_JAVA_SNAPPY = "org.xerial.snappy.purejava";
 
+    private static final Set<CompressionCodec> READ =
+            Set.of(CompressionCodec.UNCOMPRESSED, CompressionCodec.SNAPPY, CompressionCodec.GZIP);
+
     @Override
     public void read(Set<String> columns, Visitor visitor) throws IOException {
         if (!Files.isRegularFile(file)) {
@@ -56,6 +62,7 @@ record ParquetRows(Path file) implements Rows {
                         "rename the column that is to be read: "
                                 + SampleKind.TRAINED.stream().map(SampleKind::toString).toList());
             }
+            requireCompression(reader, there);
             ColumnProjection projection = ColumnProjection.columns(there.toArray(String[]::new));
             try (RowReader rows = reader.buildRowReader().projection(projection).build()) {
                 boolean on = true;
@@ -70,8 +77,24 @@ record ParquetRows(Path file) implements Rows {
             throw new InvalidDataException(
                     "not a Parquet file that can be read: " + e.getMessage(),
                     file.toString(),
-                    "copy the file again; written anew without compression, or with snappy or gzip, it can be read in any case",
+                    "copy the file again, or write it anew",
                     e);
+        }
+    }
+
+    private void requireCompression(ParquetFileReader reader, List<String> columns) {
+        for (RowGroup group : reader.getFileMetaData().rowGroups()) {
+            for (ColumnChunk column : group.columns()) {
+                CompressionCodec codec = column.metaData().codec();
+                String name = column.metaData().pathInSchema().elements().getFirst();
+                if (columns.contains(name) && !READ.contains(codec)) {
+                    throw new InvalidDataException(
+                            "column \"" + name + "\" is compressed by " + codec + ", which is not read",
+                            file.toString(),
+                            "write it anew with snappy, gzip or no compression: "
+                                    + "pyarrow.parquet.write_table(pyarrow.parquet.read_table(FILE), OUT)");
+                }
+            }
         }
     }
 
