@@ -33,8 +33,12 @@ import org.jspecify.annotations.Nullable;
  * @param file the file
  */
 record ParquetRows(Path file) implements Rows {
-    /** Snappy in Java: its library would otherwise unpack native code into the temporary folder. */
-    private static final String PURE_JAVA_SNAPPY = "org.xerial.snappy.purejava";
+    /**
+     * Decompression in Java. Otherwise snappy would unpack native code into the temporary folder, and gzip would be left to a libdeflate that
+     * happens to lie on the system.
+     */
+    private static final Map<String, String> IN_JAVA =
+            Map.of("org.xerial.snappy.purejava", "true", "hardwood.uselibdeflate", "false");
 
     private static final Set<CompressionCodec> READ =
             Set.of(CompressionCodec.UNCOMPRESSED, CompressionCodec.SNAPPY, CompressionCodec.GZIP);
@@ -44,9 +48,11 @@ record ParquetRows(Path file) implements Rows {
         if (!Files.isRegularFile(file)) {
             throw new NoSuchFileException(file.toString());
         }
-        if (System.getProperty(PURE_JAVA_SNAPPY) == null) {
-            System.setProperty(PURE_JAVA_SNAPPY, "true");
-        }
+        IN_JAVA.forEach((name, value) -> {
+            if (System.getProperty(name) == null) {
+                System.setProperty(name, value);
+            }
+        });
         try (ParquetFileReader reader = ParquetFileReader.open(InputFile.of(file))) {
             List<String> there = reader.getFileSchema().getRootNode().children().stream()
                     .map(SchemaNode::name)

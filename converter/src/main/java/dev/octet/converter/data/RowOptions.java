@@ -22,6 +22,47 @@ public record RowOptions(
         Optional<LocalDate> date,
         OptionalInt maxLength,
         Optional<String> end) {
+    /** Sequences of any length, of which the assistant's tokens count, by the template next to the tokenizer. */
+    public static RowOptions defaults() {
+        return new RowOptions(
+                Purpose.SEQUENCES,
+                Optional.empty(),
+                TrainOn.ASSISTANT,
+                Optional.empty(),
+                OptionalInt.empty(),
+                Optional.empty());
+    }
+
+    /** The same for another purpose. */
+    public RowOptions withPurpose(Purpose other) {
+        return new RowOptions(other, chatTemplate, trainOn, date, maxLength, end);
+    }
+
+    /** The same with a template. */
+    public RowOptions withChatTemplate(Path template) {
+        return new RowOptions(purpose, Optional.of(template), trainOn, date, maxLength, end);
+    }
+
+    /** The same with other tokens that count. */
+    public RowOptions withTrainOn(TrainOn tokens) {
+        return new RowOptions(purpose, chatTemplate, tokens, date, maxLength, end);
+    }
+
+    /** The same with a date. */
+    public RowOptions withDate(LocalDate today) {
+        return new RowOptions(purpose, chatTemplate, trainOn, Optional.of(today), maxLength, end);
+    }
+
+    /** The same with samples cut to so many tokens. */
+    public RowOptions withMaxLength(int tokens) {
+        return new RowOptions(purpose, chatTemplate, trainOn, date, OptionalInt.of(tokens), end);
+    }
+
+    /** The same with a token that ends a text. */
+    public RowOptions withEnd(String token) {
+        return new RowOptions(purpose, chatTemplate, trainOn, date, maxLength, Optional.of(token));
+    }
+
     /** What rows are for. */
     public enum Purpose {
         /** Each sample is a sequence of tokens. */

@@ -9,7 +9,6 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
-import dev.octet.converter.data.RowOptions.Purpose;
 import dev.octet.converter.data.RowOptions.TrainOn;
 import dev.octet.formats.error.InvalidDataException;
 import dev.octet.formats.error.InvalidOptionException;
@@ -20,8 +19,6 @@ import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
-import java.util.Optional;
-import java.util.OptionalInt;
 import org.junit.jupiter.api.DisplayNameGeneration;
 import org.junit.jupiter.api.DisplayNameGenerator;
 import org.junit.jupiter.api.Test;
@@ -43,33 +40,15 @@ final class TokenizedRowsTest {
     Path folder;
 
     private static RowOptions options(Path template) {
-        return new RowOptions(
-                Purpose.SEQUENCES,
-                Optional.of(template),
-                TrainOn.ASSISTANT,
-                Optional.empty(),
-                OptionalInt.empty(),
-                Optional.empty());
+        return RowOptions.defaults().withChatTemplate(template);
     }
 
     private static RowOptions all(Path template) {
-        return new RowOptions(
-                Purpose.SEQUENCES,
-                Optional.of(template),
-                TrainOn.ALL,
-                Optional.empty(),
-                OptionalInt.empty(),
-                Optional.empty());
+        return options(template).withTrainOn(TrainOn.ALL);
     }
 
     private static RowOptions cut(int length) {
-        return new RowOptions(
-                Purpose.SEQUENCES,
-                Optional.of(CHATML),
-                TrainOn.ASSISTANT,
-                Optional.empty(),
-                OptionalInt.of(length),
-                Optional.empty());
+        return options(CHATML).withMaxLength(length);
     }
 
     private static TokenizedRows open(Path data, RowOptions options) throws IOException {
@@ -176,13 +155,7 @@ final class TokenizedRowsTest {
     void the_template_of_the_folder_is_its_own_file_or_in_the_configuration() throws IOException {
         Files.copy(TOKENIZER, folder.resolve("tokenizer.json"));
         Path data = lines(TURNS);
-        RowOptions own = new RowOptions(
-                Purpose.SEQUENCES,
-                Optional.empty(),
-                TrainOn.ALL,
-                Optional.empty(),
-                OptionalInt.empty(),
-                Optional.empty());
+        RowOptions own = RowOptions.defaults().withTrainOn(TrainOn.ALL);
         InvalidOptionException none = assertThrows(
                 InvalidOptionException.class,
                 () -> TokenizedRows.open(DataFiles.of(data), folder.resolve("tokenizer.json"), own));
@@ -197,7 +170,6 @@ final class TokenizedRowsTest {
         }
         Files.writeString(folder.resolve("chat_template.jinja"), "{{ bos_token }}{{ bos_token }}");
         try (TokenizedRows rows = TokenizedRows.open(DataFiles.of(data), folder.resolve("tokenizer.json"), own)) {
-            assertEquals(List.of("+350"), named.size() == 1 ? List.of("+350") : named);
             assertEquals(2 * named.getFirst().split(" ").length, sequences(rows).getFirst().split(" ").length);
         }
     }
