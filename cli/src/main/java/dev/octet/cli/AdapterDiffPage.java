@@ -67,7 +67,11 @@ final class AdapterDiffPage {
                 .row("B", diff.b())
                 .row("method", diff.method())
                 .row("compared", diff.parts().size() + ", " + same(diff) + " the same")
-                .row("all together", "relative difference " + significant(diff.relative()))
+                .row(
+                        "all together",
+                        diff.parts().isEmpty()
+                                ? "nothing in common"
+                                : "relative difference " + significant(diff.relative()))
                 .row("time", Quantity.seconds(seconds))
                 .text(0));
         List<AdapterDiff.Part> different =

@@ -66,7 +66,7 @@ public final class AdapterComparison {
                         "adapters of different methods do not compare: " + first.config().type() + " and "
                                 + second.config().type(),
                         a + " and " + b,
-                        "merge each into the base with `octet merge`, and compare the merged models");
+                        "compare adapters of one method; those that `octet merge` takes also as merged models");
             }
             return new AdapterComparison(first, second, only).compare(a.toString(), b.toString());
         }
