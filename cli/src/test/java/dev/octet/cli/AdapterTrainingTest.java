@@ -275,7 +275,7 @@ class AdapterTrainingTest {
 
     @Test
     void a_guarded_run_keeps_only_the_adapter_and_resumes_with_the_same_bytes() throws IOException {
-        config("c.yaml", LORA, "guard: {spike: {every: 2}}");
+        config("c.yaml", LORA, "guard: {spike: {snapshot_every: 2}}");
         done(train("c.yaml", "whole"));
         done(train("c.yaml", "parts", "--steps", "3"));
         done(CommandLine.run("train", "--resume", folder.resolve("parts").toString()));

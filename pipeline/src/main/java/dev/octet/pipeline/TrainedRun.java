@@ -11,6 +11,8 @@ import dev.octet.formats.file.RunPaths;
 import dev.octet.formats.graph.GraphModel;
 import dev.octet.formats.graph.ValueInfo;
 import dev.octet.formats.peft.PeftAdapter;
+import dev.octet.formats.peft.PeftKeys;
+import dev.octet.formats.peft.PeftRole;
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.pipeline.run.DatasetTexts;
 import dev.octet.pipeline.run.OpenedModel;
@@ -71,7 +73,7 @@ final class TrainedRun implements AutoCloseable {
         this.state = average.isPresent() ? averaged(average.get()) : checkpoint.state();
         this.ties = run.config().ties().of(Ties.find(source.canonical().graph()));
         this.base = source.source().withTies(ties);
-        InitialValues values = InitialValues.continuing(state.parameters(), run.folder().toString());
+        InitialValues values = initialValues();
         this.adapted = run.config().adapter().map(a -> a.adapt(base.graph(), values));
         this.trained = adapted.map(base::withAdapter).orElse(base);
         this.scales = RunScales.of(policy(), trained.graph(), state);
@@ -102,6 +104,19 @@ final class TrainedRun implements AutoCloseable {
             source.close();
             throw e;
         }
+    }
+
+    /**
+     * What the adapter's graph is made with; its trained weights are the checkpoint's in any case. Modules that started from a part of their weight are made as the
+     * run made them: the part belongs to the graph.
+     */
+    private InitialValues initialValues() {
+        boolean fromWeights = state.adapter().isPresent()
+                && state.adapter().get().computed().keySet().stream()
+                        .anyMatch(key -> PeftKeys.parse(key).role() != PeftRole.PROMPT);
+        return fromWeights
+                ? InitialValues.seeded(run.config().seed())
+                : InitialValues.continuing(state.parameters(), run.folder().toString());
     }
 
     /** The checkpoint's state with the average in place of the weights. */
@@ -160,7 +175,7 @@ final class TrainedRun implements AutoCloseable {
         if (saved == null || graph == null || !averaged || saved.computed().isEmpty()) {
             return state.adapter();
         }
-        // what is computed from an encoder's weights is computed from their averages
+        // what is computed from trained weights is computed from their averages
         try (Device device = DeviceName.CPU.open(job.threads())) {
             return Optional.of(AdapterSaving.of(
                     graph,

@@ -51,8 +51,24 @@ final class Prompts {
         this.tokens = new VirtualTokens(adapter, prompt.virtualTokens());
     }
 
+    /** Changes the graph; returns the configuration with the sizes of the model. */
+    PeftConfig apply() {
+        return config.type() == PeftType.PREFIX_TUNING ? inFrontOfKeys() : inFrontOfTokens();
+    }
+
+    /** Method and number of virtual tokens in a few words. */
+    static String title(PeftConfig config) {
+        String method =
+                switch (config.type()) {
+                    case PROMPT_TUNING -> "prompt tuning";
+                    case P_TUNING -> "P-tuning";
+                    default -> "prefix tuning";
+                };
+        return method + ", " + config.prompt().virtualTokens() + " virtual tokens";
+    }
+
     /** Virtual tokens in front of the embeddings; returns the configuration with the sizes of the model. */
-    PeftConfig inFrontOfTokens() {
+    private PeftConfig inFrontOfTokens() {
         int count = prompt.virtualTokens();
         Node lookup = tokens.embedding();
         String table = lookup.input(0);
@@ -128,7 +144,7 @@ final class Prompts {
 
     /** Rows of a table, one after the other. */
     private float[] rows(String table, long... numbers) {
-        Tensor stored = adapter.table(table);
+        Tensor stored = adapter.constant(table);
         Tensor all = Parameters.master(new Parameter(table, stored, Parameter.Use.EMBEDDING), Arena.ofAuto());
         int width = Math.toIntExact(all.shape().dim(1));
         float[] rows = new float[numbers.length * width];
@@ -147,7 +163,7 @@ final class Prompts {
     }
 
     /** Virtual keys and values in front of those of every layer; returns the configuration with the sizes of the model. */
-    PeftConfig inFrontOfKeys() {
+    private PeftConfig inFrontOfKeys() {
         List<Node> attentions = attentions();
         if (attentions.isEmpty()) {
             throw VirtualTokens.refusal("the graph has attention in single operators, whose keys cannot be made longer");

@@ -13,7 +13,8 @@ import java.util.TreeMap;
  *
  * @param config all that {@code adapter_config.json} says
  * @param keys names of the trained parameters that are in {@code adapter_model.safetensors}, each with its key there
- * @param computed tensors of that file that are computed from parameters, by key: the virtual tokens of P-tuning, whose network is not saved
+ * @param computed tensors of that file that are computed from parameters, by key: the virtual tokens of P-tuning, whose network is not saved; LoRAs of twice the
+ *     rank, of modules that started from a part of their weight
  */
 public record SavedAdapter(PeftConfig config, Map<String, String> keys, Map<String, Tensor> computed) {
     public SavedAdapter {

@@ -6,9 +6,11 @@ import dev.octet.trainer.adapter.SavedAdapter;
 import dev.octet.trainer.device.Device;
 import dev.octet.trainer.precision.PrecisionPolicy;
 import java.lang.foreign.Arena;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
+import org.jspecify.annotations.Nullable;
 
 /** From the parameters of an adapter to what its PEFT folder holds. */
 public final class AdapterSaving {
@@ -30,7 +32,15 @@ public final class AdapterSaving {
             String task,
             Device device,
             Arena arena) {
+        AdaptedGraph.Files files = adapted.files(parameters, arena);
         Map<String, Tensor> computed = new TreeMap<>();
+        Map<String, String> keys = new LinkedHashMap<>(adapted.keys());
+        keys.entrySet().removeIf(e -> isMade(files.tensors().get(e.getValue()), parameters.get(e.getKey())));
+        files.tensors().forEach((key, tensor) -> {
+            if (!keys.containsValue(key)) {
+                computed.put(key, tensor);
+            }
+        });
         adapted.computed().forEach((key, graph) -> {
             String output = graph.graph().outputs().getFirst().name();
             try (ForwardSession session = new ForwardSession(
@@ -38,6 +48,11 @@ public final class AdapterSaving {
                 computed.put(key, session.outputs(Map.of(), arena).get(output).withName(key));
             }
         });
-        return new SavedAdapter(adapted.savedConfig(baseModel, task), adapted.keys(), computed);
+        return new SavedAdapter(adapted.savedConfig(files.config(), baseModel, task), keys, computed);
+    }
+
+    /** Whether what the file has under a parameter's key is made from it: with what its module's weight gave up. */
+    private static boolean isMade(@Nullable Tensor inFile, @Nullable Tensor parameter) {
+        return inFile != null && parameter != null && !inFile.shape().equals(parameter.shape());
     }
 }

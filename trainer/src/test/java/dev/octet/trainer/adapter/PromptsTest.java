@@ -109,11 +109,12 @@ class PromptsTest {
     @MethodSource("names")
     void the_saved_configuration_is_that_of_PEFT(String name) throws IOException {
         try (Opened opened = new Opened(name)) {
+            AdaptedGraph adapted = opened.adapt(opened.start());
             String model = opened.adapter.config().baseModel().orElseThrow();
             String task = opened.adapter.config().taskType().orElseThrow();
             assertEquals(
                     opened.adapter.config().toText(),
-                    opened.adapt(opened.start()).savedConfig(model, task).toText());
+                    adapted.savedConfig(adapted.config(), model, task).toText());
         }
     }
 
