@@ -5,8 +5,10 @@ import dev.octet.formats.graph.GraphEdit;
 import dev.octet.formats.graph.GraphModel;
 import dev.octet.formats.graph.Initializer;
 import dev.octet.formats.graph.Node;
+import dev.octet.formats.tensor.CodedTensor;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.Tensor;
+import dev.octet.trainer.autodiff.Parameters;
 import dev.octet.trainer.precision.LinearModule;
 import java.lang.foreign.Arena;
 import java.util.ArrayList;
@@ -54,7 +56,7 @@ final class AdapterEdit {
         if (found == null) {
             throw new IllegalArgumentException("'" + constant + "' is not a constant");
         }
-        return found.tensor().orElseThrow().shape();
+        return found.spec().orElseThrow().shape();
     }
 
     /** The graph that is being changed. */
@@ -76,6 +78,10 @@ final class AdapterEdit {
 
     /** Trains a parameter of the base, in place. */
     void train(String parameter, String key) {
+        Initializer found = edit.initializer(parameter);
+        if (found != null && found.data() instanceof Initializer.Coded(CodedTensor coded)) {
+            edit.putInitializer(Initializer.of(Parameters.decoded(coded).withName(parameter)));
+        }
         keys.put(parameter, key);
     }
 
