@@ -9,6 +9,8 @@ import dev.octet.converter.runtime.GraphSession;
 import dev.octet.converter.runtime.OnnxRuntime;
 import dev.octet.converter.runtime.OnnxRuntimeSession;
 import dev.octet.converter.runtime.SessionSettings;
+import dev.octet.converter.pass.CodedConstants;
+import dev.octet.converter.pass.PassLog;
 import dev.octet.formats.ModelFile;
 import dev.octet.formats.checkpoint.Checkpoint;
 import dev.octet.formats.checkpoint.ModelConfig;
@@ -140,15 +142,22 @@ public final class ModelSource implements AutoCloseable {
     }
 
     /**
-     * Opens a model to be trained as it is stored: the graph of a quantised checkpoint has {@linkplain Initializer.Coded coded} constants, which stay
-     * in the bytes of the mapped file. Weights that only fit the trainer dense (matrices of experts) are dequantised to F32 as {@link #open(Path)} does with all.
+     * Opens a model to be trained as it is stored: the graph of a quantised model, checkpoint or ONNX file, has {@linkplain Initializer.Coded coded} constants,
+     * which stay in the bytes of the mapped file. Weights that only fit the trainer dense (matrices of experts) are dequantised to F32 as {@link #open(Path)} does with all.
      * Only the trainer takes such a graph: it cannot be saved, nor run by ONNX Runtime.
      *
      * @throws dev.octet.formats.error.InvalidDataException when a scale is not positive and finite
      * @throws dev.octet.formats.error.MalformedModelException as {@link #open(Path)}, and when quantised weights have no scale
      */
     public static ModelSource openAsStored(Path path) throws IOException {
-        return opened(path, (file, arena) -> of(file, Activations.PLAIN, true, arena));
+        return opened(path, (file, arena) -> {
+            Optional<GraphModel> graph = file.model().graph();
+            if (graph.isEmpty()) {
+                return of(file, Activations.PLAIN, true, arena);
+            }
+            GraphModel coded = CodedConstants.of(graph.get(), new PassLog());
+            return new ModelSource(file, Model.of(coded), null, arena);
+        });
     }
 
     private interface Opening {

@@ -4,17 +4,30 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertNotEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import dev.octet.converter.ModelSource;
 import dev.octet.converter.checkpoint.Selection;
+import dev.octet.formats.ModelFile;
+import dev.octet.formats.graph.GraphEdit;
+import dev.octet.formats.graph.GraphModel;
+import dev.octet.formats.graph.Initializer;
+import dev.octet.formats.model.Model;
+import dev.octet.formats.npy.NpzWriter;
+import dev.octet.formats.tensor.CodedTensor;
 import dev.octet.formats.tensor.DType;
+import dev.octet.formats.tensor.Shape;
+import dev.octet.formats.tensor.Tensor;
 import dev.octet.quant.recipe.Recipe;
 import dev.octet.quant.recipe.Recipes;
+import dev.octet.trainer.autodiff.Parameters;
 import dev.octet.trainer.hook.RunPlan;
 import java.io.IOException;
+import java.lang.foreign.Arena;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
 import java.util.SplittableRandom;
@@ -48,10 +61,14 @@ class StoredBaseTest {
 
     @BeforeEach
     void write_tokens() throws IOException {
+        write_tokens(256);
+    }
+
+    private void write_tokens(int vocabulary) throws IOException {
         SplittableRandom random = new SplittableRandom(11);
         ByteBuffer tokens = ByteBuffer.allocate(2 * 400).order(ByteOrder.LITTLE_ENDIAN);
         while (tokens.hasRemaining()) {
-            tokens.putShort((short) random.nextInt(256));
+            tokens.putShort((short) random.nextInt(vocabulary));
         }
         Files.write(folder.resolve("tokens.bin"), tokens.array());
     }
@@ -159,12 +176,7 @@ class StoredBaseTest {
     @ValueSource(strings = {"llama-128", "llama", "gpt2", "qwen2", "foreign/ct-nvfp4", "foreign/ct-pack-int4-group-asymmetric"})
     void the_first_loss_is_that_of_the_model_without_an_adapter(String model) throws IOException {
         Path path = CHECKPOINTS.resolve(model);
-        SplittableRandom random = new SplittableRandom(11);
-        ByteBuffer tokens = ByteBuffer.allocate(2 * 400).order(ByteOrder.LITTLE_ENDIAN);
-        while (tokens.hasRemaining()) {
-            tokens.putShort((short) random.nextInt(60));
-        }
-        Files.write(folder.resolve("tokens.bin"), tokens.array());
+        write_tokens(60);
         double whole = losses(path, "precision: {mode: fp32}\n", "").getFirst();
         double adapted = losses(path, "precision: {mode: fp32}\n", LORA).getFirst();
         assertEquals(whole, adapted, 1e-6 * whole);
@@ -202,5 +214,67 @@ class StoredBaseTest {
             // no codes of a second rounding, no narrow copies
             assertTrue(plan.lastingBytes() <= weightBytes(model) + states + 20_000, plan.lastingBytes() + " bytes");
         }
+    }
+
+    private static List<String> onnx() {
+        return List.of("llama_eager_dynamo18", "gpt2_eager_script17");
+    }
+
+    /** What Octet quantised: codes behind DequantizeLinear, in [in, out] with a scale for each column; activations rounded with static scales. */
+    @ParameterizedTest
+    @MethodSource("onnx")
+    void a_quantised_onnx_model_is_trained_on_in_its_codes(String name) throws IOException {
+        Path model = CHECKPOINTS.resolveSibling("models/tiny-onnx/" + name + ".onnx");
+        write_tokens(60);
+        for (boolean roundsActivations : new boolean[] {false, true}) {
+            Path coded = folder.resolve("coded" + roundsActivations + ".onnx");
+            Quantize.GraphRequest request = Quantize.GraphRequest.of(model, coded);
+            Quantize.run(
+                    roundsActivations
+                            ? request.withSamples(SampleSource.of(samples()))
+                            : request.withRecipe(Recipes.FP8_WEIGHT_ONLY),
+                    JOB);
+            Path dense = folder.resolve("dense" + roundsActivations + ".onnx");
+            int linears = dequantise(coded, dense);
+            assertTrue(linears >= 8, linears + " in codes");
+            List<Double> expected = losses(dense, "precision: {mode: fp32}\n", LORA);
+            List<Double> actual = losses(coded, "precision: {mode: fp32}\n", LORA);
+            assertNear(expected, actual, 1e-6);
+            assertTrue(
+                    plan(coded, "precision: {mode: fp32}\n").lastingBytes()
+                            < plan(dense, "precision: {mode: fp32}\n").lastingBytes() - 20_000);
+        }
+    }
+
+    /** Writes the model with floats in place of codes; how many constants were codes. */
+    private static int dequantise(Path coded, Path dense) throws IOException {
+        try (ModelSource source = ModelSource.openAsStored(coded)) {
+            GraphModel model = source.model().graph().orElseThrow();
+            GraphEdit edit = GraphEdit.of(model.graph());
+            int count = 0;
+            for (Initializer constant : model.graph().initializers().values()) {
+                if (constant.data() instanceof Initializer.Coded(CodedTensor tensor)) {
+                    edit.putInitializer(
+                            Initializer.of(Parameters.decoded(tensor).withName(constant.name())));
+                    count++;
+                }
+            }
+            ModelFile.save(Model.of(model.withGraph(edit.build())), dense);
+            return count;
+        }
+    }
+
+    private Path samples() throws IOException {
+        Path file = folder.resolve("samples.npz");
+        try (Arena arena = Arena.ofConfined();
+                NpzWriter writer = NpzWriter.stored(file)) {
+            long[] ids = new SplittableRandom(5).longs(4 * 16, 1, 60).toArray();
+            long[] mask = new long[ids.length];
+            Arrays.fill(mask, 1);
+            writer.add(Tensor.ofLongs(arena, "input_ids", Shape.of(4, 16), ids));
+            writer.add(Tensor.ofLongs(arena, "attention_mask", Shape.of(4, 16), mask));
+            writer.commit();
+        }
+        return file;
     }
 }

@@ -106,8 +106,13 @@ public record CodedWeight(
         }
     }
 
-    /** A zero is a scale that was rounded to it, where scales are E4M3: all values of its block are zero. */
-    private void check(String tensor) {
+    /**
+     * Reads all scales. Zero is a scale that was rounded to it, where scales are E4M3: all values of its block are zero.
+     *
+     * @param tensor their name, for messages
+     * @throws InvalidDataException when one is not positive and finite
+     */
+    public void check(String tensor) {
         long count = form.blocks().scaleCount();
         for (long from = 0; from < count; from += CHECKED) {
             long some = Math.min(CHECKED, count - from);
