@@ -7,6 +7,7 @@ module dev.octet.converter {
     requires ai.djl.api;
     requires ai.djl.tokenizers;
     requires com.microsoft.onnxruntime;
+    requires dev.hardwood.core;
 
     exports dev.octet.converter.data;
     exports dev.octet.converter;
@@ -18,6 +19,7 @@ module dev.octet.converter {
             dev.octet.cli;
     exports dev.octet.converter.inspect;
     exports dev.octet.converter.lower;
+    exports dev.octet.converter.merge;
     exports dev.octet.converter.pass;
     exports dev.octet.converter.plan;
     exports dev.octet.converter.report;
