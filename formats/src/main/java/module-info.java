@@ -13,6 +13,7 @@ module dev.octet.formats {
     exports dev.octet.formats.model;
     exports dev.octet.formats.safetensors;
     exports dev.octet.formats.checkpoint;
+    exports dev.octet.formats.peft;
     exports dev.octet.formats.onnx;
     exports dev.octet.formats.npy;
     exports dev.octet.formats.file;

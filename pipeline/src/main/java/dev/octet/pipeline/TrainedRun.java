@@ -16,6 +16,8 @@ import dev.octet.pipeline.run.OpenedModel;
 import dev.octet.pipeline.run.RunFolder;
 import dev.octet.pipeline.run.RunScales;
 import dev.octet.pipeline.run.SampleDataset;
+import dev.octet.trainer.adapter.InitialValues;
+import dev.octet.trainer.autodiff.Parameters;
 import dev.octet.trainer.autodiff.Ties;
 import dev.octet.trainer.autodiff.Ties.Tie;
 import dev.octet.trainer.checkpoint.CheckpointFile;
@@ -60,7 +62,12 @@ final class TrainedRun implements AutoCloseable {
         this.averaged = average.isPresent();
         this.state = average.isPresent() ? averaged(average.get()) : checkpoint.state();
         this.ties = run.config().ties().of(Ties.find(source.canonical().graph()));
-        this.trained = source.source().withTies(ties);
+        GraphSource base = source.source().withTies(ties);
+        InitialValues values = InitialValues.continuing(state.parameters(), run.folder().toString());
+        this.trained = run.config()
+                .adapter()
+                .map(a -> base.withAdapter(a.adapt(base.graph(), values)))
+                .orElse(base);
         this.scales = RunScales.of(policy(), trained.graph(), state);
     }
 
@@ -123,6 +130,17 @@ final class TrainedRun implements AutoCloseable {
             linears.replaceAll((node, l) -> l.withWeightsOwn());
         }
         return linears;
+    }
+
+    /** The checkpoint's, and where it has only an adapter's those of the base. */
+    private Map<String, Tensor> weights() {
+        if (run.config().adapter().isEmpty()) {
+            return state.parameters();
+        }
+        Map<String, Tensor> all = new LinkedHashMap<>();
+        Parameters.of(trained.graph().graph()).all().forEach(p -> all.put(p.name(), Parameters.master(p, Arena.ofAuto())));
+        all.putAll(state.parameters());
+        return all;
     }
 
     /** The run's folder. */
@@ -192,7 +210,7 @@ final class TrainedRun implements AutoCloseable {
         List<String> outputs =
                 untrained().graph().outputs().stream().map(ValueInfo::name).toList();
         try (ForwardSession trainer =
-                        new ForwardSession(trained, outputs, policy(), state.parameters(), state.state(), device);
+                        new ForwardSession(trained, outputs, policy(), weights(), state.state(), device);
                 Dataset data = data(options)) {
             double gate = options.gate().orElseGet(() -> ExportProof.gate(exported, policy(), scales));
             return ExportProof.of(trainer, exported, untrained(), data, gate, job.evaluation("proving", "samples"));

@@ -1,10 +1,13 @@
 package dev.octet.pipeline;
 
 import dev.octet.formats.graph.GraphModel;
+import dev.octet.formats.peft.PeftAdapter;
+import dev.octet.formats.tensor.Tensor;
 import dev.octet.pipeline.run.DatasetTexts;
 import dev.octet.pipeline.run.OpenedModel;
 import dev.octet.trainer.Trainer;
 import dev.octet.trainer.TrainingParts;
+import dev.octet.trainer.adapter.AdapterSettings;
 import dev.octet.trainer.config.LossConfig;
 import dev.octet.trainer.config.TrainingConfig;
 import dev.octet.trainer.data.Feed;
@@ -55,7 +58,8 @@ public final class TrainingJob implements AutoCloseable {
             if (config.data().eval().isPresent()) {
                 eval = Optional.of(samples(config.data().eval().get(), config, student.canonical(), model));
             }
-            parts = new TrainingParts(config, student.source(), teacher, train, eval, digests(model, config.loss()));
+            parts = new TrainingParts(
+                    config, student.source(), teacher, train, eval, adapter(config), digests(model, config.loss()));
             trainer = Trainer.of(parts, device);
             open.push(trainer::close);
             opened = true;
@@ -88,6 +92,17 @@ public final class TrainingJob implements AutoCloseable {
      */
     public static TrainingJob open(Path model, TrainingConfig config, DeviceName device, Job job) throws IOException {
         return new TrainingJob(model, config, device, job);
+    }
+
+    /** Tensors of the adapter that is trained on; none for a new one. */
+    private Map<String, Tensor> adapter(TrainingConfig config) throws IOException {
+        Optional<Path> from = config.adapter().flatMap(AdapterSettings::from);
+        if (from.isEmpty()) {
+            return Map.of();
+        }
+        PeftAdapter adapter = PeftAdapter.open(from.get());
+        open.push(adapter::close);
+        return adapter.tensors();
     }
 
     private Optional<GraphSource> teacher(LossConfig loss) throws IOException {

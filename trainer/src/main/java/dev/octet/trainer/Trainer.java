@@ -10,6 +10,9 @@ import dev.octet.formats.graph.ValueType.TensorType;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.quant.recipe.Product;
+import dev.octet.trainer.adapter.AdaptedGraph;
+import dev.octet.trainer.adapter.AdapterSettings;
+import dev.octet.trainer.adapter.InitialValues;
 import dev.octet.trainer.autodiff.Parameters;
 import dev.octet.trainer.autodiff.Ties;
 import dev.octet.trainer.autodiff.Ties.Tie;
@@ -97,6 +100,8 @@ public final class Trainer implements AutoCloseable {
     private final Device device;
     private final GraphSource model;
     private final List<Tie> ties;
+    private final Optional<AdaptedGraph> adapted;
+    private final Parameters parameters;
     private final Set<String> trained;
     private final DebugPlan debug;
     private final DebugChanges debugChanges;
@@ -113,10 +118,14 @@ public final class Trainer implements AutoCloseable {
         this.parts = parts;
         this.device = device;
         this.ties = Ties.find(parts.model().graph().graph());
-        this.model = parts.model().withTies(restored());
+        GraphSource base = parts.model().withTies(restored());
         requireOriginals(config, restored());
-        Parameters parameters = Parameters.of(model.graph().graph());
-        this.trained = parameters.trained(config.freeze(), config.trainOnly());
+        this.adapted = config.adapter().map(a -> a.adapt(base.graph(), initialValues()));
+        this.model = adapted.map(base::withAdapter).orElse(base);
+        this.parameters = Parameters.of(model.graph().graph());
+        this.trained = adapted.isPresent()
+                ? adapted.get().trained()
+                : parameters.trained(config.freeze(), config.trainOnly());
         config.optimizer().noDecay().forEach(p -> requireMatch(p, parameters));
         this.batches = config.data().shuffle()
                 ? MicroBatches.shuffled(parts.train(), config.batchSize(), config.seed())
@@ -126,7 +135,7 @@ public final class Trainer implements AutoCloseable {
         this.schedule = config.schedule().schedule(config.steps());
         this.debug = DebugPlan.of(config.debug(), LinearModule.of(model.graph().graph()));
         this.debugChanges = config.changesFor(model.graph().graph());
-        this.session = new TrainingSession(setup(config, policyFor(device), model, parameters, trained), device);
+        this.session = new TrainingSession(setup(policyFor(device)), device);
         try {
             this.teacher = parts.teacher()
                     .map(t -> Teacher.of(t, model, config.loss().outputOf(model.graph()), device))
@@ -182,12 +191,16 @@ public final class Trainer implements AutoCloseable {
         }
     }
 
-    private static TrainingSetup setup(
-            TrainingConfig config,
-            PrecisionPolicy policy,
-            GraphSource model,
-            Parameters parameters,
-            Set<String> trained) {
+    private InitialValues initialValues() {
+        TrainingConfig config = parts.config();
+        Optional<Path> from = config.adapter().flatMap(AdapterSettings::from);
+        return from.isPresent()
+                ? InitialValues.continuing(parts.adapter(), from.get().toString())
+                : InitialValues.seeded(config.seed());
+    }
+
+    private TrainingSetup setup(PrecisionPolicy policy) {
+        TrainingConfig config = parts.config();
         return new TrainingSetup(
                 model,
                 parameters,
@@ -485,6 +498,18 @@ public final class Trainer implements AutoCloseable {
         }
     }
 
+    /**
+     * What a checkpoint keeps of the weights, as views valid until the next step: all of them, or of a run that trains an adapter those of the adapter; the base
+     * is that of the model's file.
+     */
+    Map<String, Tensor> keptParameters(Arena arena) {
+        Map<String, Tensor> all = new TreeMap<>(session.parameterViews(arena));
+        if (adapted.isPresent()) {
+            all.keySet().retainAll(trained);
+        }
+        return all;
+    }
+
     /** How many samples {@link #evaluate} reads. */
     long evaluationSamples() {
         return evalBatches == null ? 0 : evalBatches.samplesPerEpoch();
@@ -544,12 +569,7 @@ public final class Trainer implements AutoCloseable {
         Map<String, Tensor> weights = from == null ? session.parameters(arena) : from.parameters();
         requireSameModel(weights);
         return new Excerpt(
-                setup(
-                        parts.config(),
-                        session.policy(),
-                        model,
-                        Parameters.of(model.graph().graph()),
-                        trained),
+                setup(session.policy()),
                 device,
                 first,
                 drawn,
@@ -562,7 +582,11 @@ public final class Trainer implements AutoCloseable {
 
     /** Rejects weights of another model, by names and shapes. */
     private void requireSameModel(Map<String, Tensor> weights) {
-        session.parameterShapes().forEach((name, shape) -> {
+        Map<String, Shape> shapes = new TreeMap<>(session.parameterShapes());
+        if (adapted.isPresent()) {
+            shapes.keySet().retainAll(trained);
+        }
+        shapes.forEach((name, shape) -> {
             Tensor weight = weights.get(name);
             if (weight == null || !weight.shape().equals(shape)) {
                 throw new InvalidDataException(

@@ -1,5 +1,6 @@
 package dev.octet.trainer;
 
+import dev.octet.formats.tensor.Tensor;
 import dev.octet.trainer.config.TrainingConfig;
 import dev.octet.trainer.data.Samples;
 import dev.octet.trainer.step.GraphSource;
@@ -15,6 +16,7 @@ import java.util.TreeMap;
  * @param teacher the model to distil from, if the configuration has one
  * @param train samples to train on
  * @param eval samples to evaluate on; empty for none
+ * @param adapter elements that the parameters of {@code config.adapter()} start from, by PEFT's keys; empty for a new adapter
  * @param inputs digests of the files read, by name ({@code model}, ...); a run resumes only if they are unchanged
  */
 public record TrainingParts(
@@ -23,9 +25,22 @@ public record TrainingParts(
         Optional<GraphSource> teacher,
         Samples train,
         Optional<Samples> eval,
+        Map<String, Tensor> adapter,
         Map<String, String> inputs) {
     public TrainingParts {
         config = config.forSamples(train.count());
+        adapter = new TreeMap<>(adapter);
         inputs = new TreeMap<>(inputs);
+    }
+
+    /** The parts of a run that trains the model itself, or an adapter from the start. */
+    public TrainingParts(
+            TrainingConfig config,
+            GraphSource model,
+            Optional<GraphSource> teacher,
+            Samples train,
+            Optional<Samples> eval,
+            Map<String, String> inputs) {
+        this(config, model, teacher, train, eval, Map.of(), inputs);
     }
 }

@@ -583,7 +583,7 @@ final class TrainingRun implements RunControl {
                     trainer.microBatches(done),
                     settings,
                     numbers,
-                    trainer.session().parameterViews(arena),
+                    trainer.keptParameters(arena),
                     own);
             written = checkpoints.write(state, config.checkpoint().keep());
         }

@@ -75,6 +75,28 @@ public final class SafetensorsWriter {
         write(path, specs(tensors), metadata, Content.of(tensors));
     }
 
+    /**
+     * A file of existing tensors under its temporary name, for callers that make several files visible together.
+     *
+     * @return the file, to be committed or closed
+     * @throws dev.octet.formats.error.UnsupportedModelException as {@link SafetensorsHeader#layout}
+     * @throws IOException when there is no space or no permission
+     */
+    public static AtomicFile begin(Path path, Map<String, Tensor> tensors, Map<String, String> metadata)
+            throws IOException {
+        AtomicFile file = AtomicFile.create(path);
+        boolean whole = false;
+        try {
+            writeTo(file, specs(tensors), metadata, Content.of(tensors));
+            whole = true;
+            return file;
+        } finally {
+            if (!whole) {
+                file.close();
+            }
+        }
+    }
+
     private static List<TensorSpec> specs(Map<String, Tensor> tensors) {
         List<TensorSpec> specs = new ArrayList<>(tensors.size());
         tensors.forEach((name, tensor) -> specs.add(tensor.spec().withName(name)));

@@ -1,5 +1,6 @@
 package dev.octet.trainer.config;
 
+import dev.octet.formats.peft.PeftConfig;
 import dev.octet.quant.recipe.TrainingRecipe;
 import dev.octet.trainer.observe.DebugSettings;
 import dev.octet.trainer.precision.PrecisionPolicy;
@@ -29,8 +30,10 @@ public final class Settings {
     private static void add(Map<String, String> settings, String path, @Nullable Object value) {
         switch (value) {
             case null -> settings.put(path, "");
+            case Optional<?> o when o.isEmpty() && path.equals("adapter") -> {} // as in runs from before there was such a key
             case Optional<?> o -> add(settings, path, o.orElse(null));
             case OptionalDouble o -> settings.put(path, o.isPresent() ? String.valueOf(o.getAsDouble()) : "");
+            case PeftConfig p -> settings.put(path, p.json().toString());
             case Pattern p -> settings.put(path, p.pattern());
             case Enum<?> e -> settings.put(path, e.name().toLowerCase(Locale.ROOT));
             case Path p -> settings.put(path, p.toString());

@@ -1,6 +1,7 @@
 package dev.octet.trainer.config;
 
 import dev.octet.formats.graph.Graph;
+import dev.octet.trainer.adapter.AdapterSettings;
 import dev.octet.trainer.autodiff.Ties;
 import dev.octet.trainer.observe.DebugChanges;
 import dev.octet.trainer.observe.DebugPlan;
@@ -14,6 +15,7 @@ import java.nio.file.Path;
 import java.util.Collections;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 import java.util.OptionalDouble;
 import java.util.TreeMap;
 import java.util.regex.Pattern;
@@ -31,6 +33,7 @@ import java.util.regex.Pattern;
  * @param precision the floating-point type that each operator computes in
  * @param freeze parameters that match one of these patterns (anywhere in the name) are not trained
  * @param trainOnly if not empty, only parameters that match one of these patterns are trained
+ * @param adapter what is trained besides the frozen model; empty where the model itself is trained
  * @param ties which parameters that an export wrote twice are restored to one
  * @param evalEvery steps between two evaluations; 0 for one at the end only. There are none without evaluation data
  * @param fp8Health how often to measure what FP8 casts lose
@@ -52,6 +55,7 @@ public record TrainingConfig(
         PrecisionConfig precision,
         List<Pattern> freeze,
         List<Pattern> trainOnly,
+        Optional<AdapterSettings> adapter,
         Ties.Restored ties,
         CheckpointConfig checkpoint,
         long evalEvery,
@@ -122,6 +126,7 @@ public record TrainingConfig(
                 precision,
                 s.patterns("freeze"),
                 s.patterns("train_only"),
+                AdapterConfig.read(s, folder),
                 s.choice("ties", TIES, Ties.Restored.EMBEDDINGS),
                 s.section("checkpoint").read(CheckpointConfig::read),
                 s.whole("eval_every", 0, 0, Long.MAX_VALUE),
@@ -131,6 +136,14 @@ public record TrainingConfig(
                 GuardConfig.read(s, precision, onNonFinite, folder),
                 DebugConfig.read(s, folder));
         config.guard.requireFree(s, config.debug);
+        if (config.adapter.isPresent()) {
+            for (String key : List.of("freeze", "train_only")) {
+                if (s.has(key)) {
+                    throw s.error(
+                            key, "an adapter decides what is trained", "leave " + key + " out, or the adapter section");
+                }
+            }
+        }
         if (config.evalEvery > 0 && config.data.eval().isEmpty()) {
             throw s.error(
                     "eval_every", "there is no evaluation data", "add data: {eval: FILE}, or leave eval_every out");
@@ -175,6 +188,7 @@ public record TrainingConfig(
                 precision,
                 freeze,
                 trainOnly,
+                adapter,
                 ties,
                 checkpoint,
                 evalEvery,

@@ -44,11 +44,11 @@ final class Fp8Plan {
     static Fp8Plan of(Graph graph, Fp8Settings settings) {
         Fp8Plan plan = new Fp8Plan();
         List<Node> linears =
-                graph.nodes().stream().filter(n -> isLinear(n, graph)).toList();
+                graph.nodes().stream().filter(n -> LinearModule.isLinear(n, graph)).toList();
         requireMatches(linears, settings);
         Map<List<Object>, String> owners = new HashMap<>();
         for (Node node : graph.nodes()) {
-            if (isLinear(node, graph)) {
+            if (LinearModule.isLinear(node, graph)) {
                 plan.add(node, linears, graph, settings, owners);
             } else if (isProduct(node)) {
                 plan.keep(node, otherProduct(node, graph));
@@ -60,11 +60,6 @@ final class Fp8Plan {
         return plan;
     }
 
-    /** Whether a node is a Linear with a weight of its own. */
-    private static boolean isLinear(Node node, Graph graph) {
-        return node.isOctet(LINEAR) && graph.initializers().containsKey(node.input(1));
-    }
-
     private static boolean isProduct(Node node) {
         return node.isOctet(LINEAR)
                 || node.opType().equals("MatMul")
@@ -73,6 +68,9 @@ final class Fp8Plan {
 
     /** Why a product that is not a Linear with a weight is not in FP8. */
     private static String otherProduct(Node node, Graph graph) {
+        if (LinearModule.isAdapter(node)) {
+            return "belongs to the adapter";
+        }
         boolean weights = graph.initializers().containsKey(node.input(0))
                 || graph.initializers().containsKey(node.input(1));
         return weights ? "its weight is not the matrix of a Linear" : "multiplies two activations";

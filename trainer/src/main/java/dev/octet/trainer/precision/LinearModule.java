@@ -13,9 +13,12 @@ import java.util.List;
  * @param transB whether W lies as [out, in]
  */
 public record LinearModule(String node, String weight, String name, boolean transB) {
+    /** Attribute of the Linears of an adapter, 1. They belong to no module, and recipes leave them alone. */
+    public static final String ADAPTER = "adapter";
+
     private static final String SUFFIX = ".weight";
 
-    /** The Linears of a canonical graph, in its order. */
+    /** The Linears of a canonical graph, in its order; not those of an adapter. */
     public static List<LinearModule> of(Graph graph) {
         return graph.nodes().stream()
                 .filter(n -> isLinear(n, graph))
@@ -24,8 +27,21 @@ public record LinearModule(String node, String weight, String name, boolean tran
                 .toList();
     }
 
-    private static boolean isLinear(Node node, Graph graph) {
-        return node.isOctet("Linear") && graph.initializers().containsKey(node.input(1));
+    /** The same under the name of another module. */
+    public LinearModule withName(String module) {
+        return new LinearModule(node, weight, module, transB);
+    }
+
+    /** Whether a node is a Linear with a weight of its own; not one of an adapter. */
+    static boolean isLinear(Node node, Graph graph) {
+        return node.isOctet("Linear")
+                && !isAdapter(node)
+                && graph.initializers().containsKey(node.input(1));
+    }
+
+    /** Whether a node is a Linear of an adapter. */
+    static boolean isAdapter(Node node) {
+        return node.intAttribute(ADAPTER, 0) != 0;
     }
 
     /** Where the weight has a name that says nothing of modules, as exporters give them, the node's with dots. */

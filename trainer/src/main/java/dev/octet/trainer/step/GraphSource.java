@@ -2,6 +2,7 @@ package dev.octet.trainer.step;
 
 import dev.octet.formats.graph.GraphModel;
 import dev.octet.formats.tensor.Shape;
+import dev.octet.trainer.adapter.AdaptedGraph;
 import dev.octet.trainer.autodiff.Programs;
 import dev.octet.trainer.autodiff.Ties;
 import java.util.List;
@@ -23,6 +24,11 @@ public record GraphSource(GraphModel graph, BiFunction<GraphModel, Map<String, L
     /** The model with these ties restored: each pair becomes one parameter. */
     public GraphSource withTies(List<Ties.Tie> ties) {
         return new GraphSource(Ties.restore(graph, ties), at);
+    }
+
+    /** The model with an adapter in it. */
+    public GraphSource withAdapter(AdaptedGraph adapted) {
+        return new GraphSource(adapted.model(), at);
     }
 
     /**

@@ -319,6 +319,11 @@ public final class Section implements Entry, RecipeFields {
         return Path.of(file).resolveSibling(name);
     }
 
+    /** Whether the value of a key is a list. */
+    public boolean isList(String key) {
+        return entries.get(key) instanceof Sequence;
+    }
+
     /** Whether the value of a key is a mapping. */
     public boolean isSection(String key) {
         return entries.get(key) instanceof Section;
