@@ -6,6 +6,7 @@ import dev.octet.formats.error.InvalidDataException;
 import dev.octet.formats.file.AtomicFile;
 import dev.octet.formats.file.Sha256;
 import dev.octet.pipeline.doctor.Advice;
+import dev.octet.pipeline.doctor.BadFit;
 import dev.octet.pipeline.doctor.Course;
 import dev.octet.pipeline.doctor.Cure;
 import dev.octet.pipeline.doctor.Spike;
@@ -590,6 +591,7 @@ final class DoctorCase implements AutoCloseable {
                 of.folder(),
                 of.subject().model(),
                 of.subject().step(),
+                request.average(),
                 Prove.Options.defaults().withDevice(request.device()),
                 job);
         exported = findings;
@@ -684,15 +686,30 @@ final class DoctorCase implements AutoCloseable {
                 spike.before());
     }
 
-    private Doctor.Result result(Symptom symptom, String verdict) {
+    /** What fitted its codes badly where the loss departs, or at the end where it does not; of a run whose precision is at fault. */
+    private List<BadFit> badFits(Symptom symptom) throws IOException {
+        if (run == null || symptom.fault() != Symptom.Fault.PRECISION) {
+            return List.of();
+        }
+        long onset = triage == null ? 0 : triage.onset();
+        return BadFit.around(
+                run.folder(), onset > 0 ? onset : run.course().points().getLast().step());
+    }
+
+    private Doctor.Result result(Symptom symptom, String verdict) throws IOException {
+        List<BadFit> badFits = badFits(symptom);
+        boolean unexplained = replays == null || replays.guilty().isEmpty();
         return new Doctor.Result(
                 request.subject().name(),
                 symptom,
                 symptom == Symptom.NONE && complete,
-                verdict,
+                unexplained && !badFits.isEmpty()
+                        ? verdict.replaceFirst("\\.$", "") + "; " + badFits.getFirst().sentence()
+                        : verdict,
                 complete,
                 triage,
                 curves,
+                badFits,
                 restore,
                 replays,
                 tasks,

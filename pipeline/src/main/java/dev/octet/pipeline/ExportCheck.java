@@ -12,6 +12,7 @@ import dev.octet.converter.verify.VerifyOptions;
 import dev.octet.formats.checkpoint.Checkpoint;
 import dev.octet.formats.file.TemporaryFolder;
 import dev.octet.formats.tensor.DType;
+import dev.octet.trainer.optimizer.WeightAveraging;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.NoSuchFileException;
@@ -35,11 +36,19 @@ final class ExportCheck {
      * Checks a model against a checkpoint of the run that it was exported from. Writes nothing but temporary files.
      *
      * @param step of the checkpoint; 0 for the newest
+     * @param average which average of the weights was exported; empty for the weights themselves
      * @throws dev.octet.formats.error.OctetException when the folder is not a run, or the file is not a model
      * @throws IOException when reading fails
      */
     static Doctor.ExportFindings of(
-            Path exported, Path run, Optional<Path> model, long step, Prove.Options proof, Job job) throws IOException {
+            Path exported,
+            Path run,
+            Optional<Path> model,
+            long step,
+            Optional<WeightAveraging.Kind> average,
+            Prove.Options proof,
+            Job job)
+            throws IOException {
         if (!Files.exists(exported)) {
             throw new NoSuchFileException(exported.toString());
         }
@@ -48,6 +57,9 @@ final class ExportCheck {
                 .withProof(proof);
         if (model.isPresent()) {
             request = request.withModel(model.get());
+        }
+        if (average.isPresent()) {
+            request = request.withAverage(average.get());
         }
         return new ExportCheck(request, job).run();
     }
