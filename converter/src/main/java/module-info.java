@@ -18,6 +18,7 @@ module dev.octet.converter {
             dev.octet.cli;
     exports dev.octet.converter.inspect;
     exports dev.octet.converter.lower;
+    exports dev.octet.converter.merge;
     exports dev.octet.converter.pass;
     exports dev.octet.converter.plan;
     exports dev.octet.converter.report;

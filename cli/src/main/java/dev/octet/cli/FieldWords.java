@@ -19,6 +19,7 @@ final class FieldWords {
             "calibrate: calib, collect, observe",
             "quantize: quantise, ptq, oneshot, compress, quant, auto-quantize",
             "dequantize: dequantise, decompress, unpack, upcast",
+            "merge: merge-and-unload, merge-lora, merge-adapter, apply-lora, fuse, unload",
             "verify: check, validate, lint, test",
             "diff: compare, cmp",
             "evaluate: eval, score, benchmark, accuracy",

@@ -28,6 +28,7 @@ public final class Octet {
             new QuantizeCommand(),
             new DequantizeCommand(),
             new ConvertCommand(),
+            new MergeCommand(),
             new VerifyCommand(),
             new DiffCommand(),
             new EvaluateCommand(),

@@ -28,6 +28,8 @@ import org.junit.jupiter.params.provider.MethodSource;
 class JsonAnswersTest {
     private static final Path TESTDATA = Path.of(System.getProperty("octet.testdata"));
     private static final String BERT = TinyBert.MODEL.toString();
+    private static final Path TINY = Path.of(System.getProperty("octet.testdata"), "models/tiny-hf/llama");
+    private static final Path ADAPTER = Path.of(System.getProperty("octet.testdata"), "golden/merge/lora");
     private static final String LLAMA =
             TESTDATA.resolve("checkpoints/llama-128-small").toString();
     private static final String GPT2 = TESTDATA.resolve("models/tiny-lm/gpt2").toString();
@@ -81,6 +83,8 @@ class JsonAnswersTest {
         answer("quantize", LLAMA, "-o", at("fp8"));
         answer("dequantize", at("fp8"), "-o", at("floats"));
         answer("convert", at("fp8"), "-o", at("modelopt"), "--target", "modelopt");
+        answer("merge", TINY.toString(), ADAPTER.toString(), "-o", at("dry"), "--dry-run");
+        answer("merge", TINY.toString(), ADAPTER.toString(), "-o", at("merged"));
         answer("verify", at("fp8"), "--for", "vllm");
         assertTrue(answer("verify", "--rules").get("rules").isArray());
         answer("diff", LLAMA, at("fp8"));

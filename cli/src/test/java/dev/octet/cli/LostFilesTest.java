@@ -69,6 +69,7 @@ class LostFilesTest {
             "convert <fp8 --into <b.onnx -o >out.onnx --force",
             "convert <b.onnx --target huggingface --config <model/config.json -o >out --force",
             "convert <b.onnx -o >out.safetensors --force",
+            "merge <llama <adapter --like <llama --data <text.jsonl --tokenizer <tokenizer.json -o >out --force",
             "calibrate <b.onnx --data <cal.npz -o >out.stats --force",
             "calibrate <model --calibration <text.jsonl --tokenizer <tokenizer.json -o >out.stats --force",
             "calibrate --merge <s.stats <t.stats -o >out.stats --force",
@@ -104,6 +105,8 @@ class LostFilesTest {
         }
         copy(TESTDATA.resolve("checkpoints/llama-128-small"), made.resolve("model"));
         copy(TESTDATA.resolve("checkpoints/foreign/hf-fp8-block"), made.resolve("fp8"));
+        copy(TESTDATA.resolve("models/tiny-hf/llama"), made.resolve("llama"));
+        copy(TESTDATA.resolve("golden/merge/lora"), made.resolve("adapter"));
         copy(TESTDATA.resolve("tokenizer/words.json"), made.resolve("tokenizer.json"));
         Files.writeString(made.resolve("text.jsonl"), "{\"text\": \"a\"}\n");
         TinyBert.samples(made.resolve("cal.npz"), 8, 1);
@@ -405,6 +408,8 @@ class LostFilesTest {
             Map.entry("dequantize IN/fp8 --keep-scales -o OUT", "dequantize IN/nan -o OUT"),
             Map.entry(
                     "convert IN/fp8 --target modelopt -o OUT", "convert IN/nan --target fp8 --recipe fp8-block -o OUT"),
+            Map.entry("merge IN/llama IN/adapter -o OUT", "merge IN/nan IN/adapter -o OUT"),
+            Map.entry("merge IN/llama/model.safetensors IN/adapter -o OUT.safetensors", "merge IN/llama IN/none -o OUT"),
             Map.entry("convert IN/model --target onnx -o OUT.onnx", "convert IN/short --target onnx -o OUT.onnx"),
             Map.entry(
                     "convert IN/gpt2.onnx --target huggingface -o OUT",
@@ -461,6 +466,8 @@ class LostFilesTest {
             tensors.put(name, nan);
             SafetensorsWriter.write(in("nan/model.safetensors"), tensors, Map.of("format", "pt"));
         }
+        copy(in("adapter"), in("none"));
+        Files.delete(in("none/adapter_model.safetensors"));
         copy(in("run"), in("damaged"));
         Path parameters = in("damaged/checkpoints/step-1/parameters.safetensors");
         byte[] bytes = Files.readAllBytes(parameters);

@@ -23,6 +23,8 @@ class TerminalTest {
     private static final TextStyle TERMINAL = TextStyle.terminal(80);
     private static final Path TESTDATA = Path.of(System.getProperty("octet.testdata"));
     private static final String BERT = TinyBert.MODEL.toString();
+    private static final Path TINY = Path.of(System.getProperty("octet.testdata"), "models/tiny-hf/llama");
+    private static final Path ADAPTER = Path.of(System.getProperty("octet.testdata"), "golden/merge/lora");
     private static final String LLAMA =
             TESTDATA.resolve("checkpoints/llama-128-small").toString();
 
@@ -128,6 +130,7 @@ class TerminalTest {
         shown(ExitCode.OK, "dequantize", at("fp8"), "-o", at("floats"));
         shown(ExitCode.OK, "convert", at("fp8"), "-o", at("modelopt"), "--target", "modelopt");
         shown(ExitCode.OK, "convert", LLAMA, "-o", at("llama.onnx"), "--target", "onnx");
+        shown(ExitCode.OK, "merge", TINY.toString(), ADAPTER.toString(), "-o", at("merged"), "--recipe", "nvfp4");
     }
 
     @Test

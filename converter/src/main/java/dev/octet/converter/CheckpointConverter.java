@@ -12,6 +12,7 @@ import dev.octet.converter.checkpoint.Exactness;
 import dev.octet.converter.checkpoint.GraphWeights;
 import dev.octet.converter.checkpoint.InputScales;
 import dev.octet.converter.checkpoint.KeptScales;
+import dev.octet.converter.checkpoint.MergedWeights;
 import dev.octet.converter.checkpoint.NonFiniteScan;
 import dev.octet.converter.checkpoint.Selection;
 import dev.octet.converter.checkpoint.StreamOptions;
@@ -73,6 +74,7 @@ public final class CheckpointConverter implements AutoCloseable {
      * @param keepScales reuse the scales that {@link ConversionRequest.Dequantize} kept in this checkpoint's folder
      * @param exactOnly refuse a conversion that changes a value
      * @param recipes of weights that have another one than the goal's, by their own name; weights that engines fuse must have the same
+     * @param merged what adapters change
      */
     public record Request(
             Selection selection,
@@ -81,7 +83,8 @@ public final class CheckpointConverter implements AutoCloseable {
             boolean allowNonFinite,
             boolean keepScales,
             boolean exactOnly,
-            Map<String, Recipe> recipes) {
+            Map<String, Recipe> recipes,
+            MergedWeights merged) {
         public Request {
             recipes = Map.copyOf(recipes);
         }
@@ -94,12 +97,19 @@ public final class CheckpointConverter implements AutoCloseable {
                 boolean allowNonFinite,
                 boolean keepScales,
                 boolean exactOnly) {
-            this(selection, inputScales, cacheScales, allowNonFinite, keepScales, exactOnly, Map.of());
+            this(selection, inputScales, cacheScales, allowNonFinite, keepScales, exactOnly, Map.of(), MergedWeights.NONE);
         }
 
         /** The same with other recipes for some weights. */
         public Request withRecipes(Map<String, Recipe> newRecipes) {
-            return new Request(selection, inputScales, cacheScales, allowNonFinite, keepScales, exactOnly, newRecipes);
+            return new Request(
+                    selection, inputScales, cacheScales, allowNonFinite, keepScales, exactOnly, newRecipes, merged);
+        }
+
+        /** The same with what adapters change. */
+        public Request withMerged(MergedWeights weights) {
+            return new Request(
+                    selection, inputScales, cacheScales, allowNonFinite, keepScales, exactOnly, recipes, weights);
         }
 
         /** All Linears, dynamic activations. */
@@ -202,7 +212,8 @@ public final class CheckpointConverter implements AutoCloseable {
                                 request.cacheScales(),
                                 nonFinite,
                                 keptScales,
-                                request.recipes()))
+                                request.recipes(),
+                                request.merged()))
                 .withFingerprint(describe(goal, request));
         if (request.exactOnly()) {
             refuseInexact(plan);
@@ -303,6 +314,7 @@ public final class CheckpointConverter implements AutoCloseable {
                 what.put("type", type.name());
                 what.put("kept scales", Boolean.toString(keep));
             }
+            case ConversionRequest.Merge() -> what.put("goal", "merge");
             case ConversionRequest.Convert(var layout, var options, var recipe) -> {
                 what.put("goal", "convert");
                 what.put("target", layout.name());

@@ -145,7 +145,7 @@ public record CheckpointOutcome(
     private static @Nullable String recipe(ConversionRequest goal) {
         return switch (goal) {
             case ConversionRequest.Quantize q -> q.recipe().name();
-            case ConversionRequest.Dequantize _ -> null;
+            case ConversionRequest.Dequantize _, ConversionRequest.Merge _ -> null;
             case ConversionRequest.Convert c -> c.recipe().map(Recipe::name).orElse(null);
         };
     }
@@ -155,6 +155,7 @@ public record CheckpointOutcome(
             case ConversionRequest.Quantize q -> q.layout().name();
             case ConversionRequest.Dequantize d -> "plain " + d.type();
             case ConversionRequest.Convert c -> c.layout().name();
+            case ConversionRequest.Merge _ -> "as the base";
         };
     }
 }

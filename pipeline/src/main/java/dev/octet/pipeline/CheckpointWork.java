@@ -47,6 +47,7 @@ record CheckpointWork(CheckpointConverter converter, Path output, Job job) {
             case ConversionRequest.Quantize _ -> "quantising";
             case ConversionRequest.Dequantize _ -> "dequantising";
             case ConversionRequest.Convert _ -> "converting";
+            case ConversionRequest.Merge _ -> "merging";
         };
     }
 }

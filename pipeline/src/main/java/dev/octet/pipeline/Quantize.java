@@ -519,13 +519,13 @@ public final class Quantize {
                     request.target().layout(),
                     request.layout().withStaticInputs(scales.inputs().isPresent()));
             CheckpointConverter.Request how = new CheckpointConverter.Request(
-                    request.selection(),
-                    scales.byModule(),
-                    scales.cache(),
-                    request.has(Choice.ALLOW_NONFINITE),
-                    request.has(Choice.KEEP_SCALES),
-                    request.has(Choice.EXACT_ONLY),
-                    request.recipes());
+                            request.selection(),
+                            scales.byModule(),
+                            scales.cache(),
+                            request.has(Choice.ALLOW_NONFINITE),
+                            request.has(Choice.KEEP_SCALES),
+                            request.has(Choice.EXACT_ONLY))
+                    .withRecipes(request.recipes());
             return new CheckpointWork(converter, request.output(), job).run(goal, how, scales, request.report());
         }
     }

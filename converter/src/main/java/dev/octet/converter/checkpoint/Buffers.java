@@ -15,6 +15,8 @@ interface Buffers {
         STORED,
         SECOND_STORED,
         ZERO_POINTS,
+        /** Values before adapters are added to them. */
+        BASE,
         WORDS,
         /** For dequantising the source, in addition to those above. */
         READ_CODES,

@@ -15,6 +15,7 @@ import java.util.Optional;
  * @param config the target's {@code config.json}; empty when the source has none
  * @param files other JSON files to write next to it, by name
  * @param notes notes for the user
+ * @param merged what adapters change
  */
 public record CheckpointPlan(
         ConversionRequest goal,
@@ -23,10 +24,11 @@ public record CheckpointPlan(
         List<WeightDecision> decisions,
         Optional<ObjectNode> config,
         Map<String, ObjectNode> files,
-        List<String> notes) {
+        List<String> notes,
+        MergedWeights merged) {
     /** The same under the fingerprint of a request. */
     public CheckpointPlan withFingerprint(Map<String, String> newFingerprint) {
-        return new CheckpointPlan(goal, newFingerprint, shards, decisions, config, files, notes);
+        return new CheckpointPlan(goal, newFingerprint, shards, decisions, config, files, notes, merged);
     }
 
     /** Bytes read from the source. */

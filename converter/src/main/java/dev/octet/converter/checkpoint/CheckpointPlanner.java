@@ -2,6 +2,7 @@ package dev.octet.converter.checkpoint;
 
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import dev.octet.formats.checkpoint.Checkpoint;
+import dev.octet.formats.checkpoint.ModelConfig;
 import dev.octet.formats.checkpoint.StoredTensor;
 import dev.octet.formats.error.InvalidDataException;
 import dev.octet.formats.error.InvalidOptionException;
@@ -14,6 +15,7 @@ import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.TensorSpec;
 import dev.octet.quant.block.Blocks;
+import dev.octet.quant.block.Granularity;
 import dev.octet.quant.layout.Layout;
 import dev.octet.quant.layout.LayoutOptions;
 import dev.octet.quant.layout.Layouts;
@@ -43,6 +45,7 @@ import org.jspecify.annotations.Nullable;
  * <p>Every tensor file of the target corresponds to the source file of the same name; scales lie in the file of their codes.
  */
 public final class CheckpointPlanner {
+    private static final String QUANT_CONFIG = "hf_quant_config.json";
     private static final Set<DType> FLOATS = Set.of(DType.F64, DType.F32, DType.BF16, DType.F16);
 
     private final Checkpoint checkpoint;
@@ -55,6 +58,9 @@ public final class CheckpointPlanner {
     private final TargetConfig targetConfig;
     private Map<String, WeightDecision> decisions = Map.of();
     private final CacheScaleSteps cache;
+    private final SharedScales sharedScales;
+    private final Set<String> rewritten = new HashSet<>();
+    private final Map<String, TensorStep> rescaled = new HashMap<>();
 
     /**
      * The inputs of a plan in addition to the checkpoint.
@@ -65,6 +71,7 @@ public final class CheckpointPlanner {
      * @param nonFinite weights that stay as they are because they hold a NaN or an infinity, with what was found
      * @param keptScales scales of an earlier quantisation to reuse; null to compute scales
      * @param recipes of weights that have another one than the goal's, by their own name
+     * @param merged what adapters change
      */
     public record Inputs(
             Selection selection,
@@ -72,10 +79,11 @@ public final class CheckpointPlanner {
             CacheScales cacheScales,
             Map<String, String> nonFinite,
             @Nullable Checkpoint keptScales,
-            Map<String, Recipe> recipes) {
+            Map<String, Recipe> recipes,
+            MergedWeights merged) {
         /** All Linears, dynamic activations, no known scales. */
         public static Inputs none() {
-            return new Inputs(Selection.ALL_LINEARS, Map.of(), CacheScales.NONE, Map.of(), null, Map.of());
+            return new Inputs(Selection.ALL_LINEARS, Map.of(), CacheScales.NONE, Map.of(), null, Map.of(), MergedWeights.NONE);
         }
     }
 
@@ -85,6 +93,7 @@ public final class CheckpointPlanner {
         this.goal = withScaleType(goal, modelType(checkpoint).orElse(DType.F32), stored);
         this.inputs = inputs;
         this.exactnesses = new ExactnessCheck(checkpoint);
+        this.sharedScales = new SharedScales(stored, WeightReader.of(checkpoint, stored), inputs.merged());
         this.plainType = plainType(goal, checkpoint);
         this.cache = new CacheScaleSteps(checkpoint, stored, goal.layout(), inputs.cacheScales());
         this.targetConfig = new TargetConfig(
@@ -143,7 +152,7 @@ public final class CheckpointPlanner {
             case ConversionRequest.Convert(Layout layout, LayoutOptions options, Optional<Recipe> recipe) ->
                 new ConversionRequest.Convert(
                         layout, options.of(layout, typeOfScales(stored).orElse(model)), recipe);
-            case ConversionRequest.Dequantize _ -> goal;
+            case ConversionRequest.Dequantize _, ConversionRequest.Merge _ -> goal;
         };
     }
 
@@ -165,10 +174,13 @@ public final class CheckpointPlanner {
                     shard.name(), List.copyOf(steps), SafetensorsHeader.layout(targets, metadata(shard))));
         }
         requireSomething(shards);
+        if (goal instanceof ConversionRequest.Merge) {
+            return mergePlan(shards);
+        }
         Optional<ObjectNode> config = checkpoint.config().map(ObjectNode::deepCopy);
         Map<String, ObjectNode> files = targetConfig.describe(config, cache.written(), notes);
         return new CheckpointPlan(
-                goal, Map.of(), shards, List.copyOf(decisions.values()), config, files, List.copyOf(notes));
+                goal, Map.of(), shards, List.copyOf(decisions.values()), config, files, List.copyOf(notes), inputs.merged());
     }
 
     private static void requireNew(TensorSpec target, Set<String> names, Shard shard) {
@@ -309,8 +321,27 @@ public final class CheckpointPlanner {
         }
     }
 
+    /** The configuration of the source describes the target, too. */
+    private CheckpointPlan mergePlan(List<ShardPlan> shards) throws IOException {
+        Map<String, ObjectNode> files = new LinkedHashMap<>();
+        ModelConfig.read(checkpoint.folder(), QUANT_CONFIG).ifPresent(c -> files.put(QUANT_CONFIG, c));
+        return new CheckpointPlan(
+                goal,
+                Map.of(),
+                shards,
+                List.of(),
+                checkpoint.config().map(ObjectNode::deepCopy),
+                files,
+                List.copyOf(notes),
+                inputs.merged());
+    }
+
     private void addSteps(TensorSpec spec, List<TensorStep> steps) throws IOException {
         StoredWeight weight = weightOf(spec);
+        if (goal instanceof ConversionRequest.Merge) {
+            addMerged(spec, weight, steps);
+            return;
+        }
         if (weight != null) {
             addWeight(weight, steps);
         } else if (stored.plain().containsKey(spec.name())) {
@@ -338,13 +369,90 @@ public final class CheckpointPlanner {
             return;
         }
         targetConfig.keep(spec.name(), spec.shape());
-        steps.add(new TensorStep.Copy(tensor(spec.name()), spec));
+        steps.add(
+                isMerged(spec.name())
+                        ? new TensorStep.Merge(spec.name(), spec.byteSize(), spec, Exactness.ONE_ROUNDING)
+                        : new TensorStep.Copy(tensor(spec.name()), spec));
+    }
+
+    private boolean isMerged(String weight) {
+        return inputs.merged().names().contains(weight);
+    }
+
+    /** Weights that adapters change get new values in their own form; all else is copied. */
+    private void addMerged(TensorSpec spec, @Nullable StoredWeight weight, List<TensorStep> steps) throws IOException {
+        if (weight != null && isMerged(weight.name())) {
+            WeightReader.requireScale(weight);
+            requireStreamable(weight);
+            steps.add(requantize(weight));
+        } else if (isMerged(spec.name())) {
+            steps.add(new TensorStep.Merge(spec.name(), spec.byteSize(), spec, Exactness.ONE_ROUNDING));
+        } else if (isOfRewritten(spec)) {
+            TensorStep step = rescaled.get(spec.name());
+            if (step != null) {
+                steps.add(step);
+            }
+        } else {
+            steps.add(new TensorStep.Copy(tensor(spec.name()), spec));
+        }
+    }
+
+    /** Whether a tensor belongs to a weight that is not copied; the step of its codes writes all of its tensors. */
+    private boolean isOfRewritten(TensorSpec spec) throws IOException {
+        if (rewritten.isEmpty()) {
+            for (StoredWeight w : stored.weights().values()) {
+                int growth = isMerged(w.name()) || w.unread() != null || w.scale() == null
+                        ? 0
+                        : sharing(w).growth();
+                if (growth > 0) {
+                    rescaled.put(w.data().name(), rescale(w, growth));
+                }
+                if (growth > 0 || isMerged(w.name())) {
+                    w.tensors().forEach(t -> rewritten.add(t.name()));
+                }
+            }
+        }
+        return rewritten.contains(spec.name());
+    }
+
+    private SharedScales.Sharing sharing(StoredWeight weight) throws IOException {
+        boolean whole = weight.granularity() instanceof Granularity.PerTensor || weight.globalScale() != null;
+        return whole ? sharedScales.of(weight) : new SharedScales.Sharing(null, Float.NaN, 0);
+    }
+
+    /** A weight without an adapter takes part in the growth of a scale that it shares. */
+    private TensorStep rescale(StoredWeight weight, int growth) throws IOException {
+        notes.add(weight.name() + " shares its scale with merged weights, which need 2^" + growth
+                + " times the scale: its codes are shifted");
+        float up = Math.scalb(1f, growth);
+        return weight.globalScale() != null
+                ? new TensorStep.Relayout(weight, weight, 1 / up, up, Exactness.ONE_ROUNDING)
+                : requantize(weight);
+    }
+
+    private TensorStep requantize(StoredWeight weight) throws IOException {
+        WeightReader reader = WeightReader.of(checkpoint, stored);
+        OperandSpec scheme = StoredScheme.of(weight, stored, checkpoint);
+        SharedScales.Sharing sharing = sharing(weight);
+        Float inputScale = reader.inputScale(weight.name());
+        return new TensorStep.Quantize(
+                weight.name(),
+                DType.F32,
+                weight.data().byteSize(),
+                weight,
+                scheme,
+                sharing.group(),
+                null,
+                inputScale == null ? Float.NaN : inputScale,
+                sharing.baseScale(),
+                Exactness.DOUBLE_ROUNDING);
     }
 
     private void addWeight(StoredWeight weight, List<TensorStep> steps) throws IOException {
         WeightReader.requireScale(weight);
         requireStreamable(weight);
         switch (goal) {
+            case ConversionRequest.Merge _ -> throw new IllegalStateException("planned by addMerged");
             case ConversionRequest.Dequantize _ -> steps.add(dequantize(weight));
             case ConversionRequest.Quantize(Recipe recipe, Layout layout, LayoutOptions options) -> {
                 WeightDecision decision = decisions.get(weight.name());
@@ -380,6 +488,9 @@ public final class CheckpointPlanner {
 
     private TensorStep dequantize(StoredWeight weight) throws IOException {
         TensorSpec target = new TensorSpec(weight.name(), plainType, weight.shape());
+        if (isMerged(weight.name())) {
+            return new TensorStep.Merge(weight.name(), weight.data().byteSize(), target, Exactness.ONE_ROUNDING);
+        }
         return new TensorStep.Dequantize(weight, target, exactnesses.dequantize(weight, plainType));
     }
 
@@ -404,13 +515,14 @@ public final class CheckpointPlanner {
         StoredTensor kept = keptScales(target);
         return new TensorStep.Quantize(
                 name,
-                type,
+                isMerged(name) ? DType.F32 : type,
                 sourceBytes,
                 target,
                 scheme,
                 whole ? LinearNames.fusedGroup(name).orElse(name) : null,
                 kept,
                 inputScale == null ? Float.NaN : inputScale,
+                Float.NaN,
                 exactness);
     }
 
@@ -460,7 +572,7 @@ public final class CheckpointPlanner {
                 continue;
             }
             targetConfig.add(target, candidate, own);
-            return new TensorStep.Relayout(weight, target, fnuz ? 0.5f : 1, exactnesses.relayout(weight, target));
+            return new TensorStep.Relayout(weight, target, fnuz ? 0.5f : 1, 1, exactnesses.relayout(weight, target));
         }
         if (recipe.isPresent()) {
             OperandSpec scheme = LayoutRecipes.scheme(layout, recipe.get(), own);
@@ -507,6 +619,9 @@ public final class CheckpointPlanner {
     /** The file's metadata without the entries on its old layout, plus the format mark that PyTorch loaders require. */
     private Map<String, String> metadata(Shard shard) {
         Map<String, String> metadata = new TreeMap<>();
+        if (goal instanceof ConversionRequest.Merge) {
+            return shard.header().metadata();
+        }
         shard.header().metadata().forEach((key, value) -> {
             boolean describesLayout = key.equals("tensor_names") || value.startsWith("{\"_type\"");
             if (!describesLayout) {

@@ -13,6 +13,7 @@ import java.util.List;
  * @param resumedFiles number of files finished by an earlier run
  * @param sharedScales the loss of fused weights by sharing a scale, worst first
  * @param carried files copied unchanged
+ * @param merges what is left of adapters, for each weight that they change
  * @param leftBehind files of the source that were not copied
  */
 public record CheckpointResult(
@@ -22,5 +23,6 @@ public record CheckpointResult(
         double seconds,
         int resumedFiles,
         List<SharedScale> sharedScales,
+        List<MergeMeasure> merges,
         List<String> carried,
         List<String> leftBehind) {}

@@ -29,6 +29,14 @@ public sealed interface ConversionRequest {
         }
     }
 
+    /** Adds adapters to the weights they change, each in its own form: layout, names and everything else stay as they are. */
+    record Merge() implements ConversionRequest {
+        @Override
+        public @Nullable Layout layout() {
+            return null;
+        }
+    }
+
     /**
      * Moves quantised weights to another layout, with their codes unchanged where the layout can express them.
      *

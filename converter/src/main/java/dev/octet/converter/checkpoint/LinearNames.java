@@ -201,7 +201,7 @@ public final class LinearNames {
      *
      * @param modelType {@code model_type} of the configuration
      */
-    static boolean isConv1d(String modelType, String name) {
+    public static boolean isConv1d(String modelType, String name) {
         return CONV1D_TYPES.contains(modelType) && CONV1D_MODULES.contains(lastName(name));
     }
 

@@ -91,6 +91,12 @@ final class ShardWriter {
                             share(q.sourceBytes(), tile, weight), () -> mover.quantize(q, tile, whole, target)));
                 }
             }
+            case TensorStep.Merge m -> {
+                Blocks weight = Blocks.ofEachMatrix(m.target().shape(), mover.sourceGranularity(m.name()));
+                for (Tile tile : Tile.of(weight, mover.sourceGranularity(m.name()))) {
+                    pieces.add(new Piece(share(m.sourceBytes(), tile, weight), () -> mover.merge(m, tile, target)));
+                }
+            }
             case TensorStep.Dequantize d -> {
                 Blocks weight = d.source().blocks();
                 for (Tile tile : Tile.of(weight, d.source().granularity())) {

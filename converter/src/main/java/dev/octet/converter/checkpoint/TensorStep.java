@@ -26,7 +26,7 @@ public sealed interface TensorStep {
     default boolean isOfWeight() {
         return switch (this) {
             case Copy _, CacheScale _ -> false;
-            case Quantize _, Dequantize _, Relayout _ -> true;
+            case Quantize _, Dequantize _, Relayout _, Merge _ -> true;
         };
     }
 
@@ -90,6 +90,7 @@ public sealed interface TensorStep {
      * @param group weights of the same group share the per-tensor scale; null for a weight on its own
      * @param keptScales kept scales to use instead of computed ones; usually null
      * @param inputScale the static scale (multiplier) of its input; NaN without one
+     * @param baseScale the scale of the whole weight as the source stores it, which the target keeps; NaN to find it from the values
      */
     record Quantize(
             String name,
@@ -100,11 +101,25 @@ public sealed interface TensorStep {
             @Nullable String group,
             @Nullable StoredTensor keptScales,
             float inputScale,
+            float baseScale,
             Exactness exactness)
             implements TensorStep {
         @Override
         public List<TensorSpec> targets() {
             return target.tensors();
+        }
+    }
+
+    /**
+     * Adds what adapters change to a tensor that is plain in the target.
+     *
+     * @param name own name of the weight; its values come from the source's reader, dequantised where they are quantised
+     * @param target F32, BF16 or F16
+     */
+    record Merge(String name, long sourceBytes, TensorSpec target, Exactness exactness) implements TensorStep {
+        @Override
+        public List<TensorSpec> targets() {
+            return List.of(target);
         }
     }
 
@@ -130,8 +145,10 @@ public sealed interface TensorStep {
      * Keeps the codes; changes the name, form or number of the scales.
      *
      * @param factor multiplies the scales: 1, or 0.5 for codes of E4M3FNUZ that are read as E4M3FN and then encode twice the number
+     * @param globalFactor multiplies the second level of the scales
      */
-    record Relayout(StoredWeight source, StoredWeight target, float factor, Exactness exactness) implements TensorStep {
+    record Relayout(StoredWeight source, StoredWeight target, float factor, float globalFactor, Exactness exactness)
+            implements TensorStep {
         @Override
         public String name() {
             return source.name();

@@ -27,6 +27,7 @@ import dev.octet.quant.scale.GlobalScale;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.lang.foreign.MemorySegment;
+import java.util.List;
 import java.util.Objects;
 import org.jspecify.annotations.Nullable;
 
@@ -40,13 +41,15 @@ final class TileMover {
     private final WeightReader reader;
     private final BlockCast cast = BlockCast.best();
     private final TileScratch.Pool pool;
+    private final MergeTiles merges;
     private @Nullable Checkpoint keptSource;
 
-    TileMover(Checkpoint source, StoredCheckpoint stored, TileScratch.Pool pool) {
+    TileMover(Checkpoint source, StoredCheckpoint stored, TileScratch.Pool pool, MergedWeights merged) {
         this.source = source;
         this.stored = stored;
         this.reader = WeightReader.of(source, stored);
         this.pool = pool;
+        this.merges = new MergeTiles(merged);
     }
 
     /**
@@ -136,12 +139,66 @@ final class TileMover {
         long width = step.type().bits() / 8;
         MemorySegment floats = scratch.buffer(Buffers.Use.SOURCE, tile.rows() * cols * width);
         StoredWeight weight = stored.weights().get(step.name());
-        if (weight != null) {
+        if (merges.has(step.name())) {
+            readMerged(step.name(), tile, floats, scratch);
+        } else if (weight != null) {
             reader.readQuantized(weight, tile.fromRow(), tile.fromRow() + tile.rows(), step.type(), floats, scratch);
         } else {
             source.read(tensor(step.name()), tile.fromRow() * cols * width, floats);
         }
         return floats;
+    }
+
+    /** The values of a tile with what adapters add, as F32; before that they stay in {@link Buffers.Use#BASE}. */
+    private void readMerged(String name, Tile tile, MemorySegment floats, TileScratch scratch) throws IOException {
+        reader.read(name, tile.fromRow(), tile.fromRow() + tile.rows(), floats);
+        MemorySegment.copy(floats, 0, scratch.buffer(Buffers.Use.BASE, floats.byteSize()), 0, floats.byteSize());
+        merges.apply(name, tile.fromRow(), floats);
+    }
+
+    /** What is left of adapters. */
+    List<MergeMeasure> measures(CheckpointPlan plan) {
+        return merges.measures(plan);
+    }
+
+    /** Adds adapters to a tile that is plain in the target. */
+    void merge(TensorStep.Merge step, Tile tile, TargetFile target) {
+        with(scratch -> {
+            DType type = step.target().dtype();
+            long count = tile.rows() * Blocks.cols(step.target().shape());
+            MemorySegment floats = scratch.buffer(Buffers.Use.SOURCE, count * Float.BYTES);
+            readMerged(step.name(), tile, floats, scratch);
+            MemorySegment written = scratch.buffer(Buffers.Use.CODES, count * type.bits() / 8);
+            MemorySegment back = scratch.buffer(Buffers.Use.FLOATS, count * Float.BYTES);
+            for (long i = 0; i < count; i++) {
+                Floats.set(type, written, i, floats.get(Tensor.F32_LE, i * Float.BYTES));
+                back.set(Tensor.F32_LE, i * Float.BYTES, Floats.get(type, written, i));
+            }
+            MemorySegment base = scratch.buffer(Buffers.Use.BASE, count * Float.BYTES);
+            merges.measure(step.name(), tile.fromRow(), base, floats, back);
+            long width = type.bits() / 8;
+            target.write(step.target(), tile.fromRow() * Blocks.cols(step.target().shape()) * width, written);
+            return 0f;
+        });
+    }
+
+    /** Measures a tile that was quantised with adapters. */
+    private void measure(Encoding e, MemorySegment codes) {
+        if (!merges.has(e.step().name())) {
+            return;
+        }
+        long bytes = e.runs().elements() * Float.BYTES;
+        TileScratch scratch = e.output().scratch();
+        MemorySegment back = scratch.buffer(Buffers.Use.FLOATS, bytes);
+        QuantType type = e.weight().codes();
+        if (type.hasZeroPoint()) {
+            MemorySegment points = e.output().buffer(Buffers.Use.ZERO_POINTS, e.runs().scaleCount());
+            cast.decodeAffine(codes, e.runs(), e.scales(), points, DType.F32, back);
+        } else {
+            cast.decode(type, codes, e.runs(), e.scales(), DType.F32, back);
+        }
+        MemorySegment base = scratch.buffer(Buffers.Use.BASE, bytes);
+        merges.measure(e.step().name(), e.tile().fromRow(), base, e.floats(), back);
     }
 
     private StoredTensor tensor(String name) {
@@ -209,6 +266,7 @@ final class TileMover {
                 findScales(encoding, whole);
                 cast.encode(weight.codes(), step.type(), encoding.floats(), runs, encoding.scales(), codes);
             }
+            measure(encoding, codes);
             writeCodes(weight, tile, codes, encoding.output());
             if (tile.fromRow() == 0 && weight.inputScale() != null) {
                 encoding.output().writeOne(weight.inputScale(), 0, step.inputScale());
@@ -285,12 +343,15 @@ final class TileMover {
                 return; // written as they were kept
             }
         } else if (scheme.perTensor()) {
-            float amax = whole.amax(e.step(), e.tile().matrix());
-            e.scales().set(Tensor.F32_LE, 0, scheme.storedScale(amax));
+            float base = e.step().baseScale();
+            float scale = Float.isNaN(base)
+                    ? scheme.storedScale(whole.amax(e.step(), e.tile().matrix()))
+                    : base;
+            e.scales().set(Tensor.F32_LE, 0, scale);
         } else {
             requireFiniteBlocks(e, e.scales());
             if (scheme.twoLevels()) {
-                twoLevels(e, whole.amax(e.step(), e.tile().matrix()));
+                twoLevels(e, whole);
                 return;
             }
             for (long at = 0; at < e.scales().byteSize(); at += Float.BYTES) {
@@ -356,10 +417,13 @@ final class TileMover {
     }
 
     /** NVFP4: one scale for the whole weight brings its largest block scale to the largest E4M3 number. */
-    private static void twoLevels(Encoding e, float amax) throws IOException {
+    private static void twoLevels(Encoding e, TensorAmax whole) throws IOException {
         Float8Format format = e.weight().codes().minifloat().orElseThrow();
         ScaleTensor global = Objects.requireNonNull(e.weight().globalScale());
-        GlobalScale second = GlobalScale.of(amax, format, ScaleForms.direction(global));
+        float base = e.step().baseScale();
+        GlobalScale second = Float.isNaN(base)
+                ? GlobalScale.of(whole.amax(e.step(), e.tile().matrix()), format, ScaleForms.direction(global))
+                : new GlobalScale(base, ScaleForms.direction(global));
         if (e.startsMatrix()) {
             MemorySegment raw = e.output().buffer(Buffers.Use.SECOND_STORED, Float.BYTES);
             raw.set(Tensor.F32_LE, 0, second.value());
@@ -404,8 +468,8 @@ final class TileMover {
                 relayoutScale(step, tile, runs.scaleCount(), output);
             }
             if (tile.fromRow() == 0) {
-                wholeScale(from.globalScale(), to.globalScale(), output);
-                wholeScale(from.inputScale(), to.inputScale(), output);
+                wholeScale(from.globalScale(), to.globalScale(), step.globalFactor(), output);
+                wholeScale(from.inputScale(), to.inputScale(), 1, output);
             }
             if (from.zeroPoint() != null && to.zeroPoint() != null) {
                 writeZeroPoints(
@@ -428,9 +492,10 @@ final class TileMover {
         convert(from, to, first, count, step.factor(), output);
     }
 
-    private void wholeScale(@Nullable ScaleTensor from, @Nullable ScaleTensor to, Output output) throws IOException {
+    private void wholeScale(@Nullable ScaleTensor from, @Nullable ScaleTensor to, float factor, Output output)
+            throws IOException {
         if (from != null && to != null) {
-            convert(from, to, 0, from.spec().shape().elementCount(), 1, output);
+            convert(from, to, 0, from.spec().shape().elementCount(), factor, output);
         }
     }
 

@@ -233,6 +233,13 @@ public final class WeightReader {
         return one.get(Tensor.F32_LE, 0);
     }
 
+    /** A scale of one element: a multiplier, of two levels the upper one as stored. */
+    float wholeScale(ScaleTensor scale) throws IOException {
+        try (Arena arena = Arena.ofConfined()) {
+            return readGlobal(scale, 0, in(arena));
+        }
+    }
+
     private void readNumbers(ScaleTensor scale, long first, long count, MemorySegment f32, Buffers buffers)
             throws IOException {
         long width = scale.spec().dtype().bits() / 8;
