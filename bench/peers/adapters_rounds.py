@@ -19,7 +19,7 @@ KJV = os.path.join(HOME, "testdata", "make", "kjv.py")
 TORCH = f"{HERE}/adapters_torch.py"
 CURVE = 50
 SETTLED = 3
-BASES = {"f32": None, "fp8-block": "fp8-block", "nvfp4": "nvfp4a16"}
+BASES = {"f32": None, "fp8-block": "fp8-block", "nvfp4": "nvfp4"}
 METHODS = {
     "full": None,
     "lora": f"r: {RANK}, lora_alpha: {RANK}, target_modules: all-linear",

@@ -18,6 +18,7 @@ import java.nio.file.Files;
 import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 import java.util.List;
+import java.util.Locale;
 import java.util.Optional;
 
 /** Whether an exported model is what its run has trained: the checks of {@code verify}, the tensors, and the outputs. */
@@ -62,6 +63,21 @@ final class ExportCheck {
             request = request.withAverage(average.get());
         }
         return new ExportCheck(request, job).run();
+    }
+
+    /** What is wrong, of a model that did not pass: its first broken rule, or its worst weight. */
+    static String worst(Doctor.ExportFindings findings) {
+        if (findings.errors().isEmpty()) {
+            return String.format(
+                    Locale.ROOT,
+                    "its worst weight is %s, %.1f dB from the run's",
+                    findings.worstTensor(),
+                    findings.sqnrDbMin());
+        }
+        Doctor.ExportFinding first = findings.errors().getFirst();
+        return first.what()
+                + (first.places().isEmpty() ? "" : " in " + first.places().getFirst())
+                + (first.count() > 1 ? " and " + (first.count() - 1) + " more" : "");
     }
 
     private Doctor.ExportFindings run() throws IOException {
