@@ -8,6 +8,7 @@ import dev.octet.pipeline.run.OpenedModel;
 import dev.octet.trainer.Trainer;
 import dev.octet.trainer.TrainingParts;
 import dev.octet.trainer.adapter.AdapterSettings;
+import dev.octet.trainer.config.DataConfig;
 import dev.octet.trainer.config.LossConfig;
 import dev.octet.trainer.config.TrainingConfig;
 import dev.octet.trainer.data.Feed;
@@ -48,8 +49,10 @@ public final class TrainingJob implements AutoCloseable {
     private TrainingJob(Path model, TrainingConfig config, DeviceName where, Job job) throws IOException {
         boolean opened = false;
         try {
-            OpenedModel student = OpenedModel.of(model);
-            open.push(student::close);
+            OpenedModel opening = OpenedModel.of(model);
+            open.push(opening::close);
+            boolean apart = config.data().neighbours() == DataConfig.Neighbours.UNSEEN;
+            OpenedModel student = apart ? opening.forDocuments() : opening;
             Device device = where.open(job.threads());
             open.push(device::close);
             Optional<GraphSource> teacher = teacher(config.loss());

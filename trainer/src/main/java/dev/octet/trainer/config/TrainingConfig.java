@@ -126,7 +126,7 @@ public record TrainingConfig(
                 precision,
                 s.patterns("freeze"),
                 s.patterns("train_only"),
-                AdapterConfig.read(s, folder),
+                AdapterConfig.read(s, folder, s.whole("seed", 1, Long.MIN_VALUE, Long.MAX_VALUE)),
                 s.choice("ties", TIES, Ties.Restored.EMBEDDINGS),
                 s.section("checkpoint").read(CheckpointConfig::read),
                 s.whole("eval_every", 0, 0, Long.MAX_VALUE),
@@ -135,6 +135,15 @@ public record TrainingConfig(
                 Fp8HealthConfig.read(s, precision),
                 GuardConfig.read(s, precision, onNonFinite, folder),
                 DebugConfig.read(s, folder));
+        if (config.data.neighbours() == DataConfig.Neighbours.UNSEEN
+                && (config.loss.type() != LossConfig.Type.CAUSAL_LM
+                        || config.loss.distillation().isPresent())) {
+            throw s.section("data")
+                    .error(
+                            "pack",
+                            "texts side by side in a sample are for causal-lm without a teacher",
+                            "leave pack out, or train with loss: {type: causal-lm}");
+        }
         config.guard.requireFree(s, config.debug);
         if (config.adapter.isPresent()) {
             for (String key : List.of("freeze", "train_only")) {
