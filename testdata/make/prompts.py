@@ -4,7 +4,7 @@ peft 0.21.0, transformers 5.18.0, torch 2.x on a CPU, eager attention, F32.
 
     python testdata/make/prompts.py
 
-Writes testdata/adapters/prompts/MODEL-METHOD/: the folder as save_pretrained writes it, and golden.safetensors with
+Writes testdata/golden/prompts/MODEL-METHOD/: the folder as save_pretrained writes it, and golden.safetensors with
   in.*     input_ids, attention_mask, labels; the second sample is padded
   out.*    logits, loss (CAUSAL_LM: PEFT's own loss, with -100 for virtual tokens)
   weight.* the encoder's parameters, as the trained network has them (P-tuning, projection)
@@ -47,7 +47,7 @@ def make(name, model_class, task, method):
         labels = torch.tensor([1, 2])
     result = model(input_ids=ids, attention_mask=mask, labels=labels)
     result.loss.backward()
-    folder = DATA / "adapters/prompts" / f"{name}-{method}"
+    folder = DATA / "golden/prompts" / f"{name}-{method}"
     shutil.rmtree(folder, ignore_errors=True)
     model.active_peft_config.base_model_name_or_path = name
     model.save_pretrained(folder)

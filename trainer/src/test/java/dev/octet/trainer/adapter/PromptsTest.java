@@ -46,7 +46,7 @@ import org.junit.jupiter.params.provider.MethodSource;
 @DisplayNameGeneration(DisplayNameGenerator.ReplaceUnderscores.class)
 class PromptsTest {
     private static final Path DATA = Path.of(System.getProperty("octet.testdata"));
-    private static final Path ADAPTERS = DATA.resolve("adapters/prompts");
+    private static final Path ADAPTERS = DATA.resolve("golden/prompts");
     private static final Path MODELS = DATA.resolve("models");
 
     static List<String> names() throws IOException {
