@@ -101,7 +101,7 @@ record BaseWeight(Initializer constant, boolean transposed) {
     }
 
     /** Elements from a row on; the array holds whole rows of a matrix, or any constant whole. */
-    private static void read(Initializer constant, long row, float[] to) {
+    static void read(Initializer constant, long row, float[] to) {
         switch (constant.data()) {
             case Initializer.Dense(Tensor tensor) -> {
                 CpuTensor stored = new CpuTensor(new OperandType(tensor.dtype(), tensor.shape()), tensor.bytes());

@@ -3,6 +3,7 @@ package dev.octet.trainer.adapter;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import dev.octet.formats.error.InvalidOptionException;
 import dev.octet.formats.graph.Attribute;
+import dev.octet.formats.graph.Initializer;
 import dev.octet.formats.graph.Node;
 import dev.octet.formats.peft.PeftConfig;
 import dev.octet.formats.peft.PeftKeys;
@@ -10,10 +11,6 @@ import dev.octet.formats.peft.PeftRole;
 import dev.octet.formats.peft.PeftType;
 import dev.octet.formats.peft.PromptConfig;
 import dev.octet.formats.tensor.Shape;
-import dev.octet.formats.tensor.Tensor;
-import dev.octet.trainer.autodiff.Parameter;
-import dev.octet.trainer.autodiff.Parameters;
-import java.lang.foreign.Arena;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.Deque;
@@ -144,20 +141,20 @@ final class Prompts {
 
     /** Rows of a table, one after the other. */
     private float[] rows(String table, long... numbers) {
-        Tensor stored = adapter.constant(table);
-        Tensor all = Parameters.master(new Parameter(table, stored, Parameter.Use.EMBEDDING), Arena.ofAuto());
-        int width = Math.toIntExact(all.shape().dim(1));
+        Initializer stored = adapter.constant(table);
+        long count = adapter.shape(table).dim(0);
+        int width = Math.toIntExact(adapter.shape(table).dim(1));
         float[] rows = new float[numbers.length * width];
+        float[] row = new float[width];
         for (int i = 0; i < numbers.length; i++) {
-            if (numbers[i] < 0 || numbers[i] >= all.shape().dim(0)) {
+            if (numbers[i] < 0 || numbers[i] >= count) {
                 throw new InvalidOptionException(
-                        "token " + numbers[i] + " of the text is not among the model's " + all.shape().dim(0),
+                        "token " + numbers[i] + " of the text is not among the model's " + count,
                         "adapter: {prompt_tuning_init_text: ...}",
                         "use the model's own tokenizer");
             }
-            for (int j = 0; j < width; j++) {
-                rows[i * width + j] = all.bytes().get(Tensor.F32_LE, (numbers[i] * width + j) * Float.BYTES);
-            }
+            BaseWeight.read(stored, numbers[i], row);
+            System.arraycopy(row, 0, rows, i * width, width);
         }
         return rows;
     }
