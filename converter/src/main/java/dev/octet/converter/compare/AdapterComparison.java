@@ -145,7 +145,8 @@ public final class AdapterComparison {
             second.sort(null);
             return first.equals(second);
         }
-        return x.isNumber() && y.isNumber() ? x.doubleValue() == y.doubleValue() : x.equals(y);
+        boolean numbers = x.isNumber() && y.isNumber();
+        return numbers ? (x.doubleValue() == y.doubleValue()) : x.equals(y);
     }
 
     private static String text(@Nullable JsonNode value) {
