@@ -122,7 +122,9 @@ public final class Trainer implements AutoCloseable {
         requireOriginals(config, restored());
         this.adapted = config.adapter().map(a -> a.adapt(base.graph(), initialValues()));
         this.model = adapted.map(base::withAdapter).orElse(base);
-        this.parameters = Parameters.of(model.graph().graph());
+        Parameters found = Parameters.of(model.graph().graph());
+        this.parameters = adapted.map(a -> found.with(model.graph().graph(), a.trained()))
+                .orElse(found);
         this.trained = adapted.isPresent()
                 ? adapted.get().trained()
                 : parameters.trained(config.freeze(), config.trainOnly());
@@ -403,6 +405,7 @@ public final class Trainer implements AutoCloseable {
     private StepResult step(
             long step, List<MicroBatch> drawn, @Nullable Consumer<Gradients> afterBackward, boolean measuresFp8) {
         try {
+            session.at(step);
             return session.step(drawn, learningRate(step), afterBackward, measuresFp8);
         } catch (InvalidDataException e) {
             throw atSamples(e, "step " + step, parts.train(), drawn);

@@ -2,6 +2,7 @@ package dev.octet.trainer.autodiff;
 
 import dev.octet.formats.error.InvalidOptionException;
 import dev.octet.formats.graph.Graph;
+import dev.octet.formats.graph.Initializer;
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.Tensor;
@@ -15,6 +16,7 @@ import java.util.LinkedHashMap;
 import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import java.util.Optional;
 import java.util.Set;
 import java.util.function.Function;
@@ -42,6 +44,22 @@ public final class Parameters {
                     use.ifPresent(u -> found.put(name, new Parameter(name, t, u)));
                 }));
         return new Parameters(found);
+    }
+
+    /**
+     * These and other constants of a graph, whatever their use: parameters of an adapter.
+     *
+     * @param names each a constant of {@code graph}
+     */
+    public Parameters with(Graph graph, Set<String> names) {
+        Map<String, Parameter> all = new LinkedHashMap<>(byName);
+        for (String name : names) {
+            Initializer constant = Objects.requireNonNull(graph.initializers().get(name), name);
+            all.computeIfAbsent(
+                    name,
+                    n -> new Parameter(n, constant.tensor().orElseThrow(), Parameter.Use.WEIGHT));
+        }
+        return new Parameters(all);
     }
 
     /** All parameters, in the order of the graph's constants. */

@@ -126,7 +126,7 @@ public record TrainingConfig(
                 precision,
                 s.patterns("freeze"),
                 s.patterns("train_only"),
-                AdapterConfig.read(s, folder),
+                AdapterConfig.read(s, folder, s.whole("seed", 1, Long.MIN_VALUE, Long.MAX_VALUE)),
                 s.choice("ties", TIES, Ties.Restored.EMBEDDINGS),
                 s.section("checkpoint").read(CheckpointConfig::read),
                 s.whole("eval_every", 0, 0, Long.MAX_VALUE),

@@ -17,6 +17,7 @@ import dev.octet.trainer.op.copy.Pad;
 import dev.octet.trainer.op.copy.Slice;
 import dev.octet.trainer.op.copy.Split;
 import dev.octet.trainer.op.cumsum.CumSum;
+import dev.octet.trainer.op.dropout.Dropout;
 import dev.octet.trainer.op.elements.GatherElements;
 import dev.octet.trainer.op.elements.Scatter;
 import dev.octet.trainer.op.expand.Expand;
@@ -93,6 +94,7 @@ public final class Ops {
             RotaryEmbedding.ENTRY,
             // --- normalisation, activation, pooling
             BatchNormalization.ENTRY,
+            Dropout.ENTRY,
             Gelu.ENTRY,
             Pool.ENTRY,
             RowNorm.ENTRY,

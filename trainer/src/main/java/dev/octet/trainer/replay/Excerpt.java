@@ -79,6 +79,7 @@ public record Excerpt(
                 List.of()); // averages of the weights change nothing in a replay
         TrainingSession session = new TrainingSession(changed, device);
         session.restore(parameters, state, scale);
+        session.at(firstStep);
         return session;
     }
 
