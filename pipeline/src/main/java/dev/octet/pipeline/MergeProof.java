@@ -185,7 +185,7 @@ public final class MergeProof {
     }
 
     private static AdaptedGraph whole(GraphModel graph, PeftAdapter adapter) {
-        AdaptedGraph adapted = new AdapterSettings(adapter.config(), Optional.of(adapter.folder()))
+        AdaptedGraph adapted = new AdapterSettings(adapter.config(), Optional.of(adapter.folder()), 0)
                 .adapt(
                         graph,
                         InitialValues.continuing(
@@ -232,7 +232,7 @@ public final class MergeProof {
             tensors.put(PeftKeys.key(module, PeftRole.LORA_A), factors[0]);
             tensors.put(PeftKeys.key(module, PeftRole.LORA_B), factors[1]);
         });
-        return new AdapterSettings(PeftConfig.of(json), Optional.of(request.adapters().getFirst()))
+        return new AdapterSettings(PeftConfig.of(json), Optional.of(request.adapters().getFirst()), 0)
                 .adapt(graph, InitialValues.continuing(tensors, "the adapters"));
     }
 

@@ -48,7 +48,8 @@ public final class TrainingJob implements AutoCloseable {
     private TrainingJob(Path model, TrainingConfig config, DeviceName where, Job job) throws IOException {
         boolean opened = false;
         try {
-            OpenedModel student = OpenedModel.of(model);
+            OpenedModel student =
+                    config.adapter().isPresent() ? OpenedModel.asStored(model) : OpenedModel.of(model);
             open.push(student::close);
             Device device = where.open(job.threads());
             open.push(device::close);

@@ -6,6 +6,7 @@ import dev.octet.formats.graph.GraphModel;
 import dev.octet.formats.graph.Initializer;
 import dev.octet.formats.graph.Node;
 import dev.octet.formats.peft.PeftConfig;
+import dev.octet.formats.tensor.CodedTensor;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.trainer.autodiff.Parameters;
@@ -80,7 +81,11 @@ final class AdapterEdit {
 
     /** Shape of a constant of the base. */
     Shape shape(String constant) {
-        return constant(constant).shape();
+        Initializer found = edit.initializer(constant);
+        if (found == null) {
+            throw new IllegalArgumentException("'" + constant + "' is not a constant");
+        }
+        return found.spec().orElseThrow().shape();
     }
 
     /** A constant of the base. */
@@ -89,13 +94,15 @@ final class AdapterEdit {
         if (found == null) {
             throw new IllegalArgumentException("'" + name + "' is not a constant");
         }
-        return found.tensor().orElseThrow();
+        return found.data() instanceof Initializer.Coded(CodedTensor coded)
+                ? Parameters.decoded(coded).withName(name)
+                : found.tensor().orElseThrow();
     }
 
     /** Whether the base has a constant of this name. */
     boolean isConstant(String name) {
         Initializer found = name.isEmpty() ? null : edit.initializer(name);
-        return found != null && found.tensor().isPresent();
+        return found != null && found.spec().isPresent();
     }
 
     /** A node of the base as it was. */
