@@ -28,6 +28,7 @@ import dev.octet.quant.cast.Floats;
 import dev.octet.trainer.adapter.AdaptedGraph;
 import dev.octet.trainer.adapter.AdapterSettings;
 import dev.octet.trainer.adapter.InitialValues;
+import dev.octet.trainer.adapter.MergeAwareness;
 import dev.octet.trainer.autodiff.Ties;
 import dev.octet.trainer.device.Device;
 import dev.octet.trainer.precision.PrecisionPolicy;
@@ -109,8 +110,9 @@ public final class MergeProof {
         boolean merges = request.direction() == Direction.MERGE;
         Path plain = merges ? request.base() : made;
         Path merged = merges ? made : request.base();
-        try (OpenedModel base = opened(plain);
-                OpenedModel candidate = opened(merged);
+        boolean aware = adapters.stream().anyMatch(a -> a.adapter().config().has(MergeAwareness.STAMP));
+        try (OpenedModel base = aware ? OpenedModel.asStored(plain) : OpenedModel.of(plain);
+                OpenedModel candidate = OpenedModel.of(merged);
                 Device device = DeviceName.CPU.open(job.threads())) {
             GraphSource before = tied(base);
             List<String> outputs = base.canonical().graph().outputs().stream()
@@ -146,10 +148,6 @@ public final class MergeProof {
     private static int last(Tensor tensor) {
         Shape shape = tensor.shape();
         return Math.toIntExact(shape.rank() == 0 ? 1 : shape.dim(-1));
-    }
-
-    private static OpenedModel opened(Path path) throws IOException {
-        return OpenedModel.of(path);
     }
 
     private static GraphSource tied(OpenedModel model) {

@@ -1,12 +1,14 @@
 package dev.octet.trainer.step;
 
 import dev.octet.formats.error.InvalidDataException;
+import dev.octet.formats.graph.Initializer;
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.formats.tensor.TensorSpec;
 import dev.octet.trainer.autodiff.Autodiff;
 import dev.octet.trainer.autodiff.ProgramOptions;
+import dev.octet.trainer.autodiff.StoredWeights;
 import dev.octet.trainer.device.Device;
 import dev.octet.trainer.device.Executable;
 import dev.octet.trainer.kernel.CpuTensor;
@@ -29,6 +31,7 @@ public final class ForwardSession implements AutoCloseable {
     private final GraphSource source;
     private final List<String> outputs;
     private final Set<String> parameters;
+    private final Set<String> stored;
     private final PrecisionPolicy policy;
     private final PersistentBuffers memory;
     private final RecentPrograms<Map<String, Shape>, Executable> programs = new RecentPrograms<>(Executable::close);
@@ -51,6 +54,7 @@ public final class ForwardSession implements AutoCloseable {
         this.outputs = List.copyOf(outputs);
         this.parameters = Set.copyOf(weights.keySet());
         this.policy = policy;
+        this.stored = isCoded(source) ? StoredWeights.of(source.graph().graph(), parameters) : Set.of();
         this.memory = new PersistentBuffers(device);
         try {
             memory.restore(weights);
@@ -59,6 +63,12 @@ public final class ForwardSession implements AutoCloseable {
             memory.close();
             throw e;
         }
+    }
+
+    /** Whether weights are in the bytes of their file; only Linears and tables read those. */
+    private static boolean isCoded(GraphSource source) {
+        return source.graph().graph().initializers().values().stream()
+                .anyMatch(i -> i.data() instanceof Initializer.Coded);
     }
 
     /**
@@ -74,7 +84,8 @@ public final class ForwardSession implements AutoCloseable {
         inputs.forEach((name, t) -> shapes.put(name, t.shape()));
         Executable executable = programs.get(
                 shapes,
-                s -> memory.load(Autodiff.program(source.at(s), ProgramOptions.forward(outputs, parameters, policy))));
+                s -> memory.load(Autodiff.program(
+                        source.at(s), ProgramOptions.forward(outputs, parameters, policy).withStored(stored))));
         Program program = executable.program();
         for (Map.Entry<String, Value> e : program.inputs().entrySet()) {
             Tensor input = inputs.get(e.getKey());
