@@ -28,7 +28,8 @@ import dev.octet.quant.cast.Floats;
 import dev.octet.trainer.adapter.AdaptedGraph;
 import dev.octet.trainer.adapter.AdapterSettings;
 import dev.octet.trainer.adapter.InitialValues;
-import dev.octet.trainer.adapter.MergeAwareness;
+import dev.octet.trainer.autodiff.Parameters;
+import dev.octet.trainer.autodiff.StoredWeights;
 import dev.octet.trainer.autodiff.Ties;
 import dev.octet.trainer.device.Device;
 import dev.octet.trainer.precision.PrecisionPolicy;
@@ -45,6 +46,7 @@ import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 import java.util.Optional;
+import java.util.Set;
 import java.util.SplittableRandom;
 
 /**
@@ -110,9 +112,8 @@ public final class MergeProof {
         boolean merges = request.direction() == Direction.MERGE;
         Path plain = merges ? request.base() : made;
         Path merged = merges ? made : request.base();
-        boolean aware = adapters.stream().anyMatch(a -> a.adapter().config().has(MergeAwareness.STAMP));
-        try (OpenedModel base = aware ? OpenedModel.asStored(plain) : OpenedModel.of(plain);
-                OpenedModel candidate = OpenedModel.of(merged);
+        try (OpenedModel base = OpenedModel.asStored(plain);
+                OpenedModel candidate = OpenedModel.asStored(merged);
                 Device device = DeviceName.CPU.open(job.threads())) {
             GraphSource before = tied(base);
             List<String> outputs = base.canonical().graph().outputs().stream()
@@ -155,7 +156,11 @@ public final class MergeProof {
     }
 
     private static ForwardSession session(GraphSource graph, List<String> outputs, Device device) {
-        return new ForwardSession(graph, outputs, PrecisionPolicy.FP32, Map.of(), Map.of(), device);
+        Set<String> stored = StoredWeights.of(graph.graph().graph(), Set.of());
+        Map<String, Tensor> weights = new LinkedHashMap<>(); // what is not stored is small: norms, biases, factors
+        Parameters.of(graph.graph().graph()).without(stored).all().forEach(
+                p -> weights.put(p.name(), Parameters.master(p, Arena.ofAuto())));
+        return new ForwardSession(graph, outputs, PrecisionPolicy.FP32, weights, stored, Map.of(), device);
     }
 
     /** What right merges stay below, by the coarsest number format among the merged weights; docs/merge.md says why. */

@@ -1,7 +1,6 @@
 package dev.octet.trainer.step;
 
 import dev.octet.formats.error.InvalidDataException;
-import dev.octet.formats.graph.Initializer;
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.Tensor;
@@ -50,11 +49,27 @@ public final class ForwardSession implements AutoCloseable {
             Map<String, Tensor> weights,
             Map<String, Tensor> state,
             Device device) {
+        this(source, outputs, policy, weights, Set.of(), state, device);
+    }
+
+    /**
+     * The same with constants that stay in the bytes they are stored in.
+     *
+     * @param stored their names; see {@link StoredWeights}
+     */
+    public ForwardSession(
+            GraphSource source,
+            List<String> outputs,
+            PrecisionPolicy policy,
+            Map<String, Tensor> weights,
+            Set<String> stored,
+            Map<String, Tensor> state,
+            Device device) {
         this.source = source;
         this.outputs = List.copyOf(outputs);
         this.parameters = Set.copyOf(weights.keySet());
         this.policy = policy;
-        this.stored = isCoded(source) ? StoredWeights.of(source.graph().graph(), parameters) : Set.of();
+        this.stored = Set.copyOf(stored);
         this.memory = new PersistentBuffers(device);
         try {
             memory.restore(weights);
@@ -63,12 +78,6 @@ public final class ForwardSession implements AutoCloseable {
             memory.close();
             throw e;
         }
-    }
-
-    /** Whether weights are in the bytes of their file; only Linears and tables read those. */
-    private static boolean isCoded(GraphSource source) {
-        return source.graph().graph().initializers().values().stream()
-                .anyMatch(i -> i.data() instanceof Initializer.Coded);
     }
 
     /**
