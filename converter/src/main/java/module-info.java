@@ -7,6 +7,7 @@ module dev.octet.converter {
     requires ai.djl.api;
     requires ai.djl.tokenizers;
     requires com.microsoft.onnxruntime;
+    requires dev.hardwood.core;
 
     exports dev.octet.converter.data;
     exports dev.octet.converter;

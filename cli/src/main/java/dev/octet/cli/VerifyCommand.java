@@ -9,6 +9,7 @@ import dev.octet.converter.verify.Verifier;
 import dev.octet.converter.verify.VerifyOptions;
 import dev.octet.converter.verify.VerifyReport;
 import dev.octet.formats.error.Nearest;
+import dev.octet.formats.peft.PeftAdapter;
 import dev.octet.pipeline.Provenance;
 import dev.octet.pipeline.TaskListener;
 import java.io.IOException;
@@ -34,6 +35,8 @@ final class VerifyCommand implements Command {
                     + " (default: those that load its layout)");
     private static final PathOption AGAINST = PathOption.read(
             "against", "ORIGINAL", "the model this one was made from: also compare with it (values with --deep)");
+    private static final PathOption BASE = PathOption.read(
+            "base", "MODEL", "the base of an adapter (default: the folder that its configuration names, if it is here)");
     private static final Option TP = Flags.value(
             "tp",
             "N,N,...",
@@ -136,7 +139,7 @@ final class VerifyCommand implements Command {
 
     @Override
     public String summary() {
-        return "Check a model against what its consumers demand; exit 1 when one would refuse or misread it.";
+        return "Check a model or adapter against what its consumers demand; exit 1 when one would refuse or misread it.";
     }
 
     @Override
@@ -146,7 +149,7 @@ final class VerifyCommand implements Command {
 
     @Override
     public List<Option> options() {
-        return List.of(FOR, AGAINST, TP, DEEP, RULES, REPORT, Flags.THREADS, Flags.FORCE);
+        return List.of(FOR, AGAINST, BASE, TP, DEEP, RULES, REPORT, Flags.THREADS, Flags.FORCE);
     }
 
     @Override
@@ -154,6 +157,7 @@ final class VerifyCommand implements Command {
         return List.of(
                 "octet verify Qwen3-8B-FP8 --for vllm,tensorrt-llm --tp 1,2,4,8",
                 "octet verify Qwen3-8B-FP8 --deep --against Qwen3-8B --json",
+                "octet verify runs/lora/adapter --for vllm,peft --base Llama-3.1-8B",
                 "octet verify --rules");
     }
 
@@ -174,7 +178,7 @@ final class VerifyCommand implements Command {
         long start = System.nanoTime();
         VerifyOptions options = new VerifyOptions(
                 consumers(arguments),
-                arguments.path(AGAINST),
+                original(arguments),
                 devices(arguments),
                 arguments.has(DEEP),
                 arguments.threads());
@@ -190,6 +194,16 @@ final class VerifyCommand implements Command {
         screen.answer(arguments, Answer.of(result, seconds), () -> page(result, seconds));
         screen.report(arguments, report);
         return result.passed() ? ExitCode.OK : ExitCode.CHECK_FAILED;
+    }
+
+    private static Optional<Path> original(Arguments arguments) {
+        if (arguments.has(BASE) && arguments.has(AGAINST)) {
+            throw arguments.usage("--base and --against are both given", "give --base for an adapter, --against for a model");
+        }
+        if (arguments.has(BASE) && !PeftAdapter.isAdapter(arguments.operand(0))) {
+            throw arguments.usage("--base is for adapters", "compare a model with its original by --against");
+        }
+        return arguments.has(BASE) ? arguments.path(BASE) : arguments.path(AGAINST);
     }
 
     private static Set<Consumer> consumers(Arguments arguments) {

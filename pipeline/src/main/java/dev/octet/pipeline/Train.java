@@ -1,5 +1,6 @@
 package dev.octet.pipeline;
 
+import dev.octet.converter.data.DataFiles;
 import dev.octet.formats.ModelFile;
 import dev.octet.formats.file.RunPaths;
 import dev.octet.pipeline.run.DatasetTexts;
@@ -198,10 +199,14 @@ public final class Train {
         } else {
             checkpoints.requireNone();
         }
-        List<Path> read = new ArrayList<>(List.of(request.model(), config.data().train()));
+        List<Path> read = new ArrayList<>(List.of(config.data().train()));
         config.data().eval().ifPresent(read::add);
+        read.removeIf(DataFiles::isSplit);
+        read.addFirst(request.model());
+        config.data().chat().template().ifPresent(read::add);
         config.loss().distillation().ifPresent(d -> read.add(d.teacher()));
-        if (read.stream().anyMatch(p -> p.toString().endsWith(".jsonl"))) {
+        if (DataFiles.isRows(config.data().train())
+                || config.data().eval().filter(DataFiles::isRows).isPresent()) {
             read.add(DatasetTexts.tokenizer(config.data(), request.model()));
         }
         for (Path path : read) {

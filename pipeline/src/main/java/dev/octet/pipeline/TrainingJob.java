@@ -12,6 +12,7 @@ import dev.octet.trainer.Trainer;
 import dev.octet.trainer.TrainingParts;
 import dev.octet.trainer.adapter.AdapterSettings;
 import dev.octet.trainer.adapter.MergeAwareness;
+import dev.octet.trainer.config.DataConfig;
 import dev.octet.trainer.config.LossConfig;
 import dev.octet.trainer.config.TrainingConfig;
 import dev.octet.trainer.data.Feed;
@@ -52,9 +53,11 @@ public final class TrainingJob implements AutoCloseable {
     private TrainingJob(Path model, TrainingConfig config, DeviceName where, Job job) throws IOException {
         boolean opened = false;
         try {
-            OpenedModel student =
+            OpenedModel opening =
                     config.adapter().isPresent() ? OpenedModel.asStored(model) : OpenedModel.of(model);
-            open.push(student::close);
+            open.push(opening::close);
+            boolean apart = config.data().neighbours() == DataConfig.Neighbours.UNSEEN;
+            OpenedModel student = apart ? opening.forDocuments() : opening;
             Device device = where.open(job.threads());
             open.push(device::close);
             Optional<GraphSource> teacher = teacher(config.loss());

@@ -14,6 +14,7 @@ import java.lang.foreign.ValueLayout;
 import java.nio.file.Path;
 import java.util.Arrays;
 import java.util.Optional;
+import java.util.function.IntConsumer;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -53,7 +54,22 @@ final class JsonLines implements AutoCloseable {
         Arena arena = Arena.ofShared();
         try {
             JsonLines lines = new JsonLines(path, arena, MappedFile.map(path, arena));
-            lines.index();
+            lines.index(i -> lines.text(i));
+            return lines;
+        } catch (IOException | RuntimeException e) {
+            arena.close();
+            throw e;
+        }
+    }
+
+    /**
+     * Maps a file and finds its lines, which may be any objects; throws as {@link #open}, but for what lines have.
+     */
+    static JsonLines index(Path path) throws IOException {
+        Arena arena = Arena.ofShared();
+        try {
+            JsonLines lines = new JsonLines(path, arena, MappedFile.map(path, arena));
+            lines.index(_ -> {});
             return lines;
         } catch (IOException | RuntimeException e) {
             arena.close();
@@ -63,6 +79,11 @@ final class JsonLines implements AutoCloseable {
 
     int count() {
         return count;
+    }
+
+    /** Line {@code i} as it stands in the file, not counting blank lines. */
+    byte[] bytes(int i) {
+        return bytes.asSlice(starts[i], ends[i] - starts[i]).toArray(ValueLayout.JAVA_BYTE);
     }
 
     /** Text of line {@code i}, not counting blank lines. */
@@ -81,8 +102,7 @@ final class JsonLines implements AutoCloseable {
      * @throws InvalidDataException when the label is something else
      */
     Optional<LineLabels.Label> label(int i, String key) {
-        byte[] text = bytes.asSlice(starts[i], ends[i] - starts[i]).toArray(ValueLayout.JAVA_BYTE);
-        try (JsonParser p = JSON.createParser(text)) {
+        try (JsonParser p = JSON.createParser(bytes(i))) {
             p.nextToken();
             while (p.nextToken() == JsonToken.FIELD_NAME) {
                 boolean found = p.currentName().equals(key);
@@ -139,14 +159,14 @@ final class JsonLines implements AutoCloseable {
                 "give class numbers, which count from 0, or what a regression is to answer");
     }
 
-    private void index() {
+    private void index(IntConsumer check) {
         long line = 1;
         long start = startsWithByteOrderMark() ? 3 : 0;
         while (start < bytes.byteSize()) {
             long end = endOfLine(start, line);
             if (!isBlank(start, end)) {
-                parse(start, end, line);
                 add(start, end, line);
+                check.accept(count - 1);
             }
             start = end + 1;
             line++;

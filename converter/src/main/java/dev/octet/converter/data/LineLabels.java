@@ -1,8 +1,14 @@
 package dev.octet.converter.data;
 
 import dev.octet.formats.error.InvalidDataException;
+import java.io.IOException;
 import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.List;
 import java.util.Optional;
+import java.util.Set;
+import org.jspecify.annotations.Nullable;
 
 /** The labels of texts: a number or a list of numbers under one key of every line of a JSON Lines file. */
 public final class LineLabels {
@@ -59,6 +65,61 @@ public final class LineLabels {
                     "give every text its label, or remove the line");
         }
         return Optional.of(new LineLabels(values, whole, lines));
+    }
+
+    /**
+     * Reads the labels of rows; as {@link #of(Path, JsonLines, String)}.
+     *
+     * @throws IOException when a file cannot be read
+     */
+    static Optional<LineLabels> of(DataFiles files, String column) throws IOException {
+        List<Label> labels = new ArrayList<>();
+        @Nullable String[] without = {null};
+        files.read(Set.of(column), row -> {
+            if (row.has(column)) {
+                labels.add(label(row, column));
+            } else if (without[0] == null) {
+                without[0] = row.where();
+            }
+            return true;
+        });
+        if (labels.isEmpty()) {
+            return Optional.empty();
+        }
+        if (without[0] != null) {
+            throw new InvalidDataException(
+                    "the row has no \"" + column + "\", other rows have one",
+                    without[0],
+                    "give every text its label, or remove the row");
+        }
+        double[][] values = new double[labels.size()][];
+        boolean[] whole = new boolean[values.length];
+        long[] lines = new long[values.length];
+        for (int i = 0; i < values.length; i++) {
+            values[i] = labels.get(i).values();
+            whole[i] = labels.get(i).whole();
+            lines[i] = i + 1L;
+        }
+        return Optional.of(new LineLabels(values, whole, lines));
+    }
+
+    private static Label label(Row row, String column) {
+        Object value = row.get(column);
+        List<?> numbers = value instanceof List<?> list ? list : Collections.singletonList(value);
+        double[] values = new double[numbers.size()];
+        boolean whole = true;
+        for (int i = 0; i < values.length; i++) {
+            double number = numbers.get(i) instanceof Number n ? n.doubleValue() : Double.NaN;
+            if (!Double.isFinite(number)) {
+                throw new InvalidDataException(
+                        "\"" + column + "\" is not a number: " + numbers.get(i),
+                        row.where(),
+                        "give class numbers, which count from 0, or what a regression is to answer");
+            }
+            values[i] = number;
+            whole &= !(numbers.get(i) instanceof Double);
+        }
+        return new Label(values, whole);
     }
 
     /** The numbers of text {@code i}: one, or those of a list. */

@@ -120,6 +120,25 @@ final class Tokenizer implements AutoCloseable {
         return padding.map(p -> p.pad(encoded)).orElse(encoded);
     }
 
+    /**
+     * Tokens of a text, with the part of the text that each stands for.
+     *
+     * @param special whether the special tokens of the tokenizer's template are added
+     * @throws InvalidDataException when the text cannot be encoded
+     */
+    PlacedTokens place(String text, boolean special) {
+        try {
+            Encoding encoding = tokenizer.encode(text, special, false);
+            return PlacedTokens.of(encoding.getIds(), encoding.getCharTokenSpans(), encoding.getSpecialTokenMask());
+        } catch (RuntimeException e) {
+            throw new InvalidDataException(
+                    "the tokenizer cannot encode the text: " + e.getMessage(),
+                    path.toString(),
+                    "give the tokenizer.json that belongs to the model",
+                    e);
+        }
+    }
+
     private TokenizedText encode(String text) {
         Encoding encoding = tokenizer.encode(text, true, false);
         return new TokenizedText(encoding.getIds(), encoding.getAttentionMask(), encoding.getTypeIds());

@@ -10,7 +10,7 @@ import java.util.Set;
 
 /** A program that loads models and whose demands are checked. */
 public enum Consumer {
-    /** vLLM: checkpoints. */
+    /** vLLM: checkpoints, and LoRA adapters. */
     VLLM,
     /** SGLang: checkpoints; its loaders descend from vLLM's and share their demands. */
     SGLANG,
@@ -21,11 +21,16 @@ public enum Consumer {
     /** ONNX Runtime, CPU and CUDA: ONNX graphs. */
     ONNXRUNTIME,
     /** TensorRT: ONNX graphs. */
-    TENSORRT;
+    TENSORRT,
+    /** PEFT: adapters. */
+    PEFT;
 
     /** Those that read safetensors checkpoints. */
     public static final Set<Consumer> OF_CHECKPOINTS =
             Collections.unmodifiableSet(EnumSet.of(VLLM, SGLANG, TENSORRT_LLM, TRANSFORMERS));
+
+    /** Those that read adapters of PEFT. */
+    public static final Set<Consumer> OF_ADAPTERS = Collections.unmodifiableSet(EnumSet.of(VLLM, PEFT));
 
     /** Those that read ONNX graphs. */
     public static final Set<Consumer> OF_GRAPHS = Collections.unmodifiableSet(EnumSet.of(ONNXRUNTIME, TENSORRT));

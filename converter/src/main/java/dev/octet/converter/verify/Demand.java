@@ -81,6 +81,11 @@ record Demand(
         return new WeightRule(readingWeights(), check);
     }
 
+    /** The rule on adapters. */
+    AdapterRule onAdapters(AdapterRule.Check check) {
+        return new AdapterRule(this, check);
+    }
+
     /** The rule on ONNX graphs. */
     GraphRule onGraphs(GraphRule.Check check) {
         return new GraphRule(this, check);

@@ -3,7 +3,7 @@ package dev.octet.converter.verify;
 import java.util.Set;
 
 /** One demand of one or more consumers, and how a model is checked for it. Immutable. */
-public abstract sealed class Rule permits CheckpointRule, WeightRule, GraphRule {
+public abstract sealed class Rule permits CheckpointRule, WeightRule, GraphRule, AdapterRule {
     private final Demand demand;
 
     Rule(Demand demand) {

@@ -6,8 +6,8 @@ import java.util.List;
  * What was found.
  *
  * @param model the path as it was given
- * @param kind {@code checkpoint} or {@code graph}
- * @param layout how quantised weights lie in a checkpoint; {@code onnx} for a graph
+ * @param kind {@code checkpoint}, {@code graph} or {@code adapter}
+ * @param layout how quantised weights lie in a checkpoint; {@code onnx} for a graph, the method for an adapter
  * @param consumers for whom was checked
  * @param devices numbers of devices, powers of two up to 64, that a quantised checkpoint can be split onto by tensor parallelism; empty
  *     where that was not asked for or does not apply

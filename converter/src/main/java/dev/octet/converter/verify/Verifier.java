@@ -5,6 +5,7 @@ import dev.octet.formats.checkpoint.Checkpoint;
 import dev.octet.formats.error.InvalidOptionException;
 import dev.octet.formats.error.UnsupportedModelException;
 import dev.octet.formats.graph.GraphModel;
+import dev.octet.formats.peft.PeftAdapter;
 import dev.octet.quant.layout.StoredWeight;
 import dev.octet.quant.work.Workers;
 import java.io.IOException;
@@ -14,6 +15,7 @@ import java.util.ArrayList;
 import java.util.Collections;
 import java.util.EnumSet;
 import java.util.List;
+import java.util.Locale;
 import java.util.Set;
 import java.util.stream.Collectors;
 import org.jspecify.annotations.Nullable;
@@ -132,6 +134,27 @@ public final class Verifier {
             OnnxTypeRules.WEIGHT_NAN,
             OnnxModelRules.SESSION);
 
+    private static final List<AdapterRule> ADAPTER_RULES = List.of(
+            AdapterConfigRules.METHOD,
+            AdapterConfigRules.KEYS,
+            AdapterConfigRules.DORA,
+            AdapterConfigRules.MODULES_TO_SAVE,
+            AdapterConfigRules.BIAS,
+            AdapterConfigRules.RANK_LIMIT,
+            AdapterConfigRules.PATTERNS,
+            AdapterConfigRules.VARIANT,
+            AdapterConfigRules.EMBEDDING_NAME,
+            AdapterConfigRules.KEY_NAME,
+            AdapterConfigRules.BASE_NAME,
+            AdapterTensorRules.BASE,
+            AdapterTensorRules.TARGET,
+            AdapterTensorRules.MISSING,
+            AdapterTensorRules.UNEXPECTED,
+            AdapterTensorRules.SHAPE,
+            AdapterTensorRules.RANK,
+            AdapterTensorRules.NOT_FINITE,
+            AdapterTensorRules.NO_EFFECT);
+
     /** Every rule, in the order of the documentation. */
     public static final List<Rule> RULES = allRules();
 
@@ -144,13 +167,14 @@ public final class Verifier {
         List<Rule> all = new ArrayList<>(CHECKPOINT_RULES);
         all.addAll(WEIGHT_RULES);
         all.addAll(GRAPH_RULES);
+        all.addAll(ADAPTER_RULES);
         return List.copyOf(all);
     }
 
     /**
      * Checks a model.
      *
-     * @param path a checkpoint (a safetensors file, an index, a folder) or an ONNX file
+     * @param path a checkpoint (a safetensors file, an index, a folder), an ONNX file, or the folder of an adapter
      * @throws dev.octet.formats.error.UnsupportedModelException when it is neither
      * @throws dev.octet.formats.error.MalformedModelException when nothing of it can be read
      * @throws dev.octet.formats.error.InvalidOptionException when none of the consumers reads this kind of model
@@ -174,6 +198,9 @@ public final class Verifier {
         }
 
         Verification verify() throws IOException {
+            if (PeftAdapter.isAdapter(path)) {
+                return adapter();
+            }
             if (Checkpoint.isCheckpoint(path)) {
                 return checkpoint();
             }
@@ -184,6 +211,22 @@ public final class Verifier {
                                 "there is no graph in this model",
                                 path.toString(),
                                 "give a checkpoint or an ONNX file")));
+            }
+        }
+
+        private Verification adapter() throws IOException {
+            Set<Consumer> asked = asked(Consumer.OF_ADAPTERS, "an adapter");
+            Findings findings = new Findings(asked);
+            try (AdapterSubject subject = AdapterSubject.open(path, options)) {
+                for (AdapterRule rule : ADAPTER_RULES) {
+                    if (runs(rule, asked, subject.base().isPresent())) {
+                        rule.check(subject, findings);
+                    }
+                }
+                notes.add(subject.note());
+                notes.removeIf(String::isEmpty);
+                String method = subject.config().type().name().toLowerCase(Locale.ROOT).replace('_', '-');
+                return result("adapter", method, asked, List.of(), findings);
             }
         }
 
@@ -306,12 +349,16 @@ public final class Verifier {
         }
 
         private boolean runs(Rule rule, Set<Consumer> asked) {
+            return runs(rule, asked, options.original().isPresent());
+        }
+
+        private boolean runs(Rule rule, Set<Consumer> asked, boolean original) {
             String reason = "";
             if (rule.consumers().stream().noneMatch(asked::contains)) {
                 reason = "none of its consumers was asked for";
             } else if (rule.deep() && !options.deep()) {
                 reason = "reads weights, which takes --deep";
-            } else if (rule.needsOriginal() && options.original().isEmpty()) {
+            } else if (rule.needsOriginal() && !original) {
                 reason = "needs the original, given with --against";
             }
             if (reason.isEmpty()) {

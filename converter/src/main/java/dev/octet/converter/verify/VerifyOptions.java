@@ -11,7 +11,7 @@ import java.util.Set;
  * What to verify.
  *
  * @param consumers for whom; empty for all that read this kind of model, of a checkpoint those that load its layout
- * @param original the model this one was made from, before it was quantised
+ * @param original the model this one was made from, before it was quantised; the base of an adapter
  * @param tensorParallel numbers of devices that the model must split onto; empty: one, and the largest number is reported
  * @param deep whether to read the weights too
  * @param threads for reading weights

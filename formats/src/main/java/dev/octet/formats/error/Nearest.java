@@ -12,14 +12,14 @@ public final class Nearest {
 
     private Nearest() {}
 
-    /** Up to three of {@code valid} with a small edit distance to {@code typed}, nearest first; empty when none is near. */
+    /** Up to three of {@code valid} with a small edit distance to {@code typed}, in any case, nearest first; empty when none is near. */
     public static List<String> names(String typed, Collection<String> valid) {
         String wanted = typed.toLowerCase(Locale.ROOT);
         // a third of the letters may be wrong: covers typing errors, but not other words
         int limit = limit(wanted);
         return valid.stream()
-                .filter(v -> near(wanted, v, limit))
-                .sorted(Comparator.<String>comparingInt(v -> distance(wanted, v))
+                .filter(v -> near(wanted, v.toLowerCase(Locale.ROOT), limit))
+                .sorted(Comparator.<String>comparingInt(v -> distance(wanted, v.toLowerCase(Locale.ROOT)))
                         .thenComparing(v -> v))
                 .limit(SHOWN)
                 .toList();

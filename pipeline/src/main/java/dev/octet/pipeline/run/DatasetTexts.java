@@ -1,5 +1,8 @@
 package dev.octet.pipeline.run;
 
+import dev.octet.converter.data.DataFiles;
+import dev.octet.converter.data.LineLabels;
+import dev.octet.converter.data.TokenizedRows;
 import dev.octet.converter.data.TokenizedTexts;
 import dev.octet.formats.error.InvalidOptionException;
 import dev.octet.trainer.config.DataConfig;
@@ -19,8 +22,12 @@ public record DatasetTexts(TokenizedTexts texts) implements Texts {
 
     /** Samples for a model: texts become tokens with the tokenizer in its folder, unless the configuration names one. */
     public static Samples samples(Path file, DataConfig config, Feed feed, Path model) throws IOException {
-        return SampleFile.open(file, config, feed, (texts, maxLength) -> {
-            return new DatasetTexts(TokenizedTexts.open(texts, tokenizer(config, model), maxLength, config.eos()));
+        return SampleFile.open(file, config, feed, (path, maxLength) -> {
+            DataFiles files = DataFiles.of(path);
+            Path tokenizer = tokenizer(config, model);
+            return TokenizedRows.isTextLines(files)
+                    ? new DatasetTexts(TokenizedTexts.open(path, tokenizer, maxLength, config.eos()))
+                    : new DatasetRows(TokenizedRows.open(files, tokenizer, DatasetRows.options(config, maxLength)));
         });
     }
 
@@ -63,22 +70,25 @@ public record DatasetTexts(TokenizedTexts texts) implements Texts {
 
     @Override
     public Optional<Labels> labels(String key) {
-        return texts.labels(key).map(found -> new Labels() {
-            @Override
-            public double[] values(long text) {
-                return found.values(Math.toIntExact(text));
-            }
+        return texts.labels(key).map(WrittenLabels::new);
+    }
 
-            @Override
-            public boolean isWhole(long text) {
-                return found.isWhole(Math.toIntExact(text));
-            }
+    /** Labels as the converter reads them. */
+    record WrittenLabels(LineLabels found) implements Labels {
+        @Override
+        public double[] values(long text) {
+            return found.values(Math.toIntExact(text));
+        }
 
-            @Override
-            public long line(long text) {
-                return found.line(Math.toIntExact(text));
-            }
-        });
+        @Override
+        public boolean isWhole(long text) {
+            return found.isWhole(Math.toIntExact(text));
+        }
+
+        @Override
+        public long line(long text) {
+            return found.line(Math.toIntExact(text));
+        }
     }
 
     @Override

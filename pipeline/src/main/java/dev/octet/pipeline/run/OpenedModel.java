@@ -1,6 +1,7 @@
 package dev.octet.pipeline.run;
 
 import dev.octet.converter.Converter;
+import dev.octet.converter.DocumentGraph;
 import dev.octet.converter.ModelSource;
 import dev.octet.converter.TrainingGraph;
 import dev.octet.converter.pass.PassLog;
@@ -45,6 +46,15 @@ public record OpenedModel(ModelSource file, Converter converter, GraphModel cano
                 file.close();
             }
         }
+    }
+
+    /**
+     * The same for several texts in a row that do not see each other.
+     *
+     * @throws dev.octet.formats.error.UnsupportedModelException when the graph cannot keep them apart
+     */
+    public OpenedModel forDocuments() {
+        return new OpenedModel(file, converter, DocumentGraph.of(canonical));
     }
 
     /** SHA-256 of a model, by which a run knows it: of a file, or of all that a checkpoint's graph is made of. */

@@ -225,6 +225,7 @@ public record RunFolder(Path folder, Path model, TrainingConfig config) {
         named.put("data.train", Optional.of(config.data().train()));
         named.put("data.eval", config.data().eval());
         named.put("data.tokenizer", config.data().tokenizer());
+        named.put("data.chat_template", config.data().chat().template());
         named.put("teacher", config.loss().distillation().map(LossConfig.Distillation::teacher));
         RunPaths all = paths;
         for (Map.Entry<String, Optional<Path>> path : named.entrySet()) {

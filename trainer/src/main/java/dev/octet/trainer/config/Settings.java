@@ -35,7 +35,6 @@ public final class Settings {
             case OptionalDouble o -> settings.put(path, o.isPresent() ? String.valueOf(o.getAsDouble()) : "");
             case PeftConfig p -> settings.put(path, p.json().toString());
             case Pattern p -> settings.put(path, p.pattern());
-            case Enum<?> e -> settings.put(path, e.name().toLowerCase(Locale.ROOT));
             case Path p -> settings.put(path, p.toString());
             case List<?> list
             when list.stream().anyMatch(Record.class::isInstance) -> {
@@ -51,7 +50,10 @@ public final class Settings {
                                 .toList()
                                 .toString());
             case GuardConfig g when !g.isOn() -> {} // as in runs from before there was such a key
+            case DataConfig.Chat c when c.equals(DataConfig.Chat.DEFAULT) -> {} // as before there was such a key
+            case DataConfig.Neighbours n when n == DataConfig.Neighbours.SEEN -> {} // as before there was such a key
             case DebugSettings d when d.equals(DebugSettings.NONE) -> {} // as before there was such a key
+            case Enum<?> e -> settings.put(path, e.name().toLowerCase(Locale.ROOT));
             case Map<?, ?> map -> map.forEach((key, v) -> add(settings, path + "." + key, v));
             case PrecisionPolicy p when !(p instanceof Record) -> settings.put(path, p.name());
             case Record r

@@ -135,6 +135,15 @@ public record TrainingConfig(
                 Fp8HealthConfig.read(s, precision),
                 GuardConfig.read(s, precision, onNonFinite, folder),
                 DebugConfig.read(s, folder));
+        if (config.data.neighbours() == DataConfig.Neighbours.UNSEEN
+                && (config.loss.type() != LossConfig.Type.CAUSAL_LM
+                        || config.loss.distillation().isPresent())) {
+            throw s.section("data")
+                    .error(
+                            "pack",
+                            "texts side by side in a sample are for causal-lm without a teacher",
+                            "leave pack out, or train with loss: {type: causal-lm}");
+        }
         config.guard.requireFree(s, config.debug);
         if (config.adapter.isPresent()) {
             for (String key : List.of("freeze", "train_only")) {

@@ -37,6 +37,8 @@ public record Feed(
         Optional<Compared> compared) {
     /** The input of token numbers. */
     static final String TOKENS = "input_ids";
+    /** The input of each token's position in its text. */
+    static final String POSITIONS = "position_ids";
     /** The input that says to which of two texts a token belongs. */
     public static final String TOKEN_TYPES = "token_type_ids";
 

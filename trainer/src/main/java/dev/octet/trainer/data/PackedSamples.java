@@ -8,6 +8,7 @@ import java.lang.foreign.Arena;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 
 /**
  * Texts joined into one stream, each followed by the end-of-text token, and cut into samples of equal length; the remainder is dropped.
@@ -20,11 +21,13 @@ final class PackedSamples implements Samples {
     private final Texts texts;
     private final TokenRows rows;
     private final int sequence;
-    private final long end;
+    private final Optional<Long> end;
+
+    /** Tokens; those that do not count as their complement, which is negative. */
     private final List<int[]> chunks = new ArrayList<>();
     private long size;
 
-    private PackedSamples(Texts texts, TokenRows rows, int sequence, long end) {
+    private PackedSamples(Texts texts, TokenRows rows, int sequence, Optional<Long> end) {
         this.texts = texts;
         this.rows = rows;
         this.sequence = sequence;
@@ -44,7 +47,7 @@ final class PackedSamples implements Samples {
      */
     static PackedSamples of(Texts texts, String file, Feed feed, int sequence) throws IOException {
         PackedSamples samples =
-                new PackedSamples(texts, new TokenRows(feed, file, "texts"), sequence, texts.endOfText());
+                new PackedSamples(texts, new TokenRows(feed, file, "texts"), sequence, end(texts));
         samples.read(file, feed);
         if (samples.count() == 0) {
             throw new InvalidDataException(
@@ -55,19 +58,27 @@ final class PackedSamples implements Samples {
         return samples;
     }
 
+    /** The token put after each text; empty for texts that have their end. */
+    static Optional<Long> end(Texts texts) throws IOException {
+        return texts.takesEnd() ? Optional.of(texts.endOfText()) : Optional.empty();
+    }
+
     private void read(String file, Feed feed) throws IOException {
-        feed.vocabulary().ifPresent(v -> v.require(end, file + ", end-of-text token"));
+        if (end.isPresent() && feed.vocabulary().isPresent()) {
+            feed.vocabulary().get().require(end.get(), file + ", end-of-text token");
+        }
         for (long from = 0; from < texts.count(); from += TEXTS_AT_ONCE) {
             long number = from;
             for (long[] tokens : texts.tokens(from, (int) Math.min(TEXTS_AT_ONCE, texts.count() - from))) {
-                String where = file + ", text " + number++ + " (from 0)";
+                String where = file + ", text " + number + " (from 0)";
                 feed.vocabulary().ifPresent(v -> v.require(tokens, where));
-                for (long token : tokens) {
-                    add(token);
+                Optional<boolean[]> counted = texts.counted(number++);
+                for (int i = 0; i < tokens.length; i++) {
+                    add(counted.isEmpty() || counted.get()[i] ? tokens[i] : ~tokens[i]);
                 }
                 // the tokenizer's template may have appended it already; an empty text needs none
-                if (tokens.length > 0 && tokens[tokens.length - 1] != end) {
-                    add(end);
+                if (end.isPresent() && tokens.length > 0 && tokens[tokens.length - 1] != end.get()) {
+                    add(end.get());
                 }
             }
         }
@@ -94,19 +105,22 @@ final class PackedSamples implements Samples {
 
     @Override
     public String digest() {
-        return Sha256.of("packed", texts.digest(), String.valueOf(sequence), String.valueOf(end));
+        return Sha256.of("packed", texts.digest(), String.valueOf(sequence), String.valueOf(end.orElse(-1L)));
     }
 
     @Override
     public Map<String, Tensor> gather(long[] numbers, Arena arena) {
         long[][] drawn = new long[numbers.length][sequence];
+        long[][] labels = new long[numbers.length][sequence];
         for (int row = 0; row < numbers.length; row++) {
             for (int i = 0; i < sequence; i++) {
                 long at = numbers[row] * sequence + i;
-                drawn[row][i] = chunks.get((int) (at / CHUNK))[(int) (at % CHUNK)];
+                int token = chunks.get((int) (at / CHUNK))[(int) (at % CHUNK)];
+                drawn[row][i] = token < 0 ? ~token : token;
+                labels[row][i] = token < 0 ? rows.ignored() : token;
             }
         }
-        return rows.tensors(drawn, sequence, arena);
+        return rows.tensors(drawn, labels, sequence, arena);
     }
 
     @Override

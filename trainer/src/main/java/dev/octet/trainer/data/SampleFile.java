@@ -3,6 +3,7 @@ package dev.octet.trainer.data;
 import dev.octet.formats.error.InvalidDataException;
 import dev.octet.trainer.config.DataConfig;
 import java.io.IOException;
+import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.Locale;
 import java.util.OptionalInt;
@@ -14,16 +15,16 @@ public final class SampleFile {
     /** Tokenizes text files; provided by the module that has tokenizers. */
     public interface TextOpener {
         /**
-         * Opens a file of texts.
+         * Opens a file or folder of texts.
+         *
          * @param maxLength tokens to which each text is truncated; empty for no limit
          * @throws IOException when the file cannot be read
-         * @throws IOException when it cannot be read
          */
         Texts open(Path file, OptionalInt maxLength) throws IOException;
     }
 
     /**
-     * Opens {@code .npz}, {@code .safetensors}, {@code .bin} or {@code .jsonl}.
+     * Opens {@code .npz}, {@code .safetensors} or {@code .bin}; anything else holds rows.
      *
      * @throws InvalidDataException when the data does not fit the model, or the extension is unknown
      * @throws IOException when the file cannot be read
@@ -39,14 +40,19 @@ public final class SampleFile {
         if (name.endsWith(".bin")) {
             return TokenSamples.open(file, config.sequence(), config.tokenType(), feed);
         }
-        if (name.endsWith(".jsonl")) {
+        if (name.endsWith(".jsonl") || name.endsWith(".parquet") || !Files.isRegularFile(file)) {
             int maxLength = config.maxLength();
             Texts opened = texts.open(file, config.pack() ? OptionalInt.empty() : OptionalInt.of(maxLength));
             boolean fits = false;
             try {
-                Samples samples = config.pack()
-                        ? PackedSamples.of(opened, file.toString(), feed, config.sequence())
-                        : new TextSamples(opened, file.toString(), feed, maxLength, config.padMultiple());
+                Samples samples;
+                if (!config.pack()) {
+                    samples = new TextSamples(opened, file.toString(), feed, maxLength, config.padMultiple());
+                } else if (config.neighbours() == DataConfig.Neighbours.UNSEEN) {
+                    samples = DocumentSamples.of(opened, file.toString(), feed, config.sequence());
+                } else {
+                    samples = PackedSamples.of(opened, file.toString(), feed, config.sequence());
+                }
                 fits = true;
                 return samples;
             } finally {
@@ -56,8 +62,8 @@ public final class SampleFile {
             }
         }
         throw new InvalidDataException(
-                "the data is neither .npz nor .safetensors, .bin or .jsonl",
+                "the data is neither .npz nor .safetensors, .bin, .jsonl or .parquet",
                 file.toString(),
-                "give arrays as .npz or .safetensors, tokens as .bin, texts as .jsonl");
+                "give arrays as .npz or .safetensors, tokens as .bin, texts and conversations as .jsonl or .parquet");
     }
 }

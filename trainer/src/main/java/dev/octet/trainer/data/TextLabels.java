@@ -5,6 +5,7 @@ import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.formats.tensor.TensorSpec;
+import java.io.IOException;
 import java.lang.foreign.Arena;
 import java.util.Optional;
 import java.util.OptionalLong;
@@ -33,8 +34,9 @@ final class TextLabels {
      *
      * @param file for messages
      * @throws InvalidDataException when a label is missing or does not fit the model's output; the message has its line
+     * @throws IOException when the file can no longer be read
      */
-    static @Nullable TextLabels of(Texts texts, String file, Feed feed) {
+    static @Nullable TextLabels of(Texts texts, String file, Feed feed) throws IOException {
         if (feed.labels().isEmpty() || feed.compared().isEmpty()) {
             return null;
         }

@@ -68,13 +68,15 @@ final class TextSamples implements Samples {
     @Override
     public Map<String, Tensor> gather(long[] numbers, Arena arena) throws IOException {
         long[][] tokens = new long[numbers.length][];
+        long[][] targets = new long[numbers.length][];
         int longest = 1;
         for (int i = 0; i < numbers.length; i++) {
             tokens[i] = texts.tokens(numbers[i], 1).getFirst();
+            targets[i] = rows.labels(tokens[i], texts.counted(numbers[i]));
             longest = Math.max(longest, tokens[i].length);
         }
         int padded = Math.ceilDiv(longest, padMultiple) * padMultiple;
-        Map<String, Tensor> tensors = rows.tensors(tokens, Math.max(longest, Math.min(padded, maxLength)), arena);
+        Map<String, Tensor> tensors = rows.tensors(tokens, targets, Math.max(longest, Math.min(padded, maxLength)), arena);
         if (labels != null) {
             Tensor own = labels.tensor(numbers, arena);
             tensors.put(own.name(), own); // in place of the tokens

@@ -25,6 +25,21 @@ public interface Texts extends AutoCloseable {
      */
     List<long[]> tokens(long from, int size) throws IOException;
 
+    /**
+     * Which tokens of a text are learnt, as {@link #tokens} gives them; empty for all. The others are what the model is given to answer.
+     *
+     * @param text its index
+     * @throws IOException when the file can no longer be read
+     */
+    default Optional<boolean[]> counted(long text) throws IOException {
+        return Optional.empty();
+    }
+
+    /** Whether packing puts the end-of-text token after each text; what a chat template renders has its own end. */
+    default boolean takesEnd() {
+        return true;
+    }
+
     /** Labels that are written with the texts. */
     interface Labels {
         /** The numbers of a text's label: one, or those of a list. */
@@ -41,8 +56,9 @@ public interface Texts extends AutoCloseable {
      * Labels of the texts; empty when the texts have none under this key.
      *
      * @throws dev.octet.formats.error.InvalidDataException when a text has no label although others do, or one that is not made of numbers
+     * @throws IOException when the file can no longer be read
      */
-    Optional<Labels> labels(String key);
+    Optional<Labels> labels(String key) throws IOException;
 
     /**
      * The end-of-text token.

@@ -369,9 +369,13 @@ class TrainingConfigTest {
                         + " tokens",
                 "train: a.jsonl, pack: true, sequence: 8, max_length: 8 | max_length | neither cut nor padded",
                 "train: a.jsonl, pack: true, sequence: 8, pad_multiple: 8 | pad_multiple | neither cut nor padded",
-                "train: a.jsonl, eos: '</s>'                            | eos        | only packed texts are joined",
+                "train: a.jsonl, pack: documents                        | sequence   | packed texts are a stream of"
+                        + " tokens",
+                "train: a.jsonl, pack: yes                              | pack       | unknown value 'yes'",
+                "train: a.jsonl, date: today                            | date       | 'today' is not a date",
+                "train: a.npz, train_on: all                            | train_on   | only .jsonl and .parquet files have",
                 "train: a.jsonl, sequence: 8                            | sequence   | and packed texts are cut",
-                "train: a.npz, pack: true, sequence: 8                  | pack       | only .jsonl files have a pack",
+                "train: a.npz, pack: true, sequence: 8                  | pack       | only .jsonl and .parquet files have a pack",
             })
     void packing_that_contradicts_other_keys_is_refused(String data, String key, String what) {
         InvalidOptionException e = refused("data: {" + data + "}\nloss: {type: causal-lm}\nsteps: 1");
@@ -393,7 +397,7 @@ class TrainingConfigTest {
     void keys_for_another_kind_of_data_are_refused() {
         String rest = "}\nloss: {type: mse}\nsteps: 1";
         assertEquals(
-                "only .jsonl files have a max_length",
+                "only .jsonl and .parquet files have a max_length",
                 refused("data: {train: a.npz, max_length: 8" + rest).what());
         assertEquals(
                 "only .bin files have a token_type",
