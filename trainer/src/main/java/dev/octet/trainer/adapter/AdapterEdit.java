@@ -259,7 +259,13 @@ final class AdapterEdit {
 
         /** The node reads another value; the empty name for none. */
         void input(int i, String value) {
+            while (inputs.size() <= i) {
+                inputs.add("");
+            }
             inputs.set(i, value);
+            while (inputs.getLast().isEmpty()) {
+                inputs.removeLast();
+            }
         }
 
         /** x·wᵀ with an adapter's weight, w as [out, in]. Precision recipes of Linears leave it alone. */

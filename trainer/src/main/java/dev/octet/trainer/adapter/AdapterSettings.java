@@ -20,6 +20,11 @@ import java.util.Optional;
  * @param seed of dropout
  */
 public record AdapterSettings(PeftConfig config, Optional<Path> from, long seed) {
+    /** Of an adapter that is run rather than trained: dropout drops nothing. */
+    public AdapterSettings(PeftConfig config, Optional<Path> from) {
+        this(config, from, 0);
+    }
+
     /**
      * The graph of a base with the adapter in it.
      *

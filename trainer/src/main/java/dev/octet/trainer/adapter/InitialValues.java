@@ -1,8 +1,10 @@
 package dev.octet.trainer.adapter;
 
 import dev.octet.formats.error.InvalidDataException;
+import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.Tensor;
+import dev.octet.formats.tensor.TensorSpec;
 import dev.octet.trainer.autodiff.Parameter;
 import dev.octet.trainer.autodiff.Parameters;
 import java.lang.foreign.Arena;
@@ -106,7 +108,8 @@ public final class InitialValues {
                     where,
                     "continue it with the model and the adapter: settings that it was trained with");
         }
-        return Parameters.master(new Parameter(key, found, Parameter.Use.WEIGHT), Arena.ofAuto());
+        Tensor master = Parameters.master(new Parameter(key, found, Parameter.Use.WEIGHT), Arena.ofAuto());
+        return new Tensor(new TensorSpec(key, DType.F32, shape), master.bytes());
     }
 
     /** Numbers for a key. */

@@ -14,6 +14,8 @@ record LowRank(double[][] b, double[][] a) {
     private static final double CONVERGED = 1e-9;
 
     private static final int MAX_ITERATIONS = 100;
+    /** Up to this many directions, all are iterated: the result is exact at once. */
+    private static final int WHOLE = 128;
     /** Directions iterated besides those that are wanted; they make the wanted ones converge faster. */
     private static final int SPARE = 8;
 
@@ -24,7 +26,8 @@ record LowRank(double[][] b, double[][] a) {
      * @param iterations how often a subspace is iterated; 0 for until it does not change
      */
     static LowRank largest(BaseWeight w, int r, double scaling, int iterations, RandomGenerator random) {
-        int k = Math.min(r + SPARE, Math.min(w.in(), w.out()));
+        int smaller = Math.min(w.in(), w.out());
+        int k = smaller <= WHOLE ? smaller : Math.min(r + SPARE, smaller);
         double[][] v = new double[w.in()][k];
         for (double[] row : v) {
             for (int c = 0; c < k; c++) {
