@@ -63,7 +63,7 @@ public final class MergeBenchmark {
 
     private Path config(String name, int count, double rate, String adapter) throws IOException {
         return Files.writeString(work.resolve(name + ".yaml"), """
-            data: {train: %s, eval: %s, sequence: 64}
+            data: {train: %s, eval: %s, pack: true, sequence: 64}
             loss: {type: causal-lm}
             batch_size: 8
             steps: %d
