@@ -152,6 +152,22 @@ class StoredBaseTest {
     }
 
     @ParameterizedTest
+    @ValueSource(
+            strings = {
+                "{peft_type: LORA, r: 4, target_modules: all-linear, use_dora: true}",
+                "{peft_type: LORA, r: 4, target_modules: [q_proj, embed_tokens], init_lora_weights: pissa}",
+                "{peft_type: LORA, r: 4, target_modules: [q_proj], modules_to_save: [lm_head]}",
+                "{peft_type: IA3, target_modules: [k_proj, down_proj], feedforward_modules: [down_proj]}"
+            })
+    void every_method_reads_the_base_in_its_bytes(String adapter) throws IOException {
+        Path model = quantised(Recipes.FP8_BLOCK, "embed_tokens", "lm_head");
+        List<Double> dense = losses(dequantised(model), "precision: {mode: fp32}\n", "adapter: " + adapter + "\n");
+        List<Double> stored = losses(model, "precision: {mode: fp32}\n", "adapter: " + adapter + "\n");
+        assertNotEquals(dense.get(0), dense.get(2));
+        assertNear(dense, stored, 1e-6);
+    }
+
+    @ParameterizedTest
     @MethodSource("recipes")
     void weights_take_the_bytes_of_the_file_and_the_adapters_states(Recipe recipe) throws IOException {
         Path model = quantised(recipe, "embed_tokens", "lm_head");

@@ -85,22 +85,19 @@ final class AdapterEdit {
 
     /** Shape of a constant of the base. */
     Shape shape(String constant) {
-        Initializer found = edit.initializer(constant);
-        if (found == null) {
-            throw new IllegalArgumentException("'" + constant + "' is not a constant");
-        }
-        return found.spec().orElseThrow().shape();
+        return constant(constant)
+                .spec()
+                .orElseThrow(() -> new IllegalArgumentException("'" + constant + "' has no numbers"))
+                .shape();
     }
 
-    /** A constant of the base. */
-    Tensor constant(String name) {
+    /** A constant of the base, dense or coded. */
+    Initializer constant(String name) {
         Initializer found = edit.initializer(name);
         if (found == null) {
             throw new IllegalArgumentException("'" + name + "' is not a constant");
         }
-        return found.data() instanceof Initializer.Coded(CodedTensor coded)
-                ? Parameters.decoded(coded).withName(name)
-                : found.tensor().orElseThrow();
+        return found;
     }
 
     /** A constant of the base in codes; empty for one in floats. */
@@ -162,8 +159,8 @@ final class AdapterEdit {
      * @param readers ids of the base's nodes that read the copy
      */
     void trainCopy(String parameter, String key, Collection<String> readers) {
-        Tensor base = constant(parameter);
-        parameter(key, base.shape(), (_, _) -> BaseWeight.elements(base));
+        Initializer base = constant(parameter);
+        parameter(key, shape(parameter), (_, _) -> BaseWeight.elements(base));
         for (String reader : readers) {
             Node node = node(reader);
             List<String> inputs = new ArrayList<>(node.inputs());
