@@ -1,15 +1,19 @@
 package dev.octet.pipeline;
 
+import dev.octet.converter.ModelSource;
+import dev.octet.formats.error.InvalidOptionException;
 import dev.octet.formats.file.Sha256;
 import dev.octet.formats.graph.GraphModel;
 import dev.octet.formats.peft.PeftAdapter;
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.pipeline.run.DatasetTexts;
 import dev.octet.pipeline.run.OpenedModel;
+import dev.octet.quant.layout.StoredGrids;
 import dev.octet.trainer.Trainer;
 import dev.octet.trainer.TrainingParts;
 import dev.octet.trainer.adapter.AdapterInputs;
 import dev.octet.trainer.adapter.AdapterSettings;
+import dev.octet.trainer.adapter.MergeAwareness;
 import dev.octet.trainer.config.DataConfig;
 import dev.octet.trainer.config.LossConfig;
 import dev.octet.trainer.config.TrainingConfig;
@@ -66,7 +70,13 @@ public final class TrainingJob implements AutoCloseable {
                 eval = Optional.of(samples(config.data().eval().get(), config, student.canonical(), model));
             }
             parts = new TrainingParts(
-                    config, student.source(), teacher, train, eval, adapter(model, config), digests(model, config));
+                    stamped(config, student, model),
+                    student.source(),
+                    teacher,
+                    train,
+                    eval,
+                    adapter(model, config),
+                    digests(model, config));
             trainer = Trainer.of(parts, device);
             open.push(trainer::close);
             opened = true;
@@ -99,6 +109,23 @@ public final class TrainingJob implements AutoCloseable {
      */
     public static TrainingJob open(Path model, TrainingConfig config, DeviceName device, Job job) throws IOException {
         return new TrainingJob(model, config, device, job);
+    }
+
+    /** What training that is aware of the merge must know of the base's layout. */
+    private static TrainingConfig stamped(TrainingConfig config, OpenedModel base, Path model) {
+        AdapterSettings adapter = config.adapter().orElse(null);
+        if (adapter == null || !adapter.isMergeAware()) {
+            return config;
+        }
+        ModelSource.HuggingFace checkpoint = base.file().huggingFace().orElse(null);
+        if (checkpoint == null || checkpoint.layout().equals("plain")) {
+            throw new InvalidOptionException(
+                    "merge_aware is for quantised bases, and the weights of this one are floats",
+                    model.toString(),
+                    "leave merge_aware out: a merge into floats keeps what was trained; or quantise the base first");
+        }
+        return config.withAdapter(adapter.withConfig(MergeAwareness.stamped(
+                adapter.config(), checkpoint.layout(), StoredGrids.of(checkpoint.layout(), checkpoint.config()))));
     }
 
     /** What the run's adapter needs besides its configuration. */
