@@ -40,7 +40,7 @@ public final class ReferenceModel implements AutoCloseable {
     private final PrecisionPolicy policy;
     private final Parameters parameters;
     private final PersistentBuffers memory;
-    private final Map<Samples, Map<Long, float[]>> known = new IdentityHashMap<>();
+    private final IdentityHashMap<Samples, Map<Long, float[]>> known = new IdentityHashMap<>();
     private final RecentPrograms<Map<String, Shape>, Executable> programs = new RecentPrograms<>(Executable::close);
 
     /**
