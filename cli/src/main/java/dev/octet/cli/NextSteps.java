@@ -25,7 +25,8 @@ final class NextSteps {
             case SGLANG -> "python -m sglang.launch_server --model-path " + output;
             case TENSORRT_LLM -> "trtllm-serve " + output;
             case TRANSFORMERS -> "transformers chat " + output;
-            case ONNXRUNTIME, TENSORRT -> throw new IllegalArgumentException(consumer + " loads graphs");
+            case ONNXRUNTIME, TENSORRT, PEFT ->
+                throw new IllegalArgumentException(consumer + " loads no checkpoints");
         };
     }
 

@@ -7,6 +7,7 @@ import dev.octet.formats.error.UnavailableException;
 import dev.octet.formats.file.FolderLock;
 import dev.octet.formats.file.Sha256;
 import dev.octet.formats.graph.ValueType.TensorType;
+import dev.octet.formats.graph.Initializer;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.quant.recipe.Product;
@@ -14,6 +15,7 @@ import dev.octet.trainer.adapter.AdaptedGraph;
 import dev.octet.trainer.adapter.AdapterSettings;
 import dev.octet.trainer.adapter.InitialValues;
 import dev.octet.trainer.autodiff.Parameters;
+import dev.octet.trainer.autodiff.StoredWeights;
 import dev.octet.trainer.autodiff.Ties;
 import dev.octet.trainer.autodiff.Ties.Tie;
 import dev.octet.trainer.checkpoint.CheckpointFolder;
@@ -64,6 +66,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
+import java.util.Objects;
 import java.util.Optional;
 import java.util.OptionalDouble;
 import java.util.OptionalLong;
@@ -103,6 +106,7 @@ public final class Trainer implements AutoCloseable {
     private final List<Tie> ties;
     private final Optional<AdaptedGraph> adapted;
     private final Parameters parameters;
+    private final Set<String> stored;
     private final Set<String> trained;
     private final DebugPlan debug;
     private final DebugChanges debugChanges;
@@ -124,10 +128,13 @@ public final class Trainer implements AutoCloseable {
         requireOriginals(config, restored());
         this.adapted = config.adapter().map(a -> a.adapt(base.graph(), initialValues()));
         this.model = adapted.map(base::withAdapter).orElse(base);
-        this.parameters = Parameters.of(model.graph().graph());
+        Parameters found = Parameters.of(model.graph().graph());
+        this.parameters = adapted.map(a -> found.with(model.graph().graph(), a.trained()))
+                .orElse(found);
         this.trained = adapted.isPresent()
                 ? adapted.get().trained()
                 : parameters.trained(config.freeze(), config.trainOnly());
+        this.stored = adapted.map(a -> StoredWeights.of(a.model().graph(), a.trained())).orElse(Set.of());
         config.optimizer().noDecay().forEach(p -> requireMatch(p, parameters));
         this.batches = config.data().shuffle()
                 ? MicroBatches.shuffled(parts.train(), config.batchSize(), config.seed())
@@ -208,7 +215,8 @@ public final class Trainer implements AutoCloseable {
         TrainingConfig config = parts.config();
         return new TrainingSetup(
                 model,
-                parameters,
+                parameters.without(stored),
+                stored,
                 trained,
                 config.loss(),
                 policy,
@@ -331,6 +339,10 @@ public final class Trainer implements AutoCloseable {
             trainedElements += trained.contains(p.getKey()) ? n : 0;
             frozenElements += trained.contains(p.getKey()) ? 0 : n;
         }
+        for (String name : stored) {
+            Initializer constant = Objects.requireNonNull(model.graph().graph().initializers().get(name));
+            frozenElements += constant.spec().orElseThrow().shape().elementCount();
+        }
         Set<String> used = new TreeSet<>(trained);
         used.retainAll(shapes.keySet());
         return new RunPlan(
@@ -414,6 +426,7 @@ public final class Trainer implements AutoCloseable {
     private StepResult step(
             long step, List<MicroBatch> drawn, @Nullable Consumer<Gradients> afterBackward, boolean measuresFp8) {
         try {
+            session.at(step);
             return session.step(drawn, learningRate(step), afterBackward, measuresFp8);
         } catch (InvalidDataException e) {
             throw atSamples(e, "step " + step, parts.train(), drawn);

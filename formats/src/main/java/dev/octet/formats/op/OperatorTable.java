@@ -272,6 +272,8 @@ public final class OperatorTable {
             octet("LayerNormalization", SAME_AS_INPUT, F32_ON_GPU),
             octet("RMSNormalization", SAME_AS_INPUT, WIDEST),
             octet("Gelu", SAME_AS_INPUT, F32_IN_APEX),
+            octet("Detach", SAME_AS_INPUT, WIDEST),
+            octet("Dropout", SAME_AS_INPUT, WIDEST),
             octet("Fp8LayerNorm", UNKNOWN, WIDEST),
             octet("Fp8Linear", UNKNOWN, WIDEST),
             octet("Fp8Quantize", UNKNOWN, WIDEST),

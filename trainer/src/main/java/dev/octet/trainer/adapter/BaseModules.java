@@ -1,6 +1,7 @@
 package dev.octet.trainer.adapter;
 
 import dev.octet.formats.graph.Graph;
+import dev.octet.formats.graph.Initializer;
 import dev.octet.formats.graph.Node;
 import dev.octet.formats.peft.ModuleKind;
 import dev.octet.trainer.autodiff.Parameter;
@@ -17,15 +18,26 @@ import java.util.stream.Collectors;
  * The modules of a base as PEFT knows them, by path: Linears, tables of embeddings, norms.
  *
  * @param linears in the order of the graph
+ * @param tables in the order of the graph
  * @param kinds of all modules, by path
  */
-record BaseModules(List<LinearModule> linears, Map<String, ModuleKind> kinds) {
+record BaseModules(List<LinearModule> linears, List<Table> tables, Map<String, ModuleKind> kinds) {
+    /**
+     * A table of embeddings.
+     *
+     * @param node id of the Gather that looks rows up
+     * @param weight name of the constant [rows, columns]
+     * @param name module path
+     */
+    record Table(String node, String weight, String name) {}
+
     private static final String WEIGHT = ".weight";
     /** Where language models have it, under the name that transformers gives it. */
     private static final String HEAD = "lm_head";
 
     BaseModules {
         linears = List.copyOf(linears);
+        tables = List.copyOf(tables);
         kinds = Collections.unmodifiableMap(new LinkedHashMap<>(kinds));
     }
 
@@ -42,7 +54,7 @@ record BaseModules(List<LinearModule> linears, Map<String, ModuleKind> kinds) {
                 .toList();
         for (Parameter p : Parameters.of(graph).all()) {
             if (p.name().endsWith(WEIGHT)) {
-                String path = p.name().substring(0, p.name().length() - WEIGHT.length());
+                String path = module(p.name());
                 switch (p.use()) {
                     case EMBEDDING -> kinds.put(path, ModuleKind.EMBEDDING);
                     case NORM -> kinds.put(path, ModuleKind.NORM);
@@ -50,9 +62,30 @@ record BaseModules(List<LinearModule> linears, Map<String, ModuleKind> kinds) {
                 }
             }
         }
+        graph.initializers().values().stream()
+                .filter(i -> i.data() instanceof Initializer.Coded && i.name().endsWith(WEIGHT))
+                .filter(i -> isTable(i.name(), graph))
+                .forEach(i -> kinds.put(module(i.name()), ModuleKind.EMBEDDING));
         linears.forEach(
                 m -> kinds.put(m.name(), heads.contains(m.node()) ? ModuleKind.OUTPUT_HEAD : ModuleKind.LINEAR));
-        return new BaseModules(linears, kinds);
+        List<Table> tables = graph.nodes().stream()
+                .filter(n -> n.is("Gather") && n.intAttribute("axis", 0) == 0 && n.input(0).endsWith(WEIGHT))
+                .map(n -> new Table(n.id(), n.input(0), module(n.input(0))))
+                .filter(t -> kinds.get(t.name()) == ModuleKind.EMBEDDING)
+                .toList();
+        return new BaseModules(linears, tables, kinds);
+    }
+
+    private static String module(String weight) {
+        return weight.substring(0, weight.length() - WEIGHT.length());
+    }
+
+    /** Paths of the norms. */
+    List<String> norms() {
+        return kinds.entrySet().stream()
+                .filter(e -> e.getValue() == ModuleKind.NORM)
+                .map(Map.Entry::getKey)
+                .toList();
     }
 
     /** Whether rows of a weight are looked up, as those of an output layer that is tied to the embeddings. */

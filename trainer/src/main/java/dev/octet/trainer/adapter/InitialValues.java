@@ -1,8 +1,10 @@
 package dev.octet.trainer.adapter;
 
 import dev.octet.formats.error.InvalidDataException;
+import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.Tensor;
+import dev.octet.formats.tensor.TensorSpec;
 import dev.octet.trainer.autodiff.Parameter;
 import dev.octet.trainer.autodiff.Parameters;
 import java.lang.foreign.Arena;
@@ -61,8 +63,13 @@ public final class InitialValues {
 
     /** Uniform in ±1/sqrt(columns): torch's {@code kaiming_uniform_(a=sqrt(5))}. */
     public static Law kaimingUniform() {
+        return (shape, random) ->
+                uniform(1 / Math.sqrt(shape.dim(-1))).elements(shape, random);
+    }
+
+    /** Uniform in ±bound. */
+    public static Law uniform(double bound) {
         return (shape, random) -> {
-            double bound = 1 / Math.sqrt(shape.dim(-1));
             float[] elements = new float[Math.toIntExact(shape.elementCount())];
             for (int i = 0; i < elements.length; i++) {
                 elements[i] = (float) ((2 * random.nextDouble() - 1) * bound);
@@ -101,11 +108,22 @@ public final class InitialValues {
                     where,
                     "continue it with the model and the adapter: settings that it was trained with");
         }
-        return Parameters.master(new Parameter(key, found, Parameter.Use.WEIGHT), Arena.ofAuto());
+        Tensor master = Parameters.master(new Parameter(key, found, Parameter.Use.WEIGHT), Arena.ofAuto());
+        return new Tensor(new TensorSpec(key, DType.F32, shape), master.bytes());
     }
 
     /** Numbers for a key. */
     RandomGenerator random(String key) {
-        return new SplittableRandom(seed * 0x9E3779B97F4A7C15L + key.hashCode());
+        return new SplittableRandom(mixed(seed, key));
+    }
+
+    /** A seed for one of many names. */
+    static long mixed(long seed, String name) {
+        return seed * 0x9E3779B97F4A7C15L + name.hashCode();
+    }
+
+    /** Whether they are those of an adapter that is continued. */
+    boolean isContinued() {
+        return !where.isEmpty();
     }
 }

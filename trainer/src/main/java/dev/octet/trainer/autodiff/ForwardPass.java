@@ -8,30 +8,36 @@ import dev.octet.trainer.kernel.Op;
 import dev.octet.trainer.kernel.OperandType;
 import dev.octet.trainer.op.Ops;
 import dev.octet.trainer.op.cast.Cast;
+import dev.octet.trainer.op.dropout.Dropout;
 import dev.octet.trainer.precision.PrecisionPolicy;
 import dev.octet.trainer.program.Phase;
 import dev.octet.trainer.program.ProgramBuilder;
 import dev.octet.trainer.program.Value;
 import dev.octet.trainer.program.ValueRole;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
+import java.util.Objects;
 import org.jspecify.annotations.Nullable;
 
 /** Emits the forward steps of a graph, with the casts that the precision policy asks for. */
 final class ForwardPass {
     private final NeededGraph graph;
     private final PrecisionPolicy policy;
+    private final boolean trains;
     private final ProgramBuilder builder;
     private final Map<String, Value> values = new HashMap<>();
     /** Casts so far: each value is cast to a type only once. */
     private final Map<Cast, Map<Value, Value>> casts = new HashMap<>();
 
-    ForwardPass(NeededGraph graph, PrecisionPolicy policy, ProgramBuilder builder) {
+    /** @param trains whether a backward half follows; without one nothing is dropped */
+    ForwardPass(NeededGraph graph, PrecisionPolicy policy, boolean trains, ProgramBuilder builder) {
         this.graph = graph;
         this.policy = policy;
+        this.trains = trains;
         this.builder = builder;
     }
 
@@ -63,6 +69,9 @@ final class ForwardPass {
         }
         Tensor t = graph.constant(name);
         if (t == null) {
+            t = graph.decoded(name);
+        }
+        if (t == null) {
             throw new UnsupportedModelException(
                     "'" + name + "' is neither computed nor an input nor a dense constant",
                     "value '" + name + "'",
@@ -74,9 +83,19 @@ final class ForwardPass {
     }
 
     private void emit(Node node) {
+        StoredSteps stored = new StoredSteps(graph, policy, builder, this::value, (v, to) -> cast(node, v, to));
+        Value read = stored.emit(node);
+        if (read != null) {
+            values.put(node.output(), read);
+            return;
+        }
         List<@Nullable Value> inputs = new ArrayList<>();
         for (String name : node.inputs()) {
             inputs.add(name.isEmpty() ? null : value(name));
+        }
+        if (Dropout.is(node) && !trains) {
+            values.put(node.output(), Objects.requireNonNull(inputs.getFirst()));
+            return;
         }
         Value fp8 = fp8Linear(node, inputs);
         if (fp8 != null) {
@@ -87,6 +106,9 @@ final class ForwardPass {
         List<@Nullable OperandType> types = new ArrayList<>();
         cast.forEach(v -> types.add(v == null ? null : v.type()));
         Op op = Ops.reader(node).orElseThrow().read(graph.source(node, types));
+        if (Dropout.is(node)) {
+            cast = Arrays.asList(cast.getFirst(), builder.state(Dropout.DRAW, Dropout.DRAW_TYPE, 0));
+        }
         List<Value> outputs = new ArrayList<>();
         for (int j = 0; j < op.outputs().size(); j++) {
             String name = node.output(j);
@@ -152,7 +174,9 @@ final class ForwardPass {
         Cast op = new Cast(v.type(), to);
         return casts.computeIfAbsent(op, c -> new HashMap<>()).computeIfAbsent(v, source -> {
             // Constants may differ between shapes, so casts of them are not shared by name.
-            boolean shared = v.role() == ValueRole.PARAMETER || v.role() == ValueRole.PREPARED;
+            boolean shared = v.role() == ValueRole.PARAMETER
+                    || v.role() == ValueRole.STORED
+                    || v.role() == ValueRole.PREPARED;
             String name = "cast:" + to.name().toLowerCase(Locale.ROOT) + ":" + v.name();
             Value made = shared
                     ? builder.prepared(name, v.type().as(to))

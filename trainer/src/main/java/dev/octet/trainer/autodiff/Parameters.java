@@ -2,6 +2,8 @@ package dev.octet.trainer.autodiff;
 
 import dev.octet.formats.error.InvalidOptionException;
 import dev.octet.formats.graph.Graph;
+import dev.octet.formats.graph.Initializer;
+import dev.octet.formats.tensor.CodedTensor;
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.Tensor;
@@ -15,6 +17,7 @@ import java.util.LinkedHashMap;
 import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import java.util.Optional;
 import java.util.Set;
 import java.util.function.Function;
@@ -42,6 +45,22 @@ public final class Parameters {
                     use.ifPresent(u -> found.put(name, new Parameter(name, t, u)));
                 }));
         return new Parameters(found);
+    }
+
+    /**
+     * These and other constants of a graph, whatever their use: parameters of an adapter.
+     *
+     * @param names each a constant of {@code graph}
+     */
+    public Parameters with(Graph graph, Set<String> names) {
+        Map<String, Parameter> all = new LinkedHashMap<>(byName);
+        for (String name : names) {
+            Initializer constant = Objects.requireNonNull(graph.initializers().get(name), name);
+            all.computeIfAbsent(
+                    name,
+                    n -> new Parameter(n, constant.tensor().orElseThrow(), Parameter.Use.WEIGHT));
+        }
+        return new Parameters(all);
     }
 
     /** All parameters, in the order of the graph's constants. */
@@ -134,6 +153,21 @@ public final class Parameters {
             before = row;
         }
         return longest;
+    }
+
+    /** These without some. */
+    public Parameters without(Collection<String> names) {
+        Map<String, Parameter> rest = new LinkedHashMap<>(byName);
+        rest.keySet().removeAll(Set.copyOf(names));
+        return new Parameters(rest);
+    }
+
+    /** All elements of a coded tensor as F32. */
+    public static Tensor decoded(CodedTensor coded) {
+        Tensor dense = Tensor.allocate(Arena.ofAuto(), coded.spec());
+        long cols = coded.spec().shape().dim(-1);
+        coded.read(0, coded.spec().shape().elementCount() / Math.max(1, cols), dense.bytes());
+        return dense;
     }
 
     /** The F32 master of a parameter; widened into {@code arena} if it is stored in a narrower type. */

@@ -7,6 +7,7 @@ import dev.octet.formats.graph.Graph;
 import dev.octet.formats.graph.GraphModel;
 import dev.octet.formats.graph.Initializer;
 import dev.octet.formats.graph.ValueInfo;
+import dev.octet.formats.peft.PeftKeys;
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.Tensor;
@@ -75,7 +76,11 @@ public final class GradientCheck {
         this.model = model;
         this.loss = loss;
         this.golden = golden;
-        Parameters parameters = Parameters.of(model.graph());
+        Set<String> named = new TreeSet<>(golden.gradients().keySet());
+        // an adapter's parameters have names that say what they are; their uses may not
+        named.removeIf(n -> !n.startsWith(PeftKeys.PREFIX)
+                || !model.graph().initializers().containsKey(n));
+        Parameters parameters = Parameters.of(model.graph()).with(model.graph(), named);
         List<String> problems = new ArrayList<>(inputProblems());
         problems.addAll(outputProblems());
         renamed.keySet().stream()

@@ -126,7 +126,7 @@ public record TrainingConfig(
                 precision,
                 s.patterns("freeze"),
                 s.patterns("train_only"),
-                AdapterConfig.read(s, folder),
+                AdapterConfig.read(s, folder, s.whole("seed", 1, Long.MIN_VALUE, Long.MAX_VALUE)),
                 s.choice("ties", TIES, Ties.Restored.EMBEDDINGS),
                 s.section("checkpoint").read(CheckpointConfig::read),
                 s.whole("eval_every", 0, 0, Long.MAX_VALUE),
@@ -182,22 +182,31 @@ public record TrainingConfig(
         }
         long batches = Math.max(1, samples / batchSize);
         long all = Math.max(1, (long) Math.ceil(epochs.getAsDouble() * batches / gradientAccumulation));
+        return with(all, schedule.forSteps(all), adapter);
+    }
+
+    /** This configuration with other settings of the adapter. */
+    public TrainingConfig withAdapter(AdapterSettings other) {
+        return with(steps, schedule, Optional.of(other));
+    }
+
+    private TrainingConfig with(long newSteps, ScheduleConfig newSchedule, Optional<AdapterSettings> newAdapter) {
         return new TrainingConfig(
                 data,
                 loss,
                 batchSize,
                 gradientAccumulation,
-                all,
+                newSteps,
                 epochs,
                 seed,
                 optimizer,
-                schedule.forSteps(all),
+                newSchedule,
                 clipGradNorm,
                 averaging,
                 precision,
                 freeze,
                 trainOnly,
-                adapter,
+                newAdapter,
                 ties,
                 checkpoint,
                 evalEvery,

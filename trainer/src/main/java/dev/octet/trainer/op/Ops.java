@@ -17,6 +17,7 @@ import dev.octet.trainer.op.copy.Pad;
 import dev.octet.trainer.op.copy.Slice;
 import dev.octet.trainer.op.copy.Split;
 import dev.octet.trainer.op.cumsum.CumSum;
+import dev.octet.trainer.op.dropout.Dropout;
 import dev.octet.trainer.op.elements.GatherElements;
 import dev.octet.trainer.op.elements.Scatter;
 import dev.octet.trainer.op.expand.Expand;
@@ -40,6 +41,8 @@ import dev.octet.trainer.op.product.MatMul;
 import dev.octet.trainer.op.reduce.Reduce;
 import dev.octet.trainer.op.rotary.RotaryEmbedding;
 import dev.octet.trainer.op.softmax.Softmax;
+import dev.octet.trainer.op.stored.StoredLinear;
+import dev.octet.trainer.op.stored.StoredRows;
 import dev.octet.trainer.op.topk.TopK;
 import dev.octet.trainer.op.transpose.Transpose;
 import dev.octet.trainer.op.trilu.Trilu;
@@ -93,6 +96,7 @@ public final class Ops {
             RotaryEmbedding.ENTRY,
             // --- normalisation, activation, pooling
             BatchNormalization.ENTRY,
+            Dropout.ENTRY,
             Gelu.ENTRY,
             Pool.ENTRY,
             RowNorm.ENTRY,
@@ -116,7 +120,9 @@ public final class Ops {
             QuantizeFp8.ENTRY,
             QuantizeFp8Delayed.ENTRY,
             SgdStep.ENTRY,
-            SquareSum.ENTRY);
+            SquareSum.ENTRY,
+            StoredLinear.ENTRY,
+            StoredRows.ENTRY);
 
     /** Sources of kernels that include functions from a table. */
     public static final List<CudaSource> WRITTEN_SOURCES = List.of(BinaryCuda.SOURCE, UnaryCuda.SOURCE);

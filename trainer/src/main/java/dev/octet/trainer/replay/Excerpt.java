@@ -69,6 +69,7 @@ public record Excerpt(
         TrainingSetup changed = new TrainingSetup(
                 setup.source(),
                 setup.parameters(),
+                setup.stored(),
                 setup.trained(),
                 setup.loss(),
                 policy,
@@ -79,6 +80,7 @@ public record Excerpt(
                 List.of()); // averages of the weights change nothing in a replay
         TrainingSession session = new TrainingSession(changed, device);
         session.restore(parameters, state, scale);
+        session.at(firstStep);
         return session;
     }
 

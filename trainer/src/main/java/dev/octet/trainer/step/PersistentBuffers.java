@@ -10,6 +10,7 @@ import dev.octet.trainer.device.Executable;
 import dev.octet.trainer.device.Fetched;
 import dev.octet.trainer.device.Memory;
 import dev.octet.trainer.kernel.CpuTensor;
+import dev.octet.trainer.op.dropout.Dropout;
 import dev.octet.trainer.program.Program;
 import dev.octet.trainer.program.Value;
 import dev.octet.trainer.program.ValueRole;
@@ -76,6 +77,14 @@ final class PersistentBuffers implements AutoCloseable {
             throw new IllegalStateException("the program of " + program.steps().size() + " steps has no loss");
         }
         write(seed, Tensor.ofFloats(Arena.ofAuto(), seed.name(), seed.type().shape(), x));
+    }
+
+    /** Writes which masks of dropout are due, where programs have any. */
+    void writeDraw(long step, long microBatch) {
+        Value draw = values.get(Dropout.DRAW);
+        if (draw != null) {
+            write(draw, Tensor.ofLongs(Arena.ofAuto(), draw.name(), draw.type().shape(), step, microBatch));
+        }
     }
 
     /** Reads a single F32 or F64. */

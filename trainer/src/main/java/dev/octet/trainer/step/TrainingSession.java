@@ -68,6 +68,7 @@ public final class TrainingSession implements AutoCloseable {
     private @Nullable TensorWatch tensorWatch;
     private LossScaling.State scale;
     private @Nullable ProductWatch products;
+    private long step = 1;
 
     private record Key(Map<String, Shape> shapes, boolean trains) {}
 
@@ -154,7 +155,7 @@ public final class TrainingSession implements AutoCloseable {
                 ? ProgramOptions.training(graph.loss(), setup.trained(), parameters, policy)
                         .withOutputs(read)
                 : ProgramOptions.forward(read, parameters, policy);
-        Program program = Autodiff.program(graph.model(), options);
+        Program program = Autodiff.program(graph.model(), options.withStored(setup.stored()));
         Executable executable = memory.load(program);
         if (trains && update == null) {
             UpdateProgram made =
@@ -173,6 +174,11 @@ public final class TrainingSession implements AutoCloseable {
 
     private Update update() {
         return Objects.requireNonNull(update, "no program was built yet");
+    }
+
+    /** The number of the next step, from 1; what dropout keeps follows from it. Each step adds one. */
+    public void at(long next) {
+        step = next;
     }
 
     /** Has the next step's tensors read; does not change its numbers. */
@@ -209,7 +215,10 @@ public final class TrainingSession implements AutoCloseable {
         Fetched nonFinite = memory.memory().fetch(program.nonFinite());
         LossValue loss = LossValue.mean(losses.stream().map(Supplier::get).toList());
         boolean counts = Scalars.of(nonFinite) == 0;
-        return result(batches, loss, Scalars.of(norm), counts, watch == null ? List.of() : watch.tensors());
+        StepResult result =
+                result(batches, loss, Scalars.of(norm), counts, watch == null ? List.of() : watch.tensors());
+        step++;
+        return result;
     }
 
     /** Accumulates gradients over the micro-batches; returns suppliers of their losses, which wait for the device. */
@@ -228,6 +237,7 @@ public final class TrainingSession implements AutoCloseable {
                 memory.writeLossGradient(executable.program(), scale.scale() / batches.size());
                 executable.run(Phase.PREPARE);
             }
+            memory.writeDraw(step, losses.size());
             losses.add(forward(loaded, batch));
             executable.run(Phase.BACKWARD);
             executable.observe(null);
@@ -298,12 +308,14 @@ public final class TrainingSession implements AutoCloseable {
         try (Arena arena = Arena.ofConfined()) {
             Map<String, Tensor> states = memory.copies(ValueRole.STATE, arena);
             String where = "";
-            for (MicroBatch batch : batches) {
+            for (int i = 0; i < batches.size(); i++) {
+                MicroBatch batch = batches.get(i);
                 Loaded loaded = loaded(batch, true);
                 NonFiniteSearch search = new NonFiniteSearch();
                 loaded.executable().observe(search);
                 try {
                     loaded.executable().run(Phase.PREPARE);
+                    memory.writeDraw(step, i);
                     forward(loaded, batch);
                     loaded.executable().run(Phase.BACKWARD);
                 } finally {

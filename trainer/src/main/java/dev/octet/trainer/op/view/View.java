@@ -17,6 +17,9 @@ import java.util.stream.LongStream;
  * @param type the ONNX operator it was read from
  */
 public record View(String type, OperandType x, Shape shape) implements Op {
+    /** Octet's operator that passes its input on and no gradient back. */
+    public static final String DETACH = "Detach";
+
     /** Its row in the table of operators. */
     public static final OpEntry<View> ENTRY = OpEntry.of(View.class, new ViewReference(), new ViewCpu(), new ViewCuda())
             .onnx("Dropout", View::dropout)
@@ -24,7 +27,9 @@ public record View(String type, OperandType x, Shape shape) implements Op {
             .onnx("Identity", View::identity)
             .onnx("Reshape", View::reshape)
             .onnx("Squeeze", View::squeeze)
-            .onnx("Unsqueeze", View::unsqueeze);
+            .onnx("Unsqueeze", View::unsqueeze)
+            .octet(DETACH, View::detach);
+
 
     /** Reshape: 0 copies the input's dimension unless {@code allowzero}, one -1 is what is left. */
     static View reshape(OpSource source) {
@@ -101,6 +106,11 @@ public record View(String type, OperandType x, Shape shape) implements Op {
         return of("Identity", source, source.input(0).shape().toArray());
     }
 
+    /** Detach: the identity, whose gradient is zero. */
+    static View detach(OpSource source) {
+        return of(DETACH, source, source.input(0).shape().toArray());
+    }
+
     /**
      * Dropout, which keeps everything: exporters leave it in models made for inference, where it is the identity, and Octet trains on
      * without random noise.
@@ -143,6 +153,11 @@ public record View(String type, OperandType x, Shape shape) implements Op {
     @Override
     public boolean isView() {
         return true;
+    }
+
+    @Override
+    public boolean isDifferentiable(int i) {
+        return i == 0 && !type.equals(DETACH);
     }
 
     @Override
