@@ -153,6 +153,16 @@ final class AdapterEdit {
         }
     }
 
+    /** A trained copy of the weight of a Linear, turned from [in, out] to [out, in] as PEFT's files have it. */
+    void trainTransposed(LinearModule linear, String key) {
+        BaseWeight weight = new BaseWeight(constant(linear.weight()), true);
+        parameter(key, Shape.of(weight.out(), weight.in()), (_, _) -> weight.outIn());
+        Node node = node(linear);
+        List<String> inputs = new ArrayList<>(node.inputs());
+        inputs.set(1, key);
+        replace(node, node.withInputs(inputs).with(TRANSPOSED), List.of(), List.of());
+    }
+
     /** Ids of the nodes that read a constant of the base. */
     List<String> readers(String constant) {
         return nodes.entrySet().stream()

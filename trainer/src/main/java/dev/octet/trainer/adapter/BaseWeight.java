@@ -80,6 +80,17 @@ record BaseWeight(Tensor tensor, boolean transposed) {
         return column;
     }
 
+    /** All elements of W [out, in], row by row. */
+    float[] outIn() {
+        float[] all = new float[Math.multiplyExact(out(), in())];
+        rows((i, row) -> {
+            for (int k = 0; k < row.length; k++) {
+                all[transposed ? k * in() + i : i * in() + k] = row[k];
+            }
+        });
+        return all;
+    }
+
     /** All elements of a tensor as F32, as they lie. */
     static float[] elements(Tensor tensor) {
         CpuTensor stored = new CpuTensor(new OperandType(tensor.dtype(), tensor.shape()), tensor.bytes());

@@ -88,7 +88,13 @@ final class SavedModules {
             return;
         }
         for (LinearModule linear : linears) {
-            edit.trainCopy(linear.weight(), PeftKeys.key(module + WEIGHT, PeftRole.SAVED), List.of(linear.node()));
+            String weight = PeftKeys.key(module + WEIGHT, PeftRole.SAVED);
+            // exporters write the transposed weight of a Linear under a name of their own
+            if (linear.transB() || linear.weight().endsWith(WEIGHT)) {
+                edit.trainCopy(linear.weight(), weight, List.of(linear.node()));
+            } else {
+                edit.trainTransposed(linear, weight);
+            }
             String bias = edit.baseNode(linear.node()).input(2);
             if (edit.isConstant(bias)) {
                 String key = PeftKeys.key(module + ".bias", PeftRole.SAVED);
