@@ -6,6 +6,7 @@ import dev.octet.converter.compare.DiffReport;
 import dev.octet.converter.compare.ModelDiff;
 import dev.octet.converter.compare.TensorComparison;
 import dev.octet.converter.compare.TensorDiff;
+import dev.octet.formats.peft.PeftAdapter;
 import dev.octet.pipeline.Gates;
 import java.io.IOException;
 import java.nio.file.Path;
@@ -18,7 +19,7 @@ import org.apache.commons.cli.Option;
 
 /** {@code octet diff A B}: two models tensor by tensor, whatever their schemes. */
 final class DiffCommand implements Command {
-    private static final int SHOWN = 20;
+    static final int SHOWN = 20;
     private static final int NAMES_SHOWN = 10;
 
     private static final Option TOP =
@@ -33,7 +34,7 @@ final class DiffCommand implements Command {
     private static final PathOption REPORT =
             PathOption.written("report", "FILE.html", "also write the comparison as one self-contained page");
 
-    private static final List<String> GATES = List.of("cosine", "matched", "sqnr");
+    static final List<String> GATES = List.of("cosine", "matched", "sqnr");
 
     /** What {@code --json} prints. */
     record Answer(ModelDiff diff, boolean identical, boolean sameValues, List<Gates.Result> gates, double seconds) {}
@@ -45,7 +46,7 @@ final class DiffCommand implements Command {
 
     @Override
     public String summary() {
-        return "Compare two models tensor by tensor, whatever their number formats, layouts, names and sharding.";
+        return "Compare two models tensor by tensor, whatever their formats, layouts, names and sharding; or two adapters.";
     }
 
     @Override
@@ -62,11 +63,15 @@ final class DiffCommand implements Command {
     public List<String> examples() {
         return List.of(
                 "octet diff Llama-3.1-8B Llama-3.1-8B-FP8 --report diff.html",
+                "octet diff runs/lora/adapter runs/other/adapter",
                 "octet diff original.safetensors quantised.safetensors --only 'layers\\.0\\.' --gate sqnr=30");
     }
 
     @Override
     public ExitCode run(Arguments arguments, Screen screen) throws IOException {
+        if (PeftAdapter.isAdapter(arguments.operand(0)) && PeftAdapter.isAdapter(arguments.operand(1))) {
+            return AdapterDiffPage.run(arguments, screen, new AdapterDiffPage.Options(TOP, ONLY, GATE, REPORT));
+        }
         long start = System.nanoTime();
         int top = arguments.integer(TOP, SHOWN, 0, Integer.MAX_VALUE);
         Gates gates = GateFlags.of(arguments, GATE, GATES, "sqnr=30");
@@ -217,12 +222,12 @@ final class DiffCommand implements Command {
         appendList(page, "rounding and other findings", lines, top == 0 ? Integer.MAX_VALUE : top);
     }
 
-    private static String uncomparable(ModelDiff.Uncomparable u) {
+    static String uncomparable(ModelDiff.Uncomparable u) {
         String name = u.a().isEmpty() || u.a().equals(u.b()) ? u.b() : u.b().isEmpty() ? u.a() : u.a() + " = " + u.b();
         return name + ": " + u.reason();
     }
 
-    private static void appendNames(StringBuilder page, String title, List<String> names) {
+    static void appendNames(StringBuilder page, String title, List<String> names) {
         appendList(page, title, names, NAMES_SHOWN);
     }
 
@@ -251,7 +256,7 @@ final class DiffCommand implements Command {
         }
     }
 
-    private static String decibels(double x) {
+    static String decibels(double x) {
         return x == Double.POSITIVE_INFINITY ? "exact" : number(x, 1) + " dB";
     }
 
@@ -261,7 +266,7 @@ final class DiffCommand implements Command {
                 : share > 0 && share < 0.0001 ? "<0.01 %" : number(100 * share, 2) + " %";
     }
 
-    private static String number(double x, int digits) {
+    static String number(double x, int digits) {
         return Double.isFinite(x) ? String.format(Locale.ROOT, "%." + digits + "f", x) : String.valueOf(x);
     }
 

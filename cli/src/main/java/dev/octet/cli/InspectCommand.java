@@ -1,6 +1,7 @@
 package dev.octet.cli;
 
 import com.fasterxml.jackson.annotation.JsonUnwrapped;
+import dev.octet.converter.inspect.AdapterFacts;
 import dev.octet.converter.inspect.Inspection;
 import dev.octet.pipeline.Inspect;
 import dev.octet.pipeline.StatisticsFacts;
@@ -42,7 +43,7 @@ final class InspectCommand implements Command {
 
     @Override
     public String summary() {
-        return "Show what a model, a training run or a file of statistics holds.";
+        return "Show what a model, an adapter, a training run or a file of statistics holds.";
     }
 
     @Override
@@ -62,6 +63,7 @@ final class InspectCommand implements Command {
                 "octet inspect --tensors Llama-3.1-8B-FP8",
                 "octet inspect --parameters model.onnx",
                 "octet inspect --json model.safetensors",
+                "octet inspect runs/lora/adapter",
                 "octet inspect runs/first",
                 "octet inspect --device");
     }
@@ -87,6 +89,10 @@ final class InspectCommand implements Command {
             case MODEL -> {
                 Inspect.Result result = Inspect.run(path);
                 screen.answer(arguments, Answer.of(result), () -> page(new ModelPage(result), arguments));
+            }
+            case ADAPTER -> {
+                AdapterFacts facts = AdapterFacts.of(path);
+                screen.answer(arguments, facts, () -> AdapterPage.of(facts, arguments.has(TENSORS)));
             }
             case TRAINING_RUN -> {
                 RunSummary run = RunSummary.of(RunSummary.find(path).orElseThrow());

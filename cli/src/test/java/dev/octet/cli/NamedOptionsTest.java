@@ -38,6 +38,7 @@ class NamedOptionsTest {
             "--no-transfer-progress",
             "--name",
             "--kv-cache-dtype",
+            "--max-lora-rank", // of vLLM
             "--local-dir",
             "--gpus",
             "--gpu-architecture",

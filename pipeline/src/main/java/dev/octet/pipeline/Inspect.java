@@ -9,6 +9,7 @@ import dev.octet.formats.checkpoint.Checkpoint;
 import dev.octet.formats.error.MalformedModelException;
 import dev.octet.formats.error.UnsupportedModelException;
 import dev.octet.formats.graph.GraphModel;
+import dev.octet.formats.peft.PeftAdapter;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.pipeline.run.RunSummary;
@@ -96,6 +97,8 @@ public final class Inspect {
         MODEL,
         /** The folder of a training run, or of one of its checkpoints: {@link RunSummary#find}. */
         TRAINING_RUN,
+        /** An adapter: {@link dev.octet.converter.inspect.AdapterFacts#of(Path)}. */
+        ADAPTER,
         /** Statistics or second moments of activations: {@link #statistics}. */
         STATISTICS
     }
@@ -108,6 +111,9 @@ public final class Inspect {
     public static Kind kind(Path path) throws IOException {
         if (RunSummary.find(path).isPresent()) {
             return Kind.TRAINING_RUN;
+        }
+        if (PeftAdapter.isAdapter(path)) {
+            return Kind.ADAPTER;
         }
         return Files.isRegularFile(path) && (StatisticsFile.isOne(path) || isSecondMoments(path))
                 ? Kind.STATISTICS

@@ -14,6 +14,7 @@ import com.fasterxml.jackson.databind.json.JsonMapper;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import dev.octet.formats.checkpoint.ModelConfig;
 import dev.octet.formats.error.MalformedModelException;
+import dev.octet.formats.safetensors.SafetensorsFormat;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.NoSuchFileException;
@@ -29,7 +30,7 @@ import org.jspecify.annotations.Nullable;
  */
 public final class PeftConfig {
     /** The file of the configuration. */
-    public static final String FILE_NAME = "adapter_config.json";
+    public static final String FILE_NAME = SafetensorsFormat.ADAPTER_CONFIG;
 
     private static final ObjectMapper JSON = JsonMapper.builder(JsonFactory.builder()
                     .enable(JsonWriteFeature.ESCAPE_NON_ASCII)

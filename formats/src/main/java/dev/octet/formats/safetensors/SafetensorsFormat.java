@@ -33,6 +33,9 @@ import java.util.stream.Stream;
  * @param limits limits of a header
  */
 public record SafetensorsFormat(HeaderLimits limits) implements StreamedFormat {
+    /** The configuration of an adapter in a folder of PEFT. */
+    public static final String ADAPTER_CONFIG = "adapter_config.json";
+
     private static final String EXTENSION = ".safetensors";
     private static final JsonFactory JSON = new JsonFactory();
 
@@ -161,8 +164,25 @@ public record SafetensorsFormat(HeaderLimits limits) implements StreamedFormat {
         return Model.of(tensors, metadata);
     }
 
+    /**
+     * Refuses the folder of an adapter, whose tensors are no weights of a model.
+     *
+     * @throws UnsupportedModelException when there is the configuration of an adapter and no model
+     */
+    static void refuseAdapter(Path folder) {
+        if (Files.exists(folder.resolve(ADAPTER_CONFIG))
+                && !Files.exists(folder.resolve(SafetensorsWriter.SINGLE_FILE))
+                && !Files.exists(folder.resolve(ShardIndex.FILE_NAME))) {
+            throw new UnsupportedModelException(
+                    "the folder holds an adapter, not a model",
+                    folder.toString(),
+                    "merge it into its base with `octet merge BASE ADAPTER -o OUT`, and give OUT");
+        }
+    }
+
     /** The file or index of the model in a folder. */
     private static Path modelFile(Path folder) throws IOException {
+        refuseAdapter(folder);
         Path index = folder.resolve(ShardIndex.FILE_NAME);
         Path single = folder.resolve(SafetensorsWriter.SINGLE_FILE);
         if (Files.exists(index)

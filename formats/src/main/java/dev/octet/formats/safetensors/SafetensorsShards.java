@@ -47,6 +47,7 @@ public record SafetensorsShards(List<Shard> shards, Optional<ShardIndex> index) 
     }
 
     private static Path singleFile(Path folder) throws IOException {
+        SafetensorsFormat.refuseAdapter(folder);
         Path single = folder.resolve(SafetensorsWriter.SINGLE_FILE);
         if (Files.exists(single)) {
             return single;
