@@ -153,6 +153,14 @@ final class AdapterEdit {
         }
     }
 
+    /** Whether an exporter turned the weight of a Linear from [out, in] to [in, out]; weights of Conv1D are [in, out] from the start. */
+    boolean isTransposed(LinearModule linear) {
+        Initializer weight = edit.initializer(linear.weight());
+        return !linear.transB()
+                && weight != null
+                && Initializer.OUT_IN.equals(weight.metadata().get(Initializer.ORIGINAL_LAYOUT));
+    }
+
     /** A trained copy of the weight of a Linear, turned from [in, out] to [out, in] as PEFT's files have it. */
     void trainTransposed(LinearModule linear, String key) {
         BaseWeight weight = new BaseWeight(constant(linear.weight()), true);

@@ -89,11 +89,10 @@ final class SavedModules {
         }
         for (LinearModule linear : linears) {
             String weight = PeftKeys.key(module + WEIGHT, PeftRole.SAVED);
-            // exporters write the transposed weight of a Linear under a name of their own
-            if (linear.transB() || linear.weight().endsWith(WEIGHT)) {
-                edit.trainCopy(linear.weight(), weight, List.of(linear.node()));
-            } else {
+            if (edit.isTransposed(linear)) {
                 edit.trainTransposed(linear, weight);
+            } else {
+                edit.trainCopy(linear.weight(), weight, List.of(linear.node()));
             }
             String bias = edit.baseNode(linear.node()).input(2);
             if (edit.isConstant(bias)) {
