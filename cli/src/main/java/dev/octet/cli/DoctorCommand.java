@@ -10,6 +10,7 @@ import dev.octet.pipeline.doctor.Cure;
 import dev.octet.pipeline.doctor.TaskScores;
 import dev.octet.pipeline.doctor.Triage;
 import dev.octet.pipeline.run.RunFolder;
+import dev.octet.trainer.optimizer.WeightAveraging;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -76,6 +77,7 @@ final class DoctorCommand implements Command {
                 BASELINE,
                 TASKS,
                 EXPORTED,
+                ExportCommand.AVERAGE,
                 CONFIG,
                 DATA,
                 MODEL,
@@ -124,7 +126,7 @@ final class DoctorCommand implements Command {
             arguments.refuse(List.of(DATA), "is for a MODEL with --config", "leave it out: a run knows its data");
         } else {
             arguments.refuse(
-                    List.of(BASELINE, TASKS, EXPORTED, MODEL, STEP),
+                    List.of(BASELINE, TASKS, EXPORTED, ExportCommand.AVERAGE, MODEL, STEP),
                     "is for a RUN",
                     "leave it out, or leave out --config");
         }
@@ -154,7 +156,14 @@ final class DoctorCommand implements Command {
         if (arguments.has(TASKS)) {
             request = request.withTasks(arguments.requiredPath(TASKS));
         }
-        return arguments.has(EXPORTED) ? request.withExported(arguments.requiredPath(EXPORTED)) : request;
+        if (!arguments.has(EXPORTED)) {
+            arguments.refuse(
+                    List.of(ExportCommand.AVERAGE), "says what was exported", "add --exported, or leave it out");
+            return request;
+        }
+        request = request.withExported(arguments.requiredPath(EXPORTED));
+        Optional<WeightAveraging.Kind> average = ExportCommand.average(arguments);
+        return average.isPresent() ? request.withAverage(average.get()) : request;
     }
 
     private static Doctor.Budget budget(Arguments arguments) {
@@ -223,6 +232,11 @@ final class DoctorCommand implements Command {
                         "spike",
                         "steps " + s.first() + " to " + s.last() + ", loss " + number(s.peak()) + " over "
                                 + number(s.before()) + (s.recovers() ? ", recovers" : ", does not recover")));
+        result.badFits()
+                .forEach(f -> table.row(
+                        "bad fit",
+                        f.tensor() + " at step " + f.step() + ": " + percent(f.clipped()) + " clipped, "
+                                + percent(f.underflowed()) + " underflowed"));
         Doctor.Restore restore = result.restore();
         if (restore != null) {
             table.row(

@@ -44,7 +44,8 @@ final class ExportCommand implements Command {
             "how weights are quantised, as for quantize (default: as the run computed)");
     private static final Map<String, Optional<WeightAveraging.Kind>> WEIGHTS = weights();
 
-    private static final Option AVERAGE = ChoiceOption.of(
+    /** Which weights of a run were exported, or are to be. */
+    static final Option AVERAGE = ChoiceOption.of(
             "weights",
             String.join("|", WEIGHTS.keySet()),
             WEIGHTS.keySet(),
@@ -144,7 +145,7 @@ final class ExportCommand implements Command {
             request = request.withRecipe(
                     arguments.choice(RECIPE, Flags.byName(recipes, Recipe::name), recipes.getFirst()));
         }
-        Optional<WeightAveraging.Kind> average = arguments.choice(AVERAGE, WEIGHTS, Optional.empty());
+        Optional<WeightAveraging.Kind> average = average(arguments);
         if (average.isPresent()) {
             request = request.withAverage(average.get());
         }
@@ -153,6 +154,11 @@ final class ExportCommand implements Command {
             request = request.withModel(model.get());
         }
         return proves(arguments) ? request.withProof(proof(arguments)) : request;
+    }
+
+    /** The average that {@code --weights} names; empty for the weights themselves. */
+    static Optional<WeightAveraging.Kind> average(Arguments arguments) {
+        return arguments.choice(AVERAGE, WEIGHTS, Optional.empty());
     }
 
     private static Map<String, Optional<WeightAveraging.Kind>> weights() {

@@ -97,8 +97,12 @@ final class TrainPage implements TrainingHook {
             double evaluationSeconds,
             long memoryBytes,
             @Nullable Fp8 fp8Health,
+            @Nullable Guard guard,
             String resume,
             String export) {}
+
+    /** What the guard of the run did in this session, and how many of the products it watches are in FP8 at the end. */
+    record Guard(long demotions, long promotions, long rollbacks, int demoted, int productsInFp8, int products) {}
 
     /** How the casts to FP8 did at the last measured step: shares of elements, age in steps, the tensors that lost most. */
     record Fp8(long step, double clipped, double underflowed, long oldestScale, List<Fp8Row> worst) {
@@ -519,11 +523,20 @@ final class TrainPage implements TrainingHook {
                 + report.decision().sentence());
     }
 
-    /** What the guard of the run did in this session. */
-    private String guarded(GuardReport last) {
-        return counted(demotions, "demotion") + ", " + counted(promotions, "promotion") + ", "
-                + counted(rollbacks, "rollback") + "; " + (last.products() - last.highPrecision()) + " of "
-                + last.products() + " products in FP8";
+    private Guard guarded(GuardReport last) {
+        return new Guard(
+                demotions,
+                promotions,
+                rollbacks,
+                last.demoted(),
+                last.products() - last.highPrecision(),
+                last.products());
+    }
+
+    private static String text(Guard g) {
+        return counted(g.demotions(), "demotion") + ", " + counted(g.promotions(), "promotion") + ", "
+                + counted(g.rollbacks(), "rollback") + "; " + g.productsInFp8() + " of " + g.products()
+                + " products in FP8";
     }
 
     @Override
@@ -588,6 +601,7 @@ final class TrainPage implements TrainingHook {
                                     t.evaluationSeconds(),
                                     memoryBytes,
                                     fp8 == null ? null : Fp8.of(fp8),
+                                    guard == null ? null : guarded(guard),
                                     goesOn ? resumeCommand() : "",
                                     hasCheckpoint ? exportCommand() : "")));
             return;
@@ -615,7 +629,7 @@ final class TrainPage implements TrainingHook {
                                 t.checkpointSeconds()))
                 .row("buffers", Quantity.bytes(memoryBytes));
         if (guard != null) {
-            table.row("guard", guarded(guard));
+            table.row("guard", text(guarded(guard)));
         }
         Optional.of(resumeCommand()).filter(c -> goesOn).ifPresent(c -> table.row("continue with", c));
         Optional.of(exportCommand()).filter(c -> hasCheckpoint).ifPresent(c -> table.row("export with", c));

@@ -175,7 +175,7 @@ class DoctorCommandTest {
         assertEquals(45, replays.path("cells").size(), "15 Linears, three products each");
         Path doctor = folder.resolve("planted/doctor");
         String te = Files.readString(doctor.resolve("te-debug.yaml"));
-        assertTrue(te.contains("up_proj$'") && te.contains("PerTensorScaling:"), te);
+        assertTrue(te.contains("layers\\.1\\.mlp\\.up_proj|") && te.contains("layers\\.1\\.layernorm_mlp\\.fc1)$'") && te.contains("PerTensorScaling:"), te);
         assertTrue(Files.readString(doctor.resolve("torchao_filter.py")).contains("module_filter_fn"));
         String precision = Files.readString(doctor.resolve("precision.yaml"));
         assertTrue(precision.contains("current: ["), precision);
@@ -190,7 +190,7 @@ class DoctorCommandTest {
     /** What is known is said, and the same call with more goes on from there. */
     @Test
     void a_budget_that_is_too_small_says_what_is_known_and_goes_on_later() throws IOException {
-        planted("--steps", "16");
+        planted("--steps", "16", "--set", "fp8_health.every=4");
         JsonNode none = found(CommandLine.run("doctor", at("planted"), "--json", "--budget", "0"));
         assertFalse(none.path("complete").asBoolean(true));
         assertTrue(
@@ -198,6 +198,12 @@ class DoctorCommandTest {
                 none.path("verdict").asText());
         JsonNode some = found(CommandLine.run("doctor", at("planted"), "--json", "--budget", "7"));
         assertFalse(some.path("complete").asBoolean(true));
+        // the run's own measurements say as much before any replay
+        String fits = none.path("bad_fits").path(0).path("tensor").asText();
+        assertTrue(fits.contains("layers.1.mlp.up_proj"), none.toString());
+        assertTrue(
+                none.path("verdict").asText().contains(" % of " + fits + " underflowed"),
+                none.path("verdict").asText());
         assertEquals(7, some.path("replays_run").asInt());
         assertTrue(
                 some.path("replays").path("suspects").size() > 0,
@@ -288,6 +294,22 @@ class DoctorCommandTest {
             scales[i] = 1 / scales[i];
         }
         return Tensor.ofFloats(arena, name, tensor.shape(), scales);
+    }
+
+    @Test
+    void an_exported_average_is_held_against_the_average() throws IOException {
+        planted("--steps", "12", "--set", "averaging={ema: {decay: 0.5}}", "--set", "precision={mode: fp8}");
+        good(CommandLine.run("export", at("planted"), "-o", at("m.safetensors"), "--target", "safetensors", "--weights", "ema"));
+        JsonNode sound = new ObjectMapper()
+                .readTree(CommandLine.run(
+                                "doctor", at("planted"), "--exported", at("m.safetensors"), "--weights", "ema", "--json")
+                        .out());
+        assertTrue(sound.path("exported").path("passed").asBoolean(), sound.toString());
+        assertRefused(
+                CommandLine.run("doctor", at("planted"), "--weights", "ema"),
+                ExitCode.USAGE,
+                "--weights says what was exported",
+                "add --exported");
     }
 
     @Test

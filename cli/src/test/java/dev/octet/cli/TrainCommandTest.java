@@ -105,6 +105,28 @@ class TrainCommandTest {
         }
     }
 
+    /** Scales with room for 2^30 times the amax, under which everything underflows. */
+    @Test
+    void what_the_guard_did_is_in_the_answer_for_programs() throws IOException {
+        List<String> config = tokens(
+                "loss: {type: causal-lm}",
+                "steps: 4",
+                "precision: {mode: fp8, recipe: delayed, margin: 30}",
+                "guard: {every: 1, warm_up: 1}");
+        String model = TESTDATA.resolve("models/tiny-hf/llama").toString();
+        CommandLine line = train(model, "guarded", config, "--json");
+        assertEquals(ExitCode.OK, line.code(), line.err());
+        JsonNode guard = new ObjectMapper().readTree(line.out()).path("guard");
+        long products = guard.path("products").asLong();
+        assertTrue(products > 0 && guard.path("demotions").asLong() >= guard.path("demoted").asLong(), line.out());
+        assertTrue(guard.path("demoted").asLong() > 0, line.out());
+        assertTrue(guard.path("products_in_fp8").asLong(-1) >= 0, line.out());
+        assertEquals(0, guard.path("rollbacks").asLong(-1));
+        JsonNode without = new ObjectMapper()
+                .readTree(train(model, "unguarded", config.subList(0, config.size() - 1), "--json").out());
+        assertTrue(without.path("guard").isNull(), without.toString());
+    }
+
     @Test
     void what_is_done_with_ties_is_said_before_the_first_step_and_kept() throws IOException {
         List<String> config = tokens("loss: {type: causal-lm}", "steps: 1");

@@ -9,16 +9,21 @@ import dev.octet.converter.runtime.GraphSession;
 import dev.octet.converter.runtime.OnnxRuntime;
 import dev.octet.converter.runtime.OnnxRuntimeSession;
 import dev.octet.converter.runtime.SessionSettings;
+import dev.octet.converter.pass.CodedConstants;
+import dev.octet.converter.pass.PassLog;
 import dev.octet.formats.ModelFile;
 import dev.octet.formats.checkpoint.Checkpoint;
 import dev.octet.formats.checkpoint.ModelConfig;
 import dev.octet.formats.file.Sha256;
 import dev.octet.formats.graph.GraphModel;
+import dev.octet.formats.graph.Initializer;
 import dev.octet.formats.model.Model;
 import dev.octet.formats.model.ModelFingerprint;
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.formats.tensor.TensorSpec;
+import dev.octet.quant.layout.CodedWeight;
+import dev.octet.quant.layout.StoredWeight;
 import java.io.IOException;
 import java.lang.foreign.Arena;
 import java.nio.file.Path;
@@ -117,11 +122,15 @@ public final class ModelSource implements AutoCloseable {
 
     /** The same, with a choice for checkpoints that are quantised. */
     public static ModelSource open(Path path, Activations activations) throws IOException {
+        return opened(path, (file, arena) -> of(file, activations, false, arena));
+    }
+
+    private static ModelSource opened(Path path, Opening opening) throws IOException {
         ModelFile file = ModelFile.open(path);
         Arena arena = Arena.ofShared();
         boolean opened = false;
         try {
-            ModelSource source = of(file, activations, arena);
+            ModelSource source = opening.of(file, arena);
             opened = true;
             return source;
         } finally {
@@ -132,7 +141,31 @@ public final class ModelSource implements AutoCloseable {
         }
     }
 
-    private static ModelSource of(ModelFile file, Activations activations, Arena arena) throws IOException {
+    /**
+     * Opens a model to be trained as it is stored: the graph of a quantised model, checkpoint or ONNX file, has {@linkplain Initializer.Coded coded} constants,
+     * which stay in the bytes of the mapped file. Weights that only fit the trainer dense (matrices of experts) are dequantised to F32 as {@link #open(Path)} does with all.
+     * Only the trainer takes such a graph: it cannot be saved, nor run by ONNX Runtime.
+     *
+     * @throws dev.octet.formats.error.InvalidDataException when a scale is not positive and finite
+     * @throws dev.octet.formats.error.MalformedModelException as {@link #open(Path)}, and when quantised weights have no scale
+     */
+    public static ModelSource openAsStored(Path path) throws IOException {
+        return opened(path, (file, arena) -> {
+            Optional<GraphModel> graph = file.model().graph();
+            if (graph.isEmpty()) {
+                return of(file, Activations.PLAIN, true, arena);
+            }
+            GraphModel coded = CodedConstants.of(graph.get(), new PassLog());
+            return new ModelSource(file, Model.of(coded), null, arena);
+        });
+    }
+
+    private interface Opening {
+        ModelSource of(ModelFile file, Arena arena) throws IOException;
+    }
+
+    private static ModelSource of(ModelFile file, Activations activations, boolean asStored, Arena arena)
+            throws IOException {
         if (file.model().graph().isPresent() || !Checkpoint.isCheckpoint(file.path())) {
             return new ModelSource(file, file.model(), null, arena);
         }
@@ -142,9 +175,9 @@ public final class ModelSource implements AutoCloseable {
                 return new ModelSource(file, file.model(), null, arena);
             }
             Path folder = checkpoint.checkpoint().folder();
-            HfImporter.Imported imported = HfImporter.of(
+            HfImporter.Imported imported = HfImporter.ofConstants(
                     config.get(),
-                    tensors(file.model(), checkpoint, arena),
+                    constants(file.model(), checkpoint, asStored, arena),
                     folder.resolve(ModelConfig.FILE_NAME).toString());
             GraphModel graph = imported.model();
             List<String> notes = List.of();
@@ -165,23 +198,31 @@ public final class ModelSource implements AutoCloseable {
         }
     }
 
-    /** Plain tensors as stored; quantised tensors dequantised, without their scales. */
-    private static Map<String, Tensor> tensors(Model model, CheckpointConverter checkpoint, Arena arena)
-            throws IOException {
+    /** Plain tensors as stored; quantised tensors coded or dequantised, without their scales. */
+    private static Map<String, Initializer> constants(
+            Model model, CheckpointConverter checkpoint, boolean asStored, Arena arena) throws IOException {
+        Map<String, Initializer> constants = new LinkedHashMap<>();
         if (checkpoint.stored().weights().isEmpty()) {
-            return model.tensors();
+            model.tensors().forEach((name, t) -> constants.put(name, Initializer.of(t)));
+            return constants;
         }
-        Map<String, Tensor> tensors = new LinkedHashMap<>();
         for (String name : checkpoint.stored().plain().keySet()) {
-            tensors.put(name, model.tensor(name));
+            constants.put(name, Initializer.of(model.tensor(name)));
         }
         WeightReader reader = WeightReader.of(checkpoint.checkpoint(), checkpoint.stored());
-        for (String name : checkpoint.stored().weights().keySet()) {
+        for (StoredWeight stored : checkpoint.stored().weights().values()) {
+            String name = stored.name();
+            if (asStored && CodedWeight.takes(stored)) {
+                CodedWeight coded =
+                        CodedWeight.of(stored, tensor -> model.tensor(tensor).bytes());
+                constants.put(name, Initializer.of(coded));
+                continue;
+            }
             Tensor weight = Tensor.allocate(arena, new TensorSpec(name, DType.F32, reader.shape(name)));
             reader.read(name, 0, rows(weight), weight.bytes());
-            tensors.put(name, weight);
+            constants.put(name, Initializer.of(weight));
         }
-        return tensors;
+        return constants;
     }
 
     private static long rows(Tensor weight) {

@@ -1,10 +1,12 @@
 package dev.octet.pipeline;
 
+import dev.octet.pipeline.doctor.BadFit;
 import dev.octet.pipeline.doctor.Course;
 import dev.octet.pipeline.doctor.Cure;
 import dev.octet.pipeline.doctor.Symptom;
 import dev.octet.pipeline.doctor.TaskScores;
 import dev.octet.pipeline.doctor.Triage;
+import dev.octet.trainer.optimizer.WeightAveraging;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -101,6 +103,7 @@ public final class Doctor {
      * @param baseline folder of a run of the same data in BF16 or F32; empty to replay a stretch of the run in its base type
      * @param tasks scores of tasks, see {@link TaskScores}
      * @param exported what was exported from the run, and gave bad scores
+     * @param average which average of the run's weights was exported; empty for the weights themselves
      * @param output a folder for the cure and finished replays; empty to keep nothing
      * @param device where replays compute
      */
@@ -109,6 +112,7 @@ public final class Doctor {
             Optional<Path> baseline,
             Optional<Path> tasks,
             Optional<Path> exported,
+            Optional<WeightAveraging.Kind> average,
             Optional<Path> output,
             Budget budget,
             DeviceName device) {
@@ -125,38 +129,44 @@ public final class Doctor {
                     Optional.empty(),
                     Optional.empty(),
                     Optional.empty(),
+                    Optional.empty(),
                     Budget.UNLIMITED,
                     DeviceName.CPU);
         }
 
         /** The same with a baseline. */
         public Request withBaseline(Path run) {
-            return new Request(subject, Optional.of(run), tasks, exported, output, budget, device);
+            return new Request(subject, Optional.of(run), tasks, exported, average, output, budget, device);
         }
 
         /** The same with scores of tasks. */
         public Request withTasks(Path file) {
-            return new Request(subject, baseline, Optional.of(file), exported, output, budget, device);
+            return new Request(subject, baseline, Optional.of(file), exported, average, output, budget, device);
         }
 
         /** The same with an exported model. */
         public Request withExported(Path model) {
-            return new Request(subject, baseline, tasks, Optional.of(model), output, budget, device);
+            return new Request(subject, baseline, tasks, Optional.of(model), average, output, budget, device);
+        }
+
+        /** The same, where an average of the run's weights was exported. */
+        public Request withAverage(WeightAveraging.Kind kind) {
+            return new Request(subject, baseline, tasks, exported, Optional.of(kind), output, budget, device);
         }
 
         /** The same, keeping cure and replays in a folder. */
         public Request withOutput(Path folder) {
-            return new Request(subject, baseline, tasks, exported, Optional.of(folder), budget, device);
+            return new Request(subject, baseline, tasks, exported, average, Optional.of(folder), budget, device);
         }
 
         /** The same within a budget. */
         public Request withBudget(Budget newBudget) {
-            return new Request(subject, baseline, tasks, exported, output, newBudget, device);
+            return new Request(subject, baseline, tasks, exported, average, output, newBudget, device);
         }
 
         /** The same on another device. */
         public Request withDevice(DeviceName newDevice) {
-            return new Request(subject, baseline, tasks, exported, output, budget, newDevice);
+            return new Request(subject, baseline, tasks, exported, average, output, budget, newDevice);
         }
     }
 
@@ -308,6 +318,8 @@ public final class Doctor {
      * @param complete whether the budget was enough
      * @param triage of the curves; null without
      * @param curves that were compared
+     * @param badFits tensors that did not fit their codes around the step where the loss departs, worst first; from the run's
+     *     {@code fp8_health.jsonl}
      * @param restore null where it was not tried
      * @param replays null where none were needed
      * @param tasks null without scores
@@ -325,6 +337,7 @@ public final class Doctor {
             boolean complete,
             @Nullable Triage triage,
             List<Curve> curves,
+            List<BadFit> badFits,
             @Nullable Restore restore,
             @Nullable Replays replays,
             @Nullable TaskScores tasks,
@@ -336,6 +349,7 @@ public final class Doctor {
             double seconds) {
         public Result {
             curves = List.copyOf(curves);
+            badFits = List.copyOf(badFits);
             advice = List.copyOf(advice);
             written = List.copyOf(written);
         }

@@ -12,11 +12,13 @@ import dev.octet.converter.verify.VerifyOptions;
 import dev.octet.formats.checkpoint.Checkpoint;
 import dev.octet.formats.file.TemporaryFolder;
 import dev.octet.formats.tensor.DType;
+import dev.octet.trainer.optimizer.WeightAveraging;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 import java.util.List;
+import java.util.Locale;
 import java.util.Optional;
 
 /** Whether an exported model is what its run has trained: the checks of {@code verify}, the tensors, and the outputs. */
@@ -35,11 +37,19 @@ final class ExportCheck {
      * Checks a model against a checkpoint of the run that it was exported from. Writes nothing but temporary files.
      *
      * @param step of the checkpoint; 0 for the newest
+     * @param average which average of the weights was exported; empty for the weights themselves
      * @throws dev.octet.formats.error.OctetException when the folder is not a run, or the file is not a model
      * @throws IOException when reading fails
      */
     static Doctor.ExportFindings of(
-            Path exported, Path run, Optional<Path> model, long step, Prove.Options proof, Job job) throws IOException {
+            Path exported,
+            Path run,
+            Optional<Path> model,
+            long step,
+            Optional<WeightAveraging.Kind> average,
+            Prove.Options proof,
+            Job job)
+            throws IOException {
         if (!Files.exists(exported)) {
             throw new NoSuchFileException(exported.toString());
         }
@@ -49,7 +59,25 @@ final class ExportCheck {
         if (model.isPresent()) {
             request = request.withModel(model.get());
         }
+        if (average.isPresent()) {
+            request = request.withAverage(average.get());
+        }
         return new ExportCheck(request, job).run();
+    }
+
+    /** What is wrong, of a model that did not pass: its first broken rule, or its worst weight. */
+    static String worst(Doctor.ExportFindings findings) {
+        if (findings.errors().isEmpty()) {
+            return String.format(
+                    Locale.ROOT,
+                    "its worst weight is %s, %.1f dB from the run's",
+                    findings.worstTensor(),
+                    findings.sqnrDbMin());
+        }
+        Doctor.ExportFinding first = findings.errors().getFirst();
+        return first.what()
+                + (first.places().isEmpty() ? "" : " in " + first.places().getFirst())
+                + (first.count() > 1 ? " and " + (first.count() - 1) + " more" : "");
     }
 
     private Doctor.ExportFindings run() throws IOException {

@@ -49,7 +49,8 @@ public final class TrainingJob implements AutoCloseable {
     private TrainingJob(Path model, TrainingConfig config, DeviceName where, Job job) throws IOException {
         boolean opened = false;
         try {
-            OpenedModel opening = OpenedModel.of(model);
+            OpenedModel opening =
+                    config.adapter().isPresent() ? OpenedModel.asStored(model) : OpenedModel.of(model);
             open.push(opening::close);
             boolean apart = config.data().neighbours() == DataConfig.Neighbours.UNSEEN;
             OpenedModel student = apart ? opening.forDocuments() : opening;

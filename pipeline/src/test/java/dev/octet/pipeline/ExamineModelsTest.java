@@ -36,12 +36,16 @@ class ExamineModelsTest {
     Path folder;
 
     private TrainingJob job(String model, String precision) throws IOException {
+        return job(model, precision, "");
+    }
+
+    private TrainingJob job(String model, String precision, String loss) throws IOException {
         Path texts = TESTDATA.resolve("text/eval.jsonl").toAbsolutePath();
         Path config = Files.write(
                 folder.resolve("lm.yaml"),
                 List.of(
                         "data: {train: '" + texts + "', pack: true, sequence: 16}",
-                        "loss: {type: causal-lm}",
+                        "loss: {type: causal-lm" + loss + "}",
                         "batch_size: 4",
                         "gradient_accumulation: 2",
                         "optimizer: {lr: 1.0e-3}",
@@ -56,6 +60,18 @@ class ExamineModelsTest {
         try (TrainingJob job = job("gpt2", "recipe: delayed")) {
             Diagnosis d =
                     job.trainer().examine(null, ExaminationOptions.defaults().withSteps(2));
+            assertEquals(Verdict.HEALTHY, d.verdict(), d.sentence());
+        }
+    }
+
+    /** Its loss is nearly 0, and its gradients are differences of roundings. */
+    @Test
+    void of_a_model_that_is_distilled_from_itself_no_product_is_accused() throws IOException {
+        Path teacher = TESTDATA.resolve("models/tiny-lm/gpt2").toAbsolutePath();
+        String distilled = ", distillation: {teacher: '" + teacher + "'}";
+        try (TrainingJob job = job("gpt2", "recipe: current, base: fp32", distilled)) {
+            Diagnosis d =
+                    job.trainer().examine(null, ExaminationOptions.defaults().withSteps(1));
             assertEquals(Verdict.HEALTHY, d.verdict(), d.sentence());
         }
     }

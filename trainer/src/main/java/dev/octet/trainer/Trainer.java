@@ -7,6 +7,7 @@ import dev.octet.formats.error.UnavailableException;
 import dev.octet.formats.file.FolderLock;
 import dev.octet.formats.file.Sha256;
 import dev.octet.formats.graph.ValueType.TensorType;
+import dev.octet.formats.graph.Initializer;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.quant.recipe.Product;
@@ -14,6 +15,7 @@ import dev.octet.trainer.adapter.AdaptedGraph;
 import dev.octet.trainer.adapter.AdapterSettings;
 import dev.octet.trainer.adapter.InitialValues;
 import dev.octet.trainer.autodiff.Parameters;
+import dev.octet.trainer.autodiff.StoredWeights;
 import dev.octet.trainer.autodiff.Ties;
 import dev.octet.trainer.autodiff.Ties.Tie;
 import dev.octet.trainer.checkpoint.CheckpointFolder;
@@ -63,6 +65,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
+import java.util.Objects;
 import java.util.Optional;
 import java.util.OptionalDouble;
 import java.util.OptionalLong;
@@ -102,6 +105,7 @@ public final class Trainer implements AutoCloseable {
     private final List<Tie> ties;
     private final Optional<AdaptedGraph> adapted;
     private final Parameters parameters;
+    private final Set<String> stored;
     private final Set<String> trained;
     private final DebugPlan debug;
     private final DebugChanges debugChanges;
@@ -128,6 +132,7 @@ public final class Trainer implements AutoCloseable {
         this.trained = adapted.isPresent()
                 ? adapted.get().trained()
                 : parameters.trained(config.freeze(), config.trainOnly());
+        this.stored = adapted.map(a -> StoredWeights.of(a.model().graph(), a.trained())).orElse(Set.of());
         config.optimizer().noDecay().forEach(p -> requireMatch(p, parameters));
         this.batches = config.data().shuffle()
                 ? MicroBatches.shuffled(parts.train(), config.batchSize(), config.seed())
@@ -205,7 +210,8 @@ public final class Trainer implements AutoCloseable {
         TrainingConfig config = parts.config();
         return new TrainingSetup(
                 model,
-                parameters,
+                parameters.without(stored),
+                stored,
                 trained,
                 config.loss(),
                 policy,
@@ -321,6 +327,10 @@ public final class Trainer implements AutoCloseable {
             long n = p.getValue().elementCount();
             trainedElements += trained.contains(p.getKey()) ? n : 0;
             frozenElements += trained.contains(p.getKey()) ? 0 : n;
+        }
+        for (String name : stored) {
+            Initializer constant = Objects.requireNonNull(model.graph().graph().initializers().get(name));
+            frozenElements += constant.spec().orElseThrow().shape().elementCount();
         }
         Set<String> used = new TreeSet<>(trained);
         used.retainAll(shapes.keySet());

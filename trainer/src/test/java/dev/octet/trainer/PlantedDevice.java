@@ -165,6 +165,7 @@ final class PlantedDevice implements Device {
                     program.outputs(),
                     program.gradients(),
                     constants,
+                    program.stored(),
                     program.initialStates());
         }
     }

@@ -164,6 +164,7 @@ record LaterOpsets(int target) {
     private static @Nullable DType type(Initializer i) {
         return switch (i.data()) {
             case Initializer.Dense d -> d.tensor().dtype();
+            case Initializer.Coded c -> c.tensor().spec().dtype();
             case Initializer.Opaque o -> DType.ofOnnxId(o.elementType()).orElse(null);
             case Initializer.Sparse s -> s.values().dtype();
             case Initializer.Strings _ -> null;

@@ -1,6 +1,7 @@
 package dev.octet.converter.hf;
 
 import dev.octet.formats.error.MalformedModelException;
+import dev.octet.formats.graph.Initializer;
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.Tensor;
@@ -27,11 +28,11 @@ final class CheckpointParameters {
     private static final Pattern NUMBER = Pattern.compile("(?<=\\.)\\d+(?=\\.)");
     private static final int MAX_LINES = 40;
 
-    private final Map<String, Tensor> tensors;
+    private final Map<String, Initializer> tensors;
     private final String prefix;
     private final String where;
     private final Arena arena;
-    private final Map<String, Tensor> used = new LinkedHashMap<>();
+    private final Map<String, Initializer> used = new LinkedHashMap<>();
     private final Set<String> missing = new LinkedHashSet<>();
     private final Set<String> wrong = new LinkedHashSet<>();
     private final Set<String> misshapen = new LinkedHashSet<>();
@@ -43,7 +44,7 @@ final class CheckpointParameters {
      * @param where the checkpoint, for messages
      * @param arena owns placeholders for what is missing
      */
-    CheckpointParameters(Map<String, Tensor> tensors, String prefix, String where, Arena arena) {
+    CheckpointParameters(Map<String, Initializer> tensors, String prefix, String where, Arena arena) {
         this.tensors = tensors;
         this.prefix = prefix;
         this.where = where;
@@ -56,22 +57,23 @@ final class CheckpointParameters {
     }
 
     /** The tensor of a parameter; an empty placeholder where it is missing, which {@link #check} then reports. */
-    Tensor get(String parameter, long... shape) {
+    Initializer get(String parameter, long... shape) {
         Shape wanted = Shape.of(shape);
         asked.put(parameter, wanted);
-        Tensor found = find(parameter);
+        Initializer found = find(parameter);
         if (found == null) {
             missing.add(parameter);
             return placeholder(parameter);
         }
-        if (!found.shape().equals(wanted)) {
+        TensorSpec is = specOf(found);
+        if (!is.shape().equals(wanted)) {
             misshapen.add(found.name());
-            wrong.add(found.name() + " has shape " + found.shape() + ", the configuration asks for " + wanted);
+            wrong.add(found.name() + " has shape " + is.shape() + ", the configuration asks for " + wanted);
             return placeholder(parameter);
         }
-        if (found.dtype() != DType.F32 && found.dtype() != DType.BF16 && found.dtype() != DType.F16) {
+        if (is.dtype() != DType.F32 && is.dtype() != DType.BF16 && is.dtype() != DType.F16) {
             misshapen.add(found.name());
-            wrong.add(found.name() + " has elements of type " + found.dtype()
+            wrong.add(found.name() + " has elements of type " + is.dtype()
                     + ", which are not floats that a graph computes with");
             return placeholder(parameter);
         }
@@ -79,13 +81,17 @@ final class CheckpointParameters {
         return found;
     }
 
-    private Tensor placeholder(String parameter) {
-        return Tensor.allocate(arena, new TensorSpec(parameter, DType.F32, Shape.of(0)));
+    private static TensorSpec specOf(Initializer constant) {
+        return constant.spec().orElseThrow(() -> new IllegalArgumentException(constant.name() + " has no numbers"));
     }
 
-    private @Nullable Tensor find(String parameter) {
+    private Initializer placeholder(String parameter) {
+        return Initializer.of(Tensor.allocate(arena, new TensorSpec(parameter, DType.F32, Shape.of(0))));
+    }
+
+    private @Nullable Initializer find(String parameter) {
         for (String name : spellings(parameter)) {
-            Tensor t = tensors.get(name);
+            Initializer t = tensors.get(name);
             if (t != null) {
                 return t;
             }
@@ -110,7 +116,7 @@ final class CheckpointParameters {
     }
 
     /** The tensors that the graph reads, by their names in the file. */
-    Map<String, Tensor> used() {
+    Map<String, Initializer> used() {
         return used;
     }
 
@@ -121,16 +127,23 @@ final class CheckpointParameters {
 
     /** Takes note that the model does not read this parameter although the file may have it. */
     void account(String parameter) {
-        Tensor found = find(parameter);
+        Initializer found = find(parameter);
         if (found != null) {
             accounted.add(found.name());
         }
     }
 
-    /** The tensor of a parameter without asking for it; null where there is none. */
+    /** The constant of a parameter without asking for it; null where there is none. */
+    @Nullable
+    Initializer constant(String parameter) {
+        return find(parameter);
+    }
+
+    /** The dense tensor of a parameter without asking for it; null where there is none, or where it is coded. */
     @Nullable
     Tensor peek(String parameter) {
-        return find(parameter);
+        Initializer found = find(parameter);
+        return found == null ? null : found.tensor().orElse(null);
     }
 
     /**

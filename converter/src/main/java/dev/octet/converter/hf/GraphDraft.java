@@ -64,9 +64,9 @@ final class GraphDraft {
 
     /** A parameter as it is stored; its name as a constant of the graph. */
     String stored(String parameter, long... shape) {
-        Tensor t = parameters.get(parameter, shape);
-        initializers.putIfAbsent(t.name(), Initializer.of(t));
-        return t.name();
+        Initializer constant = parameters.get(parameter, shape);
+        initializers.putIfAbsent(constant.name(), constant);
+        return constant.name();
     }
 
     /** A parameter as an F32 value, for standard operators. */

@@ -7,6 +7,7 @@ import dev.octet.formats.checkpoint.ModelConfig;
 import dev.octet.formats.error.UnsupportedModelException;
 import dev.octet.formats.graph.Graph;
 import dev.octet.formats.graph.GraphModel;
+import dev.octet.formats.graph.Initializer;
 import dev.octet.formats.graph.Node;
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
@@ -92,11 +93,22 @@ public final class HfImporter {
      *     shape than the configuration asks for: all are named
      */
     public static Imported of(ObjectNode config, Map<String, Tensor> tensors, String where) {
+        Map<String, Initializer> constants = new LinkedHashMap<>();
+        tensors.forEach((name, t) -> constants.put(name, Initializer.of(t)));
+        return ofConstants(config, constants, where);
+    }
+
+    /**
+     * Makes the graph of constants that may be coded; otherwise as {@link #of}.
+     *
+     * @param constants dense ones of F32, BF16 or F16, and coded ones, under their names
+     */
+    public static Imported ofConstants(ObjectNode config, Map<String, Initializer> constants, String where) {
         HfConfig hf = new HfConfig(config, where);
         Architecture architecture = architecture(hf);
         String modelClass = modelClass(hf, architecture);
         Arena arena = Arena.ofAuto(); // small constants live as long as the graph
-        CheckpointParameters parameters = new CheckpointParameters(tensors, architecture.prefix(), where, arena);
+        CheckpointParameters parameters = new CheckpointParameters(constants, architecture.prefix(), where, arena);
         GraphDraft draft = new GraphDraft(parameters, arena);
         architecture.build(hf, modelClass, draft);
         List<String> unread = parameters.check(architecture.ignored());
@@ -121,12 +133,15 @@ public final class HfImporter {
         Architecture architecture = architecture(hf);
         String modelClass = modelClass(hf, architecture);
         Arena arena = Arena.ofAuto();
-        Map<String, Tensor> present = new LinkedHashMap<>();
+        Map<String, Initializer> present = new LinkedHashMap<>();
         if (optional) {
             architecture
                     .optional()
                     .forEach(name ->
-                            present.put(name, Tensor.allocate(arena, new TensorSpec(name, DType.F32, Shape.of(0)))));
+                            present.put(
+                                    name,
+                                    Initializer.of(
+                                            Tensor.allocate(arena, new TensorSpec(name, DType.F32, Shape.of(0))))));
         }
         CheckpointParameters parameters = new CheckpointParameters(present, architecture.prefix(), where, arena);
         GraphDraft draft = new GraphDraft(parameters, arena);

@@ -84,6 +84,10 @@ public final class Analysis {
         return switch (c.data()) {
             case Initializer.Dense d ->
                 new TensorType(d.tensor().dtype(), Shapes.dims(d.tensor().shape()));
+            case Initializer.Coded coded ->
+                new TensorType(
+                        coded.tensor().spec().dtype(),
+                        Shapes.dims(coded.tensor().spec().shape()));
             case Initializer.Strings s -> new TensorType(DType.STRING, Shapes.dims(s.shape()));
             case Initializer.Opaque o -> new TensorType(null, Shapes.dims(o.shape()));
             case Initializer.Sparse s -> new TensorType(s.values().dtype(), Shapes.dims(s.shape()));

@@ -90,7 +90,7 @@ public final class ConstantNodes implements Pass {
                         value.doc(),
                         value.metadata(),
                         value.unknown());
-            case Initializer.Strings _, Initializer.Opaque _ -> value.withName(name);
+            case Initializer.Coded _, Initializer.Strings _, Initializer.Opaque _ -> value.withName(name);
             case Initializer.Sparse _ -> null;
         };
     }

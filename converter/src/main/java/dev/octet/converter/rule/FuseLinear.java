@@ -6,6 +6,7 @@ import dev.octet.formats.graph.Node;
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.Tensor;
+import dev.octet.formats.tensor.TensorSpec;
 import java.util.ArrayList;
 import java.util.List;
 import org.jspecify.annotations.Nullable;
@@ -33,11 +34,11 @@ final class FuseLinear implements FusionRule {
      */
     private record Weight(
             String name,
-            Tensor tensor,
+            TensorSpec spec,
             boolean transposed,
             @Nullable Initializer made) {
         long out() {
-            return tensor.shape().dim(transposed ? 0 : 1);
+            return spec.shape().dim(transposed ? 0 : 1);
         }
     }
 
@@ -88,7 +89,7 @@ final class FuseLinear implements FusionRule {
         GraphFacts.Constant c = side == null ? null : graph.vector(side);
         return c != null
                         && c.tensor().shape().elementCount() == weight.out()
-                        && c.tensor().dtype() == weight.tensor().dtype()
+                        && c.tensor().dtype() == weight.spec().dtype()
                 ? new Bias(c.name(), null)
                 : null;
     }
@@ -114,7 +115,7 @@ final class FuseLinear implements FusionRule {
         Weight found = ((Found) side).weight();
         Weight w = gemm.intAttribute("transB", 0) == 0
                 ? found
-                : new Weight(found.name(), found.tensor(), !found.transposed(), found.made());
+                : new Weight(found.name(), found.spec(), !found.transposed(), found.made());
         if (!gemm.hasInput(2)) {
             return fused(graph, List.of(gemm), gemm, w, null);
         }
@@ -127,7 +128,7 @@ final class FuseLinear implements FusionRule {
     /** Gemm's C when it is a constant [out], or [1, out], which is stored anew as [out]. */
     private static @Nullable Bias gemmBias(GraphFacts graph, Node gemm, Weight w) {
         GraphFacts.Constant c = graph.constant(gemm.input(2));
-        if (c == null || c.tensor().dtype() != w.tensor().dtype()) {
+        if (c == null || c.tensor().dtype() != w.spec().dtype()) {
             return null;
         }
         if (c.tensor().shape().equals(Shape.of(w.out()))) {
@@ -164,12 +165,12 @@ final class FuseLinear implements FusionRule {
                 break;
             }
         }
-        GraphFacts.Constant c = graph.constant(v);
-        if (c != null) {
+        TensorSpec constant = graph.matrix(v);
+        if (constant != null) {
             if (casts > 1) {
-                return new Unfit("weight '" + c.name() + "' is cast more than once");
+                return new Unfit("weight '" + constant.name() + "' is cast more than once");
             }
-            return weight(c, transposed, wanted);
+            return weight(graph, constant, transposed, wanted);
         }
         if (graph.isOverridable(v)) {
             return new Unfit("weight '" + v + "' is also a graph input, so callers may override it");
@@ -180,23 +181,24 @@ final class FuseLinear implements FusionRule {
                 : new Computed();
     }
 
-    private static WeightSide weight(GraphFacts.Constant c, boolean transposed, @Nullable DType wanted) {
-        Tensor t = c.tensor();
-        if (t.shape().rank() != 2) {
-            return new Unfit("weight '" + c.name() + "' is not 2-D: " + t.shape());
+    private static WeightSide weight(
+            GraphFacts graph, TensorSpec constant, boolean transposed, @Nullable DType wanted) {
+        if (constant.shape().rank() != 2) {
+            return new Unfit("weight '" + constant.name() + "' is not 2-D: " + constant.shape());
         }
-        if (!GraphFacts.isWeightType(t.dtype())) {
-            return new Unfit("weight '" + c.name() + "' is " + t.dtype() + ", not F32, F16 or BF16");
+        if (!GraphFacts.isWeightType(constant.dtype())) {
+            return new Unfit("weight '" + constant.name() + "' is " + constant.dtype() + ", not F32, F16 or BF16");
         }
-        if (wanted == null || wanted == t.dtype()) {
-            return new Found(new Weight(c.name(), t, transposed, null));
+        if (wanted == null || wanted == constant.dtype()) {
+            return new Found(new Weight(constant.name(), constant, transposed, null));
         }
-        if (wanted != DType.F32) {
-            return new Unfit("weight '" + c.name() + "' is cast from " + t.dtype() + " to " + wanted);
+        GraphFacts.Constant dense = graph.constant(constant.name());
+        if (wanted != DType.F32 || dense == null) {
+            return new Unfit("weight '" + constant.name() + "' is cast from " + constant.dtype() + " to " + wanted);
         }
-        String name = c.name() + ".f32";
-        Tensor wide = GraphFacts.widened(t, name);
-        return new Found(new Weight(name, wide, transposed, Initializer.of(wide)));
+        String name = constant.name() + ".f32";
+        Tensor wide = GraphFacts.widened(dense.tensor(), name);
+        return new Found(new Weight(name, wide.spec(), transposed, Initializer.of(wide)));
     }
 
     private static Outcome fused(GraphFacts graph, List<Node> nodes, Node product, Weight w, @Nullable Bias bias) {

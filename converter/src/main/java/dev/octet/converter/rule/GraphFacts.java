@@ -162,6 +162,18 @@ final class GraphFacts {
                 : null;
     }
 
+    /** Name, type and shape of the dense or coded constant that {@code value} is; null as {@link #constant} is. */
+    @Nullable
+    TensorSpec matrix(String value) {
+        Constant dense = constant(value);
+        if (dense != null) {
+            return dense.tensor().spec().withName(dense.name());
+        }
+        String v = bare(value);
+        Initializer i = edit.initializer(v);
+        return i != null && i.data() instanceof Initializer.Coded && !isOverridable(v) ? i.spec().orElse(null) : null;
+    }
+
     /** Whether {@code value} is a constant only as long as the caller feeds nothing else. */
     boolean isOverridable(String value) {
         return irVersion >= IR_WITH_DEFAULTS && edit.initializer(bare(value)) != null && edit.isInput(bare(value));

@@ -215,7 +215,7 @@ class AdapterRuleTest {
 
     static List<String> adapters() throws IOException {
         try (Stream<Path> all = Files.list(TESTDATA.resolve("adapters"))) {
-            return all.filter(Files::isDirectory)
+            return all.filter(path -> Files.exists(path.resolve("adapter_config.json")))
                     .map(path -> path.getFileName().toString())
                     .sorted()
                     .toList();

@@ -17,8 +17,10 @@ import java.util.ArrayList;
 import java.util.EnumSet;
 import java.util.List;
 import java.util.SplittableRandom;
+import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.DisplayNameGeneration;
 import org.junit.jupiter.api.DisplayNameGenerator;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -36,7 +38,12 @@ class SabotageTest {
     Path folder;
 
     @TempDir
-    Path originalFolder;
+    static Path originalFolder;
+
+    @BeforeAll
+    static void writeOriginal() throws IOException {
+        GoodCheckpoint.of(Kind.PLAIN).write(originalFolder);
+    }
 
     private interface Change {
         void to(GoodCheckpoint model);
@@ -50,9 +57,19 @@ class SabotageTest {
         }
     }
 
-    static List<Sabotage> sabotages() {
+    /** What is not quantised lies in every kind as it does in these. */
+    static List<Sabotage> valueSabotages() {
+        return valueSabotages(EnumSet.of(Kind.PLAIN, Kind.CT_CHANNEL, Kind.FP8_BLOCK, Kind.MODELOPT_NVFP4));
+    }
+
+    static List<Sabotage> otherValueSabotages() {
+        return valueSabotages(
+                EnumSet.complementOf(EnumSet.of(Kind.PLAIN, Kind.CT_CHANNEL, Kind.FP8_BLOCK, Kind.MODELOPT_NVFP4)));
+    }
+
+    private static List<Sabotage> valueSabotages(EnumSet<Kind> kinds) {
         List<Sabotage> all = new ArrayList<>();
-        for (Kind kind : Kind.values()) {
+        for (Kind kind : kinds) {
             for (String name : List.of("lm_head.weight", "model.embed_tokens.weight", "model.norm.weight")) {
                 all.add(value(
                         kind,
@@ -71,8 +88,14 @@ class SabotageTest {
                     m -> addToShorts(m, "model.layers.1.input_layernorm.weight", 0x8000)));
             if (kind == Kind.PLAIN) {
                 all.add(value(kind, "one bit of a Linear", m -> nudge(m, O + ".weight", 77, 1)));
-                continue;
             }
+        }
+        return all;
+    }
+
+    static List<Sabotage> weightSabotages() {
+        List<Sabotage> all = new ArrayList<>();
+        for (Kind kind : EnumSet.complementOf(EnumSet.of(Kind.PLAIN))) {
             all.add(weight(kind, "one sign flipped", m -> flipSigns(m, O, 1)));
             all.add(weight(kind, "300 signs flipped", m -> flipSigns(m, O, 300)));
             all.add(weight(kind, "a sign of an expert flipped", m -> flipSigns(m, EXPERT, 1)));
@@ -118,8 +141,15 @@ class SabotageTest {
         return new Sabotage("scales x1.05", kind, change, List.of("weight-rounding"), Severity.WARNING);
     }
 
+    @Tag("sweep")
     @ParameterizedTest
-    @MethodSource("sabotages")
+    @MethodSource("otherValueSabotages")
+    void whatever_is_changed_in_other_layouts_is_found(Sabotage sabotage) throws IOException {
+        whatever_is_changed_is_found(sabotage);
+    }
+
+    @ParameterizedTest
+    @MethodSource({"valueSabotages", "weightSabotages"})
     void whatever_is_changed_is_found(Sabotage sabotage) throws IOException {
         GoodCheckpoint model = GoodCheckpoint.of(sabotage.kind);
         sabotage.change.to(model);
@@ -130,7 +160,6 @@ class SabotageTest {
     }
 
     private List<Finding> verify(GoodCheckpoint model) throws IOException {
-        GoodCheckpoint.of(Kind.PLAIN).write(originalFolder);
         model.write(folder);
         EnumSet<Consumer> readers = EnumSet.copyOf(model.kind.consumers());
         return Verifier.verify(
@@ -224,7 +253,7 @@ class SabotageTest {
     }
 
     @Test
-    void an_original_in_another_float_type_is_rounded_once() throws IOException {
+    void an_original_in_another_float_type_is_rounded_once(@TempDir Path wideFolder) throws IOException {
         GoodCheckpoint wide = GoodCheckpoint.of(Kind.PLAIN);
         SplittableRandom random = new SplittableRandom(3);
         GoodCheckpoint model = GoodCheckpoint.of(Kind.PLAIN);
@@ -243,10 +272,10 @@ class SabotageTest {
                     bytes,
                     narrow.shape().stream().mapToLong(d -> d).toArray());
         }
-        wide.write(originalFolder);
+        wide.write(wideFolder);
         model.write(folder);
         VerifyOptions options =
-                VerifyOptions.defaults().withOriginal(originalFolder).withDeep(true);
+                VerifyOptions.defaults().withOriginal(wideFolder).withDeep(true);
         assertEquals(List.of(), Verifier.verify(folder, options).findings());
     }
 

@@ -1,7 +1,9 @@
 package dev.octet.formats.graph;
 
+import dev.octet.formats.tensor.CodedTensor;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.Tensor;
+import dev.octet.formats.tensor.TensorSpec;
 import java.lang.foreign.MemorySegment;
 import java.util.List;
 import java.util.Map;
@@ -25,6 +27,12 @@ public record Initializer(String name, Data data, String doc, Map<String, String
 
     /** Numbers in memory; the tensor's own name is ignored. */
     public record Dense(Tensor tensor) implements Data {}
+
+    /**
+     * Floats that stay in the bytes of a checkpoint, as codes with scales; the tensor's own name is ignored. Only a model that was opened to be trained as it is
+     * stored has such constants: files and ONNX Runtime take dense ones.
+     */
+    public record Coded(CodedTensor tensor) implements Data {}
 
     /** Text elements, row-major. */
     public record Strings(Shape shape, List<Bytes> values) implements Data {
@@ -57,9 +65,23 @@ public record Initializer(String name, Data data, String doc, Map<String, String
         return new Initializer(tensor.name(), new Dense(tensor), "", Map.of(), Bytes.EMPTY);
     }
 
+    /** A coded constant under the tensor's own name. */
+    public static Initializer of(CodedTensor tensor) {
+        return new Initializer(tensor.spec().name(), new Coded(tensor), "", Map.of(), Bytes.EMPTY);
+    }
+
     /** The tensor of a dense constant. */
     public Optional<Tensor> tensor() {
         return data instanceof Dense d ? Optional.of(d.tensor()) : Optional.empty();
+    }
+
+    /** Element type and shape under this constant's name, dense or coded; empty for others. */
+    public Optional<TensorSpec> spec() {
+        return switch (data) {
+            case Dense d -> Optional.of(d.tensor().spec().withName(name));
+            case Coded c -> Optional.of(c.tensor().spec().withName(name));
+            case Strings _, Sparse _, Opaque _ -> Optional.empty();
+        };
     }
 
     /** A copy with this name. */

@@ -45,7 +45,7 @@ final class ExternalLayout {
                         d.tensor().dtype().onnxId(),
                         d.tensor().bytes());
             case Initializer.Opaque o -> place(i, o.shape(), o.elementType(), o.bytes());
-            case Initializer.Strings _, Initializer.Sparse _ -> Optional.empty();
+            case Initializer.Coded _, Initializer.Strings _, Initializer.Sparse _ -> Optional.empty();
         };
     }
 

@@ -51,6 +51,8 @@ final class TensorEncoder {
                     b.addStringData(ByteString.copyFrom(text.toArray()));
                 }
             }
+            case Initializer.Coded _ ->
+                throw new IllegalArgumentException("'" + i.name() + "' is only there to be trained on: it has no dense elements");
             case Initializer.Sparse _ -> throw new IllegalArgumentException("'" + i.name() + "' is sparse");
         }
         name(b, i.name());

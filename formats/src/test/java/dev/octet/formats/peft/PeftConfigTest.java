@@ -38,7 +38,7 @@ class PeftConfigTest {
 
     static List<String> adapters() throws IOException {
         try (Stream<Path> all = Files.list(TestData.path("adapters"))) {
-            return all.filter(Files::isDirectory)
+            return all.filter(path -> Files.exists(path.resolve("adapter_config.json")))
                     .map(path -> path.getFileName().toString())
                     .sorted()
                     .toList();

@@ -5,6 +5,7 @@ import static java.util.Objects.requireNonNull;
 import dev.octet.quant.recipe.LinearTensor;
 import dev.octet.quant.recipe.Product;
 import dev.octet.quant.recipe.ProductOperand;
+import dev.octet.trainer.observe.TransformerEngineName;
 import dev.octet.trainer.precision.Fp8Layer;
 import dev.octet.trainer.precision.Fp8Policy;
 import dev.octet.trainer.precision.Fp8Settings;
@@ -13,7 +14,9 @@ import dev.octet.trainer.precision.OperandChange;
 import dev.octet.trainer.yaml.Section;
 import java.util.ArrayList;
 import java.util.EnumSet;
+import java.util.HashSet;
 import java.util.LinkedHashMap;
+import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
@@ -193,6 +196,7 @@ public record Cure(String precision, String teDebug, List<String> torchaoModules
                     .add(layer.module());
         }
         StringBuilder text = new StringBuilder();
+        Set<String> named = new HashSet<>();
         int i = 0;
         for (Map.Entry<String, List<String>> section : sections.entrySet()) {
             text.append("octet_doctor_")
@@ -203,11 +207,27 @@ public record Cure(String precision, String teDebug, List<String> torchaoModules
             text.append(INDENT).append("layers:\n");
             text.append(INDENT.repeat(2))
                     .append("layer_name_regex_pattern: '")
-                    .append(pattern(section.getValue()).replace("'", "''"))
+                    .append(pattern(teNames(section.getValue(), named)).replace("'", "''"))
                     .append("'\n");
             text.append(INDENT).append("transformer_engine:\n").append(section.getKey());
         }
         return text.toString();
+    }
+
+    /**
+     * Modules by their names in the checkpoint and by Transformer Engine's. One of its modules may be several in the checkpoint (query, key and
+     * value); it is in the first section that has one of them, as a layer can be in one section only.
+     *
+     * @param named Transformer Engine's names so far, which are added to
+     */
+    private static List<String> teNames(List<String> modules, Set<String> named) {
+        Set<String> names = new LinkedHashSet<>(modules);
+        for (String module : modules) {
+            for (TransformerEngineName te : TransformerEngineName.of(module)) {
+                te.full().stream().filter(named::add).forEach(names::add);
+            }
+        }
+        return List.copyOf(names);
     }
 
     /** Features for a layer. Transformer Engine takes a product out of FP8 as a whole, and scales tensors of a product one by one. */

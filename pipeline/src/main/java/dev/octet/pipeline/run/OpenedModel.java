@@ -23,7 +23,19 @@ public record OpenedModel(ModelSource file, Converter converter, GraphModel cano
      * @throws dev.octet.formats.error.OctetException when it has no graph, or one that is not known
      */
     public static OpenedModel of(Path path) throws IOException {
-        ModelSource file = ModelSource.open(path);
+        return of(ModelSource.open(path));
+    }
+
+    /**
+     * Opens a model whose frozen weights stay in the bytes they are stored in; only the trainer can use its graph.
+     *
+     * @throws dev.octet.formats.error.OctetException as {@link #of}, and when scales of quantised weights are missing or cannot be used
+     */
+    public static OpenedModel asStored(Path path) throws IOException {
+        return of(ModelSource.openAsStored(path));
+    }
+
+    private static OpenedModel of(ModelSource file) throws IOException {
         boolean opened = false;
         try {
             Converter converter = file.converter();

@@ -139,7 +139,7 @@ class CureTest {
             octet_doctor_1:
               enabled: true
               layers:
-                layer_name_regex_pattern: '^(transformer\\.h\\.0\\.attn\\.c_attn|transformer\\.h\\.1\\.attn\\.c_attn)$'
+                layer_name_regex_pattern: '^(%s)$'
               transformer_engine:
                 PerTensorScaling:
                   enabled: true
@@ -149,12 +149,24 @@ class CureTest {
             octet_doctor_2:
               enabled: true
               layers:
-                layer_name_regex_pattern: '^transformer\\.h\\.1\\.mlp\\.c_fc$'
+                layer_name_regex_pattern: '^(%s)$'
               transformer_engine:
                 DisableQuantizationGEMM:
                   enabled: true
                   gemms: [wgrad]
-            """, cure.teDebug());
+            """.formatted(
+                        alternatives(
+                                "transformer.h.0.attn.c_attn",
+                                "transformer.h.1.attn.c_attn",
+                                "transformer.h.0.self_attn.layernorm_linear_qkv",
+                                "transformer.h.0.self_attn.linear_qkv",
+                                "transformer.h.1.self_attn.layernorm_linear_qkv",
+                                "transformer.h.1.self_attn.linear_qkv"),
+                        alternatives("transformer.h.1.mlp.c_fc", "transformer.h.1.layernorm_mlp.fc1")), cure.teDebug());
+    }
+
+    private static String alternatives(String... names) {
+        return String.join("|", names).replace(".", "\\.");
     }
 
     @Test

@@ -80,22 +80,25 @@ final class AdapterEdit {
 
     /** Shape of a constant of the base. */
     Shape shape(String constant) {
-        return constant(constant).shape();
+        return constant(constant)
+                .spec()
+                .orElseThrow(() -> new IllegalArgumentException("'" + constant + "' has no numbers"))
+                .shape();
     }
 
-    /** A constant of the base. */
-    Tensor constant(String name) {
+    /** A constant of the base, dense or coded. */
+    Initializer constant(String name) {
         Initializer found = edit.initializer(name);
         if (found == null) {
             throw new IllegalArgumentException("'" + name + "' is not a constant");
         }
-        return found.tensor().orElseThrow();
+        return found;
     }
 
     /** Whether the base has a constant of this name. */
     boolean isConstant(String name) {
         Initializer found = name.isEmpty() ? null : edit.initializer(name);
-        return found != null && found.tensor().isPresent();
+        return found != null && found.spec().isPresent();
     }
 
     /** A node of the base as it was. */
@@ -143,8 +146,8 @@ final class AdapterEdit {
      * @param readers ids of the base's nodes that read the copy
      */
     void trainCopy(String parameter, String key, Collection<String> readers) {
-        Tensor base = constant(parameter);
-        parameter(key, base.shape(), (_, _) -> BaseWeight.elements(base));
+        Initializer base = constant(parameter);
+        parameter(key, shape(parameter), (_, _) -> BaseWeight.elements(base));
         for (String reader : readers) {
             Node node = node(reader);
             List<String> inputs = new ArrayList<>(node.inputs());

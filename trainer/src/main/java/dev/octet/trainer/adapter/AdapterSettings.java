@@ -68,6 +68,13 @@ public record AdapterSettings(PeftConfig config, Optional<Path> from, long seed)
                     where("target_parameters"),
                     "name Linears in target_modules");
         }
+        if (lora.hasTrainableTokens() || !lora.foreignKeys().isEmpty()) {
+            String key = lora.hasTrainableTokens() ? "trainable_token_indices" : lora.foreignKeys().getFirst();
+            throw new InvalidOptionException(
+                    "Octet does not compute what " + key + " changes",
+                    where(key),
+                    "train without it, or serve the adapter with PEFT");
+        }
         if (isBiasesOnly(lora)) {
             return new Biases(edit).apply(new Targets(List.of(), List.of(), List.of()), LoraConfig.Bias.ALL, this);
         }

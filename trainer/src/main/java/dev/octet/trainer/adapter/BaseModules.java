@@ -1,6 +1,7 @@
 package dev.octet.trainer.adapter;
 
 import dev.octet.formats.graph.Graph;
+import dev.octet.formats.graph.Initializer;
 import dev.octet.formats.graph.Node;
 import dev.octet.formats.peft.ModuleKind;
 import dev.octet.trainer.autodiff.Parameter;
@@ -61,6 +62,10 @@ record BaseModules(List<LinearModule> linears, List<Table> tables, Map<String, M
                 }
             }
         }
+        graph.initializers().values().stream()
+                .filter(i -> i.data() instanceof Initializer.Coded && i.name().endsWith(WEIGHT))
+                .filter(i -> isTable(i.name(), graph))
+                .forEach(i -> kinds.put(module(i.name()), ModuleKind.EMBEDDING));
         linears.forEach(
                 m -> kinds.put(m.name(), heads.contains(m.node()) ? ModuleKind.OUTPUT_HEAD : ModuleKind.LINEAR));
         List<Table> tables = graph.nodes().stream()

@@ -1,22 +1,32 @@
 package dev.octet.trainer.adapter;
 
+import dev.octet.formats.graph.Initializer;
+import dev.octet.formats.tensor.CodedTensor;
+import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.trainer.kernel.CpuTensor;
 import dev.octet.trainer.kernel.OperandType;
+import java.lang.foreign.MemorySegment;
 
 /**
  * A matrix of the base by rows of its outputs, W [out, in], however it lies.
  *
- * @param tensor of a float type
+ * @param constant of a float type, dense or coded; rows of a coded one are decoded one by one
  * @param transposed whether it lies as [in, out]
  */
-record BaseWeight(Tensor tensor, boolean transposed) {
+record BaseWeight(Initializer constant, boolean transposed) {
     int out() {
-        return Math.toIntExact(tensor.shape().dim(transposed ? 1 : 0));
+        return Math.toIntExact(shape(constant).dim(transposed ? 1 : 0));
     }
 
     int in() {
-        return Math.toIntExact(tensor.shape().dim(transposed ? 0 : 1));
+        return Math.toIntExact(shape(constant).dim(transposed ? 0 : 1));
+    }
+
+    private static Shape shape(Initializer constant) {
+        return constant.spec()
+                .orElseThrow(() -> new IllegalArgumentException("'" + constant.name() + "' has no numbers"))
+                .shape();
     }
 
     /** Receives the rows of a matrix in the order in which they lie. */
@@ -28,11 +38,10 @@ record BaseWeight(Tensor tensor, boolean transposed) {
 
     /** Reads the stored rows one by one. */
     void rows(Rows reader) {
-        CpuTensor stored = new CpuTensor(new OperandType(tensor.dtype(), tensor.shape()), tensor.bytes());
-        int rows = Math.toIntExact(tensor.shape().dim(0));
-        float[] row = new float[Math.toIntExact(tensor.shape().dim(1))];
+        int rows = Math.toIntExact(shape(constant).dim(0));
+        float[] row = new float[Math.toIntExact(shape(constant).dim(1))];
         for (int i = 0; i < rows; i++) {
-            stored.read((long) i * row.length, row, 0, row.length);
+            read(constant, i, row);
             reader.row(i, row);
         }
     }
@@ -66,17 +75,21 @@ record BaseWeight(Tensor tensor, boolean transposed) {
 
     /** Wᵀ·x: x [out, n], result [in, n], in F64. */
     double[][] transposedTimes(double[][] x) {
-        return new BaseWeight(tensor, !transposed).times(x);
+        return new BaseWeight(constant, !transposed).times(x);
     }
 
     /** Column {@code c} of W [out, in]. */
     double[] column(int c) {
-        CpuTensor stored = new CpuTensor(new OperandType(tensor.dtype(), tensor.shape()), tensor.bytes());
         double[] column = new double[out()];
-        long width = tensor.shape().dim(1);
-        for (int i = 0; i < column.length; i++) {
-            column[i] = stored.readNumber(transposed ? c * width + i : i * width + c);
-        }
+        rows((i, row) -> {
+            if (!transposed) {
+                column[i] = row[c];
+            } else if (i == c) {
+                for (int k = 0; k < column.length; k++) {
+                    column[k] = row[k];
+                }
+            }
+        });
         return column;
     }
 
@@ -91,11 +104,26 @@ record BaseWeight(Tensor tensor, boolean transposed) {
         return all;
     }
 
-    /** All elements of a tensor as F32, as they lie. */
-    static float[] elements(Tensor tensor) {
-        CpuTensor stored = new CpuTensor(new OperandType(tensor.dtype(), tensor.shape()), tensor.bytes());
-        float[] elements = new float[Math.toIntExact(stored.count())];
-        stored.read(0, elements, 0, elements.length);
+    /** All elements of a constant as F32, as they lie. */
+    static float[] elements(Initializer constant) {
+        float[] elements = new float[Math.toIntExact(shape(constant).elementCount())];
+        read(constant, 0, elements);
         return elements;
+    }
+
+    /** Elements from a row on; the array holds whole rows of a matrix, or any constant whole. */
+    private static void read(Initializer constant, long row, float[] to) {
+        switch (constant.data()) {
+            case Initializer.Dense(Tensor tensor) -> {
+                CpuTensor stored = new CpuTensor(new OperandType(tensor.dtype(), tensor.shape()), tensor.bytes());
+                stored.read(row * to.length, to, 0, to.length);
+            }
+            case Initializer.Coded(CodedTensor coded) -> {
+                long cols = Math.max(1, coded.spec().shape().dim(-1));
+                coded.read(row, row + to.length / cols, MemorySegment.ofArray(to));
+            }
+            case Initializer.Strings _, Initializer.Sparse _, Initializer.Opaque _ ->
+                throw new IllegalArgumentException("'" + constant.name() + "' has no numbers");
+        }
     }
 }

@@ -69,6 +69,9 @@ final class ForwardPass {
         }
         Tensor t = graph.constant(name);
         if (t == null) {
+            t = graph.decoded(name);
+        }
+        if (t == null) {
             throw new UnsupportedModelException(
                     "'" + name + "' is neither computed nor an input nor a dense constant",
                     "value '" + name + "'",
@@ -80,6 +83,12 @@ final class ForwardPass {
     }
 
     private void emit(Node node) {
+        StoredSteps stored = new StoredSteps(graph, policy, builder, this::value, (v, to) -> cast(node, v, to));
+        Value read = stored.emit(node);
+        if (read != null) {
+            values.put(node.output(), read);
+            return;
+        }
         List<@Nullable Value> inputs = new ArrayList<>();
         for (String name : node.inputs()) {
             inputs.add(name.isEmpty() ? null : value(name));
@@ -165,7 +174,9 @@ final class ForwardPass {
         Cast op = new Cast(v.type(), to);
         return casts.computeIfAbsent(op, c -> new HashMap<>()).computeIfAbsent(v, source -> {
             // Constants may differ between shapes, so casts of them are not shared by name.
-            boolean shared = v.role() == ValueRole.PARAMETER || v.role() == ValueRole.PREPARED;
+            boolean shared = v.role() == ValueRole.PARAMETER
+                    || v.role() == ValueRole.STORED
+                    || v.role() == ValueRole.PREPARED;
             String name = "cast:" + to.name().toLowerCase(Locale.ROOT) + ":" + v.name();
             Value made = shared
                     ? builder.prepared(name, v.type().as(to))

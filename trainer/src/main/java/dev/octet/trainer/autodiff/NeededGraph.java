@@ -9,9 +9,11 @@ import dev.octet.formats.graph.Initializer;
 import dev.octet.formats.graph.Node;
 import dev.octet.formats.graph.ValueInfo;
 import dev.octet.formats.graph.ValueType.TensorType;
+import dev.octet.formats.tensor.CodedTensor;
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.Tensor;
+import dev.octet.formats.tensor.TensorSpec;
 import dev.octet.trainer.kernel.OpSource;
 import dev.octet.trainer.kernel.OperandType;
 import dev.octet.trainer.op.Ops;
@@ -32,11 +34,13 @@ final class NeededGraph {
     private final List<Node> nodes;
     private final Map<String, OperandType> inputs = new LinkedHashMap<>();
     private final Set<String> weights;
+    private final Set<String> stored;
 
-    private NeededGraph(GraphModel model, List<Node> nodes, Set<String> weights) {
+    private NeededGraph(GraphModel model, List<Node> nodes, Set<String> weights, Set<String> stored) {
         this.model = model;
         this.nodes = nodes;
         this.weights = weights;
+        this.stored = stored;
         Graph graph = model.graph();
         for (ValueInfo v : graph.requiredInputs()) {
             OperandType type = type(v);
@@ -72,7 +76,7 @@ final class NeededGraph {
         }
         Set<String> weights = new LinkedHashSet<>(options.parameters());
         weights.addAll(options.trained());
-        NeededGraph needed = new NeededGraph(model, upTo(graph, wanted), weights);
+        NeededGraph needed = new NeededGraph(model, upTo(graph, wanted), weights, options.stored());
         needed.checkInputs();
         needed.checkOperators();
         return needed;
@@ -180,15 +184,17 @@ final class NeededGraph {
 
     private @Nullable OperandType constantType(String name) {
         Initializer c = model.graph().initializers().get(name);
-        Tensor t = c == null ? null : c.tensor().orElse(null);
-        return t == null ? null : new OperandType(isWeight(name) ? DType.F32 : t.dtype(), t.shape());
+        TensorSpec spec = c == null ? null : c.spec().orElse(null);
+        // stored matrices count as F32, which the operators that read them take them for
+        boolean wide = isWeight(name) || stored.contains(name);
+        return spec == null ? null : new OperandType(wide ? DType.F32 : spec.dtype(), spec.shape());
     }
 
     /** The source from which the operator of {@code node} is built, given the types of its inputs. */
     OpSource source(Node node, List<@Nullable OperandType> types) {
         List<@Nullable Tensor> constants = new ArrayList<>();
         for (String name : node.inputs()) {
-            constants.add(isWeight(name) ? null : constant(name));
+            constants.add(isWeight(name) || stored.contains(name) ? null : constant(name));
         }
         return new OpSource(node, types, constants, model.opsets().getOrDefault(node.domain(), 1L));
     }
@@ -223,6 +229,24 @@ final class NeededGraph {
     Tensor constant(String name) {
         Initializer c = name.isEmpty() ? null : model.graph().initializers().get(name);
         return c == null ? null : c.tensor().orElse(null);
+    }
+
+    /** The constant that a node reads as it is stored; null when its input {@code i} is another value. */
+    @Nullable
+    Initializer stored(Node node, int i) {
+        return i < node.inputs().size() && stored.contains(node.input(i)) && StoredWeights.reads(node, i)
+                ? model.graph().initializers().get(node.input(i))
+                : null;
+    }
+
+    /** Elements of a coded constant that an operator reads which takes floats only; null for other values. */
+    @Nullable
+    Tensor decoded(String name) {
+        Initializer c = model.graph().initializers().get(name);
+        if (c == null || !(c.data() instanceof Initializer.Coded(CodedTensor coded))) {
+            return null;
+        }
+        return Parameters.decoded(coded);
     }
 
     /** Whether the constant is kept in persistent memory as an F32 weight. */

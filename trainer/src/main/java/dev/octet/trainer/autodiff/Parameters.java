@@ -3,6 +3,7 @@ package dev.octet.trainer.autodiff;
 import dev.octet.formats.error.InvalidOptionException;
 import dev.octet.formats.graph.Graph;
 import dev.octet.formats.graph.Initializer;
+import dev.octet.formats.tensor.CodedTensor;
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.Tensor;
@@ -152,6 +153,21 @@ public final class Parameters {
             before = row;
         }
         return longest;
+    }
+
+    /** These without some. */
+    public Parameters without(Collection<String> names) {
+        Map<String, Parameter> rest = new LinkedHashMap<>(byName);
+        rest.keySet().removeAll(Set.copyOf(names));
+        return new Parameters(rest);
+    }
+
+    /** All elements of a coded tensor as F32. */
+    public static Tensor decoded(CodedTensor coded) {
+        Tensor dense = Tensor.allocate(Arena.ofAuto(), coded.spec());
+        long cols = coded.spec().shape().dim(-1);
+        coded.read(0, coded.spec().shape().elementCount() / Math.max(1, cols), dense.bytes());
+        return dense;
     }
 
     /** The F32 master of a parameter; widened into {@code arena} if it is stored in a narrower type. */

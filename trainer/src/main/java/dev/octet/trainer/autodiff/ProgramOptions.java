@@ -16,6 +16,7 @@ import org.jspecify.annotations.Nullable;
  * @param upstream outputs whose gradients are fed, as {@code upstream.NAME}
  * @param trained graph constants and inputs to compute gradients of
  * @param parameters graph constants kept in persistent memory as F32 weights; trained constants need not be listed
+ * @param stored graph constants used in the bytes they are stored in; see {@link StoredWeights}
  */
 public record ProgramOptions(
         List<String> outputs,
@@ -23,6 +24,7 @@ public record ProgramOptions(
         Set<String> upstream,
         Set<String> trained,
         Set<String> parameters,
+        Set<String> stored,
         PrecisionPolicy policy) {
     public ProgramOptions {
         outputs = List.copyOf(outputs);
@@ -30,6 +32,18 @@ public record ProgramOptions(
         upstream = Collections.unmodifiableSet(new TreeSet<>(upstream));
         trained = Collections.unmodifiableSet(new TreeSet<>(trained));
         parameters = Set.copyOf(parameters);
+        stored = Set.copyOf(stored);
+    }
+
+    /** With all weights in F32. */
+    public ProgramOptions(
+            List<String> outputs,
+            @Nullable String loss,
+            Set<String> upstream,
+            Set<String> trained,
+            Set<String> parameters,
+            PrecisionPolicy policy) {
+        this(outputs, loss, upstream, trained, parameters, Set.of(), policy);
     }
 
     /** Forward only: from the inputs to {@code outputs}. */
@@ -46,7 +60,12 @@ public record ProgramOptions(
 
     /** These options with other readable values. */
     public ProgramOptions withOutputs(Collection<String> names) {
-        return new ProgramOptions(List.copyOf(names), loss, upstream, trained, parameters, policy);
+        return new ProgramOptions(List.copyOf(names), loss, upstream, trained, parameters, stored, policy);
+    }
+
+    /** These options with constants that stay as they are stored. */
+    public ProgramOptions withStored(Collection<String> names) {
+        return new ProgramOptions(outputs, loss, upstream, trained, parameters, Set.copyOf(names), policy);
     }
 
     /** Whether the program has a backward half. */

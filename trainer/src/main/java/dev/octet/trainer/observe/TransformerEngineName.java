@@ -16,7 +16,7 @@ import java.util.regex.Pattern;
  * @param parts names behind it, without the dot
  * @param whole whether the module is this Linear alone
  */
-record TransformerEngineName(String layer, List<String> parts, boolean whole) {
+public record TransformerEngineName(String layer, List<String> parts, boolean whole) {
     private static final Pattern IN_LAYER = Pattern.compile("(.*?\\.\\d+)\\.(.*)");
 
     private static final List<String> QKV = List.of("self_attn.layernorm_linear_qkv", "self_attn.linear_qkv");
@@ -62,8 +62,12 @@ record TransformerEngineName(String layer, List<String> parts, boolean whole) {
         return all;
     }
 
+    public TransformerEngineName {
+        parts = List.copyOf(parts);
+    }
+
     /** The names of a module; none of one that is not in a layer, or in one of another kind. */
-    static List<TransformerEngineName> of(String module) {
+    public static List<TransformerEngineName> of(String module) {
         Matcher m = IN_LAYER.matcher(module);
         List<TransformerEngineName> names = new ArrayList<>();
         if (m.matches()) {
@@ -76,6 +80,11 @@ record TransformerEngineName(String layer, List<String> parts, boolean whole) {
             }
         }
         return names;
+    }
+
+    /** The names as Transformer Engine has them where its layers are called as here: {@code model.layers.0.self_attn.proj}. */
+    public List<String> full() {
+        return parts.stream().map(p -> layer + "." + p).toList();
     }
 
     /** Whether a section names the module by this name. */

@@ -41,6 +41,8 @@ import dev.octet.trainer.op.product.MatMul;
 import dev.octet.trainer.op.reduce.Reduce;
 import dev.octet.trainer.op.rotary.RotaryEmbedding;
 import dev.octet.trainer.op.softmax.Softmax;
+import dev.octet.trainer.op.stored.StoredLinear;
+import dev.octet.trainer.op.stored.StoredRows;
 import dev.octet.trainer.op.topk.TopK;
 import dev.octet.trainer.op.transpose.Transpose;
 import dev.octet.trainer.op.trilu.Trilu;
@@ -118,7 +120,9 @@ public final class Ops {
             QuantizeFp8.ENTRY,
             QuantizeFp8Delayed.ENTRY,
             SgdStep.ENTRY,
-            SquareSum.ENTRY);
+            SquareSum.ENTRY,
+            StoredLinear.ENTRY,
+            StoredRows.ENTRY);
 
     /** Sources of kernels that include functions from a table. */
     public static final List<CudaSource> WRITTEN_SOURCES = List.of(BinaryCuda.SOURCE, UnaryCuda.SOURCE);

@@ -6,7 +6,7 @@ import dev.octet.formats.graph.Initializer;
 import dev.octet.formats.graph.Node;
 import dev.octet.formats.graph.ValueInfo;
 import dev.octet.formats.tensor.Shape;
-import dev.octet.formats.tensor.Tensor;
+import dev.octet.formats.tensor.TensorSpec;
 import dev.octet.quant.recipe.Product;
 import dev.octet.quant.recipe.ProductOperand;
 import dev.octet.quant.recipe.TrainingRecipe;
@@ -136,8 +136,8 @@ final class Fp8Plan {
             return Optional.of("the last, by exempt_last");
         }
         Shape shape = Optional.ofNullable(graph.initializers().get(node.input(1)))
-                .flatMap(Initializer::tensor)
-                .map(Tensor::shape)
+                .flatMap(Initializer::spec)
+                .map(TensorSpec::shape)
                 .orElse(Shape.SCALAR);
         if (shape.rank() != 2) {
             return Optional.of("its weight is not a matrix");

@@ -14,6 +14,7 @@ import dev.octet.quant.recipe.Product;
 import dev.octet.quant.recipe.ProductOperand;
 import dev.octet.quant.recipe.TrainingRecipe.DelayedScaling;
 import dev.octet.quant.scale.QuantScaleRule;
+import dev.octet.quant.scale.TransformerEngineScale;
 import dev.octet.trainer.kernel.Op;
 import dev.octet.trainer.kernel.OperandType;
 import dev.octet.trainer.op.cast.Cast;
@@ -85,6 +86,41 @@ final class Fp8Writer implements PrecisionPolicy {
     public @Nullable Value linear(Node node, Value x, Value w, @Nullable Value bias, Emitter emitter) {
         Fp8Layer layer = plan.layer(node);
         return layer == null ? null : new LinearSteps(layer, node, x, w, bias, emitter).emit();
+    }
+
+    @Override
+    public Value storedInput(Node node, Value x, int in, int out, Emitter emitter) {
+        CodedMatrix form = storedForm(node, Product.FPROP, LinearTensor.INPUT, x, in);
+        return form == null ? x : faked(node, x, form, null, emitter);
+    }
+
+    @Override
+    public Value storedResult(Node node, Value y, int in, int out, Emitter emitter) {
+        CodedMatrix form = trains ? storedForm(node, Product.DGRAD, LinearTensor.GRAD_OUTPUT, y, out) : null;
+        return form == null ? y : faked(node, y, null, form, emitter);
+    }
+
+    /** How an activation or a gradient is quantised that meets stored codes: with a scale from its own values, also where the recipe's is delayed. */
+    private @Nullable CodedMatrix storedForm(Node node, Product product, LinearTensor tensor, Value v, int cols) {
+        Fp8Layer layer = plan.layer(node);
+        OperandSpec spec = layer == null ? null : layer.operand(product, tensor);
+        if (spec == null || cols == 0) {
+            return null;
+        }
+        int rows = Math.toIntExact(v.type().count() / cols);
+        QuantScaleRule rule = spec.scaling() instanceof Scaling.Current(QuantScaleRule own)
+                ? own
+                : new TransformerEngineScale(0, false, false);
+        return new CodedMatrix(spec.format(), CodedMatrix.blocks(spec.granularity(), rows, cols), rule);
+    }
+
+    private static Value faked(
+            Node node, Value v, @Nullable CodedMatrix forward, @Nullable CodedMatrix backward, Emitter emitter) {
+        String name = (forward == null ? "fake:gradient:" : "fake:") + node.id() + ":" + v.name();
+        Value made = emitter.temporary(name, v.type());
+        FakeQuantize op = new FakeQuantize(v.type(), forward, backward);
+        emitter.step(Phase.FORWARD, node.id(), op, List.of(v), List.of(made));
+        return made;
     }
 
     @Override
@@ -358,9 +394,10 @@ final class Fp8Writer implements PrecisionPolicy {
         }
 
         private static Phase phaseOf(Value from) {
-            return from.role() == ValueRole.PARAMETER || from.role() == ValueRole.PREPARED
-                    ? Phase.PREPARE
-                    : Phase.FORWARD;
+            return switch (from.role()) {
+                case PARAMETER, STORED, PREPARED -> Phase.PREPARE;
+                case INPUT, CONSTANT, STATE, GRADIENT, TEMPORARY -> Phase.FORWARD;
+            };
         }
 
         private static OperandType one() {

@@ -79,6 +79,21 @@ public interface PrecisionPolicy {
         return null;
     }
 
+    /**
+     * Writes what is done to the input of a Linear whose frozen weight stays in its own codes.
+     *
+     * @param x [..., in], in the type that is multiplied
+     * @return what is multiplied, of the same type
+     */
+    default Value storedInput(Node node, Value x, int in, int out, Emitter emitter) {
+        return x;
+    }
+
+    /** Writes what is done to the output of such a Linear, or to its gradient on the way back. */
+    default Value storedResult(Node node, Value y, int in, int out, Emitter emitter) {
+        return y;
+    }
+
     /** Writes what happens once after all forward steps, such as rolling amax histories. */
     default void afterForward(Emitter emitter) {}
 

@@ -19,6 +19,7 @@ import java.util.Map;
  * @param outputs values readable after FORWARD, by the graph's names; the loss is named {@link #LOSS}
  * @param gradients gradient of each trained parameter, by parameter name
  * @param constants elements of each {@link ValueRole#CONSTANT} value, loaded with the program
+ * @param stored elements of each {@link ValueRole#STORED} value; whoever made them keeps them as long as the program's memory
  * @param initialStates F32 elements of each {@link ValueRole#STATE} value before the first step; a single number fills the tensor
  */
 public record Program(
@@ -28,6 +29,7 @@ public record Program(
         Map<String, Value> outputs,
         Map<String, Value> gradients,
         Map<Value, Tensor> constants,
+        Map<Value, Tensor> stored,
         Map<Value, List<Float>> initialStates) {
     /** Name of the loss among the outputs. */
     public static final String LOSS = "loss";
@@ -45,6 +47,7 @@ public record Program(
         outputs = ordered(outputs);
         gradients = ordered(gradients);
         constants = ordered(constants);
+        stored = ordered(stored);
         initialStates = ordered(initialStates);
     }
 

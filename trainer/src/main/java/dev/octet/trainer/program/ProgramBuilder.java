@@ -21,6 +21,7 @@ public final class ProgramBuilder implements Emitter {
     private final Map<String, Value> outputs = new LinkedHashMap<>();
     private final Map<String, Value> gradients = new LinkedHashMap<>();
     private final Map<Value, Tensor> constants = new LinkedHashMap<>();
+    private final Map<Value, Tensor> stored = new LinkedHashMap<>();
     private final Map<Value, List<Float>> states = new LinkedHashMap<>();
 
     private Value make(String name, OperandType type, ValueRole role) {
@@ -49,6 +50,13 @@ public final class ProgramBuilder implements Emitter {
     /** The weight named {@code name}. */
     public Value parameter(String name, OperandType type) {
         return once(name, type, ValueRole.PARAMETER);
+    }
+
+    /** Bytes of a frozen weight, in place. */
+    public Value stored(String name, Tensor elements) {
+        Value v = once(name, new OperandType(elements.dtype(), elements.shape()), ValueRole.STORED);
+        stored.putIfAbsent(v, elements);
+        return v;
     }
 
     /** A constant with its elements, which are read when the program is loaded. */
@@ -116,6 +124,6 @@ public final class ProgramBuilder implements Emitter {
     public Program build() {
         List<Step> ordered = new ArrayList<>(steps);
         ordered.sort(Comparator.comparing(Step::phase)); // stable: keeps the order within a phase
-        return new Program(values, ordered, inputs, outputs, gradients, constants, states);
+        return new Program(values, ordered, inputs, outputs, gradients, constants, stored, states);
     }
 }

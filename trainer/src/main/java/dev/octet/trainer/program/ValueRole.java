@@ -6,6 +6,8 @@ public enum ValueRole {
     INPUT,
     /** A trained or frozen weight; lives as long as the run. In F32 it is the master weight. */
     PARAMETER,
+    /** Bytes of a frozen weight as they lie in its file, used in place where the device can; lives as long as the run. */
+    STORED,
     /** A constant of the graph that is never trained. */
     CONSTANT,
     /** State of recipes, optimizers and scalers from step to step: scales, amax histories, moments, loss scale, learning rate. */
@@ -20,7 +22,7 @@ public enum ValueRole {
     /** Whether values with this role are in the device memory that programs for other shapes share by name. */
     public boolean isShared() {
         return switch (this) {
-            case PARAMETER, STATE, GRADIENT, PREPARED -> true;
+            case PARAMETER, STORED, STATE, GRADIENT, PREPARED -> true;
             case INPUT, CONSTANT, TEMPORARY -> false;
         };
     }

@@ -69,6 +69,7 @@ public record Excerpt(
         TrainingSetup changed = new TrainingSetup(
                 setup.source(),
                 setup.parameters(),
+                setup.stored(),
                 setup.trained(),
                 setup.loss(),
                 policy,

@@ -20,7 +20,9 @@ import java.util.stream.DoubleStream;
  * </ul>
  * The floor of a gradient is its largest error in these replays, at least half of the median over all parameters of the step; the same for
  * updates. What the mantissa costs counts in full while the median of its errors is at most {@value #MOST_ROUNDING}, and less beyond: a
- * layer that stands no rounding is at fault, a parameter whose gradient is the small difference of large numbers is not.
+ * layer that stands no rounding is at fault, a parameter whose gradient is the small difference of large numbers is not. Where the mantissa
+ * changes the loss by more than the loss itself, as where a model is distilled from itself, gradients are made of rounding: from that step on
+ * it counts in full in any case.
  *
  * @param measuredBy the replays
  * @param losses floor of {@code |loss - reference|} in each step
@@ -68,8 +70,13 @@ public record NoiseFloor(
     /** The floor of FP8 from the reference. */
     static NoiseFloor ofRounding(Replay reference, Replay order, Replay rounding) {
         List<Map<String, Double>> gradients = new ArrayList<>();
+        double most = MOST_ROUNDING;
         for (int i = 0; i < reference.losses().size(); i++) {
-            gradients.add(floors(order.gradients().get(i), rounding.gradients().get(i), MOST_ROUNDING));
+            double loss = reference.losses().get(i);
+            if (Math.abs(rounding.losses().get(i) - loss) > Math.abs(loss)) {
+                most = Double.POSITIVE_INFINITY; // from here on: the first update goes where rounding says
+            }
+            gradients.add(floors(order.gradients().get(i), rounding.gradients().get(i), most));
         }
         return new NoiseFloor(
                 List.of(order, rounding),
@@ -174,7 +181,8 @@ public record NoiseFloor(
     }
 
     private static double ratio(double distance, double floor, double spread) {
-        return distance == 0 ? 0 : distance / (TOLERANCE * spread * floor);
+        // an infinite floor is that of a gradient which is 0 in the reference alone
+        return distance == 0 || floor == Double.POSITIVE_INFINITY ? 0 : distance / (TOLERANCE * spread * floor);
     }
 
     private static double largest(Replay replay, ToDoubleFunction<Difference> of) {

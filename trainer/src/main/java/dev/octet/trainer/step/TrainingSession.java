@@ -155,7 +155,7 @@ public final class TrainingSession implements AutoCloseable {
                 ? ProgramOptions.training(graph.loss(), setup.trained(), parameters, policy)
                         .withOutputs(read)
                 : ProgramOptions.forward(read, parameters, policy);
-        Program program = Autodiff.program(graph.model(), options);
+        Program program = Autodiff.program(graph.model(), options.withStored(setup.stored()));
         Executable executable = memory.load(program);
         if (trains && update == null) {
             UpdateProgram made =

@@ -15,7 +15,8 @@ import java.util.regex.Pattern;
  * The fixed parts of a run, the same in every step.
  *
  * @param source the model
- * @param parameters its weights
+ * @param parameters its weights, but for those in {@code stored}
+ * @param stored names of frozen weights that stay in the bytes they are stored in
  * @param trained names of the parameters to train
  * @param noDecay parameters that match one of these patterns (anywhere in the name) get no weight decay
  * @param maxNorm largest allowed global gradient norm; infinity for no clipping
@@ -24,6 +25,7 @@ import java.util.regex.Pattern;
 public record TrainingSetup(
         GraphSource source,
         Parameters parameters,
+        Set<String> stored,
         Set<String> trained,
         LossConfig loss,
         PrecisionPolicy policy,
@@ -33,6 +35,7 @@ public record TrainingSetup(
         double maxNorm,
         List<WeightAveraging> averages) {
     public TrainingSetup {
+        stored = Set.copyOf(stored);
         trained = new TreeSet<>(trained);
         noDecay = List.copyOf(noDecay);
         averages = List.copyOf(averages);

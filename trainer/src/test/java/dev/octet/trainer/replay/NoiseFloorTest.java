@@ -47,6 +47,22 @@ class NoiseFloorTest {
         assertEquals(1, excess(floor(0.5, 5), 1.5), 0.01);
     }
 
+    /** Nothing is left of such a gradient but rounding, and nothing is at fault for that. */
+    @Test
+    void where_the_mantissa_changes_the_loss_by_more_than_the_loss_it_excuses_anything() {
+        Replay nearZero = replay(1e-6, 0, 0, 1);
+        NoiseFloor floor = NoiseFloor.ofRounding(nearZero, nearZero, replay(1e-3, 5, 5, 1));
+        assertEquals(1, floor.deviation(replay(1e-3, 15, 0, 1), nearZero).excess(), 0.01);
+        assertEquals(2, floor.deviation(replay(1e-3, 30, 0, 1), nearZero).excess(), 0.02);
+        Replay zero = replay(0, 0, 0, 1);
+        double infinite = Double.POSITIVE_INFINITY;
+        NoiseFloor ofZero = NoiseFloor.ofRounding(zero, zero, replay(1e-3, infinite, infinite, 1));
+        Deviation same = ofZero.deviation(replay(1e-3, infinite, infinite, 1), zero);
+        assertFalse(same.isSick(), same.toString());
+        Deviation worse = ofZero.deviation(replay(1, infinite, infinite, 1), zero);
+        assertTrue(worse.isSick(), worse.toString());
+    }
+
     @Test
     void a_gradient_that_is_the_small_difference_of_large_numbers_is_excused_by_its_own_noise() {
         Map<String, Difference> gradients = Map.of("a", error(4, 1), "b", error(0.1, 1), "c", error(0.1, 1));

@@ -35,6 +35,9 @@ final class CpuExecutable implements Executable {
         }
     }
 
+    /** Bytes from which on a constant is not copied. */
+    private static final long IN_PLACE = 1 << 16;
+
     private final Program program;
     private final MemoryPlan plan;
     private final CpuMemory memory;
@@ -62,7 +65,7 @@ final class CpuExecutable implements Executable {
     }
 
     private void prepare() {
-        program.constants().forEach((v, t) -> tensor(v).bytes().copyFrom(t.bytes()));
+        program.constants().forEach((v, t) -> tensors.put(v.id(), new CpuTensor(v.type(), constant(v, t.bytes()))));
         for (Phase phase : Phase.values()) {
             List<Call> list = new ArrayList<>();
             for (Step s : program.steps(phase)) {
@@ -82,17 +85,23 @@ final class CpuExecutable implements Executable {
         Value root = plan.root(value);
         long bytes = value.type().byteSize();
         return switch (root.role()) {
-            case PARAMETER, STATE, GRADIENT, PREPARED -> memory.segment(root);
-            case CONSTANT ->
-                root.id() == value.id()
-                        ? CpuMemory.zeros(arena, bytes, "constant '" + value.name() + "'")
-                        : constant(root);
+            case PARAMETER, STORED, STATE, GRADIENT, PREPARED -> memory.segment(root);
+            case CONSTANT -> constant(root);
             case INPUT, TEMPORARY ->
                 // an input that no step reads has no memory in the arena
                 plan.isPlaced(root)
                         ? temporaries.asSlice(plan.offset(root), bytes)
                         : CpuMemory.zeros(arena, bytes, "input '" + value.name() + "'");
         };
+    }
+
+    /** Large constants stay where they are; small ones are copied, side by side. */
+    private MemorySegment constant(Value value, MemorySegment elements) {
+        if (elements.byteSize() >= IN_PLACE && CpuMemory.isUsable(value.type(), elements)) {
+            return elements;
+        }
+        MemorySegment copy = CpuMemory.zeros(arena, elements.byteSize(), "constant '" + value.name() + "'");
+        return copy.copyFrom(elements);
     }
 
     /** Elements of a constant, which must be known before its views are. */

@@ -39,6 +39,16 @@ final class CpuMemory implements Memory {
         }
     }
 
+    /** Whether kernels can read elements where they are: outside of the heap, aligned to their width, open to all threads. */
+    static boolean isUsable(OperandType type, MemorySegment elements) {
+        return elements.isNative()
+                && elements.address() % Math.max(1, type.dtype().bits() / 8) == 0
+                && elements.isAccessibleBy(STRANGER);
+    }
+
+    /** Some thread other than those that open files. */
+    private static final Thread STRANGER = Thread.ofPlatform().unstarted(() -> {});
+
     /** The memory of a value; allocated on first use. */
     MemorySegment segment(Value value) {
         Held h = held.get(value.name());
@@ -53,6 +63,15 @@ final class CpuMemory implements Memory {
 
     /** Allocates what a program needs and is not there yet; initialises new states. */
     void admit(Program program) {
+        program.stored().forEach((v, t) -> {
+            if (!held.containsKey(v.name())) {
+                if (isUsable(v.type(), t.bytes())) {
+                    held.put(v.name(), new Held(v.type(), t.bytes()));
+                } else {
+                    segment(v).copyFrom(t.bytes());
+                }
+            }
+        });
         for (Value v : program.lasting()) {
             MemorySegment bytes = segment(v);
             List<Float> initial = program.initialStates().get(v);

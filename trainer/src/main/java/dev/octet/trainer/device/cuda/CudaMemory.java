@@ -76,6 +76,11 @@ final class CudaMemory implements Memory {
     /** Allocates what a program needs and is not there yet; initialises new states. */
     void admit(Program program) {
         admit(program.lasting());
+        program.stored().forEach((v, t) -> {
+            if (filled.add(v.name()) && t.bytes().byteSize() > 0) {
+                store(v, t.bytes());
+            }
+        });
         try (Arena arena = Arena.ofConfined()) {
             for (Value v : program.lasting()) {
                 List<Float> initial = program.initialStates().get(v);

@@ -35,6 +35,11 @@ final class ReferenceMemory implements Memory {
 
     /** Allocates what a program needs and is not there yet; initialises new states. */
     void admit(Program program) {
+        program.stored().forEach((v, t) -> {
+            if (filled.add(v.name())) {
+                load(v.type(), t.bytes(), elements(v));
+            }
+        });
         for (Value v : program.lasting()) {
             double[] all = elements(v);
             List<Float> initial = program.initialStates().get(v);

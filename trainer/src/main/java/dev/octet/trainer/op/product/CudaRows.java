@@ -21,7 +21,7 @@ public final class CudaRows {
     private CudaRows() {}
 
     /** {@code y [rows, n] = factor · c}, c repeated along the axes it has one element of. */
-    static void fill(
+    public static void fill(
             CudaTensor y,
             CudaTensor c,
             long rows,

@@ -1,0 +1,75 @@
+package dev.octet.trainer.op.stored;
+
+import dev.octet.formats.tensor.DType;
+import dev.octet.formats.tensor.Shape;
+import dev.octet.quant.layout.WeightForm;
+import dev.octet.trainer.kernel.OperandType;
+import java.util.ArrayList;
+import java.util.List;
+
+/** What the operands that stand for a stored matrix mean. */
+public sealed interface StoredMatrix {
+    /** Its rows and columns. */
+    Shape shape();
+
+    /** The operands that stand for it, in their order: elements; or codes, scales and, where there are some, zero points, as U8. */
+    List<OperandType> operands();
+
+    /** Rows. */
+    default int rows() {
+        return Math.toIntExact(shape().dim(0));
+    }
+
+    /** Columns. */
+    default int cols() {
+        return Math.toIntExact(shape().dim(1));
+    }
+
+    /**
+     * Floats as they lie.
+     *
+     * @param type F32, BF16 or F16, of two axes
+     */
+    record Floats(OperandType type) implements StoredMatrix {
+        /** @throws IllegalArgumentException for another type, or when it is not a matrix */
+        public Floats {
+            boolean floats = type.dtype() == DType.F32 || type.dtype() == DType.BF16 || type.dtype() == DType.F16;
+            if (!floats || type.shape().rank() != 2) {
+                throw new IllegalArgumentException(type + " is not a matrix of F32, BF16 or F16");
+            }
+        }
+
+        @Override
+        public Shape shape() {
+            return type.shape();
+        }
+
+        @Override
+        public List<OperandType> operands() {
+            return List.of(type);
+        }
+    }
+
+    /** Codes with scales. */
+    record Codes(WeightForm form) implements StoredMatrix {
+        @Override
+        public Shape shape() {
+            return form.shape();
+        }
+
+        @Override
+        public List<OperandType> operands() {
+            List<OperandType> all = new ArrayList<>();
+            all.add(bytes(form.codeBytes()));
+            all.add(bytes(form.scaleBytes()));
+            if (form.zeroPointRows() > 0) {
+                all.add(bytes(form.zeroPointBytes()));
+            }
+            return all;
+        }
+
+        private static OperandType bytes(long count) {
+            return new OperandType(DType.U8, Shape.of(count));
+        }
+    }
+}
