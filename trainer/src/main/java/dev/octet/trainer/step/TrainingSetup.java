@@ -40,4 +40,30 @@ public record TrainingSetup(
         noDecay = List.copyOf(noDecay);
         averages = List.copyOf(averages);
     }
+
+    /** With all weights in F32. */
+    public TrainingSetup(
+            GraphSource source,
+            Parameters parameters,
+            Set<String> trained,
+            LossConfig loss,
+            PrecisionPolicy policy,
+            LossScaling scaling,
+            Optimizer optimizer,
+            List<Pattern> noDecay,
+            double maxNorm,
+            List<WeightAveraging> averages) {
+        this(
+                source,
+                parameters,
+                Set.of(),
+                trained,
+                loss,
+                policy,
+                scaling,
+                optimizer,
+                noDecay,
+                maxNorm,
+                averages);
+    }
 }
