@@ -18,6 +18,7 @@ import dev.octet.formats.file.RunPaths;
 import dev.octet.formats.peft.PeftAdapter;
 import dev.octet.quant.layout.LayoutOptions;
 import dev.octet.quant.recipe.Recipe;
+import dev.octet.trainer.adapter.MergeAwareness;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -250,6 +251,7 @@ public final class Merge {
                     goal, CheckpointConverter.Request.all().withMerged(deltas), job.streaming("planning"));
             List<String> notes = new ArrayList<>(deltas.notes());
             notes.addAll(plan.notes());
+            stampNotes(notes);
             if (job.dryRun()) {
                 return result(planned(plan, deltas), plan, null, notes, null, "nothing is written");
             }
@@ -275,6 +277,27 @@ public final class Merge {
                     WholeFolder.place(made, request.output());
                 }
                 return result(weights, plan, written, notes, proof, missing);
+            }
+        }
+
+        /** An adapter that was trained with the writer's rounding is another model in any other form. */
+        private void stampNotes(List<String> notes) {
+            for (AdapterDeltas.Weighted a : adapters) {
+                var stamp = a.adapter().config().json().path(MergeAwareness.STAMP);
+                if (!stamp.isObject()) {
+                    continue;
+                }
+                String trained = stamp.path("layout").asText("");
+                boolean same = request.form().isEmpty()
+                        && adapters.size() == 1
+                        && a.weight() == 1
+                        && trained.equals(converter.stored().layout())
+                        && stamp.path("quantiser").asText("").equals(MergeAwareness.QUANTISER);
+                if (!same) {
+                    notes.add("warning: " + a.adapter().folder().getFileName() + " was trained with the rounding of a merge into its"
+                            + " own base (" + trained + ", quantiser " + stamp.path("quantiser").asText("?")
+                            + "), alone and with weight 1; what is written here is another model");
+                }
             }
         }
 

@@ -28,6 +28,8 @@ import dev.octet.quant.cast.Floats;
 import dev.octet.trainer.adapter.AdaptedGraph;
 import dev.octet.trainer.adapter.AdapterSettings;
 import dev.octet.trainer.adapter.InitialValues;
+import dev.octet.trainer.autodiff.Parameters;
+import dev.octet.trainer.autodiff.StoredWeights;
 import dev.octet.trainer.autodiff.Ties;
 import dev.octet.trainer.device.Device;
 import dev.octet.trainer.precision.PrecisionPolicy;
@@ -44,6 +46,7 @@ import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 import java.util.Optional;
+import java.util.Set;
 import java.util.SplittableRandom;
 
 /**
@@ -109,8 +112,8 @@ public final class MergeProof {
         boolean merges = request.direction() == Direction.MERGE;
         Path plain = merges ? request.base() : made;
         Path merged = merges ? made : request.base();
-        try (OpenedModel base = opened(plain);
-                OpenedModel candidate = opened(merged);
+        try (OpenedModel base = OpenedModel.asStored(plain);
+                OpenedModel candidate = OpenedModel.asStored(merged);
                 Device device = DeviceName.CPU.open(job.threads())) {
             GraphSource before = tied(base);
             List<String> outputs = base.canonical().graph().outputs().stream()
@@ -148,16 +151,16 @@ public final class MergeProof {
         return Math.toIntExact(shape.rank() == 0 ? 1 : shape.dim(-1));
     }
 
-    private static OpenedModel opened(Path path) throws IOException {
-        return OpenedModel.of(path);
-    }
-
     private static GraphSource tied(OpenedModel model) {
         return model.source().withTies(Ties.find(model.canonical().graph()));
     }
 
     private static ForwardSession session(GraphSource graph, List<String> outputs, Device device) {
-        return new ForwardSession(graph, outputs, PrecisionPolicy.FP32, Map.of(), Map.of(), device);
+        Set<String> stored = StoredWeights.of(graph.graph().graph(), Set.of());
+        Map<String, Tensor> weights = new LinkedHashMap<>(); // what is not stored is small: norms, biases, factors
+        Parameters.of(graph.graph().graph()).without(stored).all().forEach(
+                p -> weights.put(p.name(), Parameters.master(p, Arena.ofAuto())));
+        return new ForwardSession(graph, outputs, PrecisionPolicy.FP32, weights, stored, Map.of(), device);
     }
 
     /** What right merges stay below, by the coarsest number format among the merged weights; docs/merge.md says why. */
@@ -185,7 +188,7 @@ public final class MergeProof {
     }
 
     private static AdaptedGraph whole(GraphModel graph, PeftAdapter adapter) {
-        AdaptedGraph adapted = new AdapterSettings(adapter.config(), Optional.of(adapter.folder()))
+        AdaptedGraph adapted = new AdapterSettings(adapter.config(), Optional.of(adapter.folder()), 0)
                 .adapt(
                         graph,
                         InitialValues.continuing(
@@ -232,7 +235,7 @@ public final class MergeProof {
             tensors.put(PeftKeys.key(module, PeftRole.LORA_A), factors[0]);
             tensors.put(PeftKeys.key(module, PeftRole.LORA_B), factors[1]);
         });
-        return new AdapterSettings(PeftConfig.of(json), Optional.of(request.adapters().getFirst()))
+        return new AdapterSettings(PeftConfig.of(json), Optional.of(request.adapters().getFirst()), 0)
                 .adapt(graph, InitialValues.continuing(tensors, "the adapters"));
     }
 

@@ -1,13 +1,17 @@
 package dev.octet.pipeline;
 
+import dev.octet.converter.ModelSource;
+import dev.octet.formats.error.InvalidOptionException;
 import dev.octet.formats.graph.GraphModel;
 import dev.octet.formats.peft.PeftAdapter;
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.pipeline.run.DatasetTexts;
 import dev.octet.pipeline.run.OpenedModel;
+import dev.octet.quant.layout.StoredGrids;
 import dev.octet.trainer.Trainer;
 import dev.octet.trainer.TrainingParts;
 import dev.octet.trainer.adapter.AdapterSettings;
+import dev.octet.trainer.adapter.MergeAwareness;
 import dev.octet.trainer.config.DataConfig;
 import dev.octet.trainer.config.LossConfig;
 import dev.octet.trainer.config.TrainingConfig;
@@ -63,7 +67,7 @@ public final class TrainingJob implements AutoCloseable {
                 eval = Optional.of(samples(config.data().eval().get(), config, student.canonical(), model));
             }
             parts = new TrainingParts(
-                    config, student.source(), teacher, train, eval, adapter(config), digests(model, config.loss()));
+                    stamped(config, student, model), student.source(), teacher, train, eval, adapter(config), digests(model, config.loss()));
             trainer = Trainer.of(parts, device);
             open.push(trainer::close);
             opened = true;
@@ -96,6 +100,23 @@ public final class TrainingJob implements AutoCloseable {
      */
     public static TrainingJob open(Path model, TrainingConfig config, DeviceName device, Job job) throws IOException {
         return new TrainingJob(model, config, device, job);
+    }
+
+    /** What training that is aware of the merge must know of the base's layout. */
+    private static TrainingConfig stamped(TrainingConfig config, OpenedModel base, Path model) {
+        AdapterSettings adapter = config.adapter().orElse(null);
+        if (adapter == null || !adapter.isMergeAware()) {
+            return config;
+        }
+        ModelSource.HuggingFace checkpoint = base.file().huggingFace().orElse(null);
+        if (checkpoint == null || checkpoint.layout().equals("plain")) {
+            throw new InvalidOptionException(
+                    "merge_aware is for quantised bases, and the weights of this one are floats",
+                    model.toString(),
+                    "leave merge_aware out: a merge into floats keeps what was trained; or quantise the base first");
+        }
+        return config.withAdapter(adapter.withConfig(MergeAwareness.stamped(
+                adapter.config(), checkpoint.layout(), StoredGrids.of(checkpoint.layout(), checkpoint.config()))));
     }
 
     /** Tensors of the adapter that is trained on; none for a new one. */

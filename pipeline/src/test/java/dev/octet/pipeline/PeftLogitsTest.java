@@ -1,5 +1,6 @@
 package dev.octet.pipeline;
 
+import static java.util.Objects.requireNonNull;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
@@ -119,7 +120,7 @@ class PeftLogitsTest {
             Map<String, Tensor> batch = new LinkedHashMap<>();
             batch.put("input_ids", ids);
             batch.put("attention_mask", ones(ids.shape(), arena));
-            Tensor logits = session.outputs(batch, arena).get("logits");
+            Tensor logits = requireNonNull(session.outputs(batch, arena).get("logits"));
             return ofLast(logits, Math.toIntExact(ids.shape().dim(1)));
         }
     }
@@ -209,7 +210,7 @@ class PeftLogitsTest {
         SplittableRandom random = new SplittableRandom(3);
         Map<String, Tensor> moved = new LinkedHashMap<>();
         for (String name : adapted.trained()) {
-            Tensor start = adapted.model().graph().initializers().get(name).tensor().orElseThrow();
+            Tensor start = requireNonNull(adapted.model().graph().initializers().get(name)).tensor().orElseThrow();
             float[] values = start.toFloats();
             for (int i = 0; i < values.length; i++) {
                 values[i] += (float) (0.1 * random.nextGaussian());

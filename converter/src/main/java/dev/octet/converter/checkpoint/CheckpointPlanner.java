@@ -93,7 +93,8 @@ public final class CheckpointPlanner {
         this.goal = withScaleType(goal, modelType(checkpoint).orElse(DType.F32), stored);
         this.inputs = inputs;
         this.exactnesses = new ExactnessCheck(checkpoint);
-        this.sharedScales = new SharedScales(stored, WeightReader.of(checkpoint, stored), inputs.merged());
+        this.sharedScales = new SharedScales(
+                checkpoint, stored, WeightReader.of(checkpoint, stored), inputs.merged());
         this.plainType = plainType(goal, checkpoint);
         this.cache = new CacheScaleSteps(checkpoint, stored, goal.layout(), inputs.cacheScales());
         this.targetConfig = new TargetConfig(
@@ -432,7 +433,7 @@ public final class CheckpointPlanner {
 
     private TensorStep requantize(StoredWeight weight) throws IOException {
         WeightReader reader = WeightReader.of(checkpoint, stored);
-        OperandSpec scheme = StoredScheme.of(weight, stored, checkpoint);
+        OperandSpec scheme = StoredScheme.of(weight, stored, checkpoint).scheme();
         SharedScales.Sharing sharing = sharing(weight);
         Float inputScale = reader.inputScale(weight.name());
         return new TensorStep.Quantize(

@@ -1,6 +1,7 @@
 package dev.octet.converter.checkpoint;
 
 import dev.octet.formats.tensor.Shape;
+import dev.octet.quant.layout.FusedWeights;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Locale;
@@ -68,21 +69,6 @@ public final class LinearNames {
 
     /** Roles by any part of a path; the earliest in {@link TensorRole} wins. */
     private static final Map<String, TensorRole> PARTS = parts();
-
-    /** Last parts of module paths that inference engines fuse into one product, and the name of the product. */
-    private static final Map<String, String> FUSED = Map.ofEntries(
-            Map.entry("q_proj", "qkv_proj"),
-            Map.entry("k_proj", "qkv_proj"),
-            Map.entry("v_proj", "qkv_proj"),
-            Map.entry("query", "qkv"),
-            Map.entry("key", "qkv"),
-            Map.entry("value", "qkv"),
-            Map.entry("gate_proj", "gate_up_proj"),
-            Map.entry("up_proj", "gate_up_proj"),
-            Map.entry("w1", "w13"),
-            Map.entry("w3", "w13"),
-            Map.entry("q_a_proj", "fused_qkv_a_proj"),
-            Map.entry("kv_a_proj_with_mqa", "fused_qkv_a_proj"));
 
     /** Last parts of the paths of modules that make keys, alone or together with queries and values. */
     private static final Set<String> KEY_MAKERS =
@@ -155,27 +141,12 @@ public final class LinearNames {
         if (!name.endsWith(".weight")) {
             return Optional.empty();
         }
-        String module = module(name);
-        String last = last(module);
-        String fused = FUSED.get(last);
-        return fused == null
-                ? Optional.empty()
-                : Optional.of(module.substring(0, module.length() - last.length()) + fused);
+        return FusedWeights.group(module(name));
     }
 
     /** The last path parts of all weights that are fused with {@code name}, including its own; only its own if it is not fused. */
     public static List<String> siblings(String name) {
-        String module = module(name);
-        String last = last(module);
-        String fused = FUSED.get(last);
-        if (fused == null) {
-            return List.of(last);
-        }
-        return FUSED.entrySet().stream()
-                .filter(e -> e.getValue().equals(fused))
-                .map(Map.Entry::getKey)
-                .sorted()
-                .toList();
+        return FusedWeights.siblings(module(name));
     }
 
     /**

@@ -1,12 +1,12 @@
 package dev.octet.converter.checkpoint;
 
+import dev.octet.formats.checkpoint.Checkpoint;
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.quant.block.Blocks;
 import dev.octet.quant.layout.ScaleTensor;
 import dev.octet.quant.layout.StoredCheckpoint;
 import dev.octet.quant.layout.StoredWeight;
 import dev.octet.quant.merge.WeightDelta;
-import dev.octet.quant.number.Float8Format;
 import dev.octet.quant.work.Workers;
 import java.io.IOException;
 import java.io.UncheckedIOException;
@@ -31,15 +31,15 @@ import org.jspecify.annotations.Nullable;
  * </ol>
  */
 final class SharedScales {
-    private static final int MAX_GROWTH = 64;
-
+    private final Checkpoint checkpoint;
     private final StoredCheckpoint stored;
     private final WeightReader reader;
     private final MergedWeights merged;
     private final Map<String, Integer> growths = new HashMap<>();
     private final Map<String, List<StoredWeight>> groups = new HashMap<>();
 
-    SharedScales(StoredCheckpoint stored, WeightReader reader, MergedWeights merged) {
+    SharedScales(Checkpoint checkpoint, StoredCheckpoint stored, WeightReader reader, MergedWeights merged) {
+        this.checkpoint = checkpoint;
         this.stored = stored;
         this.reader = reader;
         this.merged = merged;
@@ -118,15 +118,7 @@ final class SharedScales {
     private int growth(List<StoredWeight> changed) throws IOException {
         int growth = 0;
         for (StoredWeight weight : changed) {
-            float scale = scale(weight);
-            double multiplier = isDivisor(weight) ? 1.0 / scale : scale;
-            double most = multiplier
-                    * weight.codes().maxValue()
-                    * (weight.globalScale() == null ? 1 : Float8Format.E4M3FN.maxValue());
-            float amax = amax(weight);
-            while (amax > Math.scalb(most, growth) && growth < MAX_GROWTH) {
-                growth++;
-            }
+            growth = Math.max(growth, StoredScheme.of(weight, stored, checkpoint).growth(scale(weight), amax(weight)));
         }
         return growth;
     }

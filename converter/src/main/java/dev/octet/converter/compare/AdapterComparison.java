@@ -123,7 +123,8 @@ public final class AdapterComparison {
         for (String name : names) {
             JsonNode x = first.get(name);
             JsonNode y = second.get(name);
-            if (!(x == null ? y == null : isSame(x, y))) {
+            boolean same = x == null ? (y == null) : isSame(x, y);
+            if (!same) {
                 keys.add(new AdapterDiff.Key(name, text(x), text(y)));
             }
         }
@@ -144,7 +145,8 @@ public final class AdapterComparison {
             second.sort(null);
             return first.equals(second);
         }
-        return x.isNumber() && y.isNumber() ? x.doubleValue() == y.doubleValue() : x.equals(y);
+        boolean numbers = x.isNumber() && y.isNumber();
+        return numbers ? (x.doubleValue() == y.doubleValue()) : x.equals(y);
     }
 
     private static String text(@Nullable JsonNode value) {
@@ -257,25 +259,48 @@ public final class AdapterComparison {
         return difference == 0 ? 0 : difference / change;
     }
 
-    /** A product of two factors as doubles. */
-    private record Product(double[] a, double[] b, int in, int out, int rank, int experts, double scaling) {
-        /** The factors of a module; empty where they do not fit together or are not floats. */
+    /** A product of two factors as doubles: A [experts * rank, in] expert by expert, B [out, rank * experts] rank by rank. */
+    private static final class Product {
+        private final double[] a;
+        private final double[] b;
+        private final int in;
+        private final int out;
+        private final int rank;
+        private final int experts;
+        private final double scaling;
+
+        private Product(PeftAdapter adapter, String path, Tensor a, Tensor b) {
+            this.a = doubles(a);
+            this.b = doubles(b);
+            this.in = Math.toIntExact(a.shape().dim(1));
+            this.out = Math.toIntExact(b.shape().dim(0));
+            int rows = Math.toIntExact(a.shape().dim(0));
+            int configured = adapter.config().lora().rank(path);
+            boolean several = !adapter.config().lora().targetParameters().isEmpty() && rows % configured == 0;
+            this.rank = several ? configured : rows;
+            this.experts = several ? rows / configured : 1;
+            this.scaling = adapter.config().lora().scaling(path);
+        }
+
+        /** The factors of a module; empty where they do not fit together, are too large or are not floats. */
         static Optional<Product> of(PeftAdapter adapter, String path, Tensor a, Tensor b) {
-            boolean matrices = a.shape().rank() == 2 && b.shape().rank() == 2;
-            if (!matrices || a.shape().dim(0) != b.shape().dim(1) || !FLOATS.contains(a.dtype()) || !FLOATS.contains(b.dtype())) {
-                return Optional.empty();
-            }
-            int rows = (int) a.shape().dim(0);
-            int rank = adapter.config().lora().rank(path);
-            boolean several = !adapter.config().lora().targetParameters().isEmpty() && rows % rank == 0;
-            return Optional.of(new Product(
-                    doubles(a),
-                    doubles(b),
-                    (int) a.shape().dim(1),
-                    (int) b.shape().dim(0),
-                    several ? rank : rows,
-                    several ? rows / rank : 1,
-                    adapter.config().lora().scaling(path)));
+            boolean fit = a.shape().rank() == 2
+                    && b.shape().rank() == 2
+                    && a.shape().dim(0) == b.shape().dim(1)
+                    && isReadable(a)
+                    && isReadable(b);
+            return fit ? Optional.of(new Product(adapter, path, a, b)) : Optional.empty();
+        }
+
+        private static boolean isReadable(Tensor tensor) {
+            // of no elements, a dimension may be of any size
+            return FLOATS.contains(tensor.dtype())
+                    && tensor.shape().elementCount() > 0
+                    && tensor.shape().elementCount() < Integer.MAX_VALUE;
+        }
+
+        boolean hasShapeOf(Product other) {
+            return in == other.in && out == other.out && experts == other.experts;
         }
 
         private static double[] doubles(Tensor tensor) {
@@ -322,8 +347,7 @@ public final class AdapterComparison {
         }
         Optional<Product> x = Product.of(a, path, a1, b1);
         Optional<Product> y = Product.of(b, path, a2, b2);
-        if (x.isEmpty() || y.isEmpty() || x.get().in != y.get().in || x.get().out != y.get().out
-                || x.get().experts != y.get().experts) {
+        if (x.isEmpty() || y.isEmpty() || !x.get().hasShapeOf(y.get())) {
             uncomparable.add(new ModelDiff.Uncomparable(
                     path,
                     path,

@@ -48,8 +48,8 @@ public record AdapterDiff(
      * What both adapters do to one module.
      *
      * @param name path of the module, or of a parameter that was trained whole
-     * @param what {@code delta}: the product with its scaling; {@code factors}: IA3; {@code norms}: DoRA; or the kind of tensor
-     * @param relative |b - a| / |a|, norms of Frobenius; 0 where both are equal, infinite where only a is zero. Of {@code factors}, |a| is the
+     * @param what {@code delta}: the product with its scaling; {@code factors}: IA3; that of DoRA; or the kind of tensor
+     * @param relative |b - a| / |a| by Frobenius; 0 where both are equal, infinite where only a is zero. Of {@code factors}, |a| is the
      *     distance from one
      * @param cosine between both; NaN where one is zero
      * @param normA of the first one's change

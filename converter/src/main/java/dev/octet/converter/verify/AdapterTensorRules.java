@@ -277,8 +277,8 @@ final class AdapterTensorRules {
                     .filter(m -> subject.config().type() == PeftType.LORA
                             && subject.config().lora().targetParameters().isEmpty())
                     .forEach(m -> {
-                        Shape a = m.tensors().get(PeftRole.LORA_A).shape();
-                        Shape b = m.tensors().get(PeftRole.LORA_B).shape();
+                        Shape a = m.tensor(PeftRole.LORA_A).orElseThrow().shape();
+                        Shape b = m.tensor(PeftRole.LORA_B).orElseThrow().shape();
                         if (a.rank() == 2 && b.rank() == 2 && a.dim(0) > Math.min(a.dim(1), b.dim(0))) {
                             report.add(
                                     "the rank is larger than a dimension of the weight",

@@ -1,5 +1,6 @@
 package dev.octet.converter.compare;
 
+import static java.util.Objects.requireNonNull;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
@@ -63,7 +64,7 @@ class AdapterComparisonTest {
         // (B R) (R^-1 A) with R = [[2, 1], [1, 1]], R^-1 = [[1, -1], [-1, 2]]
         Path other = changed("llama-lora", (json, tensors) -> {
             for (String key : List.copyOf(tensors.keySet())) {
-                Tensor t = tensors.get(key);
+                Tensor t = requireNonNull(tensors.get(key));
                 float[] x = t.toFloats();
                 float[] y = new float[x.length];
                 if (key.contains("lora_B")) {
@@ -92,7 +93,7 @@ class AdapterComparisonTest {
         Path other = changed("llama-lora", (json, tensors) -> {
             json.put("r", 3).put("lora_alpha", 9); // 9 / 3 = 6 / 2
             for (String key : List.copyOf(tensors.keySet())) {
-                float[] x = tensors.get(key).toFloats();
+                float[] x = requireNonNull(tensors.get(key)).toFloats();
                 if (key.contains("lora_A")) {
                     float[] y = java.util.Arrays.copyOf(x, x.length / 2 * 3);
                     java.util.Arrays.fill(y, x.length, y.length, 7);
@@ -133,11 +134,11 @@ class AdapterComparisonTest {
         SplittableRandom random = new SplittableRandom(5);
         String key = PeftKeys.key(Q0, PeftRole.LORA_B);
         Path b = changed("llama-patterns", (json, tensors) -> {
-            float[] values = tensors.get(key).toFloats();
+            float[] values = requireNonNull(tensors.get(key)).toFloats();
             for (int i = 0; i < values.length; i++) {
                 values[i] += (float) random.nextGaussian() * 0.1f;
             }
-            tensors.put(key, tensor(key, tensors.get(key).shape(), values));
+            tensors.put(key, tensor(key, requireNonNull(tensors.get(key)).shape(), values));
         });
         double[] x = delta(a);
         double[] y = delta(b);
@@ -158,8 +159,10 @@ class AdapterComparisonTest {
     /** s·B·A of {@link #Q0}, by the definition. */
     private static double[] delta(Path adapter) throws IOException {
         try (PeftAdapter read = PeftAdapter.open(adapter)) {
-            float[] a = read.tensors().get(PeftKeys.key(Q0, PeftRole.LORA_A)).toFloats();
-            float[] b = read.tensors().get(PeftKeys.key(Q0, PeftRole.LORA_B)).toFloats();
+            float[] a = requireNonNull(read.tensors().get(PeftKeys.key(Q0, PeftRole.LORA_A)))
+                    .toFloats();
+            float[] b = requireNonNull(read.tensors().get(PeftKeys.key(Q0, PeftRole.LORA_B)))
+                    .toFloats();
             int rank = read.config().lora().rank(Q0);
             int in = a.length / rank;
             double[] delta = new double[b.length / rank * in];
@@ -178,11 +181,11 @@ class AdapterComparisonTest {
     void factors_of_IA3_are_compared_by_their_distance_from_one() throws IOException {
         String key = PeftKeys.key("model.layers.0.self_attn.k_proj", PeftRole.IA3);
         Path other = changed("llama-ia3", (json, tensors) -> {
-            float[] values = tensors.get(key).toFloats();
+            float[] values = requireNonNull(tensors.get(key)).toFloats();
             for (int i = 0; i < values.length; i++) {
                 values[i] = 1 + 2 * (values[i] - 1);
             }
-            tensors.put(key, tensor(key, tensors.get(key).shape(), values));
+            tensors.put(key, tensor(key, requireNonNull(tensors.get(key)).shape(), values));
         });
         AdapterDiff.Part worst = compare(ADAPTERS.resolve("llama-ia3"), other).parts().getFirst();
         assertEquals("factors", worst.what());

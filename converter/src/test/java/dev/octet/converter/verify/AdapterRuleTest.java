@@ -1,5 +1,6 @@
 package dev.octet.converter.verify;
 
+import static java.util.Objects.requireNonNull;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
@@ -43,7 +44,7 @@ class AdapterRuleTest {
     Path folder;
 
     /** Configuration and tensors of an adapter, to be changed. */
-    private record Draft(ObjectNode config, Map<String, Tensor> tensors, Arena arena) {
+    record Draft(ObjectNode config, Map<String, Tensor> tensors, Arena arena) {
         /** Another tensor in place of that of a module, filled with one value. */
         void put(String key, float value, long... shape) {
             Tensor tensor = Tensor.allocate(arena, new TensorSpec(key, DType.F32, Shape.of(shape)));
@@ -54,12 +55,12 @@ class AdapterRuleTest {
         }
 
         void rename(String from, String to) {
-            tensors.put(to, tensors.remove(from).withName(to));
+            tensors.put(to, requireNonNull(tensors.remove(from)).withName(to));
         }
     }
 
     /** One fault and what finds it. */
-    private record Fault(String rule, Severity severity, String adapter, String what, Consumer<Draft> plant) {
+    record Fault(String rule, Severity severity, String adapter, String what, Consumer<Draft> plant) {
         @Override
         public String toString() {
             return rule + ": " + what + " in " + adapter;
@@ -171,7 +172,7 @@ class AdapterRuleTest {
                 error("adapter-no-effect", "the adapter changes nothing", "llama-lora", d -> {
                     for (String key : List.copyOf(d.tensors().keySet())) {
                         if (key.contains("lora_B")) {
-                            d.put(key, 0, d.tensors().get(key).shape().toArray());
+                            d.put(key, 0, requireNonNull(d.tensors().get(key)).shape().toArray());
                         }
                     }
                 }));

@@ -93,7 +93,11 @@ public final class PeftConfig {
         return of(json, "the configuration of the adapter");
     }
 
-    /** As {@link #of(ObjectNode)}. @param where the source of the object, for messages */
+    /**
+     * As {@link #of(ObjectNode)}.
+     *
+     * @param where the source of the object, for messages
+     */
     public static PeftConfig of(ObjectNode json, String where) {
         return new PeftConfig(json.deepCopy(), where);
     }

@@ -27,7 +27,7 @@ final class PeftDefaults {
         ObjectNode json = JsonNodeFactory.instance.objectNode();
         json.put("peft_type", type.name());
         for (String keys : List.of(COMMON_KEYS, keys(type))) {
-            for (String key : keys.split(" ")) {
+            for (String key : keys.split(" ", -1)) {
                 add(json, key);
             }
         }

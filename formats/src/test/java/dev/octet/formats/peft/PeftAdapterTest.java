@@ -1,5 +1,6 @@
 package dev.octet.formats.peft;
 
+import static java.util.Objects.requireNonNull;
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
@@ -77,7 +78,7 @@ class PeftAdapterTest {
         try (PeftAdapter read = PeftAdapter.open(path(adapter))) {
             Set<PeftRole> expected = Set.copyOf(
                     Stream.of(roles.split(" ")).map(PeftRole::valueOf).toList());
-            assertEquals(expected, read.modules().get(module).tensors().keySet());
+            assertEquals(expected, requireNonNull(read.modules().get(module)).tensors().keySet());
         }
     }
 
@@ -85,7 +86,7 @@ class PeftAdapterTest {
     void parameters_saved_whole_have_their_own_paths() throws IOException {
         try (PeftAdapter saved = PeftAdapter.open(path("llama-saved"));
                 PeftAdapter biases = PeftAdapter.open(path("gpt2-biases"))) {
-            assertEquals(Shape.of(101, 32), saved.saved().get("lm_head.weight").shape());
+            assertEquals(Shape.of(101, 32), requireNonNull(saved.saved().get("lm_head.weight")).shape());
             assertTrue(biases.saved().containsKey("transformer.h.1.ln_2.bias"));
         }
     }

@@ -6,8 +6,11 @@ import dev.octet.formats.graph.GraphModel;
 import dev.octet.formats.graph.Initializer;
 import dev.octet.formats.graph.Node;
 import dev.octet.formats.peft.PeftConfig;
+import dev.octet.formats.tensor.CodedTensor;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.Tensor;
+import dev.octet.quant.layout.CodedWeight;
+import dev.octet.trainer.autodiff.MergedNodes;
 import dev.octet.trainer.autodiff.Parameters;
 import dev.octet.trainer.op.dropout.Dropout;
 import dev.octet.trainer.op.view.View;
@@ -21,8 +24,10 @@ import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 import java.util.Set;
 import java.util.random.RandomGenerator;
+import org.jspecify.annotations.Nullable;
 
 /**
  * Adds an adapter to a graph, node by node. Nodes are inserted next to the Linears they belong to, so that each value lives as shortly as possible.
@@ -93,6 +98,14 @@ final class AdapterEdit {
             throw new IllegalArgumentException("'" + name + "' is not a constant");
         }
         return found;
+    }
+
+    /** A constant of the base in codes; empty for one in floats. */
+    Optional<CodedWeight> coded(String name) {
+        Initializer found = edit.initializer(name);
+        return found != null && found.data() instanceof Initializer.Coded(CodedTensor c) && c instanceof CodedWeight w
+                ? Optional.of(w)
+                : Optional.empty();
     }
 
     /** Whether the base has a constant of this name. */
@@ -231,6 +244,7 @@ final class AdapterEdit {
         private final List<Node> ahead = new ArrayList<>();
         private final List<Node> added = new ArrayList<>();
         private List<Node> current = added;
+        private @Nullable Attribute more;
 
         Behind(Node node, String own) {
             this.node = node;
@@ -241,6 +255,15 @@ final class AdapterEdit {
         /** What the node itself computes. */
         String output() {
             return own;
+        }
+
+        /** The node reads further values, and has one more attribute. */
+        void extended(List<String> further, Attribute attribute) {
+            while (inputs.size() < MergedNodes.A) {
+                inputs.add("");
+            }
+            inputs.addAll(further);
+            more = attribute;
         }
 
         /** What follows is computed before the node. */
@@ -337,7 +360,8 @@ final class AdapterEdit {
         /** Ends the addition with a standard operator whose result takes the place of the node's. */
         void result(String name, String opType, List<String> inputsOf) {
             added.add(Node.of(edit.freshName(name), opType, "", inputsOf, List.of(node.output())));
-            replace(node, node.withInputs(inputs).withOutputs(List.of(own)), ahead, added);
+            Node changed = node.withInputs(inputs).withOutputs(List.of(own));
+            replace(node, more == null ? changed : changed.with(more), ahead, added);
         }
 
         /** Ends an addition that is all {@link #ahead} of the node. */

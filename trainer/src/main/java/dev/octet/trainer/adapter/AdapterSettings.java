@@ -41,6 +41,16 @@ public record AdapterSettings(PeftConfig config, Optional<Path> from, long seed)
         return edit.build(full.config, title);
     }
 
+    /** Whether training computes with the weights that the merged file will have. */
+    public boolean isMergeAware() {
+        return config.has(MergeAwareness.STAMP);
+    }
+
+    /** This with another configuration. */
+    public AdapterSettings withConfig(PeftConfig other) {
+        return new AdapterSettings(other, from, seed);
+    }
+
     private String add(AdapterEdit edit) {
         return switch (config.type()) {
             case LORA -> lora(edit, config.lora());

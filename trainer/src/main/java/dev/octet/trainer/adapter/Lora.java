@@ -12,6 +12,7 @@ import dev.octet.trainer.adapter.BaseModules.Table;
 import dev.octet.trainer.precision.LinearModule;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Optional;
 
 /**
  * LoRA: {@code y = x·Wᵀ + b + B·(A·x)·scaling} for each target, A [r, in], B [out, r]. See Hu et al., arXiv:2106.09685; names, defaults and initial values are those of
@@ -22,6 +23,7 @@ final class Lora {
     private final LoraConfig config;
     private final AdapterEdit edit;
     private final AdapterSettings settings;
+    private Optional<MergeAwareness> merge = Optional.empty();
 
     Lora(LoraConfig config, AdapterEdit edit, AdapterSettings settings) {
         this.config = config;
@@ -35,6 +37,7 @@ final class Lora {
      * @throws InvalidOptionException when a rank is larger than a dimension
      */
     void apply(Targets targets) {
+        merge = MergeAwareness.of(settings, edit, targets.linears());
         targets.linears().forEach(this::linear);
         targets.tables().forEach(this::table);
     }
@@ -54,7 +57,10 @@ final class Lora {
         String b = edit.parameter(PeftKeys.key(module, PeftRole.LORA_B), Shape.of(out, r), pair.b());
         Node node = edit.node(target);
         Behind behind = edit.behind(node);
-        String x = behind.dropout(module + ".lora_dropout", node.input(0), config.loraDropout(), settings.seed());
+        boolean merged = merge.isPresent() && merge.get().apply(target, behind, a, b);
+        String x = merged
+                ? behind.detached(module + ".lora_x", node.input(0)) // the quantised weight gives the gradient of x
+                : behind.dropout(module + ".lora_dropout", node.input(0), config.loraDropout(), settings.seed());
         String s = edit.number(module + ".lora_scaling", scaling);
         // scaled where it is narrow: r columns rather than the layer's
         String low = behind.op(
@@ -66,6 +72,13 @@ final class Lora {
             upInputs.add(behind.op(module + ".lora_bias", "Mul", List.of(bias, s)));
         }
         String up = behind.linear(module + ".lora_B", upInputs);
+        if (merged) {
+            // its value is zero, its gradient that of the product: the rounding is taken for the identity
+            String through = behind.op(
+                    module + ".lora_through", "Sub", List.of(up, behind.detached(module + ".lora_value", up)));
+            behind.result(module + ".lora", "Add", List.of(behind.output(), through));
+            return;
+        }
         String residual = behind.output();
         String normA = a;
         String normB = b;

@@ -9,6 +9,9 @@ import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.formats.tensor.TensorSpec;
 import dev.octet.quant.layout.CodedWeight;
+import dev.octet.quant.layout.WeightForm;
+import dev.octet.quant.merge.LowRank;
+import dev.octet.quant.merge.WeightGrid;
 import dev.octet.trainer.kernel.OperandType;
 import dev.octet.trainer.op.stored.StoredLinear;
 import dev.octet.trainer.op.stored.StoredMatrix;
@@ -21,6 +24,7 @@ import dev.octet.trainer.program.Value;
 import java.lang.foreign.MemorySegment;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Objects;
 import java.util.function.BiFunction;
 import java.util.function.Function;
 import org.jspecify.annotations.Nullable;
@@ -53,7 +57,8 @@ record StoredSteps(
     private Value linear(Node node, Initializer weight) {
         Value x = values.apply(node.input(0));
         Value bias = node.hasInput(2) ? values.apply(node.input(2)) : null;
-        Operands w = operands(weight);
+        MergedNodes merged = MergedNodes.of(node);
+        Operands w = merged == null ? operands(weight) : merged(node, merged);
         if (w.matrix() instanceof StoredMatrix.Floats) {
             // a recipe quantises floats, frozen or not
             Value fp8 = policy.linear(node, x, w.values().getFirst(), bias, builder);
@@ -82,6 +87,41 @@ record StoredSteps(
         Value y = builder.temporary(node.output(), op.y());
         builder.step(Phase.FORWARD, node.id(), op, inputs, List.of(y));
         return policy.storedResult(node, y, in, out, builder);
+    }
+
+    /** The weight as it will lie in the merged file. */
+    private Operands merged(Node node, MergedNodes merged) {
+        List<StoredMatrix.Member> members = new ArrayList<>();
+        List<Value> all = new ArrayList<>();
+        WeightGrid grid = null;
+        for (int m = 0; m < merged.members().size(); m++) {
+            int w = m == 0 ? 1 : MergedNodes.SIBLINGS + 3 * (m - 1);
+            int a = m == 0 ? MergedNodes.A : w + 1;
+            Operands base = operands(Objects.requireNonNull(graph.stored(node, w), node.input(w)));
+            Value factorA = values.apply(node.input(a));
+            MergedNodes.Product product = merged.members().get(m);
+            members.add(new StoredMatrix.Member(
+                    base.matrix(),
+                    Math.toIntExact(factorA.type().shape().dim(0)),
+                    product.factor(),
+                    product.transposed() ? LowRank.Orientation.IN_OUT : LowRank.Orientation.OUT_IN));
+            all.addAll(base.values());
+            all.add(factorA);
+            all.add(values.apply(node.input(a + 1)));
+            if (m == 0 && base.matrix() instanceof StoredMatrix.Codes(WeightForm form)) {
+                grid = merged.grids().grid(form).orElse(null);
+            }
+        }
+        if (grid == null) {
+            throw new UnsupportedModelException(
+                    "Octet reads the form of this weight but does not write it",
+                    "weight '" + node.input(1) + "'",
+                    "train without merge_aware, or over a base in FP8, MXFP8, NVFP4 or INT8");
+        }
+        return new Operands(
+                new StoredMatrix.Merged(
+                        members.getFirst(), members.subList(1, members.size()), grid, merged.baseScale()),
+                all);
     }
 
     private Value rows(Node node, Initializer table) {

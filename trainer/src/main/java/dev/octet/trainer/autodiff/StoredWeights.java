@@ -53,7 +53,7 @@ public final class StoredWeights {
     }
 
     private static boolean isLinear(Node node, int i) {
-        return node.isOctet("Linear") && i == 1;
+        return node.isOctet("Linear") && (i == 1 || MergedNodes.isSibling(node, i));
     }
 
     /** The same of a table, rows of which are looked up. */

@@ -6,6 +6,7 @@ import com.fasterxml.jackson.databind.node.ObjectNode;
 import dev.octet.formats.peft.PeftConfig;
 import dev.octet.formats.peft.PeftType;
 import dev.octet.trainer.adapter.AdapterSettings;
+import dev.octet.trainer.adapter.MergeAwareness;
 import dev.octet.trainer.yaml.Section;
 import java.nio.file.Path;
 import java.util.LinkedHashMap;
@@ -65,6 +66,9 @@ final class AdapterConfig {
         } else {
             json.put("peft_type", type);
             method(PeftType.valueOf(type), s, json);
+        }
+        if (s.flag("merge_aware", false)) {
+            json.putObject(MergeAwareness.STAMP); // what the base is, who opens it knows
         }
         names(s, json, "modules_to_save");
         return new AdapterSettings(

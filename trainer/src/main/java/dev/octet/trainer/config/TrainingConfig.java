@@ -182,22 +182,31 @@ public record TrainingConfig(
         }
         long batches = Math.max(1, samples / batchSize);
         long all = Math.max(1, (long) Math.ceil(epochs.getAsDouble() * batches / gradientAccumulation));
+        return with(all, schedule.forSteps(all), adapter);
+    }
+
+    /** This configuration with other settings of the adapter. */
+    public TrainingConfig withAdapter(AdapterSettings other) {
+        return with(steps, schedule, Optional.of(other));
+    }
+
+    private TrainingConfig with(long newSteps, ScheduleConfig newSchedule, Optional<AdapterSettings> newAdapter) {
         return new TrainingConfig(
                 data,
                 loss,
                 batchSize,
                 gradientAccumulation,
-                all,
+                newSteps,
                 epochs,
                 seed,
                 optimizer,
-                schedule.forSteps(all),
+                newSchedule,
                 clipGradNorm,
                 averaging,
                 precision,
                 freeze,
                 trainOnly,
-                adapter,
+                newAdapter,
                 ties,
                 checkpoint,
                 evalEvery,

@@ -7,6 +7,7 @@ import dev.octet.formats.tensor.Tensor;
 import dev.octet.formats.tensor.TensorSpec;
 import dev.octet.trainer.autodiff.Autodiff;
 import dev.octet.trainer.autodiff.ProgramOptions;
+import dev.octet.trainer.autodiff.StoredWeights;
 import dev.octet.trainer.device.Device;
 import dev.octet.trainer.device.Executable;
 import dev.octet.trainer.kernel.CpuTensor;
@@ -29,6 +30,7 @@ public final class ForwardSession implements AutoCloseable {
     private final GraphSource source;
     private final List<String> outputs;
     private final Set<String> parameters;
+    private final Set<String> stored;
     private final PrecisionPolicy policy;
     private final PersistentBuffers memory;
     private final RecentPrograms<Map<String, Shape>, Executable> programs = new RecentPrograms<>(Executable::close);
@@ -47,10 +49,27 @@ public final class ForwardSession implements AutoCloseable {
             Map<String, Tensor> weights,
             Map<String, Tensor> state,
             Device device) {
+        this(source, outputs, policy, weights, Set.of(), state, device);
+    }
+
+    /**
+     * The same with constants that stay in the bytes they are stored in.
+     *
+     * @param stored their names; see {@link StoredWeights}
+     */
+    public ForwardSession(
+            GraphSource source,
+            List<String> outputs,
+            PrecisionPolicy policy,
+            Map<String, Tensor> weights,
+            Set<String> stored,
+            Map<String, Tensor> state,
+            Device device) {
         this.source = source;
         this.outputs = List.copyOf(outputs);
         this.parameters = Set.copyOf(weights.keySet());
         this.policy = policy;
+        this.stored = Set.copyOf(stored);
         this.memory = new PersistentBuffers(device);
         try {
             memory.restore(weights);
@@ -74,7 +93,8 @@ public final class ForwardSession implements AutoCloseable {
         inputs.forEach((name, t) -> shapes.put(name, t.shape()));
         Executable executable = programs.get(
                 shapes,
-                s -> memory.load(Autodiff.program(source.at(s), ProgramOptions.forward(outputs, parameters, policy))));
+                s -> memory.load(Autodiff.program(
+                        source.at(s), ProgramOptions.forward(outputs, parameters, policy).withStored(stored))));
         Program program = executable.program();
         for (Map.Entry<String, Value> e : program.inputs().entrySet()) {
             Tensor input = inputs.get(e.getKey());

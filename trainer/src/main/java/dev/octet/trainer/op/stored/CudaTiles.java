@@ -3,6 +3,7 @@ package dev.octet.trainer.op.stored;
 import dev.octet.formats.tensor.DType;
 import dev.octet.quant.block.Blocks;
 import dev.octet.quant.layout.ScaleTensor.Direction;
+import dev.octet.formats.error.UnavailableException;
 import dev.octet.quant.layout.WeightForm;
 import dev.octet.trainer.kernel.CudaLaunch;
 import dev.octet.trainer.kernel.CudaSource;
@@ -97,6 +98,9 @@ final class CudaTiles {
                         .value("zero_rows", 0)
                         .value("bits", 0)
                         .value("second", 1f);
+            case StoredMatrix.Merged _ ->
+                throw new UnavailableException(
+                        "training that is aware of the merge runs on the processor", "adapter.merge_aware", "use --device cpu");
             case StoredMatrix.Codes(WeightForm form) -> {
                 Blocks blocks = form.blocks();
                 WeightForm.Second second = form.second();

@@ -6,9 +6,13 @@ import dev.octet.quant.block.Blocks;
 import dev.octet.quant.cast.Floats;
 import dev.octet.quant.layout.ScaleTensor.Direction;
 import dev.octet.quant.layout.WeightForm;
+import dev.octet.quant.merge.LowRank;
 import dev.octet.quant.scale.ScaleNumbers;
 import dev.octet.trainer.kernel.Frame;
+import dev.octet.trainer.kernel.Parallel;
 import java.lang.foreign.MemorySegment;
+import java.util.ArrayList;
+import java.util.List;
 
 /**
  * The decoding that is law: one element after the other, as {@link WeightForm} describes it.
@@ -21,11 +25,55 @@ record Decoding(StoredMatrix w, int first) {
     double[] elements(Frame<double[]> frame) {
         return switch (w) {
             case StoredMatrix.Floats _ -> frame.input(first);
+            case StoredMatrix.Merged merged -> merged(merged, frame);
             case StoredMatrix.Codes(WeightForm form) -> {
                 double[] zeroPoints = form.zeroPointRows() > 0 ? frame.input(first + 2) : new double[0];
                 yield decoded(form, frame.input(first), frame.input(first + 1), zeroPoints);
             }
         };
+    }
+
+    /** The sum rounded by the writer's own quantiser, whose bits there is no other way to have. */
+    private double[] merged(StoredMatrix.Merged merged, Frame<double[]> frame) {
+        List<MergedTiles.Summand> summands = new ArrayList<>();
+        int at = first;
+        for (StoredMatrix.Member member : merged.members()) {
+            double[] base = new Decoding(member.base(), at).elements(frame);
+            int factors = at + member.base().operands().size();
+            int cols = member.base().cols();
+            summands.add(new MergedTiles.Summand(
+                    (from, to, floats) -> {
+                        for (long i = from * cols; i < to * cols; i++) {
+                            floats.set(Tensor.F32_LE, (i - from * cols) * Float.BYTES, (float) base[Math.toIntExact(i)]);
+                        }
+                    },
+                    LowRank.of(
+                            floats(frame.input(factors)),
+                            floats(frame.input(factors + 1)),
+                            member.base().shape(),
+                            member.orientation(),
+                            member.factor()),
+                    member.base().rows(),
+                    cols));
+            at += member.operands().size();
+        }
+        MergedTiles tiles = new MergedTiles(merged, summands);
+        tiles.prepare(Parallel.ALONE);
+        double[] elements = new double[merged.rows() * merged.cols()];
+        MemorySegment bytes = MemorySegment.ofArray(new byte[elements.length * Float.BYTES]);
+        tiles.read(0, merged.rows(), DType.F32, bytes);
+        for (int i = 0; i < elements.length; i++) {
+            elements[i] = bytes.get(Tensor.F32_LE, (long) i * Float.BYTES);
+        }
+        return elements;
+    }
+
+    private static float[] floats(double[] values) {
+        float[] floats = new float[values.length];
+        for (int i = 0; i < floats.length; i++) {
+            floats[i] = (float) values[i];
+        }
+        return floats;
     }
 
     /** Elements rounded to a narrow type. */

@@ -122,13 +122,14 @@ final class StoredLinearCpu implements CpuKernel<StoredLinear> {
         }
 
         private void bands(Band body) {
+            tiles.prepare(cpu.parallel());
             long row = Math.max(1, cols * (long) type.bits() / 8);
             int height = Math.toIntExact(Math.min(rows, Math.max(1, bandBytes / row / ROWS) * ROWS));
             MemorySegment room = BAND.room(height * row);
             for (int first = 0; first < rows; first += height) {
                 int start = first;
                 int count = Math.min(height, rows - first);
-                long grain = Math.max(1, PIECE / cols);
+                long grain = Math.max(tiles.alignment(), PIECE / cols);
                 cpu.parallel().ranges(count, grain, (from, to) -> {
                     MemorySegment piece = room.asSlice(from * row, (to - from) * row);
                     tiles.read(start + from, start + to, type, piece);

@@ -3,6 +3,8 @@ package dev.octet.trainer.op.stored;
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.quant.layout.WeightForm;
+import dev.octet.quant.merge.LowRank;
+import dev.octet.quant.merge.WeightGrid;
 import dev.octet.trainer.kernel.OperandType;
 import java.util.ArrayList;
 import java.util.List;
@@ -47,6 +49,60 @@ public sealed interface StoredMatrix {
         @Override
         public List<OperandType> operands() {
             return List.of(type);
+        }
+    }
+
+    /**
+     * A frozen matrix and the factors of a product that is added to it.
+     *
+     * @param base floats or codes
+     * @param rank rows of A
+     * @param factor the product's scaling
+     * @param orientation how the matrix lies
+     */
+    record Member(StoredMatrix base, int rank, float factor, LowRank.Orientation orientation) {
+        /** The operands that stand for it: those of the base, A [r, in], B [out, r]. */
+        List<OperandType> operands() {
+            List<OperandType> all = new ArrayList<>(base.operands());
+            boolean straight = orientation == LowRank.Orientation.OUT_IN;
+            int in = straight ? base.cols() : base.rows();
+            int out = straight ? base.rows() : base.cols();
+            all.add(new OperandType(DType.F32, Shape.of(rank, in)));
+            all.add(new OperandType(DType.F32, Shape.of(out, rank)));
+            return all;
+        }
+    }
+
+    /**
+     * A matrix as it will lie in the merged file: the base with an adapter's product, rounded with fresh scales.
+     *
+     * @param own the matrix
+     * @param siblings matrices that share its scale and have a product, too
+     * @param grid what the file can hold
+     * @param baseScale the scale that it shares with weights without an adapter; NaN where there are none
+     */
+    record Merged(Member own, List<Member> siblings, WeightGrid grid, float baseScale) implements StoredMatrix {
+        public Merged {
+            siblings = List.copyOf(siblings);
+        }
+
+        @Override
+        public Shape shape() {
+            return own.base().shape();
+        }
+
+        @Override
+        public List<OperandType> operands() {
+            List<OperandType> all = new ArrayList<>(own.operands());
+            siblings.forEach(s -> all.addAll(s.operands()));
+            return all;
+        }
+
+        /** The matrix, then its siblings. */
+        List<Member> members() {
+            List<Member> all = new ArrayList<>(List.of(own));
+            all.addAll(siblings);
+            return all;
         }
     }
 
