@@ -12,6 +12,7 @@ import statistics
 import subprocess
 import sys
 
+import numpy as np
 from adapters_torch import RANK, SEQUENCE, VIRTUAL, WARM_UP
 from measured import HERE, HOME, OCTET, machine, measured, torch_trained, write
 
@@ -42,7 +43,7 @@ class Adapters:
         """A PEFT folder with the values that both tools start from; none where all weights are trained."""
         if method == "full":
             return None
-        folder = f"{model}-{method}"
+        folder = f"{self.options.work}/{os.path.basename(model)}-{method}"
         if not os.path.exists(f"{folder}/adapter_config.json"):
             self.torch_make("adapter", model, method, folder)
         return folder
@@ -92,16 +93,18 @@ class Adapters:
         return model
 
     def parity(self):
-        model, lines, facts = self.wide(), [], {}
-        for method in ("lora", "lora-attn"):
-            ours = self.octet(model, method, f"{model}/tokens.bin", CURVE)
-            theirs = self.torch(model, method, f"{model}/tokens.bin", CURVE)
+        lines, facts = [], {}
+        tokens = f"{self.options.work}/few.bin"
+        np.random.default_rng(3).integers(0, 1000, 8 * SEQUENCE * CURVE).astype("<u2").tofile(tokens)
+        for kind, method in [("gpt2", "lora"), ("llama", "lora"), ("gpt2", "dora"), ("llama", "dora"), ("gpt2", "full"), ("llama", "full")]:
+            model = f"{HOME}/testdata/models/tiny-lm/{kind}"
+            ours, theirs = self.octet(model, method, tokens, CURVE), self.torch(model, method, tokens, CURVE)
             if isinstance(ours, str):
-                lines.append(f"parity {method}: {ours}")
+                lines.append(f"parity {kind:5} {method:4}: {ours}")
                 continue
             apart = max(abs(a - b) for a, b in zip(ours["losses"], theirs["losses"]))
-            facts[method] = {"apart": apart, "octet": ours["losses"], "torch": theirs["losses"]}
-            lines.append(f"parity {method:9}: losses of {CURVE} steps in FP32 at most {apart:.2g} from PEFT's; the last is "
+            facts[f"{kind} {method}"] = {"apart": apart, "octet": ours["losses"], "torch": theirs["losses"]}
+            lines.append(f"parity {kind:5} {method:4}: losses of {CURVE} steps in FP32 at most {apart:.2g} from PEFT's; the last is "
                          f"{ours['losses'][-1]:.6f}, the first {ours['losses'][0]:.6f}; {ours['trained']:,} numbers trained")
         return lines, facts
 

@@ -94,7 +94,7 @@ def evaluated(model, rows, batch):
 def loop(model, parameters, rows, steps, lr, batch):
     parameters = [p for p in parameters if p.requires_grad]
     optimizer = torch.optim.AdamW(parameters, lr=lr, weight_decay=0.01)
-    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda s: min(1.0, (s + 1) / WARM_UP))
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda s: min(1.0, s / WARM_UP))
     losses, millis = [], []
     for step in range(steps):
         at = step % (len(rows) // batch) * batch

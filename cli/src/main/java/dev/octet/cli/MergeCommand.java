@@ -49,7 +49,7 @@ final class MergeCommand implements Command {
             "exit with 1 and write nothing when the outputs differ by more than X times their norm (default: 0.5 with"
                     + " four-bit weights, 0.15 with eight bits, 0.03 with BF16 or F16, else 0.0001)");
     private static final Option NO_PROOF = Flags.flag(
-            "no-proof", "write without running both models, which takes memory for two F32 copies of the weights");
+            "no-proof", "write without running both models, which takes memory for both and for their activations");
 
     @Override
     public String name() {

@@ -10,7 +10,6 @@ import dev.octet.converter.data.InputSpec;
 import dev.octet.converter.merge.AdapterDeltas.Direction;
 import dev.octet.converter.merge.AdapterDeltas.Weighted;
 import dev.octet.formats.error.InvalidOptionException;
-import dev.octet.formats.error.UnsupportedModelException;
 import dev.octet.formats.graph.GraphModel;
 import dev.octet.formats.graph.ValueInfo;
 import dev.octet.formats.peft.AdaptedModule;
@@ -45,6 +44,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
+import java.util.Objects;
 import java.util.Optional;
 import java.util.Set;
 import java.util.SplittableRandom;
@@ -132,7 +132,11 @@ public final class MergeProof {
                         Map<String, Tensor> b = without.outputs(batch, arena);
                         Map<String, Tensor> m = together.outputs(batch, arena);
                         a.forEach((name, tensor) -> sums.computeIfAbsent(name, _ -> new Sums())
-                                .add(tensor.toFloats(), b.get(name).toFloats(), m.get(name).toFloats(), last(tensor)));
+                                .add(
+                                        tensor.toFloats(),
+                                        Objects.requireNonNull(b.get(name)).toFloats(),
+                                        Objects.requireNonNull(m.get(name)).toFloats(),
+                                        last(tensor)));
                     }
                     job.listener().progress("proving", ++done, batches.size(), "samples");
                 }
@@ -245,7 +249,7 @@ public final class MergeProof {
         int in = 0;
         int out = 0;
         for (Weighted source : sources) {
-            AdaptedModule found = source.adapter().modules().get(module);
+            AdaptedModule found = Objects.requireNonNull(source.adapter().modules().get(module));
             LoraConfig config = source.adapter().config().lora();
             Tensor a = found.tensor(PeftRole.LORA_A).orElseThrow();
             Tensor b = found.tensor(PeftRole.LORA_B).orElseThrow();

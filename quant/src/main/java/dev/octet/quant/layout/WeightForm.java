@@ -54,7 +54,7 @@ public record WeightForm(
         if (codes == QuantType.E2M1 && shape.dim(1) % 2 != 0) {
             throw new IllegalArgumentException("rows of " + shape.dim(1) + " four-bit codes");
         }
-        if (!ScaleNumbers.isNumber(scale) || codes.hasZeroPoint() != zeroPointRows > 0) {
+        if (!ScaleNumbers.isNumber(scale) || codes.hasZeroPoint() != (zeroPointRows > 0)) {
             throw new IllegalArgumentException(codes + " with scales of " + scale + ", zero points " + zeroPointRows);
         }
     }

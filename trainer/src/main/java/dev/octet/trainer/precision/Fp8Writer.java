@@ -28,7 +28,6 @@ import dev.octet.trainer.op.fp8.QuantizeFp8Delayed;
 import dev.octet.trainer.program.Emitter;
 import dev.octet.trainer.program.Phase;
 import dev.octet.trainer.program.Value;
-import dev.octet.trainer.program.ValueRole;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.HashMap;

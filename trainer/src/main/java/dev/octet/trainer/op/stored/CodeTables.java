@@ -18,7 +18,7 @@ final class CodeTables {
         int bits = form.inWords() ? form.codes().bits() : 8; // four-bit integers outside of words take a byte
         float[] table = new float[1 << bits];
         for (int i = 0; i < table.length; i++) {
-            table[i] = form.inWords() ? i - (1 << bits - 1) : (byte) i;
+            table[i] = form.inWords() ? i - (1 << (bits - 1)) : (byte) i;
         }
         return table;
     }

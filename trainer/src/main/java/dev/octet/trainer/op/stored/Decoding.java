@@ -111,7 +111,7 @@ record Decoding(StoredMatrix w, int first) {
         int start = Math.toIntExact(row * form.rowBytes());
         boolean half = form.codes().bits() == 4 && (form.inWords() || form.codes().bytes(2) == 1);
         int b = (int) bytes[start + (half ? col / 2 : col)];
-        return half ? b >> (col % 2 * 4) & 15 : b;
+        return half ? (b >> (col % 2 * 4)) & 15 : b;
     }
 
     private static float zeroPoint(WeightForm form, double[] bytes, int row, int col, int scale) {
@@ -126,7 +126,8 @@ record Decoding(StoredMatrix w, int first) {
         int group = col / Math.toIntExact(form.blocks().blockCols());
         int bit = row % form.zeroPointRows() * bits;
         int at = (row / form.zeroPointRows() * groups + group) * Integer.BYTES + bit / 8;
-        return ((int) bytes[at] >> bit % 8 & (1 << bits) - 1) - (1 << bits - 1);
+        int code = ((int) bytes[at] >> (bit % 8)) & ((1 << bits) - 1);
+        return code - (1 << (bits - 1));
     }
 
     private static float scale(WeightForm form, double[] bytes, int index) {

@@ -15,6 +15,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.SplittableRandom;
 import java.util.TreeMap;
+import org.jspecify.annotations.Nullable;
 
 /** Matrices in every form they are stored in, and random bytes for them. */
 final class StoredForms {
@@ -59,7 +60,7 @@ final class StoredForms {
             QuantType codes,
             Granularity granularity,
             DType scale,
-            WeightForm.Second second,
+            WeightForm.@Nullable Second second,
             int zeroPointRows,
             boolean inWords) {
         all.put(
