@@ -120,6 +120,9 @@ final class GradientCommand implements Command {
     private static Optional<Gradient.Loss> loss(Arguments arguments) {
         Map<String, LossConfig.Type> types = new LinkedHashMap<>();
         for (LossConfig.Type t : LossConfig.Type.values()) {
+            if (t == LossConfig.Type.DPO) {
+                continue; // which compares with a second model
+            }
             types.put(t.name().toLowerCase(Locale.ROOT).replace('_', '-'), t);
         }
         return arguments.has(LOSS)

@@ -18,6 +18,7 @@ import dev.octet.trainer.hook.RunPlan;
 import dev.octet.trainer.hook.RunningLoss;
 import dev.octet.trainer.hook.StepReport;
 import dev.octet.trainer.hook.TrainingHook;
+import dev.octet.trainer.loss.LossValue;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -419,7 +420,7 @@ final class TrainPage implements TrainingHook {
         fields.put("step", r.step());
         fields.put("steps", config.steps());
         fields.put("loss", r.loss());
-        r.lossParts().forEach((part, loss) -> fields.put(part + "_loss", loss));
+        r.lossParts().forEach((part, loss) -> fields.put(LossValue.field(part), loss));
         fields.put("epoch", r.epoch());
         fields.put("lr", r.lr());
         fields.put("grad_norm", r.gradNorm());

@@ -11,6 +11,8 @@ import java.util.Objects;
 public enum ExampleConfig {
     /** Fine-tunes a language model on texts. */
     LANGUAGE_MODEL("lm"),
+    /** Trains an adapter over a language model. */
+    ADAPTER("lora"),
     /** Fine-tunes a classifier on texts with labels. */
     CLASSIFIER("classifier"),
     /** A model learns to answer as another does. */

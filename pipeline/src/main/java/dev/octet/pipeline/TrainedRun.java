@@ -299,7 +299,7 @@ final class TrainedRun implements AutoCloseable {
                 .or(() -> config.data().eval())
                 .orElse(config.data().train());
         Feed feed = Feed.inputsOf(untrained());
-        Samples samples = DatasetTexts.samples(file, config.data(), feed, run.model());
+        Samples samples = DatasetTexts.samples(file, config.data(), feed, run.model(), DatasetTexts.purpose(config));
         return new SampleDataset(samples, (int) Math.min(options.samples(), samples.count()));
     }
 

@@ -157,7 +157,7 @@ public final class TrainingJob implements AutoCloseable {
     }
 
     private Samples samples(Path file, TrainingConfig config, GraphModel graph, Path model) throws IOException {
-        Samples samples = DatasetTexts.samples(file, config.data(), Feed.of(graph, config.loss()), model);
+        Samples samples = DatasetTexts.samples(file, config.data(), Feed.of(graph, config.loss()), model, DatasetTexts.purpose(config));
         open.push(samples::close);
         return samples;
     }

@@ -14,6 +14,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import java.util.TreeMap;
 import org.junit.jupiter.api.DisplayNameGeneration;
 import org.junit.jupiter.api.DisplayNameGenerator;
@@ -91,8 +92,8 @@ class PackedDocumentsTest {
     private static double distance(Trained a, Trained b) {
         double largest = 0;
         for (String name : a.weights().keySet()) {
-            float[] x = a.weights().get(name);
-            float[] y = b.weights().get(name);
+            float[] x = Objects.requireNonNull(a.weights().get(name));
+            float[] y = Objects.requireNonNull(b.weights().get(name));
             for (int i = 0; i < x.length; i++) {
                 largest = Math.max(largest, Math.abs(x[i] - y[i]));
             }

@@ -55,6 +55,7 @@ import dev.octet.trainer.step.AdapterSaving;
 import dev.octet.trainer.step.GraphSource;
 import dev.octet.trainer.step.ProductWatch;
 import dev.octet.trainer.step.StepResult;
+import dev.octet.trainer.step.ReferenceModel;
 import dev.octet.trainer.step.Teacher;
 import dev.octet.trainer.step.TensorWatch;
 import dev.octet.trainer.step.TrainingSession;
@@ -114,6 +115,7 @@ public final class Trainer implements AutoCloseable {
     private final DebugChanges debugChanges;
     private final TrainingSession session;
     private final @Nullable Teacher teacher;
+    private final @Nullable ReferenceModel reference;
     private final MicroBatches batches;
     private final @Nullable MicroBatches evalBatches;
     private final Schedule schedule;
@@ -150,6 +152,9 @@ public final class Trainer implements AutoCloseable {
             this.teacher = parts.teacher()
                     .map(t -> Teacher.of(t, model, config.loss().outputOf(model.graph()), device))
                     .orElse(null);
+            this.reference = config.loss().type() == LossConfig.Type.DPO
+                    ? new ReferenceModel(base, config.loss(), referencePolicy(), device)
+                    : null;
         } catch (RuntimeException e) {
             session.close();
             throw e;
@@ -239,6 +244,12 @@ public final class Trainer implements AutoCloseable {
                 on.name() + ", " + on.products() + "; precision.mode: fp8",
                 "use another GPU, or set precision.on_unsupported: base (Linears in the base type), or fake_quantize:"
                         + " true");
+    }
+
+    /** The policy of a reference: that of the run, of FP8 what the rest of the model computes in, since its scales move. */
+    private PrecisionPolicy referencePolicy() {
+        PrecisionPolicy policy = policyFor(device);
+        return policy instanceof Fp8Policy fp8 ? fp8.base() : policy;
     }
 
     /** All samples in the file's order; without the last, incomplete batch where the model has a fixed number of rows. */
@@ -459,6 +470,10 @@ public final class Trainer implements AutoCloseable {
         long start = System.nanoTime();
         MicroBatch batch = from.at(number, arena);
         dataSeconds += (System.nanoTime() - start) / 1e9;
+        if (reference != null) {
+            Samples samples = from == evalBatches ? parts.eval().orElseThrow() : parts.train();
+            return reference.answer(batch, samples, arena);
+        }
         return teacher == null ? batch : teacher.answer(batch, arena);
     }
 
@@ -511,7 +526,7 @@ public final class Trainer implements AutoCloseable {
                         && model.graph().graph().requiredInputs().stream()
                                 .anyMatch(i -> i.name().equals(TOKENS));
             }
-            case MSE, COSINE -> false;
+            case MSE, COSINE, DPO -> false;
         };
     }
 
@@ -685,6 +700,9 @@ public final class Trainer implements AutoCloseable {
         session.close();
         if (teacher != null) {
             teacher.close();
+        }
+        if (reference != null) {
+            reference.close();
         }
     }
 

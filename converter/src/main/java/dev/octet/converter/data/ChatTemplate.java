@@ -18,6 +18,7 @@ import java.time.LocalDate;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import java.util.Optional;
 import java.util.TreeMap;
 import org.jspecify.annotations.Nullable;
@@ -145,7 +146,9 @@ final class ChatTemplate {
 
     private JinjaTemplate template(Conversation conversation) {
         JinjaTemplate toolUse = templates.get(TOOL_USE);
-        return conversation.tools() != null && toolUse != null ? toolUse : templates.getOrDefault(DEFAULT, toolUse);
+        return conversation.tools() != null && toolUse != null
+                ? toolUse
+                : Objects.requireNonNull(templates.get(DEFAULT));
     }
 
     /**

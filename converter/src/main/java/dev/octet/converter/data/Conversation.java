@@ -123,11 +123,6 @@ record Conversation(
         return new Conversation(messages.subList(0, count), tools, documents, variables);
     }
 
-    /** With other messages. */
-    Conversation with(List<Map<String, @Nullable Object>> others) {
-        return new Conversation(others, tools, documents, variables);
-    }
-
     /** Whether a message is the assistant's. */
     boolean isAssistant(int message) {
         return Objects.equals(messages.get(message).get("role"), ASSISTANT);

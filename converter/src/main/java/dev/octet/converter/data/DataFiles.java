@@ -79,7 +79,9 @@ public final class DataFiles {
             throw new InvalidDataException(
                     "the folder has the splits " + splits.keySet(),
                     path.toString(),
-                    "name one of them: " + path.resolve(splits.keySet().iterator().next()));
+                    "name one of them: "
+                            + path.resolve(
+                                    splits.containsKey("train") ? "train" : splits.keySet().iterator().next()));
         }
         if (all.isEmpty()) {
             throw new InvalidDataException(

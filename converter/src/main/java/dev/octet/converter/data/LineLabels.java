@@ -8,7 +8,6 @@ import java.util.Collections;
 import java.util.List;
 import java.util.Optional;
 import java.util.Set;
-import org.jspecify.annotations.Nullable;
 
 /** The labels of texts: a number or a list of numbers under one key of every line of a JSON Lines file. */
 public final class LineLabels {
@@ -74,22 +73,22 @@ public final class LineLabels {
      */
     static Optional<LineLabels> of(DataFiles files, String column) throws IOException {
         List<Label> labels = new ArrayList<>();
-        @Nullable String[] without = {null};
+        List<String> without = new ArrayList<>();
         files.read(Set.of(column), row -> {
             if (row.has(column)) {
                 labels.add(label(row, column));
-            } else if (without[0] == null) {
-                without[0] = row.where();
+            } else if (without.isEmpty()) {
+                without.add(row.where());
             }
             return true;
         });
         if (labels.isEmpty()) {
             return Optional.empty();
         }
-        if (without[0] != null) {
+        if (!without.isEmpty()) {
             throw new InvalidDataException(
                     "the row has no \"" + column + "\", other rows have one",
-                    without[0],
+                    without.getFirst(),
                     "give every text its label, or remove the row");
         }
         double[][] values = new double[labels.size()][];

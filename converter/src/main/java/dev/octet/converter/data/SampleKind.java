@@ -21,20 +21,21 @@ enum SampleKind {
     /** Those that a language model is trained on, in the order in which a row with several is read. */
     static final List<SampleKind> TRAINED = List.of(TEXT, MESSAGES, CONVERSATIONS, COMPLETION, TOKENS);
 
-    private final List<String> columns;
+    /** Names with a space between them. */
+    private final String columns;
 
     SampleKind(String... columns) {
-        this.columns = List.of(columns);
+        this.columns = String.join(" ", columns);
     }
 
     /** The columns that a row needs. */
     List<String> columns() {
-        return columns;
+        return List.of(columns.split(" ", -1));
     }
 
     /** Whether a row has these columns. */
     boolean fits(Row row) {
-        return columns.stream().allMatch(row::has);
+        return columns().stream().allMatch(row::has);
     }
 
     /** The first of some kinds that a row fits. */
@@ -44,6 +45,6 @@ enum SampleKind {
 
     @Override
     public String toString() {
-        return String.join(" and ", columns.stream().map(c -> "\"" + c + "\"").toList());
+        return String.join(" and ", columns().stream().map(c -> "\"" + c + "\"").toList());
     }
 }

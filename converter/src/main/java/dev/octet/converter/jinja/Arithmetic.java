@@ -47,7 +47,7 @@ final class Arithmetic {
     }
 
     /** Compares numbers exactly; NaN is handled by the caller. */
-    static int compare(Object a, Object b) {
+    static int compare(@Nullable Object a, @Nullable Object b) {
         if (a instanceof Double || b instanceof Double) {
             double x = number(a);
             double y = number(b);
@@ -59,7 +59,7 @@ final class Arithmetic {
         return big(a).compareTo(big(b));
     }
 
-    private static BigDecimal exact(Object o) {
+    private static BigDecimal exact(@Nullable Object o) {
         return o instanceof Double d ? new BigDecimal(d) : new BigDecimal(big(o));
     }
 

@@ -6,7 +6,6 @@ import java.math.RoundingMode;
 import java.net.URLEncoder;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
-import java.util.Arrays;
 import java.util.Collections;
 import java.util.Comparator;
 import java.util.LinkedHashMap;
@@ -14,6 +13,7 @@ import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 import java.util.Set;
+import java.util.regex.Pattern;
 import org.jspecify.annotations.Nullable;
 
 /** Filters of Jinja, with transformers' {@code tojson}. */
@@ -25,6 +25,7 @@ final class Filters {
             "title", "tojson", "trim", "truncate", "unique", "upper", "urlencode", "wordcount");
 
     private static final int MAX_INDENT = 1024;
+    private static final Pattern WORD = Pattern.compile("[\\p{L}\\p{N}_]+");
 
     private Filters() {}
 
@@ -119,9 +120,7 @@ final class Filters {
                         .replace("%7E", "~")
                         .replace("*", "%2A");
             case "wordcount" ->
-                (long) Arrays.stream(PythonText.of(value).split("[^\\p{L}\\p{N}_]+"))
-                        .filter(w -> !w.isEmpty())
-                        .count();
+                WORD.matcher(PythonText.of(value)).results().count();
             default -> throw new JinjaException("there is no filter '" + g.what() + "'");
         };
     }
@@ -186,7 +185,7 @@ final class Filters {
             try {
                 double d = Double.parseDouble(text);
                 return Double.isFinite(d) ? Arithmetic.integer(new BigDecimal(d).toBigInteger()) : fallback(g, 0L);
-            } catch (NumberFormatException e) {
+            } catch (NumberFormatException _) {
                 return fallback(g, 0L);
             }
         }
@@ -273,7 +272,7 @@ final class Filters {
         return selected;
     }
 
-    private static Comparator<@Nullable Object> order(Given g, boolean caseSensitive, @Nullable Object attribute) {
+    private static Comparator<@Nullable Object> order(boolean caseSensitive, @Nullable Object attribute) {
         return (a, b) -> PythonValues.compare(
                 folded(by(a, attribute), caseSensitive), folded(by(b, attribute), caseSensitive));
     }
@@ -284,7 +283,7 @@ final class Filters {
 
     private static List<@Nullable Object> sorted(@Nullable Object value, Given g) {
         List<@Nullable Object> all = PythonValues.elements(value);
-        Comparator<@Nullable Object> order = order(g, g.flag(1, "case_sensitive", false), g.get(2, "attribute", null));
+        Comparator<@Nullable Object> order = order(g.flag(1, "case_sensitive", false), g.get(2, "attribute", null));
         all.sort(g.flag(0, "reverse", false) ? order.reversed() : order);
         return all;
     }
@@ -292,13 +291,13 @@ final class Filters {
     private static List<@Nullable Object> dictSort(@Nullable Object value, Given g) {
         List<@Nullable Object> items = Methods.items(map(value));
         Object place = g.text(1, "by", "key").equals("key") ? 0L : 1L;
-        Comparator<@Nullable Object> order = order(g, g.flag(0, "case_sensitive", false), place);
+        Comparator<@Nullable Object> order = order(g.flag(0, "case_sensitive", false), place);
         items.sort(g.flag(2, "reverse", false) ? order.reversed() : order);
         return items;
     }
 
     private static @Nullable Object extreme(@Nullable Object value, Given g, boolean largest) {
-        Comparator<@Nullable Object> order = order(g, g.flag(0, "case_sensitive", false), g.get(1, "attribute", null));
+        Comparator<@Nullable Object> order = order(g.flag(0, "case_sensitive", false), g.get(1, "attribute", null));
         List<@Nullable Object> all = PythonValues.elements(value);
         if (all.isEmpty()) {
             return new Undefined("the extreme of an empty sequence");
@@ -329,7 +328,7 @@ final class Filters {
         Object attribute = g.required(0, "attribute");
         Map<@Nullable Object, List<@Nullable Object>> groups = new LinkedHashMap<>();
         List<@Nullable Object> all = PythonValues.elements(value);
-        all.sort(order(g, g.flag(2, "case_sensitive", false), attribute));
+        all.sort(order(g.flag(2, "case_sensitive", false), attribute));
         for (Object e : all) {
             groups.computeIfAbsent(by(e, attribute), _ -> new ArrayList<>()).add(e);
         }

@@ -11,8 +11,9 @@ import org.jspecify.annotations.Nullable;
 
 /** Methods of Python's str, dict and list that the immutable sandbox allows. */
 final class Methods {
-    private static final Set<String> CHANGING = Set.of(
-            "append", "clear", "extend", "insert", "pop", "popitem", "remove", "reverse", "setdefault", "sort", "update", "add");
+    private static final Set<String> CHANGING_LIST =
+            Set.of("append", "clear", "extend", "insert", "pop", "remove", "reverse", "sort");
+    private static final Set<String> CHANGING_MAP = Set.of("clear", "pop", "popitem", "setdefault", "update");
 
     private static final Set<String> TEXT = Set.of(
             "strip", "lstrip", "rstrip", "split", "rsplit", "splitlines", "startswith", "endswith", "replace", "upper", "lower",
@@ -27,10 +28,8 @@ final class Methods {
 
     /** A method of a value; empty when it has none of this name. */
     static Optional<Callee> of(@Nullable Object value, String name) {
-        if ((value instanceof List && !(value instanceof Tuple) || value instanceof Map) && CHANGING.contains(name)) {
-            if (value instanceof Map && (name.equals("append") || name.equals("add") || name.equals("sort"))) {
-                return Optional.empty();
-            }
+        boolean list = value instanceof List && !(value instanceof Tuple);
+        if ((list && CHANGING_LIST.contains(name)) || (value instanceof Map && CHANGING_MAP.contains(name))) {
             return Optional.of((_, _) -> {
                 throw new JinjaException("'" + name + "' would change a " + PythonText.type(value) + ", which templates cannot");
             });

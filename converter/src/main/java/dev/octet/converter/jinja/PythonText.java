@@ -207,10 +207,10 @@ final class PythonText {
         int used = 0;
         Matcher m = Pattern.compile("%(?:\\((\\w+)\\))?([-+ 0#]*)(\\d*)(?:\\.(\\d{1,3}))?([a-zA-Z%])")
                 .matcher(format);
-        int end = 0;
+        int copied = 0;
         while (m.find()) {
-            b.append(format, end, m.start());
-            end = m.end();
+            b.append(format.substring(copied, m.start()));
+            copied = m.end();
             char kind = m.group(5).charAt(0);
             if (kind == '%') {
                 b.append('%');
@@ -229,7 +229,7 @@ final class PythonText {
         if (used < values.size() && !(arguments instanceof Map)) {
             throw new JinjaException("not all arguments converted during string formatting");
         }
-        return b.append(format.substring(end)).toString();
+        return b.append(format.substring(copied)).toString();
     }
 
     private static String converted(char kind, @Nullable String precision, @Nullable Object value) {

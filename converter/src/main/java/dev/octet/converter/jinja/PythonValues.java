@@ -90,7 +90,7 @@ final class PythonValues {
         if (b instanceof Undefined u) {
             throw u.error();
         }
-        if (a != null && b != null && Arithmetic.isNumber(a) && Arithmetic.isNumber(b)) {
+        if (Arithmetic.isNumber(a) && Arithmetic.isNumber(b)) {
             return isNan(a) || isNan(b) ? 2 : Integer.signum(Arithmetic.compare(a, b));
         }
         if (a instanceof String x && b instanceof String y) {

@@ -11,7 +11,7 @@ sealed interface Statement {
     /** Text as it stands. */
     record Text(int line, String text) implements Statement {}
 
-    /** <code>{{ expression }}</code>. */
+    /** An expression in double braces, which is written. */
     record Output(int line, Expression expression) implements Statement {}
 
     /** A branch of {@link If}. */
@@ -48,7 +48,7 @@ sealed interface Statement {
     record CallBlock(int line, List<Parameter> parameters, Expression.Call call, List<Statement> body)
             implements Statement {}
 
-    /** {@code filter}: a block through filters. */
+    /** A block through filters. */
     record FilterBlock(int line, List<Expression.Filter> filters, List<Statement> body) implements Statement {}
 
     /** {@code with}: variables for a block. */

@@ -16,6 +16,7 @@ import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import java.util.Optional;
 import org.jspecify.annotations.Nullable;
 import org.junit.jupiter.api.DisplayNameGeneration;
@@ -56,7 +57,8 @@ final class JinjaTemplateTest {
             String template = row.path("template").asText();
             String source = Files.readString(TESTDATA.resolve("chat/templates/" + template + ".jinja"));
             String name = template + ": " + row.path("conversation").asText();
-            Map<String, @Nullable Object> variables = conversations.get(row.path("conversation").asText());
+            Map<String, @Nullable Object> variables =
+                    Objects.requireNonNull(conversations.get(row.path("conversation").asText()));
             String expected = row.path("text").isNull() ? "refused" : row.path("text").asText();
             String marked = row.path("marked").toString();
             try {

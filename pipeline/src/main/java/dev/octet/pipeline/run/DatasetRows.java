@@ -13,9 +13,9 @@ import java.util.OptionalInt;
 /** The converter's rows of a data set, for the trainer, which does not know them. */
 record DatasetRows(TokenizedRows rows) implements Texts {
     /** What a configuration says of rows. */
-    static RowOptions options(DataConfig config, OptionalInt maxLength) {
+    static RowOptions options(DataConfig config, RowOptions.Purpose purpose, OptionalInt maxLength) {
         return new RowOptions(
-                RowOptions.Purpose.SEQUENCES,
+                purpose,
                 config.chat().template(),
                 switch (config.chat().trainOn()) {
                     case ASSISTANT -> RowOptions.TrainOn.ASSISTANT;

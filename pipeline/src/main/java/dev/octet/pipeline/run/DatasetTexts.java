@@ -2,10 +2,13 @@ package dev.octet.pipeline.run;
 
 import dev.octet.converter.data.DataFiles;
 import dev.octet.converter.data.LineLabels;
+import dev.octet.converter.data.RowOptions;
 import dev.octet.converter.data.TokenizedRows;
 import dev.octet.converter.data.TokenizedTexts;
 import dev.octet.formats.error.InvalidOptionException;
 import dev.octet.trainer.config.DataConfig;
+import dev.octet.trainer.config.LossConfig;
+import dev.octet.trainer.config.TrainingConfig;
 import dev.octet.trainer.data.Feed;
 import dev.octet.trainer.data.SampleFile;
 import dev.octet.trainer.data.Samples;
@@ -21,15 +24,28 @@ import java.util.Optional;
 public record DatasetTexts(TokenizedTexts texts) implements Texts {
     private static final String TOKENIZER = "tokenizer.json";
 
-    /** Samples for a model: texts become tokens with the tokenizer in its folder, unless the configuration names one. */
-    public static Samples samples(Path file, DataConfig config, Feed feed, Path model) throws IOException {
+    /**
+     * Samples for a model: texts become tokens with the tokenizer in its folder, unless the configuration names one.
+     *
+     * @param purpose what rows of a data set are for
+     */
+    public static Samples samples(Path file, DataConfig config, Feed feed, Path model, RowOptions.Purpose purpose)
+            throws IOException {
         return SampleFile.open(file, config, feed, (path, maxLength) -> {
             DataFiles files = DataFiles.of(path);
             Path tokenizer = tokenizer(config, model);
-            return TokenizedRows.isTextLines(files)
+            boolean lines = purpose == RowOptions.Purpose.SEQUENCES && TokenizedRows.isTextLines(files);
+            return lines
                     ? new DatasetTexts(TokenizedTexts.open(path, tokenizer, maxLength, config.eos()))
-                    : new DatasetRows(TokenizedRows.open(files, tokenizer, DatasetRows.options(config, maxLength)));
+                    : new DatasetRows(TokenizedRows.open(files, tokenizer, DatasetRows.options(config, purpose, maxLength)));
         });
+    }
+
+    /** What a configuration reads rows for. */
+    public static RowOptions.Purpose purpose(TrainingConfig config) {
+        return config.loss().type() == LossConfig.Type.DPO
+                ? RowOptions.Purpose.PREFERENCES
+                : RowOptions.Purpose.SEQUENCES;
     }
 
     /**

@@ -225,6 +225,24 @@ final class AdapterEdit {
         }
     }
 
+    /** Whether an exporter turned the weight of a Linear from [out, in] to [in, out]; weights of Conv1D are [in, out] from the start. */
+    boolean isTransposed(LinearModule linear) {
+        Initializer weight = edit.initializer(linear.weight());
+        return !linear.transB()
+                && weight != null
+                && Initializer.OUT_IN.equals(weight.metadata().get(Initializer.ORIGINAL_LAYOUT));
+    }
+
+    /** A trained copy of the weight of a Linear, turned from [in, out] to [out, in] as PEFT's files have it. */
+    void trainTransposed(LinearModule linear, String key) {
+        BaseWeight weight = new BaseWeight(constant(linear.weight()), true);
+        parameter(key, Shape.of(weight.out(), weight.in()), (_, _) -> weight.outIn());
+        Node node = node(linear);
+        List<String> inputs = new ArrayList<>(node.inputs());
+        inputs.set(1, key);
+        replace(node, node.withInputs(inputs).with(TRANSPOSED), List.of(), List.of());
+    }
+
     /** Ids of the nodes that read a constant of the base. */
     List<String> readers(String constant) {
         return nodes.entrySet().stream()

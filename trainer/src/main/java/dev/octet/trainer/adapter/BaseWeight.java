@@ -93,6 +93,17 @@ record BaseWeight(Initializer constant, boolean transposed) {
         return column;
     }
 
+    /** All elements of W [out, in], row by row. */
+    float[] outIn() {
+        float[] all = new float[Math.multiplyExact(out(), in())];
+        rows((i, row) -> {
+            for (int k = 0; k < row.length; k++) {
+                all[transposed ? k * in() + i : i * in() + k] = row[k];
+            }
+        });
+        return all;
+    }
+
     /** All elements of a constant as F32, as they lie. */
     static float[] elements(Initializer constant) {
         float[] elements = new float[Math.toIntExact(shape(constant).elementCount())];

@@ -88,7 +88,12 @@ final class SavedModules {
             return;
         }
         for (LinearModule linear : linears) {
-            edit.trainCopy(linear.weight(), PeftKeys.key(module + WEIGHT, PeftRole.SAVED), List.of(linear.node()));
+            String weight = PeftKeys.key(module + WEIGHT, PeftRole.SAVED);
+            if (edit.isTransposed(linear)) {
+                edit.trainTransposed(linear, weight);
+            } else {
+                edit.trainCopy(linear.weight(), weight, List.of(linear.node()));
+            }
             String bias = edit.baseNode(linear.node()).input(2);
             if (edit.isConstant(bias)) {
                 String key = PeftKeys.key(module + ".bias", PeftRole.SAVED);

@@ -17,9 +17,21 @@ import java.util.Optional;
  * @param output graph output that the loss is computed from; empty for {@code logits} if there is one, else the only output
  * @param labels name of the labels in the data
  * @param ignoreIndex label of positions that are not counted
+ * @param preference how answers are compared; for {@link Type#DPO} only
  */
 public record LossConfig(
-        Type type, Optional<String> output, String labels, long ignoreIndex, Optional<Distillation> distillation) {
+        Type type,
+        Optional<String> output,
+        String labels,
+        long ignoreIndex,
+        Optional<Distillation> distillation,
+        Preference preference) {
+    /** A loss from labels or a teacher. */
+    public LossConfig(
+            Type type, Optional<String> output, String labels, long ignoreIndex, Optional<Distillation> distillation) {
+        this(type, output, labels, ignoreIndex, distillation, Preference.DEFAULT);
+    }
+
     /** Kinds of loss, as in torch, averaged over the counted positions. */
     public enum Type {
         /** Cross-entropy of each position's logits against the next token. */
@@ -29,11 +41,13 @@ public record LossConfig(
         /** Mean squared difference. */
         MSE,
         /** One minus the cosine similarity of each row with its label. */
-        COSINE;
+        COSINE,
+        /** Direct preference optimization: how much more likely than before the preferred answer became, compared with the refused one. */
+        DPO;
 
         /** Whether the loss compares class scores with class numbers. */
         public boolean isOverClasses() {
-            return this == CAUSAL_LM || this == CROSS_ENTROPY;
+            return this == CAUSAL_LM || this == CROSS_ENTROPY || this == DPO;
         }
 
         /** Its name in a configuration. */
@@ -53,15 +67,35 @@ public record LossConfig(
      */
     public record Distillation(Path teacher, double weight, double temperature, boolean labelled) {}
 
+    /**
+     * Direct preference optimization (Rafailov et al. 2023, arXiv:2305.18290) with TRL's names and defaults.
+     *
+     * @param beta above 0: how much the difference of log-probabilities weighs
+     * @param labelSmoothing share of pairs whose answers are taken to be swapped, from 0 to below 0.5 (Mitchell 2023, conservative DPO)
+     */
+    public record Preference(double beta, double labelSmoothing) {
+        /** TRL's. */
+        public static final Preference DEFAULT = new Preference(0.1, 0);
+    }
+
     private static final String LOGITS = "logits";
     private static final Map<String, Type> TYPES = Map.of(
-            "causal-lm", Type.CAUSAL_LM, "cross-entropy", Type.CROSS_ENTROPY, "mse", Type.MSE, "cosine", Type.COSINE);
+            "causal-lm", Type.CAUSAL_LM, "cross-entropy", Type.CROSS_ENTROPY, "mse", Type.MSE, "cosine", Type.COSINE,
+            "dpo", Type.DPO);
 
     static LossConfig read(Section s, Path folder) {
         Type type = s.requiredChoice("type", TYPES);
         boolean classes = type.isOverClasses();
         if (!classes && s.has("ignore_index")) {
             throw s.error("ignore_index", "only losses over classes ignore labels", "leave the key out");
+        }
+        if (type == Type.DPO && s.has("distillation")) {
+            throw s.error("distillation", "pairs of answers are compared with the model itself", "leave the key out");
+        }
+        for (String key : List.of("beta", "label_smoothing")) {
+            if (type != Type.DPO && s.has(key)) {
+                throw s.error(key, "only type: dpo has a " + key, "leave the key out");
+            }
         }
         boolean labelled = classes && s.has("labels");
         Optional<Distillation> distillation = s.has("distillation")
@@ -72,7 +106,20 @@ public record LossConfig(
                 s.text("output"),
                 s.text("labels").orElse("labels"),
                 s.whole("ignore_index", -100, Integer.MIN_VALUE, Integer.MAX_VALUE),
-                distillation);
+                distillation,
+                type == Type.DPO ? preference(s) : Preference.DEFAULT);
+    }
+
+    private static Preference preference(Section s) {
+        Preference read =
+                new Preference(s.number("beta", 0.1, 0, Float.MAX_VALUE), s.number("label_smoothing", 0, 0, 0.5));
+        if ((float) read.beta == 0) {
+            throw s.error("beta", "with a beta of 0 nothing is learnt", "give a number above 0, such as 0.1");
+        }
+        if (read.labelSmoothing == 0.5) {
+            throw s.error("label_smoothing", "half of the pairs swapped say nothing", "give a number below 0.5");
+        }
+        return read;
     }
 
     private static Distillation distillation(Section d, Path folder, boolean classes, boolean labelled) {

@@ -10,11 +10,12 @@ import java.util.Map;
 import java.util.function.UnaryOperator;
 
 /**
- * Names that other trainers have for keys of a configuration: the {@code TrainingArguments} of transformers, and torch's optimizers and
- * schedulers. A configuration that has one is refused with what to write instead.
+ * Names that other trainers have for keys of a configuration: the {@code TrainingArguments} of transformers, the configurations of TRL and
+ * axolotl, and torch's optimizers and schedulers. A configuration that has one is refused with what to write instead.
  */
 final class OtherNames {
     private static final String FALSE = "false";
+    private static final String ASSISTANT = "assistant";
     private static final String NARROW_NOWHERE = "fp32";
 
     /** The two elements of {@code optimizer.betas}. */
@@ -61,9 +62,23 @@ final class OtherNames {
         same(rows, "seed", "data_seed", "random_seed");
         same(rows, "data.max_length", "max_seq_length", "max_length", "model_max_length");
         same(rows, "data.sequence", "block_size", "seq_length", "sequence_length");
-        same(rows, "data.pack", "packing");
+        rows.put("packing", new Row("data.pack", on -> on.equals(FALSE) ? FALSE : "documents"));
         same(rows, "data.train", "train_file", "train_dataset");
         same(rows, "data.eval", "validation_file", "eval_dataset", "eval_file");
+        // TRL and axolotl
+        rows.put("assistant_only_loss", new Row("data.train_on", OtherNames::trainOn));
+        rows.put("completion_only_loss", new Row("data.train_on", OtherNames::trainOn));
+        rows.put("train_on_inputs", new Row("data.train_on", on -> on.equals(FALSE) ? ASSISTANT : "all"));
+        rows.put("padding_free", new Row("data.pack", on -> on.equals(FALSE) ? FALSE : "documents"));
+        rows.put("sample_packing", new Row("data.pack", on -> on.equals(FALSE) ? FALSE : "documents"));
+        rows.put("packing_strategy", new Row("", _ -> "data: {pack: documents} packs whole texts, best fit decreasing"));
+        rows.put("dataset_text_field", new Row("", _ -> "texts are read from the column \"text\": rename yours"));
+        same(rows, "data.chat_template", "chat_template", "chat_template_path");
+        rows.put("chat_template_jinja", new Row("", _ -> "data: {chat_template: FILE} names a file with the template"));
+        rows.put("eos_token", new Row("data.eos", UnaryOperator.identity()));
+        rows.put("dpo_beta", new Row("loss.beta", UnaryOperator.identity()));
+        rows.put("loss_type", new Row("loss.type", OtherNames::loss));
+        same(rows, "data.train", "dataset_name", "datasets");
         rows.put("output_dir", new Row("", _ -> "the folder of the run is -o RUN on the command line"));
         rows.put("resume_from_checkpoint", new Row("", _ -> "a run goes on with octet train --resume RUN"));
         rows.put("logging_steps", new Row("", _ -> "every step is in metrics.jsonl; lines come with --log-every N"));
@@ -82,6 +97,14 @@ final class OtherNames {
         for (String name : names) {
             rows.put(name, new Row(key, UnaryOperator.identity()));
         }
+    }
+
+    private static String trainOn(String on) {
+        return on.equals(FALSE) ? "all" : ASSISTANT;
+    }
+
+    private static String loss(String name) {
+        return name.equals("sigmoid") ? "dpo" : name.equals("nll") ? "causal-lm" : name;
     }
 
     private static String schedule(String name) {

@@ -50,6 +50,7 @@ public final class Settings {
                                 .toList()
                                 .toString());
             case GuardConfig g when !g.isOn() -> {} // as in runs from before there was such a key
+            case LossConfig.Preference p when p.equals(LossConfig.Preference.DEFAULT) -> {} // as before there was such a key
             case DataConfig.Chat c when c.equals(DataConfig.Chat.DEFAULT) -> {} // as before there was such a key
             case DataConfig.Neighbours n when n == DataConfig.Neighbours.SEEN -> {} // as before there was such a key
             case DebugSettings d when d.equals(DebugSettings.NONE) -> {} // as before there was such a key

@@ -123,6 +123,11 @@ public record Feed(
         return all;
     }
 
+    /** Whether the loss compares a preferred answer with a refused one. */
+    public boolean comparesAnswers() {
+        return compared.isPresent() && compared.get().loss() == LossConfig.Type.DPO;
+    }
+
     /** Names of the arrays that the data must have, given those it has. */
     List<String> needed(Set<String> there) {
         List<String> needed = new ArrayList<>(names());

@@ -46,7 +46,9 @@ public final class SampleFile {
             boolean fits = false;
             try {
                 Samples samples;
-                if (!config.pack()) {
+                if (feed.comparesAnswers()) {
+                    samples = new PreferenceSamples(opened, file.toString(), feed, maxLength, config.padMultiple());
+                } else if (!config.pack()) {
                     samples = new TextSamples(opened, file.toString(), feed, maxLength, config.padMultiple());
                 } else if (config.neighbours() == DataConfig.Neighbours.UNSEEN) {
                     samples = DocumentSamples.of(opened, file.toString(), feed, config.sequence());

@@ -2,6 +2,7 @@ package dev.octet.trainer.hook;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import dev.octet.trainer.loss.LossValue;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.util.function.Consumer;
@@ -49,7 +50,7 @@ public final class MetricsFile implements TrainingHook {
     public void afterStep(StepReport r) throws IOException {
         ObjectNode line = StepLines.line(r.step());
         StepLines.put(line, "loss", r.loss());
-        r.lossParts().forEach((part, loss) -> StepLines.put(line, part + "_loss", loss));
+        r.lossParts().forEach((part, loss) -> StepLines.put(line, LossValue.field(part), loss));
         StepLines.put(line, "lr", r.lr());
         StepLines.put(line, "grad_norm", r.gradNorm());
         StepLines.put(line, "loss_scale", r.lossScale());
@@ -77,7 +78,7 @@ public final class MetricsFile implements TrainingHook {
     public void evaluated(EvaluationReport r) throws IOException {
         ObjectNode line = StepLines.line(r.step());
         StepLines.put(line, "eval_loss", r.loss());
-        r.lossParts().forEach((part, loss) -> StepLines.put(line, "eval_" + part + "_loss", loss));
+        r.lossParts().forEach((part, loss) -> StepLines.put(line, "eval_" + LossValue.field(part), loss));
         r.perplexity().ifPresent(p -> StepLines.put(line, "eval_perplexity", p));
         line.put("eval_samples", r.samples()).put("eval_positions", r.positions());
         StepLines.put(line, "eval_seconds", r.seconds());

@@ -1,5 +1,6 @@
 package dev.octet.trainer.hook;
 
+import dev.octet.trainer.loss.LossValue;
 import dev.octet.trainer.tensorboard.EventFile;
 import java.io.IOException;
 import java.nio.file.Path;
@@ -66,7 +67,7 @@ public final class TensorBoard implements TrainingHook {
     public void afterStep(StepReport r) throws IOException {
         Map<String, Double> values = new LinkedHashMap<>();
         values.put("train/loss", r.loss());
-        r.lossParts().forEach((part, loss) -> values.put("train/" + part + "_loss", loss));
+        r.lossParts().forEach((part, loss) -> values.put("train/" + LossValue.field(part), loss));
         values.put("train/lr", r.lr());
         values.put("train/grad_norm", r.gradNorm());
         values.put("train/loss_scale", r.lossScale());
@@ -109,7 +110,7 @@ public final class TensorBoard implements TrainingHook {
     public void evaluated(EvaluationReport r) throws IOException {
         Map<String, Double> values = new LinkedHashMap<>();
         values.put("eval/loss", r.loss());
-        r.lossParts().forEach((part, loss) -> values.put("eval/" + part + "_loss", loss));
+        r.lossParts().forEach((part, loss) -> values.put("eval/" + LossValue.field(part), loss));
         r.perplexity().ifPresent(p -> values.put("eval/perplexity", p));
         write(r.step(), values);
     }

@@ -13,6 +13,7 @@ import dev.octet.formats.graph.ValueType.TensorType;
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.Tensor;
+import dev.octet.formats.tensor.TensorSpec;
 import dev.octet.trainer.config.LossConfig;
 import dev.octet.trainer.config.LossConfig.Distillation;
 import dev.octet.trainer.kernel.OperandType;
@@ -31,14 +32,16 @@ import java.util.TreeMap;
  * @param model the graph; labels and {@link #TEACHER} are among its inputs where the loss reads them
  * @param loss name of the loss value: F32, one element
  * @param output name of the output that the loss is computed from
- * @param parts names of the terms if the loss is a weighted sum, F32, one element each, by {@link #TASK} and {@link #DISTILLATION};
- *     otherwise empty
+ * @param parts names of the terms if the loss is a weighted sum, F32, one element each, by {@link #TASK} and {@link #DISTILLATION}; of
+ *     {@code dpo}, TRL's {@code rewards/...}; otherwise empty
  * @param counted the positions that the loss and its terms average over
  */
 public record LossGraph(
         GraphModel model, String loss, String output, Map<String, String> parts, CountedPositions counted) {
     /** Name of the input that is fed the teacher's output. */
     public static final String TEACHER = "octet.teacher";
+    /** Name of the input that is fed the log-probabilities of answers under the reference, F32 [answers]. */
+    public static final String REFERENCE = "octet.reference";
     /** The term computed from labels. */
     public static final String TASK = "task";
     /** The term computed from a teacher. */
@@ -79,6 +82,17 @@ public record LossGraph(
     public static LossGraph of(
             GraphModel model, LossConfig config, Map<String, OperandType> data, int virtualTokens) {
         return new Writer(model, config, config.outputOf(model), data, virtualTokens).write();
+    }
+
+    /**
+     * A graph that gives the log-probability of each sequence's counted tokens instead of a loss.
+     *
+     * @param model with concrete shapes
+     * @param data types of the tensors fed, by name
+     * @return with one more output, F32 [sequences], its last
+     */
+    public static GraphModel logProbabilities(GraphModel model, LossConfig config, Map<String, OperandType> data) {
+        return new Writer(model, config, config.outputOf(model), data, 0).logProbabilities();
     }
 
     private static final class Writer {
@@ -126,7 +140,102 @@ public record LossGraph(
                     "export the model with shapes, or compute the loss from another output");
         }
 
+        private GraphModel logProbabilities() {
+            feed(labelsName, labels());
+            String of = logProbability();
+            List<ValueInfo> outputs = new ArrayList<>(edit.outputs());
+            outputs.add(info(of, new OperandType(DType.F32, Shape.of(scores.shape().dim(0)))));
+            edit.setOutputs(outputs);
+            return model.withGraph(edit.build());
+        }
+
+        /** Log-probability of each sequence's tokens that count, given those before: F32 [sequences]. */
+        private String logProbability() {
+            requireClasses();
+            String each = node(
+                    "SoftmaxCrossEntropyLoss",
+                    List.of(output, labelsName),
+                    ignoring(),
+                    shifting(),
+                    Attribute.of("reduction", "none"));
+            String sum = onnx("ReduceSum", List.of(each, longs(1)), Attribute.of("keepdims", 0L));
+            return onnx("Neg", List.of(sum));
+        }
+
+        /**
+         * The sigmoid loss of pairs, the preferred answers first and then the refused ones, with TRL's measures: with the reward of an answer
+         * {@code r = beta (log p - log p_reference)}, {@code -log sigmoid(r_chosen - r_rejected)}.
+         */
+        private LossGraph preference() {
+            long answers = scores.shape().rank() == 0 ? 0 : scores.shape().dim(0);
+            if (scores.shape().rank() != 3 || answers % 2 != 0) {
+                throw unfit("dpo needs scores for each token of pairs of answers, [2 pairs, tokens, classes]");
+            }
+            feed(labelsName, labels());
+            feed(REFERENCE, new OperandType(DType.F32, Shape.of(answers)));
+            String gained = onnx("Sub", List.of(logProbability(), REFERENCE));
+            String rewards = onnx("Mul", List.of(gained, number((float) config.preference().beta())));
+            String chosen = edit.freshName("octet.loss.chosen");
+            String rejected = edit.freshName("octet.loss.rejected");
+            edit.append(Node.of(
+                    chosen,
+                    "Split",
+                    "",
+                    List.of(rewards),
+                    List.of(chosen, rejected),
+                    Attribute.of("axis", 0L),
+                    Attribute.of("num_outputs", 2L)));
+            String margin = onnx("Sub", List.of(chosen, rejected));
+            String loss = mean(onnx("Softplus", List.of(onnx("Neg", List.of(margin)))));
+            double smoothing = config.preference().labelSmoothing();
+            if (smoothing > 0) {
+                String swapped = mean(onnx("Softplus", List.of(margin)));
+                loss = node("MixedLoss", List.of(loss, swapped), Attribute.of("weight", (float) (1 - smoothing)));
+            }
+            String right = onnx("Greater", List.of(margin, number(0)));
+            String ones = onnx("Cast", List.of(right), Attribute.of("to", (long) DType.F32.onnxId()));
+            Map<String, String> parts = new TreeMap<>();
+            parts.put("rewards/chosen", mean(chosen));
+            parts.put("rewards/rejected", mean(rejected));
+            parts.put("rewards/margins", mean(margin));
+            parts.put("rewards/accuracies", mean(ones));
+            List<ValueInfo> outputs = new ArrayList<>(edit.outputs());
+            outputs.add(info(loss, new OperandType(DType.F32, Shape.SCALAR)));
+            edit.setOutputs(outputs);
+            return new LossGraph(
+                    model.withGraph(edit.build()), loss, output, parts, new CountedPositions.All(answers / 2));
+        }
+
+        private String mean(String of) {
+            return onnx("ReduceMean", List.of(of), Attribute.of("keepdims", 0L));
+        }
+
+        private String number(float value) {
+            Tensor tensor = Tensor.allocate(
+                    Arena.ofAuto(), new TensorSpec(edit.freshName("octet.loss.number"), DType.F32, Shape.SCALAR));
+            tensor.bytes().set(Tensor.F32_LE, 0, value);
+            edit.putInitializer(Initializer.of(tensor));
+            return tensor.name();
+        }
+
+        private String longs(long value) {
+            Tensor tensor = Tensor.allocate(
+                    Arena.ofAuto(), new TensorSpec(edit.freshName("octet.loss.axes"), DType.I64, Shape.of(1)));
+            tensor.bytes().set(Tensor.I64_LE, 0, value);
+            edit.putInitializer(Initializer.of(tensor));
+            return tensor.name();
+        }
+
+        private String onnx(String opType, List<String> inputs, Attribute... attributes) {
+            String fresh = edit.freshName("octet.loss");
+            edit.append(Node.of(fresh, opType, "", inputs, List.of(fresh), attributes));
+            return fresh;
+        }
+
         LossGraph write() {
+            if (config.type() == LossConfig.Type.DPO) {
+                return preference();
+            }
             if (config.readsLabels()) {
                 feed(labelsName, labels());
             }
@@ -197,12 +306,6 @@ public record LossGraph(
             }
         }
 
-        private String longs(long value) {
-            String name = edit.freshName("octet.loss.at");
-            edit.putInitializer(Initializer.of(Tensor.ofLongs(Arena.ofAuto(), name, Shape.of(1), value)));
-            return name;
-        }
-
         private CountedPositions counted() {
             boolean classes = config.type().isOverClasses();
             if (classes && config.readsLabels()) {
@@ -259,6 +362,7 @@ public record LossGraph(
         private String task() {
             return switch (config.type()) {
                 case CAUSAL_LM, CROSS_ENTROPY -> crossEntropy();
+                case DPO -> throw new IllegalStateException("pairs have a loss of their own");
                 case MSE -> {
                     requireSameShape();
                     yield rows("MeanSquaredErrorLoss", labelsName);
@@ -272,7 +376,7 @@ public record LossGraph(
 
         private String distillation(Distillation by) {
             return switch (config.type()) {
-                case CAUSAL_LM, CROSS_ENTROPY -> divergence(by);
+                case CAUSAL_LM, CROSS_ENTROPY, DPO -> divergence(by);
                 case MSE -> rows("MeanSquaredErrorLoss", TEACHER);
                 case COSINE -> rows("CosineLoss", TEACHER);
             };
@@ -297,7 +401,7 @@ public record LossGraph(
         }
 
         private Attribute shifting() {
-            return Attribute.of("shift", config.type() == LossConfig.Type.CAUSAL_LM ? 1L : 0L);
+            return Attribute.of("shift", config.type() == LossConfig.Type.CROSS_ENTROPY ? 0L : 1L);
         }
 
         /** Averages over the positions with a label, or over those that are not padding when no labels are read. */

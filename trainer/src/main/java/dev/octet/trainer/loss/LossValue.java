@@ -10,12 +10,17 @@ import java.util.function.ToDoubleFunction;
  * Value of a loss.
  *
  * @param total the loss to minimise
- * @param parts its terms by name if it is a weighted sum, as in {@link LossGraph}; otherwise empty
+ * @param parts its terms or measures by name, as in {@link LossGraph}; otherwise empty
  * @param positions number of positions averaged over
  */
 public record LossValue(double total, Map<String, Double> parts, long positions) {
     public LossValue {
         parts = Collections.unmodifiableMap(new TreeMap<>(parts));
+    }
+
+    /** The name of a term where numbers of a run are written: {@code task_loss}; a measure such as {@code rewards/chosen} as it is. */
+    public static String field(String part) {
+        return part.contains("/") ? part : part + "_loss";
     }
 
     /**

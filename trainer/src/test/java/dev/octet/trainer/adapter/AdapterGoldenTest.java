@@ -54,6 +54,7 @@ import java.util.stream.Stream;
 import org.junit.jupiter.api.DisplayNameGeneration;
 import org.junit.jupiter.api.DisplayNameGenerator;
 import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
 import org.junit.jupiter.params.provider.MethodSource;
 import org.junit.jupiter.params.provider.ValueSource;
 
@@ -97,12 +98,33 @@ class AdapterGoldenTest {
     }
 
     private static void check(String name, Device device) throws IOException {
-        try (ModelFile file = ModelFile.open(GOLDENS.resolve(name + ".safetensors"));
-                ModelSource source = ModelSource.open(TESTDATA.resolve("models/tiny-hf/" + model(name)));
+        try (ModelSource source = ModelSource.open(TESTDATA.resolve("models/tiny-hf/" + model(name)));
                 Converter converter = Converter.of(source.model())) {
+            check(name, converter, "", device);
+        }
+    }
+
+    @ParameterizedTest
+    @CsvSource({
+        "llama-dora, llama_eager_dynamo23", "llama-dora-embeddings, llama_eager_script17", "llama-saved, llama_eager_dynamo18",
+        "llama-ia3, llama_eager_script14", "llama-patterns, llama_eager_dynamo23", "llama-norms, llama_eager_script17",
+        "gpt2-lora, gpt2_eager_script17", "gpt2-dora, gpt2_eager_dynamo23", "gpt2-bias-all, gpt2_eager_script14"
+    })
+    void an_onnx_model_is_adapted_as_the_checkpoint_it_was_exported_from(String name, String export) throws IOException {
+        try (ModelFile model = ModelFile.open(TESTDATA.resolve("models/tiny-onnx/" + export + ".onnx"));
+                Converter converter = Converter.of(model.model());
+                Device cpu = CpuDevice.of(2)) {
+            check(name, converter, "m.", cpu); // the exports wrap the model in a module
+        }
+    }
+
+    /** @param within module around the model, with its dot */
+    private static void check(String name, Converter converter, String within, Device device) throws IOException {
+        try (ModelFile file = ModelFile.open(GOLDENS.resolve(name + ".safetensors"))) {
             Map<String, Tensor> adapter = new TreeMap<>();
             Map<String, Tensor> expected = new TreeMap<>();
-            file.model().tensors().forEach((key, t) -> {
+            file.model().tensors().forEach((original, t) -> {
+                String key = original.replace(PeftKeys.PREFIX, PeftKeys.PREFIX + within);
                 if (key.startsWith("adapter.")) {
                     adapter.put(key.substring("adapter.".length()), t);
                 } else if (!key.equals("losses")) {
