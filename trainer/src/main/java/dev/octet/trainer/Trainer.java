@@ -559,7 +559,7 @@ public final class Trainer implements AutoCloseable {
     private String taskType() {
         LossConfig loss = parts.config().loss();
         return switch (loss.type()) {
-            case CAUSAL_LM -> "CAUSAL_LM";
+            case CAUSAL_LM, DPO -> "CAUSAL_LM";
             case CROSS_ENTROPY -> isOverTokens(loss) ? "TOKEN_CLS" : "SEQ_CLS";
             case MSE, COSINE -> "FEATURE_EXTRACTION";
         };
