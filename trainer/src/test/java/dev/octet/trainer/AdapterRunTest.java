@@ -116,7 +116,7 @@ class AdapterRunTest {
                     states.stream().noneMatch(s -> s.contains("exp_avg") && !s.contains("base_model.model.")),
                     states.toString());
             assertEquals(
-                    2 * kept.size(), states.stream().filter(s -> s.contains("exp_avg")).count(), states.toString());
+                    2L * kept.size(), states.stream().filter(s -> s.contains("exp_avg")).count(), states.toString());
         }
     }
 
@@ -165,13 +165,12 @@ class AdapterRunTest {
 
     @Test
     void evaluation_drops_nothing() throws IOException {
-        String yaml = "adapter: {r: 2, lora_dropout: %s, target_modules: [first]}";
         for (String rate : List.of("0.0", "0.9")) {
             TrainingParts parts = parts(SmallRun.with(
                     "data: {train: made, eval: more}",
                     "eval_every: 40",
                     "optimizer: {type: adamw, lr: 0.0}",
-                    yaml.formatted(rate)));
+                    "adapter: {r: 2, lora_dropout: " + rate + ", target_modules: [first]}"));
             run(parts, folder.resolve(rate), RunOptions.defaults(), 1);
         }
         assertEquals(numbers(folder.resolve("0.0"), "eval_loss"), numbers(folder.resolve("0.9"), "eval_loss"));

@@ -457,6 +457,7 @@ public final class AdapterDeltas implements MergedWeights {
     }
 
     /** Products add up; all else is alone on its weight, and whole. */
+    @SuppressWarnings("ReferenceEquality") // the same part, not an equal one
     private void requireAddable() {
         parts.forEach((name, all) -> {
             Part first = all.getFirst();

@@ -44,9 +44,9 @@ public record StoredGrids(ScaleRule.Exponent exponent, boolean powersOfTwo) {
      */
     public Optional<WeightGrid> grid(
             QuantType codes, Granularity granularity, DType number, ScaleTensor.@Nullable Direction second) {
-        boolean written = codes.minifloat().isPresent() && second != null
-                ? number == DType.F8_E4M3FN
-                : number != DType.F8_E4M3FN && codes.bits() == CODE_BITS;
+        boolean twoLevels = codes.minifloat().isPresent() && second != null;
+        boolean written =
+                twoLevels ? number == DType.F8_E4M3FN : (number != DType.F8_E4M3FN && codes.bits() == CODE_BITS);
         if (!written) {
             return Optional.empty();
         }
@@ -69,7 +69,7 @@ public record StoredGrids(ScaleRule.Exponent exponent, boolean powersOfTwo) {
         if (granularity instanceof Granularity.Mx) {
             return new ScaleRule.MxRule(exponent);
         }
-        boolean powers = powersOfTwo && number != DType.F8_E4M3FN || number == DType.F8_E8M0;
+        boolean powers = (powersOfTwo && number != DType.F8_E4M3FN) || number == DType.F8_E8M0;
         return powers ? new ScaleRule.PowerOfTwoRule(ScaleRule.Rounding.UP) : new ScaleRule.AmaxRule();
     }
 }

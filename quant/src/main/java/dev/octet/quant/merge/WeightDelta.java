@@ -60,6 +60,7 @@ public sealed interface WeightDelta
      * @param rows of the weight
      * @param cols of the weight
      */
+    @SuppressWarnings("ArrayRecordComponent") // applied, never compared
     record Factors(float[] factors, Axis axis, long rows, int cols) implements WeightDelta {
         /** PEFT's guard against a division by zero when it takes IA3 back. */
         private static final float EPSILON = 1e-8f;
@@ -98,6 +99,7 @@ public sealed interface WeightDelta
      *
      * @param values what is added, without the factor
      */
+    @SuppressWarnings("ArrayRecordComponent") // applied, never compared
     record Added(float[] values, float factor) implements WeightDelta {
         @Override
         public long rows() {

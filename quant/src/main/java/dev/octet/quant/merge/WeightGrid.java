@@ -98,7 +98,11 @@ public record WeightGrid(OperandSpec scheme, GlobalScale.@Nullable Direction sec
         return Blocks.of(Shape.of(rows, cols), scheme.granularity()).runs();
     }
 
-    /** Codes and scales of rows, as {@link #round}. @param arena owns them */
+    /**
+     * Codes and scales of rows, as {@link #round}.
+     *
+     * @param arena owns them
+     */
     public Encoded encode(long rows, long cols, MemorySegment values, float whole, Arena arena) {
         ScaleRuns runs = runs(rows, cols);
         MemorySegment scales = arena.allocate(runs.scaleCount() * Float.BYTES, 64);

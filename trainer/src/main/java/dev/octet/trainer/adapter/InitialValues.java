@@ -64,7 +64,7 @@ public final class InitialValues {
     /** Uniform in ±1/sqrt(columns): torch's {@code kaiming_uniform_(a=sqrt(5))}. */
     public static Law kaimingUniform() {
         return (shape, random) ->
-                uniform(1 / Math.sqrt(shape.dim(-1))).elements(shape, random);
+                uniform(1 / Math.sqrt((double) shape.dim(-1))).elements(shape, random);
     }
 
     /** Uniform in ±bound. */

@@ -9,6 +9,7 @@ import java.util.stream.IntStream;
  * @param b [out, r]
  * @param a [r, in]
  */
+@SuppressWarnings("ArrayRecordComponent") // factors, never compared
 record LowRank(double[][] b, double[][] a) {
     /** Subspaces are iterated until no singular value changes by more than this part of itself. */
     private static final double CONVERGED = 1e-9;

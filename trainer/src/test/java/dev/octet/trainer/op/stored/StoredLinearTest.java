@@ -1,5 +1,6 @@
 package dev.octet.trainer.op.stored;
 
+import static java.util.Objects.requireNonNull;
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 
 import dev.octet.formats.tensor.DType;
@@ -26,19 +27,23 @@ class StoredLinearTest extends TwinTest {
         List<Case> all = new ArrayList<>();
         StoredForms.of(22, 64).forEach((name, w) -> all.add(of(name, w, f32(3, 64), true, true)));
         StoredForms.of(13, 7).forEach((name, w) -> all.add(of("odd " + name, w, f32(5, 13), false, false)));
-        StoredMatrix mx = StoredForms.of(40, 64).get("MXFP8");
+        StoredMatrix mx = form(40, 64, "MXFP8");
         all.add(of("MXFP8, [in, out], with bias", mx, f32(2, 2, 40), true, false));
         all.add(of("in BF16", mx, f32(6, 64).as(DType.BF16), true, true));
         all.add(of("in BF16, [in, out]", mx, f32(6, 40).as(DType.BF16), false, false));
-        all.add(of("BF16 in place", StoredForms.of(9, 16).get("floats BF16"), f32(4, 16).as(DType.BF16), true, true));
-        all.add(of("one vector", StoredForms.of(5, 6).get("NVFP4"), f32(6), true, true));
+        all.add(of("BF16 in place", form(9, 16, "floats BF16"), f32(4, 16).as(DType.BF16), true, true));
+        all.add(of("one vector", form(5, 6, "NVFP4"), f32(6), true, true));
         all.add(of("no vectors", mx, f32(0, 64), true, true));
         // several bands of 64 rows on processors
-        StoredMatrix wide = StoredForms.of(150, 4096).get("E4M3 per channel");
+        StoredMatrix wide = form(150, 4096, "E4M3 per channel");
         all.add(of("several bands", wide, f32(2, 4096), true, true));
         all.add(of("several bands, [in, out]", wide, f32(2, 150), false, false));
         all.add(of("several bands in BF16", wide, f32(2, 150).as(DType.BF16), true, false));
         return all;
+    }
+
+    private static StoredMatrix form(int rows, int cols, String name) {
+        return requireNonNull(StoredForms.of(rows, cols).get(name));
     }
 
     private static Case of(String name, StoredMatrix w, OperandType x, boolean hasBias, boolean transB) {
@@ -60,7 +65,7 @@ class StoredLinearTest extends TwinTest {
     @Test
     void small_bands_give_what_one_gives_on_a_gpu() {
         for (boolean transB : new boolean[] {false, true}) {
-            StoredMatrix w = StoredForms.of(200, 32).get("E5M2 per block");
+            StoredMatrix w = form(200, 32, "E5M2 per block");
             Case c = of("bands", w, f32(3, transB ? 32 : 200).as(DType.BF16), true, transB);
             for (boolean add : new boolean[] {false, true}) {
                 List<double[]> one = gpu(c, 1L << 30, add);

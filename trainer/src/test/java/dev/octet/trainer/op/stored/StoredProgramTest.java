@@ -114,6 +114,7 @@ class StoredProgramTest {
                 model, stored ? options.withStored(StoredWeights.of(model.graph(), trained)) : options);
     }
 
+    @SuppressWarnings("ArrayRecordComponent") // read once, never compared
     private record Results(float[] y, float[] dv) {}
 
     private static Results run(Program program, GraphModel model, Device device) {

@@ -1,5 +1,6 @@
 package dev.octet.trainer.op.stored;
 
+import static java.util.Objects.requireNonNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
@@ -19,7 +20,7 @@ class StoredRowsTest extends TwinTest {
         List<Case> all = new ArrayList<>();
         StoredForms.of(22, 64).forEach((name, table) -> all.add(of(name, table, DType.I64, 3, 0, 21, -1, 3)));
         StoredForms.of(13, 7).forEach((name, table) -> all.add(of("odd " + name, table, DType.I32, 12, -13)));
-        all.add(of("no rows", StoredForms.of(4, 6).get("MXFP8"), DType.I64));
+        all.add(of("no rows", requireNonNull(StoredForms.of(4, 6).get("MXFP8")), DType.I64));
         return all;
     }
 
@@ -45,7 +46,7 @@ class StoredRowsTest extends TwinTest {
 
     @Test
     void an_index_outside_of_the_table_is_refused_with_the_name_of_the_node() {
-        Case c = of("outside", StoredForms.of(4, 6).get("NVFP4"), DType.I64, 0, 4);
+        Case c = of("outside", requireNonNull(StoredForms.of(4, 6).get("NVFP4")), DType.I64, 0, 4);
         GivenFrame<double[]> frame = new GivenFrame<>(c.inputs(), new double[12], null, null, false);
         InvalidDataException e = assertThrows(
                 InvalidDataException.class, () -> new StoredRowsReference().forward((StoredRows) c.op(), frame));
