@@ -14,10 +14,10 @@ import org.jspecify.annotations.Nullable;
 /** An adapter, and its base if there is one to compare with. */
 final class AdapterSubject implements AutoCloseable {
     private final PeftAdapter adapter;
-    private final @Nullable AdapterBase base;
+    private final @Nullable BaseShapes base;
     private final String note;
 
-    private AdapterSubject(PeftAdapter adapter, @Nullable AdapterBase base, String note) {
+    private AdapterSubject(PeftAdapter adapter, @Nullable BaseShapes base, String note) {
         this.adapter = adapter;
         this.base = base;
         this.note = note;
@@ -36,12 +36,12 @@ final class AdapterSubject implements AutoCloseable {
             AdapterSubject subject;
             if (options.original().isPresent()) {
                 subject = new AdapterSubject(
-                        adapter, AdapterBase.open(options.original().get()), "");
+                        adapter, BaseShapes.open(options.original().get()), "");
             } else {
                 Optional<Path> named = named(adapter);
                 subject = named.isPresent()
                         ? new AdapterSubject(
-                                adapter, AdapterBase.open(named.get()), "compared with the base it names, " + named.get())
+                                adapter, BaseShapes.open(named.get()), "compared with the base it names, " + named.get())
                         : new AdapterSubject(
                                 adapter, null, "names and shapes were not compared with the base; --base MODEL does");
             }
@@ -78,7 +78,7 @@ final class AdapterSubject implements AutoCloseable {
     }
 
     /** Its base; empty when none is at hand. */
-    Optional<AdapterBase> base() {
+    Optional<BaseShapes> base() {
         return Optional.ofNullable(base);
     }
 

@@ -64,7 +64,7 @@ public final class InitialValues {
     /** Uniform in ±1/sqrt(columns): torch's {@code kaiming_uniform_(a=sqrt(5))}. */
     public static Law kaimingUniform() {
         return (shape, random) ->
-                uniform(1 / Math.sqrt((double) shape.dim(-1))).elements(shape, random);
+                fanIn(shape.dim(-1)).elements(shape, random);
     }
 
     /** Uniform in ±bound. */
@@ -78,16 +78,9 @@ public final class InitialValues {
         };
     }
 
-    /** Uniform in ±1/sqrt({@code columns}): biases of torch's Linears, and all weights of its LSTMs. */
-    public static Law uniform(long columns) {
-        return (shape, random) -> {
-            double bound = 1 / Math.sqrt(columns);
-            float[] elements = new float[Math.toIntExact(shape.elementCount())];
-            for (int i = 0; i < elements.length; i++) {
-                elements[i] = (float) ((2 * random.nextDouble() - 1) * bound);
-            }
-            return elements;
-        };
+    /** Uniform in ±1/sqrt({@code fanIn}): biases of torch's Linears, and all weights of its LSTMs. */
+    public static Law fanIn(long fanIn) {
+        return uniform(1 / Math.sqrt((double) fanIn));
     }
 
     /** Normal with mean 0. */

@@ -73,7 +73,7 @@ final class PromptEncoder {
                 Shape.of(out, in),
                 zero ? InitialValues.ZEROS : InitialValues.kaimingUniform());
         String b = adapter.encoderParameter(
-                NAME + name + ".bias", Shape.of(out), zero ? InitialValues.ZEROS : InitialValues.uniform(in));
+                NAME + name + ".bias", Shape.of(out), zero ? InitialValues.ZEROS : InitialValues.fanIn(in));
         return product(name, x, w, b);
     }
 
@@ -134,7 +134,7 @@ final class PromptEncoder {
     /** One direction; gates in torch's order: input, forget, cell, output. */
     private String direction(String x, int count, long in, long hidden, String suffix, boolean reversed) {
         String name = "lstm_head.";
-        InitialValues.Law law = InitialValues.uniform(hidden);
+        InitialValues.Law law = InitialValues.fanIn(hidden);
         String wx = adapter.encoderParameter(NAME + name + "weight_ih" + suffix, Shape.of(4 * hidden, in), law);
         String wh = adapter.encoderParameter(NAME + name + "weight_hh" + suffix, Shape.of(4 * hidden, hidden), law);
         String bx = adapter.encoderParameter(NAME + name + "bias_ih" + suffix, Shape.of(4 * hidden), law);

@@ -1,5 +1,7 @@
 package dev.octet.trainer.adapter;
 
+import static java.util.Objects.requireNonNull;
+
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import dev.octet.formats.error.InvalidOptionException;
 import dev.octet.formats.graph.Attribute;
@@ -278,7 +280,7 @@ final class Prompts {
             inputs.set(1, tokens.slicedBefore(rotation, inputs.get(1), -2));
             inputs.set(2, tokens.slicedBefore(rotation, inputs.get(2), -2));
         }
-        adapter.graph().replace(adapter.graph().producer(rotation.output()), rotation.withInputs(inputs));
+        adapter.graph().replace(requireNonNull(adapter.graph().producer(rotation.output())), rotation.withInputs(inputs));
     }
 
     private void putInFront(Node attention, String keys, String values, String causal) {

@@ -57,7 +57,8 @@ record ContinuedAdapter(PeftConfig config) {
         if (a.isNumber() && b.isNumber()) {
             return a.doubleValue() == b.doubleValue();
         }
-        return a.isArray() && b.isArray() ? sorted(a).equals(sorted(b)) : a.equals(b);
+        boolean lists = a.isArray() && b.isArray();
+        return lists ? sorted(a).equals(sorted(b)) : a.equals(b);
     }
 
     /** Elements of a list whose order does not matter, as text. */

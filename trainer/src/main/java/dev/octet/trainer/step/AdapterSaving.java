@@ -1,5 +1,7 @@
 package dev.octet.trainer.step;
 
+import static java.util.Objects.requireNonNull;
+
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.trainer.adapter.AdaptedGraph;
 import dev.octet.trainer.adapter.SavedAdapter;
@@ -45,7 +47,7 @@ public final class AdapterSaving {
             String output = graph.graph().outputs().getFirst().name();
             try (ForwardSession session = new ForwardSession(
                     GraphSource.fixed(graph), List.of(output), PrecisionPolicy.FP32, parameters, Map.of(), device)) {
-                computed.put(key, session.outputs(Map.of(), arena).get(output).withName(key));
+                computed.put(key, requireNonNull(session.outputs(Map.of(), arena).get(output)).withName(key));
             }
         });
         return new SavedAdapter(adapted.savedConfig(files.config(), baseModel, task), keys, computed);

@@ -15,8 +15,8 @@ import java.util.Optional;
 import java.util.SequencedMap;
 import java.util.regex.Pattern;
 
-/** The base of an adapter: which modules its checkpoint has, and the shapes of their weights. */
-final class AdapterBase {
+/** What is known of the base of an adapter: which modules its checkpoint has, and the shapes of their weights. */
+final class BaseShapes {
     private static final Pattern HEAD = Pattern.compile("(.*\\.)?(lm_head|score|classifier|cls\\.predictions\\.decoder)");
     private static final Pattern TABLE = Pattern.compile("(.*\\.)?(embed\\w*|wte|wpe|\\w*_embeddings?|shared)");
     private static final Pattern TOKENS = Pattern.compile("(.*\\.)?(embed_tokens|wte|word_embeddings|shared)");
@@ -25,7 +25,7 @@ final class AdapterBase {
     private final BaseWeights weights;
     private final SequencedMap<String, ModuleKind> kinds = new LinkedHashMap<>();
 
-    private AdapterBase(BaseWeights weights) {
+    private BaseShapes(BaseWeights weights) {
         this.weights = weights;
         weights.shapes().forEach((name, shape) -> {
             if (name.endsWith(WEIGHT)) {
@@ -40,9 +40,9 @@ final class AdapterBase {
      *
      * @throws IOException when it cannot be read
      */
-    static AdapterBase open(Path path) throws IOException {
+    static BaseShapes open(Path path) throws IOException {
         try (Checkpoint checkpoint = Checkpoint.open(path)) {
-            return new AdapterBase(BaseWeights.of(checkpoint, Layouts.recognise(Headers.of(checkpoint, null))));
+            return new BaseShapes(BaseWeights.of(checkpoint, Layouts.recognise(Headers.of(checkpoint, null))));
         }
     }
 
