@@ -1,5 +1,6 @@
 package dev.octet.pipeline;
 
+import static java.util.Objects.requireNonNull;
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
@@ -119,7 +120,7 @@ class MergeAwareTest {
                 if (!node.attributes().containsKey("merged")) {
                     continue;
                 }
-                Shape shape = graph.initializers().get(node.input(1)).spec().orElseThrow().shape();
+                Shape shape = requireNonNull(graph.initializers().get(node.input(1))).spec().orElseThrow().shape();
                 int in = Math.toIntExact(shape.dim(1));
                 int out = Math.toIntExact(shape.dim(0));
                 GraphModel one = alone(adapted.model(), node, in, out);
@@ -137,7 +138,7 @@ class MergeAwareTest {
                                 device);
                         Arena arena = Arena.ofShared()) {
                     Tensor x = Tensor.ofFloats(arena, "x", Shape.of(in, in), unit);
-                    float[] y = session.outputs(Map.of("x", x), arena).get("y").toFloats();
+                    float[] y = requireNonNull(session.outputs(Map.of("x", x), arena).get("y")).toFloats();
                     float[] weight = new float[in * out];
                     for (int i = 0; i < in; i++) {
                         for (int o = 0; o < out; o++) {
@@ -203,7 +204,7 @@ class MergeAwareTest {
     })
     void training_multiplies_with_the_numbers_of_the_merged_file_bit_for_bit(String recipe, String targets)
             throws IOException {
-        Path base = quantised(Recipes.byName(Recipes.CHECKPOINT).get(recipe));
+        Path base = quantised(requireNonNull(Recipes.byName(Recipes.CHECKPOINT).get(recipe)));
         Path adapter = trained(base, "r: 4, lora_alpha: 8, merge_aware: true, target_modules: " + targets);
         Map<String, float[]> program = weightsOfTheProgram(base, adapter);
         Path out = folder.resolve("merged");

@@ -1,5 +1,6 @@
 package dev.octet.pipeline;
 
+import static java.util.Objects.requireNonNull;
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
@@ -92,7 +93,7 @@ class MergeTest {
         assertEquals(before.keySet(), after.keySet());
         assertEquals(changed.size(), result.weights().size());
         for (Merge.Weight weight : result.weights()) {
-            assertEquals(1, weight.kept(), 1e-6, weight.name());
+            assertEquals(1, requireNonNull(weight.kept()), 1e-6, weight.name());
         }
         assertTrue(result.passed());
     }
@@ -131,7 +132,7 @@ class MergeTest {
     }
 
     private static Recipe recipe(String name) {
-        return Recipes.byName(Recipes.CHECKPOINT).get(name);
+        return requireNonNull(Recipes.byName(Recipes.CHECKPOINT).get(name));
     }
 
     /** The tensors of a merge are those that quantize makes of the weights that Octet merges in F32. */
@@ -167,7 +168,7 @@ class MergeTest {
         int same = 0;
         for (Map.Entry<String, byte[]> e : before.entrySet()) {
             boolean linear = e.getKey().contains("_proj");
-            assertEquals(e.getValue().length, after.get(e.getKey()).length);
+            assertEquals(e.getValue().length, requireNonNull(after.get(e.getKey())).length);
             if (!linear) {
                 assertArrayEquals(e.getValue(), after.get(e.getKey()), e.getKey());
                 same++;
@@ -178,7 +179,7 @@ class MergeTest {
         assertTrue(result.passed(), String.valueOf(result.proof()));
         assertEquals(14, result.weights().size());
         for (Merge.Weight weight : result.weights()) {
-            assertEquals(1, weight.kept(), 0.05, weight.toString());
+            assertEquals(1, requireNonNull(weight.kept()), 0.05, weight.toString());
         }
         assertTrue(Verifier.verify(folder.resolve("out"), VerifyOptions.defaults()).findings().stream()
                 .noneMatch(f -> f.severity() == Severity.ERROR));
@@ -204,7 +205,7 @@ class MergeTest {
         try (CheckpointConverter before = CheckpointConverter.open(base);
                 CheckpointConverter after = CheckpointConverter.open(folder.resolve("out"))) {
             String attention = "model.layers.0.self_attn.";
-            String scale = after.stored().weights().get(attention + "q_proj.weight").globalScale() == null
+            String scale = requireNonNull(after.stored().weights().get(attention + "q_proj.weight")).globalScale() == null
                     ? ".weight_scale"
                     : ".weight_global_scale";
             Map<String, byte[]> all = bytes(folder.resolve("out"));
@@ -228,7 +229,7 @@ class MergeTest {
             Dequantize.run(
                     Dequantize.Request.of(checkpoint, floats).withType(DType.F32), Job.defaults());
         }
-        return floats(floats).get(weight);
+        return requireNonNull(floats(floats).get(weight));
     }
 
     @Test
@@ -240,9 +241,9 @@ class MergeTest {
         assertNotNull(result.proof(), result.proofMissing());
         assertTrue(result.proof().worst() < 1e-5, result.toString());
         String both = "model.layers.1.self_attn.q_proj.weight";
-        float[] base = floats(LLAMA).get(both);
-        float[] first = floats(GOLDEN.resolve("lora/merged.safetensors")).get(both);
-        float[] second = floats(GOLDEN.resolve("rslora/merged.safetensors")).get(both);
+        float[] base = requireNonNull(floats(LLAMA).get(both));
+        float[] first = requireNonNull(floats(GOLDEN.resolve("lora/merged.safetensors")).get(both));
+        float[] second = requireNonNull(floats(GOLDEN.resolve("rslora/merged.safetensors")).get(both));
         float[] expected = new float[base.length];
         for (int i = 0; i < base.length; i++) {
             expected[i] = (float) (base[i] + 0.7 * ((double) first[i] - base[i]) - 0.3 * ((double) second[i] - base[i]));
