@@ -1,5 +1,6 @@
 package dev.octet.cli;
 
+import static java.util.Objects.requireNonNull;
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
@@ -118,7 +119,7 @@ class AdapterTrainingTest {
     @ParameterizedTest
     @MethodSource("methods")
     void checkpoints_are_PEFT_folders_and_a_resumed_run_ends_with_the_same_bytes(String method) throws IOException {
-        config("c.yaml", METHODS.get(method));
+        config("c.yaml", requireNonNull(METHODS.get(method)));
         done(train("c.yaml", "whole"));
         try (Stream<Path> files = Files.list(checkpoint("whole", 6))) {
             assertEquals(
@@ -142,7 +143,7 @@ class AdapterTrainingTest {
     @ParameterizedTest
     @MethodSource("methods")
     void an_adapter_is_exported_to_a_PEFT_folder_and_proved_there(String method) throws IOException {
-        config("c.yaml", METHODS.get(method));
+        config("c.yaml", requireNonNull(METHODS.get(method)));
         CommandLine trained = train("c.yaml", "run");
         done(trained);
         assertTrue(trained.out().contains("--target peft"), trained.out());
@@ -163,7 +164,7 @@ class AdapterTrainingTest {
 
     @Test
     void an_exported_adapter_that_is_not_the_trained_one_fails_its_proof() throws IOException {
-        config("c.yaml", METHODS.get("prompt"));
+        config("c.yaml", requireNonNull(METHODS.get("prompt")));
         done(train("c.yaml", "run"));
         Path other = checkpoint("run", 1);
         CommandLine proof = CommandLine.run(
@@ -260,7 +261,7 @@ class AdapterTrainingTest {
 
     @Test
     void averages_of_an_encoder_are_exported_as_their_virtual_tokens() throws IOException {
-        config("c.yaml", METHODS.get("p-tuning"), "averaging: {ema: {decay: 0.5}}");
+        config("c.yaml", requireNonNull(METHODS.get("p-tuning")), "averaging: {ema: {decay: 0.5}}");
         done(train("c.yaml", "run"));
         Path out = folder.resolve("averaged");
         done(CommandLine.run(
@@ -307,7 +308,7 @@ class AdapterTrainingTest {
     @ParameterizedTest
     @MethodSource("methods")
     void a_killed_run_ends_with_the_same_bytes(String method) throws Exception {
-        config("c.yaml", METHODS.get(method));
+        config("c.yaml", requireNonNull(METHODS.get(method)));
         done(train("c.yaml", "whole"));
         Process process = Child.start(Child.octet(words("c.yaml", "killed")), folder.resolve("child.txt"));
         while (!process.waitFor(1, TimeUnit.MILLISECONDS) && !Files.isDirectory(checkpoint("killed", 2))) {

@@ -1,5 +1,6 @@
 package dev.octet.cli;
 
+import static java.util.Objects.requireNonNull;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
@@ -115,7 +116,7 @@ class MergeCommandTest {
     void a_product_for_a_norm_is_refused() throws IOException {
         Path norm = adapter("norm", c -> {}, t -> {
             for (String factor : List.of("lora_A", "lora_B")) {
-                Tensor old = t.remove(Q_A.replace("lora_A", factor));
+                Tensor old = requireNonNull(t.remove(Q_A.replace("lora_A", factor)));
                 String key = "base_model.model.model.layers.0.input_layernorm." + factor + ".weight";
                 t.put(key, floats(key, old.shape(), 1));
             }
@@ -126,7 +127,7 @@ class MergeCommandTest {
     @Test
     void nan_and_infinity_are_refused_before_anything_is_written() throws IOException {
         for (float bad : new float[] {Float.NaN, Float.POSITIVE_INFINITY}) {
-            Path broken = adapter("bad" + bad, c -> {}, t -> t.put(Q_A, floats(Q_A, t.get(Q_A).shape(), bad)));
+            Path broken = adapter("bad" + bad, c -> {}, t -> t.put(Q_A, floats(Q_A, requireNonNull(t.get(Q_A)).shape(), bad)));
             refused(merge(LLAMA, broken), ExitCode.INPUT, "the adapter holds " + bad, Q_A);
         }
     }

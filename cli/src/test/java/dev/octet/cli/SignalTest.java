@@ -60,7 +60,7 @@ class SignalTest {
     private static boolean ignores(int signal) throws IOException {
         try (Stream<String> lines = Files.lines(Path.of("/proc/self/status"))) {
             return lines.filter(l -> l.startsWith("SigIgn:"))
-                    .anyMatch(l -> (Long.parseUnsignedLong(l.substring(7).strip(), 16) & 1L << signal - 1) != 0);
+                    .anyMatch(l -> (Long.parseUnsignedLong(l.substring(7).strip(), 16) & (1L << (signal - 1))) != 0);
         }
     }
 
