@@ -1,5 +1,7 @@
 package dev.octet.bench;
 
+import static java.util.Objects.requireNonNull;
+
 import dev.octet.formats.error.OctetException;
 import dev.octet.formats.peft.PeftAdapter;
 import dev.octet.formats.tensor.Tensor;
@@ -55,6 +57,7 @@ public final class MergeBenchmark {
         Files.writeString(Path.of(args[2]), benchmark.out);
     }
 
+    @SuppressWarnings("AnnotateFormatMethod") // its annotation is in a library that is not used here
     private void line(String format, Object... values) {
         String text = String.format(Locale.ROOT, format, values);
         System.out.println(text);
@@ -100,7 +103,7 @@ public final class MergeBenchmark {
     }
 
     private void recipe(String name, Path trained) throws IOException {
-        Recipe recipe = Recipes.byName(Recipes.CHECKPOINT).get(name);
+        Recipe recipe = requireNonNull(Recipes.byName(Recipes.CHECKPOINT).get(name));
         Path base = work.resolve(name);
         Quantize.run(Quantize.CheckpointRequest.of(trained, base, recipe), Job.defaults());
         double before = loss(base);
