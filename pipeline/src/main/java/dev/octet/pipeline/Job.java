@@ -114,7 +114,8 @@ public record Job(
         }
     }
 
-    private static boolean isOnnx(Path path) {
+    /** Whether a path is the name of an ONNX file. */
+    static boolean isOnnx(Path path) {
         return path.toString().endsWith(".onnx");
     }
 

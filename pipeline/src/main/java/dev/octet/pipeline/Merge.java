@@ -57,9 +57,9 @@ public final class Merge {
     /**
      * What to do.
      *
-     * @param base a safetensors file, an index or a folder; the merged model where adapters are taken back
+     * @param base a safetensors file, an index, a folder or an ONNX model in floats; the merged model where adapters are taken back
      * @param adapters PEFT folders
-     * @param output a folder to make, or a file for a checkpoint of one
+     * @param output a folder to make, or a file for a checkpoint of one or an ONNX model
      * @param weights a factor for each adapter; empty for 1 each
      * @param form how weights are quantised; empty for the base's own form, weight by weight
      * @param direction whether adapters go in or out
@@ -199,22 +199,41 @@ public final class Merge {
      * @throws IOException when reading or writing fails
      */
     public static Result run(Request request, Job job) throws IOException {
-        job.requireCheckpoint(request.base());
-        job.requireFolderName(request.output());
-        if (!job.dryRun()) {
-            WholeFolder.requireFree(request.output(), job.overwrite());
+        boolean graph = Job.isOnnx(request.base());
+        if (!graph) {
+            job.requireFolderName(request.output());
+            if (!job.dryRun()) {
+                WholeFolder.requireFree(request.output(), job.overwrite());
+            }
         }
         List<AdapterDeltas.Weighted> adapters = new ArrayList<>();
-        try (CheckpointConverter converter = CheckpointConverter.open(request.base())) {
+        try {
             for (int i = 0; i < request.adapters().size(); i++) {
                 double weight = factor(request, i, job);
                 adapters.add(new AdapterDeltas.Weighted(PeftAdapter.open(request.adapters().get(i)), weight));
             }
-            requireApart(request, converter);
-            return new Run(request, converter, List.copyOf(adapters), job).run();
+            if (graph) {
+                requireApart(request, request.base());
+                return new GraphMerge(request, List.copyOf(adapters), job).run();
+            }
+            try (CheckpointConverter converter = CheckpointConverter.open(request.base())) {
+                requireApart(request, converter.checkpoint().path());
+                return new Run(request, converter, List.copyOf(adapters), job).run();
+            }
         } finally {
             adapters.forEach(a -> a.adapter().close());
         }
+    }
+
+    static List<Adapter> adapters(List<AdapterDeltas.Weighted> adapters) {
+        return adapters.stream()
+                .map(a -> new Adapter(
+                        a.adapter().folder().toString(), a.adapter().config().type().toString(), a.weight()))
+                .toList();
+    }
+
+    static String text(Direction direction) {
+        return direction.name().toLowerCase(Locale.ROOT);
     }
 
     private static double factor(Request request, int i, Job job) {
@@ -227,10 +246,10 @@ public final class Merge {
         return weights.isEmpty() ? 1 : weights.get(i);
     }
 
-    private static void requireApart(Request request, CheckpointConverter converter) throws IOException {
+    private static void requireApart(Request request, Path base) throws IOException {
         RunPaths paths = RunPaths.none()
                 .writing("--output", request.output())
-                .reading("the base", converter.checkpoint().path());
+                .reading("the base", base);
         for (Path adapter : request.adapters()) {
             paths = paths.reading("the adapter", adapter);
         }
@@ -334,14 +353,9 @@ public final class Merge {
                 @Nullable String missing) {
             return new Result(
                     request.base().toString(),
-                    adapters.stream()
-                            .map(a -> new Adapter(
-                                    a.adapter().folder().toString(),
-                                    a.adapter().config().type().toString(),
-                                    a.weight()))
-                            .toList(),
+                    Merge.adapters(adapters),
                     request.output().toString(),
-                    request.direction().name().toLowerCase(Locale.ROOT),
+                    text(request.direction()),
                     request.form()
                             .map(f -> f.recipe().name() + ", " + f.target().label())
                             .orElseGet(() -> converter.stored().layout() + ", as the base"),

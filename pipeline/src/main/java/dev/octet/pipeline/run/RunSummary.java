@@ -161,7 +161,7 @@ public record RunSummary(
         }
         return Optional.of("octet merge " + ShellWord.of(model) + " "
                 + ShellWord.of(new CheckpointFolder(folder).path(step)) + " -o "
-                + ShellWord.of(folder.resolve("merged")));
+                + ShellWord.of(folder.resolve(model.toString().endsWith(".onnx") ? "merged.onnx" : "merged")));
     }
 
     private static boolean exists(String model) {
