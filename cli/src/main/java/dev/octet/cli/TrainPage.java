@@ -241,6 +241,7 @@ final class TrainPage implements TrainingHook {
                                 p.trained().size(),
                                 p.frozenElements()))
                 .row("precision", p.precision());
+        p.adapter().ifPresent(a -> table.row("adapter", a.title()));
         fp8Rows(p, table);
         table.row("loss", loss())
                 .row(

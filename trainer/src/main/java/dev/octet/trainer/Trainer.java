@@ -30,7 +30,7 @@ import dev.octet.trainer.data.MicroBatches;
 import dev.octet.trainer.data.Samples;
 import dev.octet.trainer.data.SkippedBatches;
 import dev.octet.trainer.device.Device;
-import dev.octet.trainer.hook.AdapterMemory;
+import dev.octet.trainer.hook.AdapterPlan;
 import dev.octet.trainer.hook.Fp8Health;
 import dev.octet.trainer.hook.Gradients;
 import dev.octet.trainer.hook.RunEnd;
@@ -348,6 +348,8 @@ public final class Trainer implements AutoCloseable {
         }
         Set<String> used = new TreeSet<>(trained);
         used.retainAll(shapes.keySet());
+        long elements = trainedElements;
+        long frozen = frozenElements;
         return new RunPlan(
                 device.name(),
                 device.products(),
@@ -360,15 +362,15 @@ public final class Trainer implements AutoCloseable {
                 session.lastingBytes(),
                 session.temporaryBytes(),
                 notes(used),
-                adapted.isPresent() ? Optional.of(memory(trainedElements, frozenElements)) : Optional.empty());
+                adapted.map(a -> memory(a, elements, frozen)));
     }
 
     /** What an adapter's training keeps between steps; all weights would have as many gradients and moments for each element. */
-    private AdapterMemory memory(long trainedElements, long frozenElements) {
+    private AdapterPlan memory(AdaptedGraph graph, long trainedElements, long frozenElements) {
         long adapter = trainedElements * Float.BYTES;
         long states = session.stateBytes();
         double all = (double) states / Math.max(1, trainedElements) * frozenElements;
-        return new AdapterMemory(session.lastingBytes() - states - adapter, adapter, states, (long) all);
+        return new AdapterPlan(graph.title(), session.lastingBytes() - states - adapter, adapter, states, (long) all);
     }
 
     private List<String> notes(Set<String> used) {

@@ -18,7 +18,7 @@ import java.util.Optional;
  * @param lastingBytes memory of parameters, gradients, moments and other state
  * @param temporaryBytes peak memory within a step, planned for the shapes of the first batch
  * @param notes remarks for the user: settings without effect, ties, layers that compute differently
- * @param adapter what lasts of {@link #lastingBytes} for what; empty where the model itself is trained
+ * @param adapter its method, and what lasts of {@link #lastingBytes} for what; empty where the model itself is trained
  */
 public record RunPlan(
         String device,
@@ -32,7 +32,7 @@ public record RunPlan(
         long lastingBytes,
         long temporaryBytes,
         List<String> notes,
-        Optional<AdapterMemory> adapter) {
+        Optional<AdapterPlan> adapter) {
     public RunPlan {
         keptLinears = List.copyOf(keptLinears);
         trained = List.copyOf(trained);

@@ -133,9 +133,9 @@ public final class TrainingSession implements AutoCloseable {
         return memory.bytes();
     }
 
-    /** Bytes of gradients, moments and other state so far: all that lasts but the weights. */
+    /** Bytes of gradients, moments and other state so far: all that lasts but weights, in whatever type. */
     public long stateBytes() {
-        return memory.bytes() - memory.bytes(ValueRole.PARAMETER);
+        return memory.bytes(ValueRole.GRADIENT) + memory.bytes(ValueRole.STATE);
     }
 
     /** Bytes of inputs, constants and temporaries of all programs so far. */
