@@ -49,6 +49,8 @@ typedef u8 boolean; // BOOL: one byte, 0 or 1
     extern "C" __global__ void __launch_bounds__(threads, (threads) < (resident) ? (resident) / (threads) : 1) name arguments
 #define KERNEL(name, threads, arguments) RESIDENT_KERNEL(name, threads, 1024, arguments)
 #define DEVICE __device__ __forceinline__
+// A function that is called: where many conditions are the same for a whole kernel, compilers would else make a loop for each of their combinations.
+#define CALLED __device__ __noinline__
 #define SHARED __shared__
 // Dynamic shared memory, as bytes.
 #define DYNAMIC_SHARED(name) extern __shared__ __align__(128) u8 name[]

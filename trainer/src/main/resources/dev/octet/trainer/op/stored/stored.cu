@@ -35,7 +35,7 @@ DEVICE float zero_point_of(const Form& f, i64 row, i64 group, i64 scale) {
     return (float)((int)(b >> (bit % 8) & ((1 << f.bits) - 1)) - (1 << (f.bits - 1)));
 }
 
-DEVICE float element(const Form& f, i64 row, i64 col) {
+CALLED float element(const Form& f, i64 row, i64 col) {
     if (!f.code_table) {
         return (float)read_number(f.float_type, f.codes, row * f.cols + col);
     }

@@ -514,6 +514,7 @@ inline void check_shared(const void* p, int alignment, int bytes) {
 // --- the machine ---------------------------------------------------------------------------------------------------------------
 
 #define DEVICE inline
+#define CALLED static __attribute__((noinline))
 #define SHARED static
 #define DYNAMIC_SHARED(name) u8* const name = octet::machine->shared
 #define KERNEL(name, threads, arguments)                                                                                              \
