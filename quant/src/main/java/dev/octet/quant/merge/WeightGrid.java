@@ -27,7 +27,8 @@ public record WeightGrid(OperandSpec scheme, GlobalScale.@Nullable Direction sec
 
     public WeightGrid {
         if (scheme.twoLevels() != (second != null)) {
-            throw new IllegalArgumentException(scheme + " and second level " + second);
+            throw new IllegalArgumentException(
+                    "a scheme of " + (scheme.twoLevels() ? "two levels" : "one level") + " and a second level of " + second);
         }
     }
 
