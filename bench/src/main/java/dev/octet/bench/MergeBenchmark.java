@@ -75,20 +75,21 @@ public final class MergeBenchmark {
             precision: {mode: fp32}
             %s
             """.formatted(
-                texts.resolve("train.jsonl").toAbsolutePath(),
-                texts.resolve("eval.jsonl").toAbsolutePath(),
-                count,
-                rate,
-                adapter));
+                        texts.resolve("train.jsonl").toAbsolutePath(),
+                        texts.resolve("eval.jsonl").toAbsolutePath(),
+                        count,
+                        rate,
+                        adapter));
     }
 
     private void run() throws IOException {
         Path run = work.resolve("run");
-        Train.run(
-                Train.Request.of(model, config("first", PRETRAINING, 2e-3, ""), run), Job.defaults());
+        Train.run(Train.Request.of(model, config("first", PRETRAINING, 2e-3, ""), run), Job.defaults());
         Path trained = work.resolve("trained");
         Export.run(Export.Request.of(run, trained, Target.Floats.HUGGINGFACE), Job.defaults());
-        line("%-12s %8s %8s %8s %8s %8s   %s", "base", "loss", "adapter", "plain", "aware", "aware*", "gain kept: plain, aware");
+        line(
+                "%-12s %8s %8s %8s %8s %8s   %s",
+                "base", "loss", "adapter", "plain", "aware", "aware*", "gain kept: plain, aware");
         for (String name : RECIPES) {
             try {
                 recipe(name, trained);
@@ -97,8 +98,10 @@ public final class MergeBenchmark {
             }
         }
         line("");
-        line("loss: the quantised base; adapter: LoRA next to it; plain: that adapter merged; aware: what training with merge_aware saw; aware*: its"
-                + " merged file. %d steps of LoRA r 8 on all Linears over %s, trained for %d steps before; held-out text of the same book.",
+        line(
+                "loss: the quantised base; adapter: LoRA next to it; plain: that adapter merged; aware: what training"
+                        + " with merge_aware saw; aware*: its merged file. %d steps of LoRA r 8 on all Linears over %s,"
+                        + " trained for %d steps before; held-out text of the same book.",
                 steps, model.getFileName(), PRETRAINING);
     }
 
@@ -134,8 +137,8 @@ public final class MergeBenchmark {
 
     /** Trains an adapter into a PEFT folder; its loss as the trainer computes it. */
     private double adapter(Path base, Path folder, String more) throws IOException {
-        Path config = config(
-                "lora", steps, 5e-4, "adapter: {r: 8, lora_alpha: 16, target_modules: all-linear" + more + "}");
+        Path config =
+                config("lora", steps, 5e-4, "adapter: {r: 8, lora_alpha: 16, target_modules: all-linear" + more + "}");
         try (TrainingJob job = TrainingJob.open(base, config);
                 Arena arena = Arena.ofShared()) {
             for (int step = 1; step <= steps; step++) {

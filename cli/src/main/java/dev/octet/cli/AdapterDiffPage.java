@@ -26,7 +26,8 @@ final class AdapterDiffPage {
     static ExitCode run(Arguments arguments, Screen screen, Options options) throws IOException {
         long start = System.nanoTime();
         if (arguments.has(options.report())) {
-            throw arguments.usage("--report is for models, and these are adapters", "leave it out; --json has all parts");
+            throw arguments.usage(
+                    "--report is for models, and these are adapters", "leave it out; --json has all parts");
         }
         int top = arguments.integer(options.top(), DiffCommand.SHOWN, 0, Integer.MAX_VALUE);
         Gates gates = GateFlags.of(arguments, options.gate(), DiffCommand.GATES, "sqnr=30");
@@ -74,18 +75,21 @@ final class AdapterDiffPage {
                                 : "relative difference " + significant(diff.relative()))
                 .row("time", Quantity.seconds(seconds))
                 .text(0));
-        List<AdapterDiff.Part> different =
-                diff.parts().stream().filter(p -> p.relative() > AdapterDiff.SAME).toList();
+        List<AdapterDiff.Part> different = diff.parts().stream()
+                .filter(p -> p.relative() > AdapterDiff.SAME)
+                .toList();
         if (!different.isEmpty()) {
             long limit = top == 0 ? Long.MAX_VALUE : top;
             Table table = new Table().heading("module, worst first", "what", "relative", "cosine", "|A|", "|B|");
-            different.stream().limit(limit).forEach(p -> table.row(
-                    p.name(),
-                    p.what(),
-                    significant(p.relative()),
-                    DiffCommand.number(p.cosine(), 4),
-                    significant(p.normA()),
-                    significant(p.normB())));
+            different.stream()
+                    .limit(limit)
+                    .forEach(p -> table.row(
+                            p.name(),
+                            p.what(),
+                            significant(p.relative()),
+                            DiffCommand.number(p.cosine(), 4),
+                            significant(p.normA()),
+                            significant(p.normB())));
             page.append('\n').append(table.text(0));
             if (different.size() > limit) {
                 page.append("and ").append(different.size() - limit).append(" more (--top 0 shows all)\n");
@@ -120,12 +124,15 @@ final class AdapterDiffPage {
             return "The adapters are identical.";
         }
         return diff.sameChange()
-                ? "Both change a model in the same way" + (diff.sameBytes() ? "." : ", by other factors or number types.")
+                ? "Both change a model in the same way"
+                        + (diff.sameBytes() ? "." : ", by other factors or number types.")
                 : "The adapters change a model in different ways.";
     }
 
     private static long same(AdapterDiff diff) {
-        return diff.parts().stream().filter(p -> p.relative() <= AdapterDiff.SAME).count();
+        return diff.parts().stream()
+                .filter(p -> p.relative() <= AdapterDiff.SAME)
+                .count();
     }
 
     private static String shortened(String value) {

@@ -22,7 +22,10 @@ final class AdapterPage {
     static String of(AdapterFacts facts, boolean all) {
         Table head = new Table()
                 .row("adapter", facts.adapter())
-                .row("method", facts.method() + (facts.variants().isEmpty() ? "" : " (" + String.join(", ", facts.variants()) + ")"))
+                .row(
+                        "method",
+                        facts.method()
+                                + (facts.variants().isEmpty() ? "" : " (" + String.join(", ", facts.variants()) + ")"))
                 .row("base", facts.base() == null ? "not named" : facts.base());
         if (facts.task() != null) {
             head.row("task", facts.task());
@@ -47,9 +50,10 @@ final class AdapterPage {
             page.append('\n').append(all ? modules(facts) : kinds(facts));
         }
         appendSaved(page, facts, all);
-        facts.foreignKeys().forEach(key -> page.append("note: Octet does not know what ")
-                .append(Printable.of(key))
-                .append(" changes\n"));
+        facts.foreignKeys()
+                .forEach(key -> page.append("note: Octet does not know what ")
+                        .append(Printable.of(key))
+                        .append(" changes\n"));
         return page.toString();
     }
 
@@ -77,7 +81,8 @@ final class AdapterPage {
                 kind.get(2),
                 kind.get(3),
                 modules.stream().mapToLong(AdapterFacts.Module::parameters).sum(),
-                Quantity.bytes(modules.stream().mapToLong(AdapterFacts.Module::bytes).sum())));
+                Quantity.bytes(
+                        modules.stream().mapToLong(AdapterFacts.Module::bytes).sum())));
         return table.text(0);
     }
 
@@ -86,13 +91,15 @@ final class AdapterPage {
             return;
         }
         page.append("\ntrained whole (").append(facts.saved().size()).append(")\n");
-        facts.saved().stream().limit(all ? Long.MAX_VALUE : SHOWN).forEach(t -> page.append("  ")
-                .append(Printable.of(t.name()))
-                .append(' ')
-                .append(t.dtype())
-                .append(' ')
-                .append(t.shape())
-                .append('\n'));
+        facts.saved().stream()
+                .limit(all ? Long.MAX_VALUE : SHOWN)
+                .forEach(t -> page.append("  ")
+                        .append(Printable.of(t.name()))
+                        .append(' ')
+                        .append(t.dtype())
+                        .append(' ')
+                        .append(t.shape())
+                        .append('\n'));
         if (!all && facts.saved().size() > SHOWN) {
             page.append("  and ").append(facts.saved().size() - SHOWN).append(" more (--tensors lists all)\n");
         }

@@ -46,7 +46,8 @@ final class DiffCommand implements Command {
 
     @Override
     public String summary() {
-        return "Compare two models tensor by tensor, whatever their formats, layouts, names and sharding; or two adapters.";
+        return "Compare two models tensor by tensor, whatever their formats, layouts, names and sharding; or two"
+                + " adapters.";
     }
 
     @Override

@@ -51,6 +51,7 @@ final class ExportCommand implements Command {
             String.join("|", WEIGHTS.keySet()),
             WEIGHTS.keySet(),
             "the weights themselves, or an average of them that the run kept (default: trained)");
+
     private static final Option STEP = Flags.value("step", "N", "the checkpoint of step N (default: the newest)");
     private static final PathOption MODEL =
             PathOption.read("model", "MODEL", "the model that the run was started with (default: where it was then)");
@@ -133,8 +134,7 @@ final class ExportCommand implements Command {
     private static Export.Request request(Arguments arguments) throws IOException {
         Path output = arguments.requiredPath(Flags.OUTPUT);
         CheckpointFlags.refuseConsumer(arguments, TARGET);
-        Optional<Target> usual =
-                arguments.has(TARGET) ? Optional.empty() : Export.defaultTarget(arguments.operand(0));
+        Optional<Target> usual = arguments.has(TARGET) ? Optional.empty() : Export.defaultTarget(arguments.operand(0));
         if (!arguments.has(TARGET) && usual.isEmpty()) {
             throw arguments.usage("missing --target NAME", "one of " + String.join(", ", TARGETS.keySet()));
         }

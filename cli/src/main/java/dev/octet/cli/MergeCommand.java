@@ -21,10 +21,12 @@ final class MergeCommand implements Command {
     private static final double MAX_GATE = 10;
     private static final int SHOWN = 24;
 
-    private static final Option WEIGHTS = Flags.value(
-            "weights", "W,W,...", "a factor for each adapter, in their order (default: 1 each)");
+    private static final Option WEIGHTS =
+            Flags.value("weights", "W,W,...", "a factor for each adapter, in their order (default: 1 each)");
     private static final PathOption LIKE = PathOption.read(
-            "like", "BASE", "write each weight in the form it has in BASE, which must be the base itself (the default)");
+            "like",
+            "BASE",
+            "write each weight in the form it has in BASE, which must be the base itself (the default)");
     private static final Option RECIPE = ChoiceOption.of(
             "recipe",
             "NAME",
@@ -41,8 +43,8 @@ final class MergeCommand implements Command {
             Flags.flag("unmerge", "take the adapters out of a merged model: the base within rounding");
     private static final PathOption DATA = PathOption.read(
             "data", "FILE", "samples for the proof: .jsonl ({\"text\": ...}) or .npz (default: random inputs)");
-    private static final Option SAMPLES = Flags.value(
-            "samples", "N", "samples for the proof (default: " + Merge.Proof.SAMPLES + ")");
+    private static final Option SAMPLES =
+            Flags.value("samples", "N", "samples for the proof (default: " + Merge.Proof.SAMPLES + ")");
     private static final Option GATE = Flags.value(
             "gate",
             "X",
@@ -124,7 +126,10 @@ final class MergeCommand implements Command {
         Optional<Path> like = arguments.path(LIKE);
         if (like.isPresent()) {
             arguments.refuse(List.of(RECIPE, TARGET), "and --like name two forms", "give one of them");
-            if (!like.get().toAbsolutePath().normalize().equals(base.toAbsolutePath().normalize())) {
+            if (!like.get()
+                    .toAbsolutePath()
+                    .normalize()
+                    .equals(base.toAbsolutePath().normalize())) {
                 throw arguments.usage(
                         "--like '" + like.get() + "' is not the base",
                         "give --recipe and --target for another form than the base's");
@@ -203,15 +208,20 @@ final class MergeCommand implements Command {
         String size = "  " + Quantity.bytes(answer.targetBytes());
         boolean written = !answer.dryRun() && answer.passed();
         table.row(answer.dryRun() ? "would write" : written ? "written" : "not written", answer.output() + size);
-        table.row(answer.direction().equals("merge") ? "merged" : "taken out of", answer.weights().size() + " tensors");
+        table.row(
+                answer.direction().equals("merge") ? "merged" : "taken out of",
+                answer.weights().size() + " tensors");
         StringBuilder page = new StringBuilder(table.text(0));
         if (!answer.weights().isEmpty()) {
             page.append('\n').append(weights(answer));
         }
-        answer.warnings().forEach(w -> page.append("\nwarning: ").append(Printable.of(w)).append('\n'));
+        answer.warnings()
+                .forEach(w -> page.append("\nwarning: ").append(Printable.of(w)).append('\n'));
         if (!answer.notes().isEmpty()) {
             page.append('\n').append(TextStyle.heading("notes")).append('\n');
-            answer.notes().stream().limit(SHOWN).forEach(n -> page.append("  ").append(Printable.of(n)).append('\n'));
+            answer.notes().stream()
+                    .limit(SHOWN)
+                    .forEach(n -> page.append("  ").append(Printable.of(n)).append('\n'));
             if (answer.notes().size() > SHOWN) {
                 page.append("  and ").append(answer.notes().size() - SHOWN).append(" more (--json lists all)\n");
             }
@@ -220,7 +230,9 @@ final class MergeCommand implements Command {
         if (proof != null) {
             page.append('\n').append(proof(proof));
         } else if (!answer.dryRun()) {
-            page.append("\nnot proved by running: ").append(Printable.of(String.valueOf(answer.proofMissing()))).append('\n');
+            page.append("\nnot proved by running: ")
+                    .append(Printable.of(String.valueOf(answer.proofMissing())))
+                    .append('\n');
         }
         return page.toString();
     }

@@ -25,8 +25,7 @@ final class NextSteps {
             case SGLANG -> "python -m sglang.launch_server --model-path " + output;
             case TENSORRT_LLM -> "trtllm-serve " + output;
             case TRANSFORMERS -> "transformers chat " + output;
-            case ONNXRUNTIME, TENSORRT, PEFT ->
-                throw new IllegalArgumentException(consumer + " loads no checkpoints");
+            case ONNXRUNTIME, TENSORRT, PEFT -> throw new IllegalArgumentException(consumer + " loads no checkpoints");
         };
     }
 

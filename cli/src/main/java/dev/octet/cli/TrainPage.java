@@ -275,8 +275,7 @@ final class TrainPage implements TrainingHook {
                                         "full training: %s gradients and moments; adapter: %.1f %% of it",
                                         Quantity.bytes(m.fullStates()),
                                         100 * m.share())));
-        table
-                .row("device", p.device() + ", " + threads + " threads, products by " + p.products())
+        table.row("device", p.device() + ", " + threads + " threads, products by " + p.products())
                 .row("run", folder + (first > 1 ? ", continues after step " + (first - 1) : ", new"))
                 .row("metrics", metrics());
         p.notes().forEach(n -> table.row("note", n));

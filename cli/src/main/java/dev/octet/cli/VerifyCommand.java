@@ -36,7 +36,9 @@ final class VerifyCommand implements Command {
     private static final PathOption AGAINST = PathOption.read(
             "against", "ORIGINAL", "the model this one was made from: also compare with it (values with --deep)");
     private static final PathOption BASE = PathOption.read(
-            "base", "MODEL", "the base of an adapter (default: the folder that its configuration names, if it is here)");
+            "base",
+            "MODEL",
+            "the base of an adapter (default: the folder that its configuration names, if it is here)");
     private static final Option TP = Flags.value(
             "tp",
             "N,N,...",
@@ -139,7 +141,8 @@ final class VerifyCommand implements Command {
 
     @Override
     public String summary() {
-        return "Check a model or adapter against what its consumers demand; exit 1 when one would refuse or misread it.";
+        return "Check a model or adapter against what its consumers demand; exit 1 when one would refuse or misread"
+                + " it.";
     }
 
     @Override
@@ -198,7 +201,8 @@ final class VerifyCommand implements Command {
 
     private static Optional<Path> original(Arguments arguments) {
         if (arguments.has(BASE) && arguments.has(AGAINST)) {
-            throw arguments.usage("--base and --against are both given", "give --base for an adapter, --against for a model");
+            throw arguments.usage(
+                    "--base and --against are both given", "give --base for an adapter, --against for a model");
         }
         if (arguments.has(BASE) && !PeftAdapter.isAdapter(arguments.operand(0))) {
             throw arguments.usage("--base is for adapters", "compare a model with its original by --against");

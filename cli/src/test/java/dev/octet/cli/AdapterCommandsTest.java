@@ -39,7 +39,11 @@ class AdapterCommandsTest {
         CommandLine run = CommandLine.run("inspect", adapter("llama-patterns"));
         assertEquals(ExitCode.OK, run.code());
         for (String expected : List.of(
-                "lora (patterns)", "models/tiny-hf/llama", "rank        3, alpha 4", "(6)", "down_proj      2  32 x 64     1        4")) {
+                "lora (patterns)",
+                "models/tiny-hf/llama",
+                "rank        3, alpha 4",
+                "(6)",
+                "down_proj      2  32 x 64     1        4")) {
             assertTrue(run.out().contains(expected), run.out());
         }
         assertTrue(run.out().lines().allMatch(l -> l.length() <= 80), run.out());
@@ -47,8 +51,8 @@ class AdapterCommandsTest {
 
     @Test
     void inspect_as_json_has_every_module_with_its_scaling() throws IOException {
-        JsonNode answer =
-                JSON.readTree(CommandLine.run("inspect", "--json", adapter("llama-rslora")).out());
+        JsonNode answer = JSON.readTree(
+                CommandLine.run("inspect", "--json", adapter("llama-rslora")).out());
         assertEquals("lora", answer.get("method").asText());
         assertEquals(4, answer.get("modules").size());
         assertEquals(
@@ -82,8 +86,8 @@ class AdapterCommandsTest {
     void verify_takes_a_base_for_adapters_only() throws IOException {
         CommandLine model = CommandLine.run("verify", base("llama"), "--base", base("gpt2"));
         assertEquals(ExitCode.USAGE, model.code());
-        CommandLine both = CommandLine.run(
-                "verify", adapter("llama-lora"), "--base", base("llama"), "--against", base("llama"));
+        CommandLine both =
+                CommandLine.run("verify", adapter("llama-lora"), "--base", base("llama"), "--against", base("llama"));
         assertEquals(ExitCode.USAGE, both.code());
     }
 
@@ -102,7 +106,12 @@ class AdapterCommandsTest {
         assertEquals(4, answer.get("diff").get("parts").size());
         assertEquals(
                 ExitCode.USAGE,
-                CommandLine.run("diff", lora, lora, "--report", folder.resolve("x.html").toString())
+                CommandLine.run(
+                                "diff",
+                                lora,
+                                lora,
+                                "--report",
+                                folder.resolve("x.html").toString())
                         .code());
     }
 

@@ -17,8 +17,8 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
-import java.util.SplittableRandom;
 import java.util.Set;
+import java.util.SplittableRandom;
 import java.util.TreeMap;
 import java.util.concurrent.TimeUnit;
 import java.util.stream.Collectors;
@@ -50,8 +50,8 @@ class AdapterTrainingTest {
             "projection",
                     "{peft_type: PREFIX_TUNING, num_virtual_tokens: 3, prefix_projection: true,"
                             + " encoder_hidden_size: 8}");
-    private static final List<String> FILES =
-            List.of("SHA256SUMS", "adapter_config.json", "adapter_model.safetensors", "checkpoint.json", "state.safetensors");
+    private static final List<String> FILES = List.of(
+            "SHA256SUMS", "adapter_config.json", "adapter_model.safetensors", "checkpoint.json", "state.safetensors");
 
     @TempDir
     Path folder;
@@ -123,8 +123,7 @@ class AdapterTrainingTest {
         done(train("c.yaml", "whole"));
         try (Stream<Path> files = Files.list(checkpoint("whole", 6))) {
             assertEquals(
-                    FILES,
-                    files.map(f -> f.getFileName().toString()).sorted().toList());
+                    FILES, files.map(f -> f.getFileName().toString()).sorted().toList());
         }
         try (PeftAdapter adapter = PeftAdapter.open(checkpoint("whole", 6))) {
             assertEquals(
@@ -155,7 +154,9 @@ class AdapterTrainingTest {
         assertTrue(export.out().contains("target   peft"), export.out());
         for (String file : List.of("adapter_config.json", "adapter_model.safetensors")) {
             assertArrayEquals(
-                    Files.readAllBytes(checkpoint("run", 6).resolve(file)), Files.readAllBytes(out.resolve(file)), file);
+                    Files.readAllBytes(checkpoint("run", 6).resolve(file)),
+                    Files.readAllBytes(out.resolve(file)),
+                    file);
         }
         CommandLine inspected = CommandLine.run("inspect", out.toString());
         done(inspected);
@@ -168,7 +169,14 @@ class AdapterTrainingTest {
         done(train("c.yaml", "run"));
         Path other = checkpoint("run", 1);
         CommandLine proof = CommandLine.run(
-                "export", folder.resolve("run").toString(), "-o", other.toString(), "--samples", "4", "--gate", "1e-5",
+                "export",
+                folder.resolve("run").toString(),
+                "-o",
+                other.toString(),
+                "--samples",
+                "4",
+                "--gate",
+                "1e-5",
                 "--prove-only");
         assertEquals(ExitCode.CHECK_FAILED, proof.code(), proof.out() + proof.err());
     }
@@ -178,8 +186,13 @@ class AdapterTrainingTest {
         config("c.yaml", LORA);
         done(train("c.yaml", "run", "--steps", "1"));
         CommandLine export = CommandLine.run(
-                "export", folder.resolve("run").toString(), "-o", folder.resolve("m").toString(), "--target",
-                "huggingface", "--no-proof");
+                "export",
+                folder.resolve("run").toString(),
+                "-o",
+                folder.resolve("m").toString(),
+                "--target",
+                "huggingface",
+                "--no-proof");
         assertEquals(ExitCode.USAGE, export.code(), export.err());
         assertTrue(export.err().replaceAll("\\s+", " ").contains("octet merge " + MODEL), export.err());
         assertFalse(Files.exists(folder.resolve("m")));
@@ -193,7 +206,12 @@ class AdapterTrainingTest {
                 Files.readString(folder.resolve("c.yaml")).replaceAll("(?m)^adapter.*$", ""));
         done(train("c.yaml", "run", "--steps", "1"));
         CommandLine export = CommandLine.run(
-                "export", folder.resolve("run").toString(), "-o", folder.resolve("m").toString(), "--target", "peft",
+                "export",
+                folder.resolve("run").toString(),
+                "-o",
+                folder.resolve("m").toString(),
+                "--target",
+                "peft",
                 "--no-proof");
         assertEquals(ExitCode.USAGE, export.code(), export.err());
         assertTrue(export.err().contains("no adapter"), export.err());
@@ -254,7 +272,8 @@ class AdapterTrainingTest {
 
     private double firstLoss(String run) throws IOException {
         return new ObjectMapper()
-                .readTree(Files.readAllLines(folder.resolve(run + "/metrics.jsonl")).getFirst())
+                .readTree(Files.readAllLines(folder.resolve(run + "/metrics.jsonl"))
+                        .getFirst())
                 .path("loss")
                 .asDouble();
     }
@@ -265,12 +284,21 @@ class AdapterTrainingTest {
         done(train("c.yaml", "run"));
         Path out = folder.resolve("averaged");
         done(CommandLine.run(
-                "export", folder.resolve("run").toString(), "-o", out.toString(), "--weights", "ema", "--samples", "4",
-                "--gate", "1e-5"));
+                "export",
+                folder.resolve("run").toString(),
+                "-o",
+                out.toString(),
+                "--weights",
+                "ema",
+                "--samples",
+                "4",
+                "--gate",
+                "1e-5"));
         try (PeftAdapter averaged = PeftAdapter.open(out);
                 PeftAdapter trained = PeftAdapter.open(checkpoint("run", 6))) {
             assertFalse(Arrays.equals(
-                    averaged.prompt().orElseThrow().toFloats(), trained.prompt().orElseThrow().toFloats()));
+                    averaged.prompt().orElseThrow().toFloats(),
+                    trained.prompt().orElseThrow().toFloats()));
         }
     }
 
@@ -287,8 +315,8 @@ class AdapterTrainingTest {
     void the_doctor_reads_a_run_that_trains_an_adapter() throws IOException {
         config("c.yaml", LORA, "precision: {mode: fp8, recipe: current}");
         done(train("c.yaml", "run", "--set", "steps=12"));
-        CommandLine doctor = CommandLine.run(
-                "doctor", folder.resolve("run").toString(), "--budget", "2", "--threads", "2");
+        CommandLine doctor =
+                CommandLine.run("doctor", folder.resolve("run").toString(), "--budget", "2", "--threads", "2");
         assertTrue(doctor.code() == ExitCode.OK || doctor.code() == ExitCode.CHECK_FAILED, doctor.err());
     }
 
@@ -297,7 +325,8 @@ class AdapterTrainingTest {
         config("c.yaml", LORA);
         CommandLine plan = train("c.yaml", "run", "--dry-run");
         done(plan);
-        Map<String, String> rows = new TreeMap<>(plan.out().lines()
+        Map<String, String> rows = new TreeMap<>(plan.out()
+                .lines()
                 .filter(l -> l.contains("  "))
                 .collect(Collectors.toMap(l -> l, l -> l, (a, _) -> a)));
         assertTrue(rows.keySet().stream().anyMatch(l -> l.contains("weights") && l.contains("adapter")), plan.out());

@@ -23,7 +23,8 @@ class DataPageTest {
     private static final Path TESTDATA = Path.of(System.getProperty("octet.testdata"));
     private static final Path PAGE = TESTDATA.resolveSibling("docs/data.md");
     private static final Path MODEL = TESTDATA.resolve("models/tiny-lm/gpt2");
-    private static final String TEMPLATE = "data.chat_template='" + TESTDATA.resolve("chat/templates/chatml.jinja") + "'";
+    private static final String TEMPLATE =
+            "data.chat_template='" + TESTDATA.resolve("chat/templates/chatml.jinja") + "'";
 
     @TempDir
     Path folder;
@@ -44,8 +45,8 @@ class DataPageTest {
         for (int i = 0; i < yaml.size(); i++) {
             String file = i == 0 ? "chats.jsonl" : "pairs.jsonl";
             Files.writeString(folder.resolve(file), json.get(i));
-            Path config = Files.writeString(
-                    folder.resolve("train" + i + ".yaml"), yaml.get(i) + "batch_size: 1\nsteps: 1\n");
+            Path config =
+                    Files.writeString(folder.resolve("train" + i + ".yaml"), yaml.get(i) + "batch_size: 1\nsteps: 1\n");
             CommandLine trained = CommandLine.run(
                     "train",
                     MODEL.toString(),
@@ -70,7 +71,14 @@ class DataPageTest {
                 "data: {train: '" + data + "', " + keys + "}\nloss: {type: causal-lm}\nbatch_size: 2\nsteps: 4\n");
         String[] words = new String[8 + more.length];
         List<String> first = List.of(
-                "train", MODEL.toString(), "--config", config.toString(), "-o", folder.resolve("run").toString(), "--set", TEMPLATE);
+                "train",
+                MODEL.toString(),
+                "--config",
+                config.toString(),
+                "-o",
+                folder.resolve("run").toString(),
+                "--set",
+                TEMPLATE);
         for (int i = 0; i < words.length; i++) {
             words[i] = i < 8 ? first.get(i) : more[i - 8];
         }
@@ -88,7 +96,8 @@ class DataPageTest {
         byte[] whole = Files.readAllBytes(folder.resolve("run/checkpoints/step-4/parameters.safetensors"));
         Files.move(folder.resolve("run"), folder.resolve("whole"));
         assertEquals(ExitCode.OK, train(data, keys, "--steps", "2").code());
-        CommandLine resumed = CommandLine.run("train", "--resume", folder.resolve("run").toString());
+        CommandLine resumed =
+                CommandLine.run("train", "--resume", folder.resolve("run").toString());
         assertEquals(ExitCode.OK, resumed.code(), resumed.err());
         assertTrue(Arrays.equals(
                 whole, Files.readAllBytes(folder.resolve("run/checkpoints/step-4/parameters.safetensors"))));
@@ -100,7 +109,8 @@ class DataPageTest {
         Files.copy(TESTDATA.resolve("chat/chat.jsonl"), data.resolve("a.jsonl"));
         assertEquals(ExitCode.OK, train(data, "shuffle: true", "--steps", "2").code());
         Files.copy(TESTDATA.resolve("chat/chat.jsonl"), data.resolve("b.jsonl"));
-        CommandLine resumed = CommandLine.run("train", "--resume", folder.resolve("run").toString());
+        CommandLine resumed =
+                CommandLine.run("train", "--resume", folder.resolve("run").toString());
         assertTrue(resumed.code() != ExitCode.OK, resumed.err());
         assertTrue(resumed.err().contains("data"), resumed.err());
     }
@@ -122,7 +132,12 @@ class DataPageTest {
         Path config = Files.writeString(
                 folder.resolve("train.yaml"), key + "\ndata: {train: a.jsonl}\nloss: {type: causal-lm}\nsteps: 1\n");
         CommandLine refused = CommandLine.run(
-                "train", MODEL.toString(), "--config", config.toString(), "-o", folder.resolve("r").toString());
+                "train",
+                MODEL.toString(),
+                "--config",
+                config.toString(),
+                "-o",
+                folder.resolve("r").toString());
         assertEquals(ExitCode.USAGE, refused.code(), refused.err());
         assertTrue(refused.err().replaceAll("\\s+", " ").contains(instead), refused.err());
     }

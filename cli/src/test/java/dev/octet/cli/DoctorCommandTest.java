@@ -175,7 +175,11 @@ class DoctorCommandTest {
         assertEquals(45, replays.path("cells").size(), "15 Linears, three products each");
         Path doctor = folder.resolve("planted/doctor");
         String te = Files.readString(doctor.resolve("te-debug.yaml"));
-        assertTrue(te.contains("layers\\.1\\.mlp\\.up_proj|") && te.contains("layers\\.1\\.layernorm_mlp\\.fc1)$'") && te.contains("PerTensorScaling:"), te);
+        assertTrue(
+                te.contains("layers\\.1\\.mlp\\.up_proj|")
+                        && te.contains("layers\\.1\\.layernorm_mlp\\.fc1)$'")
+                        && te.contains("PerTensorScaling:"),
+                te);
         assertTrue(Files.readString(doctor.resolve("torchao_filter.py")).contains("module_filter_fn"));
         String precision = Files.readString(doctor.resolve("precision.yaml"));
         assertTrue(precision.contains("current: ["), precision);
@@ -299,10 +303,17 @@ class DoctorCommandTest {
     @Test
     void an_exported_average_is_held_against_the_average() throws IOException {
         planted("--steps", "12", "--set", "averaging={ema: {decay: 0.5}}", "--set", "precision={mode: fp8}");
-        good(CommandLine.run("export", at("planted"), "-o", at("m.safetensors"), "--target", "safetensors", "--weights", "ema"));
+        good(CommandLine.run(
+                "export", at("planted"), "-o", at("m.safetensors"), "--target", "safetensors", "--weights", "ema"));
         JsonNode sound = new ObjectMapper()
                 .readTree(CommandLine.run(
-                                "doctor", at("planted"), "--exported", at("m.safetensors"), "--weights", "ema", "--json")
+                                "doctor",
+                                at("planted"),
+                                "--exported",
+                                at("m.safetensors"),
+                                "--weights",
+                                "ema",
+                                "--json")
                         .out());
         assertTrue(sound.path("exported").path("passed").asBoolean(), sound.toString());
         assertRefused(

@@ -409,7 +409,8 @@ class LostFilesTest {
             Map.entry(
                     "convert IN/fp8 --target modelopt -o OUT", "convert IN/nan --target fp8 --recipe fp8-block -o OUT"),
             Map.entry("merge IN/llama IN/adapter -o OUT", "merge IN/nan IN/adapter -o OUT"),
-            Map.entry("merge IN/llama/model.safetensors IN/adapter -o OUT.safetensors", "merge IN/llama IN/none -o OUT"),
+            Map.entry(
+                    "merge IN/llama/model.safetensors IN/adapter -o OUT.safetensors", "merge IN/llama IN/none -o OUT"),
             Map.entry("convert IN/model --target onnx -o OUT.onnx", "convert IN/short --target onnx -o OUT.onnx"),
             Map.entry(
                     "convert IN/gpt2.onnx --target huggingface -o OUT",

@@ -50,7 +50,10 @@ class MergeCommandTest {
     /** Three lines with these words, and nothing is left. */
     private void refused(CommandLine run, ExitCode code, String... words) throws IOException {
         assertEquals(code, run.code(), run.err());
-        List<String> lines = run.err().lines().filter(l -> !l.contains(" of ")|| l.startsWith("octet") || l.startsWith("  ")).toList();
+        List<String> lines = run.err()
+                .lines()
+                .filter(l -> !l.contains(" of ") || l.startsWith("octet") || l.startsWith("  "))
+                .toList();
         assertTrue(lines.stream().anyMatch(l -> l.startsWith("octet: ")), run.err());
         assertTrue(lines.stream().anyMatch(l -> l.startsWith("  fix:   ")), run.err());
         for (String word : words) {
@@ -60,14 +63,16 @@ class MergeCommandTest {
     }
 
     /** A copy of the golden adapter with another configuration and other tensors. */
-    private Path adapter(String name, Consumer<ObjectNode> config, Consumer<Map<String, Tensor>> tensors) throws IOException {
+    private Path adapter(String name, Consumer<ObjectNode> config, Consumer<Map<String, Tensor>> tensors)
+            throws IOException {
         return adapter("lora", name, config, tensors);
     }
 
     private Path adapter(String from, String name, Consumer<ObjectNode> config, Consumer<Map<String, Tensor>> tensors)
             throws IOException {
         Path made = Files.createDirectory(folder.resolve(name));
-        ObjectNode json = (ObjectNode) JSON.readTree(GOLDEN.resolve(from).resolve("adapter_config.json").toFile());
+        ObjectNode json = (ObjectNode) JSON.readTree(
+                GOLDEN.resolve(from).resolve("adapter_config.json").toFile());
         config.accept(json);
         JSON.writeValue(made.resolve("adapter_config.json").toFile(), json);
         try (ModelFile file = ModelFile.open(GOLDEN.resolve(from).resolve("adapter_model.safetensors"))) {
@@ -153,7 +158,10 @@ class MergeCommandTest {
     @Test
     void nan_and_infinity_are_refused_before_anything_is_written() throws IOException {
         for (float bad : new float[] {Float.NaN, Float.POSITIVE_INFINITY}) {
-            Path broken = adapter("bad" + bad, c -> {}, t -> t.put(Q_A, floats(Q_A, requireNonNull(t.get(Q_A)).shape(), bad)));
+            Path broken = adapter(
+                    "bad" + bad,
+                    c -> {},
+                    t -> t.put(Q_A, floats(Q_A, requireNonNull(t.get(Q_A)).shape(), bad)));
             refused(merge(LLAMA, broken), ExitCode.INPUT, "the adapter holds " + bad, Q_A);
         }
     }
@@ -195,7 +203,9 @@ class MergeCommandTest {
                 "prompt",
                 c -> {
                     c.removeAll();
-                    c.put("peft_type", "PROMPT_TUNING").put("num_virtual_tokens", 4).put("token_dim", 32);
+                    c.put("peft_type", "PROMPT_TUNING")
+                            .put("num_virtual_tokens", 4)
+                            .put("token_dim", 32);
                 },
                 t -> {
                     t.clear();

@@ -118,12 +118,17 @@ class TrainCommandTest {
         assertEquals(ExitCode.OK, line.code(), line.err());
         JsonNode guard = new ObjectMapper().readTree(line.out()).path("guard");
         long products = guard.path("products").asLong();
-        assertTrue(products > 0 && guard.path("demotions").asLong() >= guard.path("demoted").asLong(), line.out());
+        assertTrue(
+                products > 0
+                        && guard.path("demotions").asLong()
+                                >= guard.path("demoted").asLong(),
+                line.out());
         assertTrue(guard.path("demoted").asLong() > 0, line.out());
         assertTrue(guard.path("products_in_fp8").asLong(-1) >= 0, line.out());
         assertEquals(0, guard.path("rollbacks").asLong(-1));
         JsonNode without = new ObjectMapper()
-                .readTree(train(model, "unguarded", config.subList(0, config.size() - 1), "--json").out());
+                .readTree(train(model, "unguarded", config.subList(0, config.size() - 1), "--json")
+                        .out());
         assertTrue(without.path("guard").isNull(), without.toString());
     }
 

@@ -360,8 +360,7 @@ class TrainFlowTest {
         Files.write(folder.resolve("t.bin"), tokens.array());
         String texts = TESTDATA.resolve("text/eval.jsonl").toString();
         List<String> set = switch (example) {
-            case LANGUAGE_MODEL, ADAPTER ->
-                List.of("data.train=" + texts, "data.eval=" + texts, "data.sequence=32");
+            case LANGUAGE_MODEL, ADAPTER -> List.of("data.train=" + texts, "data.eval=" + texts, "data.sequence=32");
             case CLASSIFIER -> List.of("data.train=t.jsonl", "data.eval=t.jsonl", "data.tokenizer=" + TOKENIZER);
             case DISTILLATION, QUANTIZATION_AWARE ->
                 List.of("data.train=" + texts, "data.eval=" + texts, "loss.distillation.teacher=" + GPT2);

@@ -117,8 +117,7 @@ class VerifyCommandTest {
     /** Rules of graphs and adapters are neither run nor skipped for a checkpoint. */
     private static long rulesOfOthers() {
         return Verifier.RULES.stream()
-                .filter(r -> Consumer.OF_GRAPHS.containsAll(r.consumers())
-                        || r.id().startsWith("adapter-"))
+                .filter(r -> Consumer.OF_GRAPHS.containsAll(r.consumers()) || r.id().startsWith("adapter-"))
                 .count();
     }
 

@@ -97,7 +97,15 @@ public final class CheckpointConverter implements AutoCloseable {
                 boolean allowNonFinite,
                 boolean keepScales,
                 boolean exactOnly) {
-            this(selection, inputScales, cacheScales, allowNonFinite, keepScales, exactOnly, Map.of(), MergedWeights.NONE);
+            this(
+                    selection,
+                    inputScales,
+                    cacheScales,
+                    allowNonFinite,
+                    keepScales,
+                    exactOnly,
+                    Map.of(),
+                    MergedWeights.NONE);
         }
 
         /** The same with other recipes for some weights. */

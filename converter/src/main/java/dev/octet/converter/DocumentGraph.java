@@ -52,7 +52,10 @@ public final class DocumentGraph {
 
     private GraphModel rewritten() {
         if (!edit.isInput(MASK) || edit.isInput(POSITIONS)) {
-            throw unsupported("takes " + model.graph().requiredInputs().stream().map(ValueInfo::name).toList());
+            throw unsupported("takes "
+                    + model.graph().requiredInputs().stream()
+                            .map(ValueInfo::name)
+                            .toList());
         }
         List<Node> spread = edit.consumers(MASK).stream()
                 .filter(n -> n.is("Cast") && n.intAttribute("to", 0) == DType.BOOL.onnxId())
@@ -125,8 +128,7 @@ public final class DocumentGraph {
         String keyAxes = spread.input(1);
         String queryAxes = edit.freshName("axes_1_3");
         Tensor like = Objects.requireNonNull(edit.initializer(keyAxes)).tensor().orElseThrow();
-        Tensor axes = Tensor.allocate(
-                Arena.ofAuto(), new TensorSpec(queryAxes, like.dtype(), Shape.of(2)));
+        Tensor axes = Tensor.allocate(Arena.ofAuto(), new TensorSpec(queryAxes, like.dtype(), Shape.of(2)));
         axes.bytes().set(Tensor.I64_LE, 0, 1);
         axes.bytes().set(Tensor.I64_LE, 8, 3);
         edit.putInitializer(Initializer.of(axes));
@@ -143,6 +145,7 @@ public final class DocumentGraph {
         return new UnsupportedModelException(
                 "texts packed into one row cannot be kept apart in this model, which " + what,
                 "graph '" + model.graph().name() + "'; data: {pack: documents}",
-                "train a decoder from its Hugging Face folder, or leave pack out, or let texts see those before them: pack: true");
+                "train a decoder from its Hugging Face folder, or leave pack out, or let texts see those before them:"
+                        + " pack: true");
     }
 }

@@ -65,8 +65,9 @@ class StoredModelTest {
             assertEquals(dense.keySet(), graph(stored).initializers().keySet());
             int coded = 0;
             for (Initializer constant : graph(stored).initializers().values()) {
-                Tensor expected =
-                        Objects.requireNonNull(dense.get(constant.name())).tensor().orElseThrow();
+                Tensor expected = Objects.requireNonNull(dense.get(constant.name()))
+                        .tensor()
+                        .orElseThrow();
                 if (constant.data() instanceof Initializer.Coded(CodedTensor tensor)) {
                     coded++;
                     assertEquals(expected.spec(), tensor.spec());
@@ -80,9 +81,7 @@ class StoredModelTest {
                     assertEquals(-1, floats.mismatch(expected.bytes()), constant.name());
                 } else {
                     assertEquals(
-                            -1,
-                            constant.tensor().orElseThrow().bytes().mismatch(expected.bytes()),
-                            constant.name());
+                            -1, constant.tensor().orElseThrow().bytes().mismatch(expected.bytes()), constant.name());
                 }
             }
             assertTrue(coded >= 7, coded + " coded");
@@ -137,7 +136,9 @@ class StoredModelTest {
         try (ModelSource a = ModelSource.open(plain);
                 ModelSource b = ModelSource.openAsStored(plain)) {
             Map<String, String> kinds = new TreeMap<>();
-            graph(b).initializers().values().forEach(i -> kinds.put(i.name(), i.data().getClass().getSimpleName()));
+            graph(b).initializers()
+                    .values()
+                    .forEach(i -> kinds.put(i.name(), i.data().getClass().getSimpleName()));
             assertFalse(kinds.containsValue("Coded"));
             assertEquals(graph(a).initializers().keySet(), kinds.keySet());
         }

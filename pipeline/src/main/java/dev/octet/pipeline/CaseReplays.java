@@ -51,7 +51,12 @@ final class CaseReplays implements AutoCloseable {
      * @param run null for a model before its first step
      */
     CaseReplays(
-            Doctor.Request request, Job job, Path model, Section text, TrainingConfig config, @Nullable ExaminedRun run) {
+            Doctor.Request request,
+            Job job,
+            Path model,
+            Section text,
+            TrainingConfig config,
+            @Nullable ExaminedRun run) {
         this.request = request;
         this.job = job;
         this.model = model;

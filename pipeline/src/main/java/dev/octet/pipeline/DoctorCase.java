@@ -72,7 +72,12 @@ final class DoctorCase implements AutoCloseable {
     private boolean complete = true;
 
     private DoctorCase(
-            Doctor.Request request, Job job, Path model, Section text, TrainingConfig config, @Nullable ExaminedRun run) {
+            Doctor.Request request,
+            Job job,
+            Path model,
+            Section text,
+            TrainingConfig config,
+            @Nullable ExaminedRun run) {
         this.request = request;
         this.job = job;
         this.model = model;
@@ -432,7 +437,8 @@ final class DoctorCase implements AutoCloseable {
         }
         long onset = triage == null ? 0 : triage.onset();
         return BadFit.around(
-                run.folder(), onset > 0 ? onset : run.course().points().getLast().step());
+                run.folder(),
+                onset > 0 ? onset : run.course().points().getLast().step());
     }
 
     private Doctor.Result result(Symptom symptom, String verdict) throws IOException {
@@ -443,7 +449,8 @@ final class DoctorCase implements AutoCloseable {
                 symptom,
                 symptom == Symptom.NONE && complete,
                 unexplained && !badFits.isEmpty()
-                        ? verdict.replaceFirst("\\.$", "") + "; " + badFits.getFirst().sentence()
+                        ? verdict.replaceFirst("\\.$", "") + "; "
+                                + badFits.getFirst().sentence()
                         : verdict,
                 complete,
                 triage,

@@ -189,7 +189,8 @@ public final class Export {
                     "--target " + target.label() + " writes one file",
                     "end the name of --output in " + target.extension());
         }
-        if (target == Target.Floats.PEFT && request.type().filter(t -> t != DType.F32).isPresent()) {
+        if (target == Target.Floats.PEFT
+                && request.type().filter(t -> t != DType.F32).isPresent()) {
             throw job.invalid("adapters are written in F32, as they were trained", "leave --dtype out");
         }
         if (target instanceof Target.Graph && request.type().isPresent()) {

@@ -149,11 +149,14 @@ public final class Merge {
      * @param kept share of D that survives: &lt;Q(W + D) - W, D&gt; / ||D||^2; null as above
      */
     public record Weight(
-            String name, String form, @Nullable Double deltaNorm, @Nullable Double error, @Nullable Double kept) {
+            String name,
+            String form,
+            @Nullable Double deltaNorm,
+            @Nullable Double error,
+            @Nullable Double kept) {
         static Weight of(MergeMeasure m) {
             boolean zero = m.deltaNorm() == 0;
-            return new Weight(
-                    m.weight(), m.form(), m.deltaNorm(), zero ? null : m.error(), zero ? null : m.kept());
+            return new Weight(m.weight(), m.form(), m.deltaNorm(), zero ? null : m.error(), zero ? null : m.kept());
         }
 
         /** Whether less than {@link #LEAST_KEPT} survives. */
@@ -210,7 +213,8 @@ public final class Merge {
         try {
             for (int i = 0; i < request.adapters().size(); i++) {
                 double weight = factor(request, i, job);
-                adapters.add(new AdapterDeltas.Weighted(PeftAdapter.open(request.adapters().get(i)), weight));
+                adapters.add(new AdapterDeltas.Weighted(
+                        PeftAdapter.open(request.adapters().get(i)), weight));
             }
             if (graph) {
                 requireApart(request, request.base());
@@ -257,14 +261,13 @@ public final class Merge {
     }
 
     /** One call with all that it has open. */
-    private record Run(
-            Request request, CheckpointConverter converter, List<AdapterDeltas.Weighted> adapters, Job job) {
+    private record Run(Request request, CheckpointConverter converter, List<AdapterDeltas.Weighted> adapters, Job job) {
         Result run() throws IOException {
             AdapterDeltas deltas = AdapterDeltas.of(
                     BaseWeights.of(converter.checkpoint(), converter.stored()), adapters, request.direction());
             ConversionRequest goal = request.form()
-                    .<ConversionRequest>map(f ->
-                            new ConversionRequest.Quantize(f.recipe(), f.target().layout(), f.layout()))
+                    .<ConversionRequest>map(f -> new ConversionRequest.Quantize(
+                            f.recipe(), f.target().layout(), f.layout()))
                     .orElseGet(ConversionRequest.Merge::new);
             CheckpointPlan plan = converter.plan(
                     goal, CheckpointConverter.Request.all().withMerged(deltas), job.streaming("planning"));
@@ -275,7 +278,8 @@ public final class Merge {
                 return result(planned(plan, deltas), plan, null, notes, null, "nothing is written");
             }
             try (MastersFolder work = MastersFolder.beside(request.output())) {
-                Path made = work.path().resolve(Objects.requireNonNull(request.output().getFileName()));
+                Path made = work.path()
+                        .resolve(Objects.requireNonNull(request.output().getFileName()));
                 CheckpointResult written = converter.run(plan, made, job.streaming("merging"));
                 requireChange(written.merges());
                 List<Weight> weights = written.merges().stream().map(Weight::of).toList();
@@ -285,7 +289,8 @@ public final class Merge {
                     missing = "--no-proof";
                 } else {
                     try {
-                        proof = new MergeProof(request, adapters, job).of(made, request.proof().get());
+                        proof = new MergeProof(request, adapters, job)
+                                .of(made, request.proof().get());
                     } catch (UnsupportedModelException e) {
                         missing = e.what();
                     } catch (MergeProof.NoReference e) {
@@ -313,8 +318,10 @@ public final class Merge {
                         && trained.equals(converter.stored().layout())
                         && stamp.path("quantiser").asText("").equals(MergeAwareness.QUANTISER);
                 if (!same) {
-                    notes.add("warning: " + a.adapter().folder().getFileName() + " was trained with the rounding of a merge into its"
-                            + " own base (" + trained + ", quantiser " + stamp.path("quantiser").asText("?")
+                    notes.add("warning: " + a.adapter().folder().getFileName()
+                            + " was trained with the rounding of a merge into its"
+                            + " own base (" + trained + ", quantiser "
+                            + stamp.path("quantiser").asText("?")
                             + "), alone and with weight 1; what is written here is another model");
                 }
             }

@@ -162,8 +162,10 @@ public final class MergeProof {
     private static ForwardSession session(GraphSource graph, List<String> outputs, Device device) {
         Set<String> stored = StoredWeights.of(graph.graph().graph(), Set.of());
         Map<String, Tensor> weights = new LinkedHashMap<>(); // what is not stored is small: norms, biases, factors
-        Parameters.of(graph.graph().graph()).without(stored).all().forEach(
-                p -> weights.put(p.name(), Parameters.master(p, Arena.ofAuto())));
+        Parameters.of(graph.graph().graph())
+                .without(stored)
+                .all()
+                .forEach(p -> weights.put(p.name(), Parameters.master(p, Arena.ofAuto())));
         return new ForwardSession(graph, outputs, PrecisionPolicy.FP32, weights, stored, Map.of(), device);
     }
 
@@ -224,8 +226,11 @@ public final class MergeProof {
             if (!products) {
                 throw new NoReference("only products of Linears are computed apart with weights or several at a time");
             }
-            source.adapter().modules().keySet().forEach(m -> byModule.computeIfAbsent(m, _ -> new ArrayList<>())
-                    .add(source));
+            source.adapter()
+                    .modules()
+                    .keySet()
+                    .forEach(m ->
+                            byModule.computeIfAbsent(m, _ -> new ArrayList<>()).add(source));
         }
         ObjectNode json = JsonNodeFactory.instance.objectNode();
         json.put("peft_type", "LORA");
@@ -242,7 +247,8 @@ public final class MergeProof {
             tensors.put(PeftKeys.key(module, PeftRole.LORA_A), factors[0]);
             tensors.put(PeftKeys.key(module, PeftRole.LORA_B), factors[1]);
         });
-        return new AdapterSettings(PeftConfig.of(json), Optional.of(request.adapters().getFirst()), 0)
+        return new AdapterSettings(
+                        PeftConfig.of(json), Optional.of(request.adapters().getFirst()), 0)
                 .adapt(graph, InitialValues.continuing(tensors, "the adapters"));
     }
 
@@ -252,7 +258,8 @@ public final class MergeProof {
         int in = 0;
         int out = 0;
         for (Weighted source : sources) {
-            AdaptedModule found = Objects.requireNonNull(source.adapter().modules().get(module));
+            AdaptedModule found =
+                    Objects.requireNonNull(source.adapter().modules().get(module));
             LoraConfig config = source.adapter().config().lora();
             Tensor a = found.tensor(PeftRole.LORA_A).orElseThrow();
             Tensor b = found.tensor(PeftRole.LORA_B).orElseThrow();

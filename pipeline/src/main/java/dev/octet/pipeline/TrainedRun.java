@@ -158,7 +158,9 @@ final class TrainedRun implements AutoCloseable {
             return state.parameters();
         }
         Map<String, Tensor> all = new LinkedHashMap<>();
-        Parameters.of(trained.graph().graph()).all().forEach(p -> all.put(p.name(), Parameters.master(p, Arena.ofAuto())));
+        Parameters.of(trained.graph().graph())
+                .all()
+                .forEach(p -> all.put(p.name(), Parameters.master(p, Arena.ofAuto())));
         all.putAll(state.parameters());
         return all;
     }
@@ -249,10 +251,14 @@ final class TrainedRun implements AutoCloseable {
         }
         if (adapted.isPresent() && request.target() != Target.Floats.PEFT) {
             throw new InvalidOptionException(
-                    "the run trained an adapter, and --target " + request.target().label() + " is for whole models",
+                    "the run trained an adapter, and --target "
+                            + request.target().label() + " is for whole models",
                     folder().toString(),
                     RunSummary.mergeCommand(
-                                    folder(), step(), model(), adapted.get().config().type())
+                                    folder(),
+                                    step(),
+                                    model(),
+                                    adapted.get().config().type())
                             .map(command -> "merge it with its base: " + command)
                             .orElse("export it with --target peft; an adapter of this method is part of no weight"));
         }
@@ -284,8 +290,7 @@ final class TrainedRun implements AutoCloseable {
     Prove.Result prove(Exported exported, Device device, Prove.Options options, Job job) throws IOException {
         List<String> outputs =
                 untrained().graph().outputs().stream().map(ValueInfo::name).toList();
-        try (ForwardSession trainer =
-                        new ForwardSession(trained, outputs, policy(), weights(), state.state(), device);
+        try (ForwardSession trainer = new ForwardSession(trained, outputs, policy(), weights(), state.state(), device);
                 Dataset data = data(options)) {
             double gate = options.gate().orElseGet(() -> ExportProof.gate(exported, policy(), scales));
             GraphModel graph = exported.target() == Target.Floats.PEFT ? withAdapter(exported.output()) : untrained();

@@ -56,8 +56,7 @@ public final class TrainingJob implements AutoCloseable {
     private TrainingJob(Path model, TrainingConfig config, DeviceName where, Job job) throws IOException {
         boolean opened = false;
         try {
-            OpenedModel opening =
-                    config.adapter().isPresent() ? OpenedModel.asStored(model) : OpenedModel.of(model);
+            OpenedModel opening = config.adapter().isPresent() ? OpenedModel.asStored(model) : OpenedModel.of(model);
             open.push(opening::close);
             boolean apart = config.data().neighbours() == DataConfig.Neighbours.UNSEEN;
             OpenedModel student = apart ? opening.forDocuments() : opening;
@@ -157,7 +156,8 @@ public final class TrainingJob implements AutoCloseable {
     }
 
     private Samples samples(Path file, TrainingConfig config, GraphModel graph, Path model) throws IOException {
-        Samples samples = DatasetTexts.samples(file, config.data(), Feed.of(graph, config.loss()), model, DatasetTexts.purpose(config));
+        Samples samples = DatasetTexts.samples(
+                file, config.data(), Feed.of(graph, config.loss()), model, DatasetTexts.purpose(config));
         open.push(samples::close);
         return samples;
     }

@@ -120,7 +120,10 @@ class MergeAwareTest {
                 if (!node.attributes().containsKey("merged")) {
                     continue;
                 }
-                Shape shape = requireNonNull(graph.initializers().get(node.input(1))).spec().orElseThrow().shape();
+                Shape shape = requireNonNull(graph.initializers().get(node.input(1)))
+                        .spec()
+                        .orElseThrow()
+                        .shape();
                 int in = Math.toIntExact(shape.dim(1));
                 int out = Math.toIntExact(shape.dim(0));
                 GraphModel one = alone(adapted.model(), node, in, out);
@@ -138,7 +141,9 @@ class MergeAwareTest {
                                 device);
                         Arena arena = Arena.ofShared()) {
                     Tensor x = Tensor.ofFloats(arena, "x", Shape.of(in, in), unit);
-                    float[] y = requireNonNull(session.outputs(Map.of("x", x), arena).get("y")).toFloats();
+                    float[] y = requireNonNull(
+                                    session.outputs(Map.of("x", x), arena).get("y"))
+                            .toFloats();
                     float[] weight = new float[in * out];
                     for (int i = 0; i < in; i++) {
                         for (int o = 0; o < out; o++) {
@@ -251,13 +256,15 @@ class MergeAwareTest {
         Path base = quantised(Recipes.FP8_DYNAMIC);
         for (String more : List.of("use_dora: true", "lora_dropout: 0.1", "init_lora_weights: pissa")) {
             Path config = config("r: 4, merge_aware: true, target_modules: [q_proj], " + more);
-            InvalidOptionException e =
-                    assertThrows(InvalidOptionException.class, () -> TrainingJob.open(base, config).close());
+            InvalidOptionException e = assertThrows(
+                    InvalidOptionException.class,
+                    () -> TrainingJob.open(base, config).close());
             assertTrue(e.what().contains("merge_aware does not go with"), e.what());
         }
         Path config = config("r: 4, merge_aware: true, target_modules: [q_proj]");
-        InvalidOptionException e =
-                assertThrows(InvalidOptionException.class, () -> TrainingJob.open(PLAIN, config).close());
+        InvalidOptionException e = assertThrows(
+                InvalidOptionException.class,
+                () -> TrainingJob.open(PLAIN, config).close());
         assertTrue(e.what().contains("quantised bases"), e.what());
     }
 }

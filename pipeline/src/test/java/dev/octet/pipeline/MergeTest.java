@@ -65,7 +65,9 @@ class MergeTest {
     private static Map<String, byte[]> bytes(Path path) throws IOException {
         Map<String, byte[]> values = new LinkedHashMap<>();
         try (ModelFile file = ModelFile.open(path)) {
-            file.model().tensors().forEach((name, t) -> values.put(name, t.bytes().toArray(ValueLayout.JAVA_BYTE)));
+            file.model()
+                    .tensors()
+                    .forEach((name, t) -> values.put(name, t.bytes().toArray(ValueLayout.JAVA_BYTE)));
         }
         return values;
     }
@@ -74,7 +76,17 @@ class MergeTest {
     @ParameterizedTest
     @ValueSource(
             strings = {
-                "lora", "lora-all", "rslora", "dora", "ia3", "ln", "saved", "embedding", "gpt2-lora", "gpt2-dora", "gpt2-bias"
+                "lora",
+                "lora-all",
+                "rslora",
+                "dora",
+                "ia3",
+                "ln",
+                "saved",
+                "embedding",
+                "gpt2-lora",
+                "gpt2-dora",
+                "gpt2-bias"
             })
     void a_plain_base_becomes_what_peft_merges(String adapter) throws IOException {
         Merge.Result result = merge(base(adapter), adapter, "out");
@@ -111,7 +123,8 @@ class MergeTest {
     /** The adapter's effect is far larger than the gate, so a base without it is no merged model. */
     @Test
     void a_proof_that_fails_leaves_nothing() throws IOException {
-        Merge.Request request = Merge.Request.of(quantized(Recipes.NVFP4), List.of(GOLDEN.resolve("lora")), folder.resolve("out"))
+        Merge.Request request = Merge.Request.of(
+                        quantized(Recipes.NVFP4), List.of(GOLDEN.resolve("lora")), folder.resolve("out"))
                 .withProof(Optional.of(Merge.Proof.defaults().withGate(1e-3)));
         Merge.Result result = Merge.run(request, Job.defaults());
         assertFalse(result.passed());
@@ -148,7 +161,8 @@ class MergeTest {
                 Job.defaults());
         assertSame(bytes(folder.resolve("expected")), bytes(folder.resolve("out")));
         assertEquals(
-                Files.readString(folder.resolve("expected/config.json")), Files.readString(folder.resolve("out/config.json")));
+                Files.readString(folder.resolve("expected/config.json")),
+                Files.readString(folder.resolve("out/config.json")));
     }
 
     private static void assertSame(Map<String, byte[]> expected, Map<String, byte[]> actual) {
@@ -175,7 +189,8 @@ class MergeTest {
             }
         }
         assertTrue(same > 0);
-        assertEquals(Files.readString(base.resolve("config.json")), Files.readString(folder.resolve("out/config.json")));
+        assertEquals(
+                Files.readString(base.resolve("config.json")), Files.readString(folder.resolve("out/config.json")));
         assertTrue(result.passed(), String.valueOf(result.proof()));
         assertEquals(14, result.weights().size());
         for (Merge.Weight weight : result.weights()) {
@@ -184,9 +199,7 @@ class MergeTest {
         assertTrue(Verifier.verify(folder.resolve("out"), VerifyOptions.defaults()).findings().stream()
                 .noneMatch(f -> f.severity() == Severity.ERROR));
         // the same numbers, quantised by `octet quantize`, which knows nothing of adapters
-        Dequantize.run(
-                Dequantize.Request.of(base, folder.resolve("floats")).withType(DType.F32),
-                Job.defaults());
+        Dequantize.run(Dequantize.Request.of(base, folder.resolve("floats")).withType(DType.F32), Job.defaults());
         Merge.run(
                 Merge.Request.of(folder.resolve("floats"), List.of(GOLDEN.resolve("lora-all")), folder.resolve("sum"))
                         .withProof(Optional.empty()),
@@ -205,7 +218,9 @@ class MergeTest {
         try (CheckpointConverter before = CheckpointConverter.open(base);
                 CheckpointConverter after = CheckpointConverter.open(folder.resolve("out"))) {
             String attention = "model.layers.0.self_attn.";
-            String scale = requireNonNull(after.stored().weights().get(attention + "q_proj.weight")).globalScale() == null
+            String scale = requireNonNull(after.stored().weights().get(attention + "q_proj.weight"))
+                                    .globalScale()
+                            == null
                     ? ".weight_scale"
                     : ".weight_global_scale";
             Map<String, byte[]> all = bytes(folder.resolve("out"));
@@ -226,8 +241,7 @@ class MergeTest {
     private float[] values(Path checkpoint, String weight) throws IOException {
         Path floats = folder.resolve("floats-" + checkpoint.getFileName());
         if (!Files.exists(floats)) {
-            Dequantize.run(
-                    Dequantize.Request.of(checkpoint, floats).withType(DType.F32), Job.defaults());
+            Dequantize.run(Dequantize.Request.of(checkpoint, floats).withType(DType.F32), Job.defaults());
         }
         return requireNonNull(floats(floats).get(weight));
     }
@@ -242,11 +256,14 @@ class MergeTest {
         assertTrue(result.proof().worst() < 1e-5, result.toString());
         String both = "model.layers.1.self_attn.q_proj.weight";
         float[] base = requireNonNull(floats(LLAMA).get(both));
-        float[] first = requireNonNull(floats(GOLDEN.resolve("lora/merged.safetensors")).get(both));
-        float[] second = requireNonNull(floats(GOLDEN.resolve("rslora/merged.safetensors")).get(both));
+        float[] first =
+                requireNonNull(floats(GOLDEN.resolve("lora/merged.safetensors")).get(both));
+        float[] second = requireNonNull(
+                floats(GOLDEN.resolve("rslora/merged.safetensors")).get(both));
         float[] expected = new float[base.length];
         for (int i = 0; i < base.length; i++) {
-            expected[i] = (float) (base[i] + 0.7 * ((double) first[i] - base[i]) - 0.3 * ((double) second[i] - base[i]));
+            expected[i] =
+                    (float) (base[i] + 0.7 * ((double) first[i] - base[i]) - 0.3 * ((double) second[i] - base[i]));
         }
         assertArrayEquals(expected, floats(folder.resolve("out")).get(both), 1e-6f);
     }
@@ -299,7 +316,11 @@ class MergeTest {
                 Merge.Request.of(LLAMA, List.of(small), folder.resolve("out"))
                         .withForm(Merge.Form.of(Recipes.NVFP4, Target.usual(Recipes.NVFP4))),
                 Job.defaults());
-        assertFalse(result.weights().stream().noneMatch(Merge.Weight::isLost), result.weights().toString());
-        assertTrue(result.warnings().getFirst().contains("merge_aware"), result.warnings().toString());
+        assertFalse(
+                result.weights().stream().noneMatch(Merge.Weight::isLost),
+                result.weights().toString());
+        assertTrue(
+                result.warnings().getFirst().contains("merge_aware"),
+                result.warnings().toString());
     }
 }

@@ -27,7 +27,8 @@ import org.junit.jupiter.params.provider.ValueSource;
 @DisplayNameGeneration(DisplayNameGenerator.ReplaceUnderscores.class)
 class PackedDocumentsTest {
     private static final Path TESTDATA = Path.of(System.getProperty("octet.testdata"));
-    private static final String TEMPLATE = TESTDATA.resolve("chat/templates/chatml.jinja").toString();
+    private static final String TEMPLATE =
+            TESTDATA.resolve("chat/templates/chatml.jinja").toString();
 
     @TempDir
     Path folder;
@@ -38,7 +39,8 @@ class PackedDocumentsTest {
     private Trained trained(String model, Path data, String keys, int batch) throws IOException {
         Path config = Files.writeString(
                 folder.resolve("train.yaml"),
-                "data: {train: '" + data + "', eval: '" + data + "', shuffle: false, chat_template: '" + TEMPLATE + "', "
+                "data: {train: '" + data + "', eval: '" + data + "', shuffle: false, chat_template: '" + TEMPLATE
+                        + "', "
                         + keys + "}\nloss: {type: causal-lm}\nbatch_size: " + batch
                         + "\nsteps: 1\noptimizer: {type: sgd, lr: 1}\n");
         try (TrainingJob job = TrainingJob.open(TESTDATA.resolve("models").resolve(model), config);
@@ -116,9 +118,13 @@ class PackedDocumentsTest {
         Path config = Files.writeString(
                 folder.resolve("train.yaml"),
                 "data: {train: '" + Files.writeString(folder.resolve("t.jsonl"), "{\"text\": \"The cat sat\"}\n")
-                        + "', pack: documents, sequence: 8, eos: '[SEP]'}\nloss: {type: causal-lm}\nbatch_size: 1\nsteps: 1\n");
-        UnsupportedModelException e =
-                assertThrows(UnsupportedModelException.class, () -> TrainingJob.open(model, config).close());
+                        + "', pack: documents, sequence: 8, eos: '[SEP]'}\n"
+                        + "loss: {type: causal-lm}\n"
+                        + "batch_size: 1\n"
+                        + "steps: 1\n");
+        UnsupportedModelException e = assertThrows(
+                UnsupportedModelException.class,
+                () -> TrainingJob.open(model, config).close());
         assertTrue(e.what().contains("cannot be kept apart in this model"), e.what());
     }
 
@@ -129,7 +135,8 @@ class PackedDocumentsTest {
                 "data: {train: a.jsonl, pack: documents, sequence: 8}\nloss: {type: mse}\nsteps: 1\n");
         InvalidOptionException e = assertThrows(
                 InvalidOptionException.class,
-                () -> TrainingJob.open(TESTDATA.resolve("models/tiny-lm/gpt2"), config).close());
+                () -> TrainingJob.open(TESTDATA.resolve("models/tiny-lm/gpt2"), config)
+                        .close());
         assertTrue(e.what().contains("are for causal-lm"), e.what());
     }
 }

@@ -80,7 +80,9 @@ class PeftLogitsTest {
             InvalidOptionException e = assertThrows(
                     InvalidOptionException.class,
                     () -> settings.adapt(source(base).graph(), initial));
-            assertTrue(e.where().contains(name.equals("llama-tokens") ? "trainable_token" : "target_parameters"), e.where());
+            assertTrue(
+                    e.where().contains(name.equals("llama-tokens") ? "trainable_token" : "target_parameters"),
+                    e.where());
         }
     }
 
@@ -116,7 +118,12 @@ class PeftLogitsTest {
         try (Device device = CpuDevice.of(2);
                 Arena arena = Arena.ofShared();
                 ForwardSession session = new ForwardSession(
-                        source.withAdapter(adapted), List.of("logits"), PrecisionPolicy.FP32, Map.of(), Map.of(), device)) {
+                        source.withAdapter(adapted),
+                        List.of("logits"),
+                        PrecisionPolicy.FP32,
+                        Map.of(),
+                        Map.of(),
+                        device)) {
             Map<String, Tensor> batch = new LinkedHashMap<>();
             batch.put("input_ids", ids);
             batch.put("attention_mask", ones(ids.shape(), arena));
@@ -159,24 +166,21 @@ class PeftLogitsTest {
     }
 
     @ParameterizedTest
-    @CsvSource(
-            delimiter = '|',
-            textBlock =
-                    """
-                    llama-octet-lora      | {"peft_type": "LORA", "r": 3, "lora_alpha": 5, "target_modules": ["q_proj", "down_proj"]}
-                    llama-octet-rslora    | {"peft_type": "LORA", "r": 3, "use_rslora": true, "target_modules": "all-linear"}
-                    llama-octet-dora      | {"peft_type": "LORA", "r": 2, "use_dora": true, "target_modules": ["k_proj", "up_proj"]}
-                    llama-octet-patterns  | {"peft_type": "LORA", "r": 2, "target_modules": ["q_proj", "o_proj"], "rank_pattern": {"o_proj": 4}, "alpha_pattern": {"q_proj": 3}}
-                    llama-octet-bias      | {"peft_type": "LORA", "r": 2, "lora_bias": true, "target_modules": ["v_proj"]}
-                    llama-octet-embedding | {"peft_type": "LORA", "r": 2, "target_modules": ["embed_tokens", "q_proj"]}
-                    llama-octet-saved     | {"peft_type": "LORA", "r": 2, "target_modules": ["q_proj"], "modules_to_save": ["lm_head"]}
-                    llama-octet-ia3       | {"peft_type": "IA3", "target_modules": ["k_proj", "down_proj"], "feedforward_modules": ["down_proj"]}
-                    llama-octet-ln        | {"peft_type": "LN_TUNING", "target_modules": ["input_layernorm", "norm"]}
-                    gpt2-octet-lora       | {"peft_type": "LORA", "r": 3, "target_modules": ["c_attn", "c_fc"], "fan_in_fan_out": true}
-                    gpt2-octet-dora       | {"peft_type": "LORA", "r": 3, "use_dora": true, "target_modules": ["c_attn"], "fan_in_fan_out": true}
-                    gpt2-octet-biases     | {"peft_type": "LORA", "r": 2, "bias": "all", "target_modules": ["c_attn"], "fan_in_fan_out": true}
-                    gpt2-octet-ia3        | {"peft_type": "IA3", "target_modules": ["c_attn", "mlp.c_proj"], "feedforward_modules": ["mlp.c_proj"], "fan_in_fan_out": true}
-                    """)
+    @CsvSource(delimiter = '|', textBlock = """
+        llama-octet-lora      | {"peft_type": "LORA", "r": 3, "lora_alpha": 5, "target_modules": ["q_proj", "down_proj"]}
+        llama-octet-rslora    | {"peft_type": "LORA", "r": 3, "use_rslora": true, "target_modules": "all-linear"}
+        llama-octet-dora      | {"peft_type": "LORA", "r": 2, "use_dora": true, "target_modules": ["k_proj", "up_proj"]}
+        llama-octet-patterns  | {"peft_type": "LORA", "r": 2, "target_modules": ["q_proj", "o_proj"], "rank_pattern": {"o_proj": 4}, "alpha_pattern": {"q_proj": 3}}
+        llama-octet-bias      | {"peft_type": "LORA", "r": 2, "lora_bias": true, "target_modules": ["v_proj"]}
+        llama-octet-embedding | {"peft_type": "LORA", "r": 2, "target_modules": ["embed_tokens", "q_proj"]}
+        llama-octet-saved     | {"peft_type": "LORA", "r": 2, "target_modules": ["q_proj"], "modules_to_save": ["lm_head"]}
+        llama-octet-ia3       | {"peft_type": "IA3", "target_modules": ["k_proj", "down_proj"], "feedforward_modules": ["down_proj"]}
+        llama-octet-ln        | {"peft_type": "LN_TUNING", "target_modules": ["input_layernorm", "norm"]}
+        gpt2-octet-lora       | {"peft_type": "LORA", "r": 3, "target_modules": ["c_attn", "c_fc"], "fan_in_fan_out": true}
+        gpt2-octet-dora       | {"peft_type": "LORA", "r": 3, "use_dora": true, "target_modules": ["c_attn"], "fan_in_fan_out": true}
+        gpt2-octet-biases     | {"peft_type": "LORA", "r": 2, "bias": "all", "target_modules": ["c_attn"], "fan_in_fan_out": true}
+        gpt2-octet-ia3        | {"peft_type": "IA3", "target_modules": ["c_attn", "mlp.c_proj"], "feedforward_modules": ["mlp.c_proj"], "fan_in_fan_out": true}
+        """)
     void an_adapter_of_Octet_gives_the_same_logits_when_it_is_read(String name, String json) throws IOException {
         ObjectNode keys = (ObjectNode) new ObjectMapper().readTree(json);
         keys.put("task_type", "CAUSAL_LM");
@@ -198,7 +202,8 @@ class PeftLogitsTest {
                 after = logits(base, read.config(), read.tensors(), ids);
             }
             assertClose(before, after);
-            Shape shape = golden.model().tensor(base(name).getFileName() + "-lora").shape();
+            Shape shape =
+                    golden.model().tensor(base(name).getFileName() + "-lora").shape();
             Tensor result = Tensor.ofFloats(arena, "logits", shape, after);
             SafetensorsWriter.write(
                     written.resolve("logits.safetensors"), Map.of("ids", ids, "logits", result), Map.of());
@@ -210,7 +215,9 @@ class PeftLogitsTest {
         SplittableRandom random = new SplittableRandom(3);
         Map<String, Tensor> moved = new LinkedHashMap<>();
         for (String name : adapted.trained()) {
-            Tensor start = requireNonNull(adapted.model().graph().initializers().get(name)).tensor().orElseThrow();
+            Tensor start = requireNonNull(adapted.model().graph().initializers().get(name))
+                    .tensor()
+                    .orElseThrow();
             float[] values = start.toFloats();
             for (int i = 0; i < values.length; i++) {
                 values[i] += (float) (0.1 * random.nextGaussian());

@@ -80,8 +80,8 @@ class PreferenceTrainingTest {
                     job.trainer().step(step);
                 }
                 assertEquals(Math.log(2), first, narrow, more);
-                double margin = Objects.requireNonNull(
-                        job.trainer().evaluate().parts().get("rewards/margins"));
+                double margin =
+                        Objects.requireNonNull(job.trainer().evaluate().parts().get("rewards/margins"));
                 assertTrue(margin > 0, more + margin);
             }
         }
@@ -100,7 +100,8 @@ class PreferenceTrainingTest {
         List<JsonNode> got = steps(parts);
         assertEquals(5, got.size());
         for (int i = 0; i < 5; i++) {
-            for (String name : List.of("loss", "rewards/chosen", "rewards/rejected", "rewards/margins", "rewards/accuracies")) {
+            for (String name :
+                    List.of("loss", "rewards/chosen", "rewards/rejected", "rewards/margins", "rewards/accuracies")) {
                 assertTrue(got.get(i).path(name).isNumber(), name);
                 assertEquals(expected.get(i).path(name), got.get(i).path(name), name);
             }
@@ -137,8 +138,9 @@ class PreferenceTrainingTest {
     void keys_that_make_no_sense_are_refused(String loss, String what) throws IOException {
         Path config = Files.writeString(
                 folder.resolve("train.yaml"), "data: {train: a.jsonl}\nloss: {" + loss + "}\nsteps: 1\n");
-        InvalidOptionException e =
-                assertThrows(InvalidOptionException.class, () -> TrainingJob.open(MODEL, config).close());
+        InvalidOptionException e = assertThrows(
+                InvalidOptionException.class,
+                () -> TrainingJob.open(MODEL, config).close());
         assertTrue(e.what().contains(what), e.what());
     }
 
@@ -146,17 +148,20 @@ class PreferenceTrainingTest {
     void data_without_pairs_is_refused() throws IOException {
         Path texts = Files.writeString(folder.resolve("t.jsonl"), "{\"text\": \"In the beginning\"}\n");
         OctetException e = assertThrows(
-                InvalidDataException.class, () -> TrainingJob.open(MODEL, config(texts, "", "")).close());
+                InvalidDataException.class,
+                () -> TrainingJob.open(MODEL, config(texts, "", "")).close());
         assertTrue(e.fix().contains("\"chosen\" and \"rejected\""), e.fix());
         Path same = Files.writeString(
                 folder.resolve("u.jsonl"),
-                "{\"chosen\": [{\"role\": \"user\", \"content\": \"a\"}], \"rejected\": [{\"role\": \"user\", \"content\": \"b\"}]}\n");
+                "{\"chosen\": [{\"role\": \"user\", \"content\": \"a\"}], \"rejected\": [{\"role\": \"user\","
+                        + " \"content\": \"b\"}]}\n");
         Path config = Files.writeString(
                 folder.resolve("u.yaml"),
                 "data: {train: '" + same + "', chat_template: '" + TESTDATA.resolve("chat/templates/chatml.jinja")
                         + "'}\nloss: {type: dpo}\nsteps: 1\n");
-        OctetException none =
-                assertThrows(InvalidDataException.class, () -> TrainingJob.open(MODEL, config).close());
+        OctetException none = assertThrows(
+                InvalidDataException.class,
+                () -> TrainingJob.open(MODEL, config).close());
         assertTrue(none.what().contains("have no prompt"), none.what());
     }
 }

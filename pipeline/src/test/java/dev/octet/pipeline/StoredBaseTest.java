@@ -189,7 +189,15 @@ class StoredBaseTest {
 
     /** A new adapter changes nothing, so the first loss is that of the model itself, all of whose weights are F32 parameters there. */
     @ParameterizedTest
-    @ValueSource(strings = {"llama-128", "llama", "gpt2", "qwen2", "foreign/ct-nvfp4", "foreign/ct-pack-int4-group-asymmetric"})
+    @ValueSource(
+            strings = {
+                "llama-128",
+                "llama",
+                "gpt2",
+                "qwen2",
+                "foreign/ct-nvfp4",
+                "foreign/ct-pack-int4-group-asymmetric"
+            })
     void the_first_loss_is_that_of_the_model_without_an_adapter(String model) throws IOException {
         Path path = CHECKPOINTS.resolve(model);
         write_tokens(60);
@@ -256,9 +264,8 @@ class StoredBaseTest {
             List<Double> expected = losses(dense, "precision: {mode: fp32}\n", LORA);
             List<Double> actual = losses(coded, "precision: {mode: fp32}\n", LORA);
             assertNear(expected, actual, 1e-6);
-            assertTrue(
-                    plan(coded, "precision: {mode: fp32}\n").lastingBytes()
-                            < plan(dense, "precision: {mode: fp32}\n").lastingBytes() - 20_000);
+            assertTrue(plan(coded, "precision: {mode: fp32}\n").lastingBytes()
+                    < plan(dense, "precision: {mode: fp32}\n").lastingBytes() - 20_000);
         }
     }
 

@@ -6,8 +6,8 @@ import dev.octet.formats.error.InvalidOptionException;
 import dev.octet.formats.error.UnavailableException;
 import dev.octet.formats.file.FolderLock;
 import dev.octet.formats.file.Sha256;
-import dev.octet.formats.graph.ValueType.TensorType;
 import dev.octet.formats.graph.Initializer;
+import dev.octet.formats.graph.ValueType.TensorType;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.quant.recipe.Product;
@@ -54,8 +54,8 @@ import dev.octet.trainer.replay.Excerpt;
 import dev.octet.trainer.step.AdapterSaving;
 import dev.octet.trainer.step.GraphSource;
 import dev.octet.trainer.step.ProductWatch;
-import dev.octet.trainer.step.StepResult;
 import dev.octet.trainer.step.ReferenceModel;
+import dev.octet.trainer.step.StepResult;
 import dev.octet.trainer.step.Teacher;
 import dev.octet.trainer.step.TensorWatch;
 import dev.octet.trainer.step.TrainingSession;
@@ -129,15 +129,16 @@ public final class Trainer implements AutoCloseable {
         this.ties = Ties.find(parts.model().graph().graph());
         GraphSource base = parts.model().withTies(restored());
         requireOriginals(config, restored());
-        this.adapted = config.adapter().map(a -> a.adapt(base.graph(), initialValues(), parts.adapter().promptTokens()));
+        this.adapted = config.adapter()
+                .map(a -> a.adapt(base.graph(), initialValues(), parts.adapter().promptTokens()));
         this.model = adapted.map(base::withAdapter).orElse(base);
         Parameters found = Parameters.of(model.graph().graph());
-        this.parameters = adapted.map(a -> found.with(model.graph().graph(), a.trained()))
-                .orElse(found);
-        this.trained = adapted.isPresent()
-                ? adapted.get().trained()
-                : parameters.trained(config.freeze(), config.trainOnly());
-        this.stored = adapted.map(a -> StoredWeights.of(a.model().graph(), a.trained())).orElse(Set.of());
+        this.parameters =
+                adapted.map(a -> found.with(model.graph().graph(), a.trained())).orElse(found);
+        this.trained =
+                adapted.isPresent() ? adapted.get().trained() : parameters.trained(config.freeze(), config.trainOnly());
+        this.stored = adapted.map(a -> StoredWeights.of(a.model().graph(), a.trained()))
+                .orElse(Set.of());
         config.optimizer().noDecay().forEach(p -> requireMatch(p, parameters));
         this.batches = config.data().shuffle()
                 ? MicroBatches.shuffled(parts.train(), config.batchSize(), config.seed())
@@ -343,7 +344,8 @@ public final class Trainer implements AutoCloseable {
             frozenElements += trained.contains(p.getKey()) ? 0 : n;
         }
         for (String name : stored) {
-            Initializer constant = Objects.requireNonNull(model.graph().graph().initializers().get(name));
+            Initializer constant =
+                    Objects.requireNonNull(model.graph().graph().initializers().get(name));
             frozenElements += constant.spec().orElseThrow().shape().elementCount();
         }
         Set<String> used = new TreeSet<>(trained);

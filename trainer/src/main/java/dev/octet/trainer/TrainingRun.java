@@ -581,13 +581,7 @@ final class TrainingRun implements RunControl {
             }
             Map<String, Tensor> kept = trainer.keptParameters(arena);
             TrainingState state = new TrainingState(
-                    done,
-                    trainer.microBatches(done),
-                    settings,
-                    numbers,
-                    kept,
-                    own,
-                    trainer.keptAdapter(kept, arena));
+                    done, trainer.microBatches(done), settings, numbers, kept, own, trainer.keptAdapter(kept, arena));
             written = checkpoints.write(state, config.checkpoint().keep());
         }
         lastCheckpoint = done;

@@ -55,10 +55,9 @@ class AdapterRunTest {
     }
 
     private static TrainingParts adaptable(TrainingParts parts) {
-        GraphSource model = new GraphSource(
-                parts.model().graph(), (graph, sizes) -> TrainingGraph.of(graph, sizes, new PassLog()));
-        return new TrainingParts(
-                parts.config(), model, parts.teacher(), parts.train(), parts.eval(), parts.inputs());
+        GraphSource model =
+                new GraphSource(parts.model().graph(), (graph, sizes) -> TrainingGraph.of(graph, sizes, new PassLog()));
+        return new TrainingParts(parts.config(), model, parts.teacher(), parts.train(), parts.eval(), parts.inputs());
     }
 
     private List<Double> losses(String name, TrainingParts parts, int threads) throws IOException {
@@ -116,7 +115,9 @@ class AdapterRunTest {
                     states.stream().noneMatch(s -> s.contains("exp_avg") && !s.contains("base_model.model.")),
                     states.toString());
             assertEquals(
-                    2L * kept.size(), states.stream().filter(s -> s.contains("exp_avg")).count(), states.toString());
+                    2L * kept.size(),
+                    states.stream().filter(s -> s.contains("exp_avg")).count(),
+                    states.toString());
         }
     }
 
@@ -136,8 +137,8 @@ class AdapterRunTest {
 
     @Test
     void pieces_of_a_distillation_have_the_losses_of_the_whole() throws IOException {
-        assertPiecesAreTheWhole(adaptable(SmallRun.taught(SmallRun.with(
-                "loss: {type: cross-entropy, distillation: {teacher: made, temperature: 2}}", LORA))));
+        assertPiecesAreTheWhole(adaptable(SmallRun.taught(
+                SmallRun.with("loss: {type: cross-entropy, distillation: {teacher: made, temperature: 2}}", LORA))));
     }
 
     private void assertPiecesAreTheWhole(TrainingParts parts) throws IOException {
@@ -177,28 +178,24 @@ class AdapterRunTest {
     }
 
     @ParameterizedTest
-    @CsvSource(
-            delimiter = '|',
-            quoteCharacter = '"',
-            textBlock = """
-            {target_modules: [frist]}                      | target 'frist' matches none of the 2 modules | did you mean first?
-            {r: 9, target_modules: [first]}                | rank 9 is larger than the smaller dimension of 'first', [16, 8] | lower r to 8 or less
-            {r: 2, rank_pattern: {second: 4}, target_modules: [second]} | rank 4 is larger | lower rank_pattern to 3
-            {r: 2}                                         | there are no default targets | all-linear
-            {target_modules: [first], exclude_modules: [first]} | leave no target | name other targets
-            {target_modules: [first], modules_to_save: [secnd]} | modules_to_save: 'secnd' matches no module | second
-            {target_modules: [first], init_lora_weights: eva} | init_lora_weights is 'eva' | pissa
-            {r: 3, target_modules: [first], init_lora_weights: orthogonal} | needs even ranks | set r to 4
-            {target_parameters: [w1], target_modules: []}   | stacked weights of experts | target_modules
-            {peft_type: LN_TUNING, target_modules: [first]} | which LN_TUNING does not change | modules_to_save
-            {peft_type: LN_TUNING}                          | there are no default targets | list
-            {peft_type: BOTTLENECK}                         | are not known for this model | target_modules
-            """)
+    @CsvSource(delimiter = '|', quoteCharacter = '"', textBlock = """
+        {target_modules: [frist]}                      | target 'frist' matches none of the 2 modules | did you mean first?
+        {r: 9, target_modules: [first]}                | rank 9 is larger than the smaller dimension of 'first', [16, 8] | lower r to 8 or less
+        {r: 2, rank_pattern: {second: 4}, target_modules: [second]} | rank 4 is larger | lower rank_pattern to 3
+        {r: 2}                                         | there are no default targets | all-linear
+        {target_modules: [first], exclude_modules: [first]} | leave no target | name other targets
+        {target_modules: [first], modules_to_save: [secnd]} | modules_to_save: 'secnd' matches no module | second
+        {target_modules: [first], init_lora_weights: eva} | init_lora_weights is 'eva' | pissa
+        {r: 3, target_modules: [first], init_lora_weights: orthogonal} | needs even ranks | set r to 4
+        {target_parameters: [w1], target_modules: []}   | stacked weights of experts | target_modules
+        {peft_type: LN_TUNING, target_modules: [first]} | which LN_TUNING does not change | modules_to_save
+        {peft_type: LN_TUNING}                          | there are no default targets | list
+        {peft_type: BOTTLENECK}                         | are not known for this model | target_modules
+        """)
     void what_cannot_be_adapted_is_refused_with_line_and_fix(String adapter, String what, String fix) {
         OctetException e = assertThrows(OctetException.class, () -> {
             try (Device device = CpuDevice.of(1)) {
-                Trainer.of(parts(SmallRun.with("adapter: " + adapter)), device)
-                        .close();
+                Trainer.of(parts(SmallRun.with("adapter: " + adapter)), device).close();
             }
         });
         assertTrue(e.what().contains(what), e.what());

@@ -83,7 +83,8 @@ public final class CheckpointPlanner {
             MergedWeights merged) {
         /** All Linears, dynamic activations, no known scales. */
         public static Inputs none() {
-            return new Inputs(Selection.ALL_LINEARS, Map.of(), CacheScales.NONE, Map.of(), null, Map.of(), MergedWeights.NONE);
+            return new Inputs(
+                    Selection.ALL_LINEARS, Map.of(), CacheScales.NONE, Map.of(), null, Map.of(), MergedWeights.NONE);
         }
     }
 
@@ -93,8 +94,7 @@ public final class CheckpointPlanner {
         this.goal = withScaleType(goal, modelType(checkpoint).orElse(DType.F32), stored);
         this.inputs = inputs;
         this.exactnesses = new ExactnessCheck(checkpoint);
-        this.sharedScales = new SharedScales(
-                checkpoint, stored, WeightReader.of(checkpoint, stored), inputs.merged());
+        this.sharedScales = new SharedScales(checkpoint, stored, WeightReader.of(checkpoint, stored), inputs.merged());
         this.plainType = plainType(goal, checkpoint);
         this.cache = new CacheScaleSteps(checkpoint, stored, goal.layout(), inputs.cacheScales());
         this.targetConfig = new TargetConfig(
@@ -181,7 +181,14 @@ public final class CheckpointPlanner {
         Optional<ObjectNode> config = checkpoint.config().map(ObjectNode::deepCopy);
         Map<String, ObjectNode> files = targetConfig.describe(config, cache.written(), notes);
         return new CheckpointPlan(
-                goal, Map.of(), shards, List.copyOf(decisions.values()), config, files, List.copyOf(notes), inputs.merged());
+                goal,
+                Map.of(),
+                shards,
+                List.copyOf(decisions.values()),
+                config,
+                files,
+                List.copyOf(notes),
+                inputs.merged());
     }
 
     private static void requireNew(TensorSpec target, Set<String> names, Shard shard) {

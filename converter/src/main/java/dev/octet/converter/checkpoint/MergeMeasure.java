@@ -13,13 +13,7 @@ package dev.octet.converter.checkpoint;
  * @param changed whether a reader sees any number that differs from the base's
  */
 public record MergeMeasure(
-        String weight,
-        String form,
-        long elements,
-        double deltaNorm,
-        double errorNorm,
-        double kept,
-        boolean changed) {
+        String weight, String form, long elements, double deltaNorm, double errorNorm, double kept, boolean changed) {
     /** ||Q(W + D) - (W + D)|| / ||D||; NaN where D is zero. */
     public double error() {
         return deltaNorm == 0 ? Double.NaN : errorNorm / deltaNorm;
@@ -30,8 +24,7 @@ public record MergeMeasure(
         static final Sums ZERO = new Sums(0, 0, 0, false);
 
         Sums plus(Sums other) {
-            return new Sums(
-                    delta + other.delta, error + other.error, along + other.along, changed || other.changed);
+            return new Sums(delta + other.delta, error + other.error, along + other.along, changed || other.changed);
         }
 
         MergeMeasure of(String weight, String form, long elements) {

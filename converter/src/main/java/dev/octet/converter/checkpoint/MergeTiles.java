@@ -61,8 +61,8 @@ final class MergeTiles {
                     throw new InvalidDataException(
                             "the merged weight holds " + row[i],
                             "tensor '" + weight + "', row " + r + ", column " + i,
-                            "look for NaN and infinity in the adapter (`octet inspect ADAPTER`) and in the base; such a sum"
-                                    + " has no merged weight");
+                            "look for NaN and infinity in the adapter (`octet inspect ADAPTER`) and in the base; such"
+                                    + " a sum has no merged weight");
                 }
             }
             MemorySegment.copy(row, 0, values, Tensor.F32_LE, at, row.length);

@@ -118,7 +118,8 @@ final class SharedScales {
     private int growth(List<StoredWeight> changed) throws IOException {
         int growth = 0;
         for (StoredWeight weight : changed) {
-            growth = Math.max(growth, StoredScheme.of(weight, stored, checkpoint).growth(scale(weight), amax(weight)));
+            growth =
+                    Math.max(growth, StoredScheme.of(weight, stored, checkpoint).growth(scale(weight), amax(weight)));
         }
         return growth;
     }

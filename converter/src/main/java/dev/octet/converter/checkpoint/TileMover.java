@@ -177,7 +177,8 @@ final class TileMover {
             MemorySegment base = scratch.buffer(Buffers.Use.BASE, count * Float.BYTES);
             merges.measure(step.name(), tile.fromRow(), base, floats, back);
             long width = type.bits() / 8;
-            target.write(step.target(), tile.fromRow() * Blocks.cols(step.target().shape()) * width, written);
+            target.write(
+                    step.target(), tile.fromRow() * Blocks.cols(step.target().shape()) * width, written);
             return 0f;
         });
     }
@@ -192,7 +193,8 @@ final class TileMover {
         MemorySegment back = scratch.buffer(Buffers.Use.FLOATS, bytes);
         QuantType type = e.weight().codes();
         if (type.hasZeroPoint()) {
-            MemorySegment points = e.output().buffer(Buffers.Use.ZERO_POINTS, e.runs().scaleCount());
+            MemorySegment points =
+                    e.output().buffer(Buffers.Use.ZERO_POINTS, e.runs().scaleCount());
             cast.decodeAffine(codes, e.runs(), e.scales(), points, DType.F32, back);
         } else {
             cast.decode(type, codes, e.runs(), e.scales(), DType.F32, back);

@@ -63,7 +63,8 @@ public final class AdapterComparison {
                 PeftAdapter second = PeftAdapter.open(b)) {
             if (first.config().type() != second.config().type()) {
                 throw new InvalidDataException(
-                        "adapters of different methods do not compare: " + first.config().type() + " and "
+                        "adapters of different methods do not compare: "
+                                + first.config().type() + " and "
                                 + second.config().type(),
                         a + " and " + b,
                         "compare adapters of one method; those that `octet merge` takes also as merged models");
@@ -80,11 +81,17 @@ public final class AdapterComparison {
         saved.addAll(b.saved().keySet());
         saved.stream()
                 .filter(this::isAsked)
-                .forEach(name -> tensors(name, "parameter", a.saved().get(name), b.saved().get(name), 0));
+                .forEach(name -> tensors(
+                        name, "parameter", a.saved().get(name), b.saved().get(name), 0));
         if (a.prompt().isPresent() || b.prompt().isPresent()) {
             String name = PeftRole.PROMPT.suffix();
             if (isAsked(name)) {
-                tensors(name, "virtual tokens", a.prompt().orElse(null), b.prompt().orElse(null), 0);
+                tensors(
+                        name,
+                        "virtual tokens",
+                        a.prompt().orElse(null),
+                        b.prompt().orElse(null),
+                        0);
             }
         }
         if (only.isPresent() && parts.isEmpty() && uncomparable.isEmpty() && onlyA.isEmpty() && onlyB.isEmpty()) {
@@ -162,7 +169,11 @@ public final class AdapterComparison {
             if (other == null
                     || !each.getValue().spec().equals(other.spec())
                     || MemorySegment.mismatch(
-                                    each.getValue().bytes(), 0, each.getValue().bytes().byteSize(), other.bytes(), 0,
+                                    each.getValue().bytes(),
+                                    0,
+                                    each.getValue().bytes().byteSize(),
+                                    other.bytes(),
+                                    0,
                                     other.bytes().byteSize())
                             >= 0) {
                 return false;
@@ -183,18 +194,18 @@ public final class AdapterComparison {
             product(path, first, second, PeftRole.LORA_EMBEDDING_A, PeftRole.LORA_EMBEDDING_B);
         }
         for (PeftRole role : PeftRole.values()) {
-            String what =
-                    switch (role) {
-                        case LORA_A, LORA_B, LORA_EMBEDDING_A, LORA_EMBEDDING_B, PROMPT, SAVED -> "";
-                        case LORA_B_BIAS -> "bias of B";
-                        case LORA_MAGNITUDE -> "norms";
-                        case IA3 -> "factors";
-                        case NORM_WEIGHT, BASE_WEIGHT -> "weight";
-                        case NORM_BIAS, BASE_BIAS -> "bias";
-                        case TOKENS -> "tokens";
-                        case DOWN_WEIGHT, DOWN_BIAS, UP_WEIGHT, UP_BIAS -> role.suffix().substring(1);
-                    };
-            boolean either = first.tensor(role).isPresent() || second.tensor(role).isPresent();
+            String what = switch (role) {
+                case LORA_A, LORA_B, LORA_EMBEDDING_A, LORA_EMBEDDING_B, PROMPT, SAVED -> "";
+                case LORA_B_BIAS -> "bias of B";
+                case LORA_MAGNITUDE -> "norms";
+                case IA3 -> "factors";
+                case NORM_WEIGHT, BASE_WEIGHT -> "weight";
+                case NORM_BIAS, BASE_BIAS -> "bias";
+                case TOKENS -> "tokens";
+                case DOWN_WEIGHT, DOWN_BIAS, UP_WEIGHT, UP_BIAS -> role.suffix().substring(1);
+            };
+            boolean either =
+                    first.tensor(role).isPresent() || second.tensor(role).isPresent();
             if (!what.isEmpty() && either) {
                 float neutral = role == PeftRole.IA3 ? 1 : 0;
                 tensors(path, what, first.tensors().get(role), second.tensors().get(role), neutral);
@@ -351,7 +362,8 @@ public final class AdapterComparison {
             uncomparable.add(new ModelDiff.Uncomparable(
                     path,
                     path,
-                    "products of A " + a1.shape() + ", B " + b1.shape() + " and A " + a2.shape() + ", B " + b2.shape()));
+                    "products of A " + a1.shape() + ", B " + b1.shape() + " and A " + a2.shape() + ", B "
+                            + b2.shape()));
             return;
         }
         double squareA = Product.inner(x.get(), x.get());

@@ -84,7 +84,8 @@ final class ChatTemplate {
             throw new InvalidOptionException(
                     "messages need the model's chat template, and there is none",
                     own + ", and chat_template of " + config,
-                    "add data: {chat_template: FILE}, such as the chat_template.jinja of the model's instruction-tuned sister");
+                    "add data: {chat_template: FILE}, such as the chat_template.jinja of the model's instruction-tuned"
+                            + " sister");
         }
         Map<String, JinjaTemplate> templates = new TreeMap<>();
         for (Map.Entry<String, String> source : sources.entrySet()) {

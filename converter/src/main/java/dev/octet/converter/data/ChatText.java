@@ -44,8 +44,11 @@ record ChatText(String text, @Nullable List<Span> counted, boolean special, bool
         List<Span> turns = new ArrayList<>();
         for (int i = 0; i < conversation.messages().size(); i++) {
             if (conversation.isAssistant(i)) {
-                String before = i == 0 ? "" : template.render(conversation.first(i), true, where).text();
-                String after = template.render(conversation.first(i + 1), false, where).text();
+                String before = i == 0
+                        ? ""
+                        : template.render(conversation.first(i), true, where).text();
+                String after =
+                        template.render(conversation.first(i + 1), false, where).text();
                 require(after.startsWith(before) && whole.text().startsWith(after), i, where);
                 turns.add(new Span(before.length(), after.length()));
             }
@@ -86,8 +89,8 @@ record ChatText(String text, @Nullable List<Span> counted, boolean special, bool
                     "the chat template renders the conversation up to message " + (message + 1)
                             + " otherwise than the whole one begins, so the assistant's part cannot be found",
                     where,
-                    "use a template with {% generation %} blocks, give one answer of the assistant per conversation, or train on all: "
-                            + "data: {train_on: all}");
+                    "use a template with {% generation %} blocks, give one answer of the assistant per conversation,"
+                            + " or train on all: data: {train_on: all}");
         }
     }
 }

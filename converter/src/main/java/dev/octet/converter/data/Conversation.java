@@ -100,7 +100,9 @@ record Conversation(
                 }
             });
         }
-        if (!message.containsKey("role") && message.get("from") instanceof String from && message.containsKey("value")) {
+        if (!message.containsKey("role")
+                && message.get("from") instanceof String from
+                && message.containsKey("value")) {
             Map<String, @Nullable Object> renamed = new LinkedHashMap<>();
             renamed.put("role", SHARE_GPT.getOrDefault(from, from));
             renamed.put("content", message.get("value"));

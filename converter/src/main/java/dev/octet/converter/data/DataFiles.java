@@ -81,7 +81,9 @@ public final class DataFiles {
                     path.toString(),
                     "name one of them: "
                             + path.resolve(
-                                    splits.containsKey("train") ? "train" : splits.keySet().iterator().next()));
+                                    splits.containsKey("train")
+                                            ? "train"
+                                            : splits.keySet().iterator().next()));
         }
         if (all.isEmpty()) {
             throw new InvalidDataException(
@@ -181,7 +183,9 @@ public final class DataFiles {
     void read(Set<String> columns, Rows.Visitor visitor) throws IOException {
         for (Path file : files) {
             boolean[] on = {true};
-            Rows rows = file.toString().toLowerCase(Locale.ROOT).endsWith(".parquet") ? new ParquetRows(file) : new JsonRows(file);
+            Rows rows = file.toString().toLowerCase(Locale.ROOT).endsWith(".parquet")
+                    ? new ParquetRows(file)
+                    : new JsonRows(file);
             rows.read(columns, row -> on[0] = visitor.row(row));
             if (!on[0]) {
                 return;

@@ -39,7 +39,8 @@ record JsonRows(Path file) implements Rows {
     }
 
     private static Map<String, @Nullable Object> object(byte[] line, String where) {
-        String fix = "give one object per line, for example {\"messages\": [{\"role\": \"user\", \"content\": \"Hi\"}]}";
+        String fix =
+                "give one object per line, for example {\"messages\": [{\"role\": \"user\", \"content\": \"Hi\"}]}";
         try {
             Map<String, @Nullable Object> values = JSON.readValue(line, OBJECT);
             if (values == null) {

@@ -66,7 +66,9 @@ record ParquetRows(Path file) implements Rows {
                                         .toList(),
                         file.toString(),
                         "rename the column that is to be read: "
-                                + SampleKind.TRAINED.stream().map(SampleKind::toString).toList());
+                                + SampleKind.TRAINED.stream()
+                                        .map(SampleKind::toString)
+                                        .toList());
             }
             requireCompression(reader, there);
             ColumnProjection projection = ColumnProjection.columns(there.toArray(String[]::new));

@@ -14,7 +14,8 @@ record Row(Map<String, @Nullable Object> values, String where) {
         return values.get(column) != null;
     }
 
-    @Nullable Object get(String column) {
+    @Nullable
+    Object get(String column) {
         return values.get(column);
     }
 }

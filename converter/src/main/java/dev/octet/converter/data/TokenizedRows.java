@@ -24,7 +24,8 @@ import org.jspecify.annotations.Nullable;
  */
 public final class TokenizedRows implements AutoCloseable {
     private static final int ROWS_AT_ONCE = 256;
-    private static final Set<String> ALSO_READ = Set.of("prompt", "tools", "documents", "chat_template_kwargs", "labels");
+    private static final Set<String> ALSO_READ =
+            Set.of("prompt", "tools", "documents", "chat_template_kwargs", "labels");
 
     private final DataFiles files;
     private final Path tokenizerJson;
@@ -79,7 +80,8 @@ public final class TokenizedRows implements AutoCloseable {
         boolean[] other = {false};
         try {
             files.read(Set.of(), row -> {
-                other[0] = !row.has("text") && SampleKind.of(row, List.of(SampleKind.values())).isPresent();
+                other[0] = !row.has("text")
+                        && SampleKind.of(row, List.of(SampleKind.values())).isPresent();
                 return false;
             });
         } catch (InvalidDataException _) {
@@ -136,7 +138,9 @@ public final class TokenizedRows implements AutoCloseable {
             return;
         }
         boolean ended = kind == SampleKind.COMPLETION || kind == SampleKind.PREFERENCE;
-        int end = ended && rows.stream().anyMatch(r -> r.get("prompt") instanceof String || r.get("chosen") instanceof String)
+        int end = ended
+                        && rows.stream()
+                                .anyMatch(r -> r.get("prompt") instanceof String || r.get("chosen") instanceof String)
                 ? Math.toIntExact(endOfText())
                 : -1;
         List<List<Sequence>> made = rows.parallelStream()
@@ -171,7 +175,12 @@ public final class TokenizedRows implements AutoCloseable {
                     .orElseThrow(() -> new InvalidDataException(
                             "the row has " + row.values().keySet() + ", none of which is what is trained on",
                             row.where(),
-                            "give " + String.join(", or ", kinds.stream().map(SampleKind::toString).toList())));
+                            "give "
+                                    + String.join(
+                                            ", or ",
+                                            kinds.stream()
+                                                    .map(SampleKind::toString)
+                                                    .toList())));
         }
         if (!kind.fits(row)) {
             String other = SampleKind.of(row, kinds).map(k -> ", but " + k).orElse("");

@@ -137,11 +137,9 @@ public final class HfImporter {
         if (optional) {
             architecture
                     .optional()
-                    .forEach(name ->
-                            present.put(
-                                    name,
-                                    Initializer.of(
-                                            Tensor.allocate(arena, new TensorSpec(name, DType.F32, Shape.of(0))))));
+                    .forEach(name -> present.put(
+                            name,
+                            Initializer.of(Tensor.allocate(arena, new TensorSpec(name, DType.F32, Shape.of(0))))));
         }
         CheckpointParameters parameters = new CheckpointParameters(present, architecture.prefix(), where, arena);
         GraphDraft draft = new GraphDraft(parameters, arena);

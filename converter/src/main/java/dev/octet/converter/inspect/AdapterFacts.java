@@ -109,9 +109,8 @@ public record AdapterFacts(
     private static AdapterFacts of(Path path, PeftAdapter adapter) {
         PeftConfig config = adapter.config();
         LoraConfig lora = config.type() == PeftType.LORA ? config.lora() : null;
-        List<Module> modules = adapter.modules().values().stream()
-                .map(m -> module(m, lora))
-                .toList();
+        List<Module> modules =
+                adapter.modules().values().stream().map(m -> module(m, lora)).toList();
         List<TensorOf> saved = new ArrayList<>();
         adapter.saved().forEach((name, tensor) -> saved.add(TensorOf.of(name, tensor)));
         TreeSet<String> dtypes = new TreeSet<>();
@@ -172,7 +171,8 @@ public record AdapterFacts(
 
     private static Module module(AdaptedModule module, @Nullable LoraConfig lora) {
         List<TensorOf> tensors = new ArrayList<>();
-        module.tensors().forEach((role, tensor) -> tensors.add(TensorOf.of(role.suffix().substring(1), tensor)));
+        module.tensors()
+                .forEach((role, tensor) -> tensors.add(TensorOf.of(role.suffix().substring(1), tensor)));
         boolean table = module.tensor(PeftRole.LORA_EMBEDDING_A).isPresent();
         Tensor a = module.tensors().get(table ? PeftRole.LORA_EMBEDDING_A : PeftRole.LORA_A);
         Tensor b = module.tensors().get(table ? PeftRole.LORA_EMBEDDING_B : PeftRole.LORA_B);

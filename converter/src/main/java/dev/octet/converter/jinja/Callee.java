@@ -14,5 +14,6 @@ interface Callee {
      * @param named arguments by name
      * @throws JinjaException when the arguments do not fit
      */
-    @Nullable Object call(List<@Nullable Object> positional, Map<String, @Nullable Object> named);
+    @Nullable
+    Object call(List<@Nullable Object> positional, Map<String, @Nullable Object> named);
 }

@@ -19,10 +19,52 @@ import org.jspecify.annotations.Nullable;
 /** Filters of Jinja, with transformers' {@code tojson}. */
 final class Filters {
     private static final Set<String> NAMES = Set.of(
-            "abs", "attr", "batch", "capitalize", "center", "count", "d", "default", "dictsort", "e", "escape", "first", "float",
-            "format", "groupby", "indent", "int", "items", "join", "last", "length", "list", "lower", "map", "max", "min",
-            "reject", "rejectattr", "replace", "reverse", "round", "safe", "select", "selectattr", "slice", "sort", "string", "sum",
-            "title", "tojson", "trim", "truncate", "unique", "upper", "urlencode", "wordcount");
+            "abs",
+            "attr",
+            "batch",
+            "capitalize",
+            "center",
+            "count",
+            "d",
+            "default",
+            "dictsort",
+            "e",
+            "escape",
+            "first",
+            "float",
+            "format",
+            "groupby",
+            "indent",
+            "int",
+            "items",
+            "join",
+            "last",
+            "length",
+            "list",
+            "lower",
+            "map",
+            "max",
+            "min",
+            "reject",
+            "rejectattr",
+            "replace",
+            "reverse",
+            "round",
+            "safe",
+            "select",
+            "selectattr",
+            "slice",
+            "sort",
+            "string",
+            "sum",
+            "title",
+            "tojson",
+            "trim",
+            "truncate",
+            "unique",
+            "upper",
+            "urlencode",
+            "wordcount");
 
     private static final int MAX_INDENT = 1024;
     private static final Pattern WORD = Pattern.compile("[\\p{L}\\p{N}_]+");
@@ -35,15 +77,19 @@ final class Filters {
 
     static @Nullable Object apply(@Nullable Object value, Given g) {
         return switch (g.what()) {
-            case "abs" -> Arithmetic.isNumber(value) && Arithmetic.number(value) < 0 ? Arithmetic.negated(value) : value;
+            case "abs" ->
+                Arithmetic.isNumber(value) && Arithmetic.number(value) < 0 ? Arithmetic.negated(value) : value;
             case "attr" -> attribute(value, g.of("name").text(0, "name"));
             case "batch" -> batches(value, g.of("linecount", "fill_with"));
             case "capitalize" -> PythonText.capitalized(PythonText.of(value));
-            case "center" -> Methods.centred(PythonText.of(value), Math.min(1 << 20, g.of("width").whole(0, "width", 80)));
+            case "center" ->
+                Methods.centred(
+                        PythonText.of(value), Math.min(1 << 20, g.of("width").whole(0, "width", 80)));
             case "count", "length" -> PythonValues.length(value);
             case "d", "default" -> {
                 g.of("default_value", "boolean");
-                boolean missing = value instanceof Undefined || (g.flag(1, "boolean", false) && !PythonValues.truth(value));
+                boolean missing =
+                        value instanceof Undefined || (g.flag(1, "boolean", false) && !PythonValues.truth(value));
                 yield missing ? g.get(0, "default_value", "") : value;
             }
             case "dictsort" -> dictSort(value, g.of("case_sensitive", "by", "reverse"));
@@ -64,7 +110,8 @@ final class Filters {
             }
             case "float" -> toFloat(value, g.of("default"));
             case "int" -> toInteger(value, g.of("default", "base"));
-            case "format" -> PythonText.percent(PythonText.of(value), g.named().isEmpty() ? new Tuple(g.positional()) : g.named());
+            case "format" ->
+                PythonText.percent(PythonText.of(value), g.named().isEmpty() ? new Tuple(g.positional()) : g.named());
             case "groupby" -> groups(value, g.of("attribute", "default", "case_sensitive"));
             case "indent" -> indented(PythonText.of(value), g.of("width", "first", "blank"));
             case "items" -> value instanceof Undefined ? List.of() : Methods.items(map(value));
@@ -73,7 +120,8 @@ final class Filters {
             case "lower" -> PythonText.of(value).toLowerCase(Locale.ROOT);
             case "upper" -> PythonText.of(value).toUpperCase(Locale.ROOT);
             case "map" -> mapped(value, g);
-            case "max", "min" -> extreme(value, g.of("case_sensitive", "attribute"), g.what().equals("max"));
+            case "max", "min" ->
+                extreme(value, g.of("case_sensitive", "attribute"), g.what().equals("max"));
             case "select", "reject" -> selected(value, g, g.what().equals("select"), false);
             case "selectattr", "rejectattr" -> selected(value, g, g.what().equals("selectattr"), true);
             case "replace" -> {
@@ -109,7 +157,9 @@ final class Filters {
             case "trim" -> {
                 Object characters = g.of("chars").get(0, "chars", null);
                 String text = PythonText.of(value);
-                yield characters == null ? PythonText.strip(text) : PythonText.strip(text, g.text(0, "chars"), true, true);
+                yield characters == null
+                        ? PythonText.strip(text)
+                        : PythonText.strip(text, g.text(0, "chars"), true, true);
             }
             case "truncate" -> truncated(PythonText.of(value), g.of("length", "killwords", "end", "leeway"));
             case "unique" -> unique(value, g.of("case_sensitive", "attribute"));
@@ -119,8 +169,7 @@ final class Filters {
                         .replace("%2F", "/")
                         .replace("%7E", "~")
                         .replace("*", "%2A");
-            case "wordcount" ->
-                WORD.matcher(PythonText.of(value)).results().count();
+            case "wordcount" -> WORD.matcher(PythonText.of(value)).results().count();
             default -> throw new JinjaException("there is no filter '" + g.what() + "'");
         };
     }
@@ -243,7 +292,10 @@ final class Filters {
                 mapped.add(found instanceof Undefined && g.has(1, "default") ? g.get(1, "default", null) : found);
             } else {
                 String filter = PythonText.of(g.positional().getFirst());
-                mapped.add(apply(e, new Given(filter, g.positional().subList(1, g.positional().size()), g.named())));
+                mapped.add(apply(
+                        e,
+                        new Given(
+                                filter, g.positional().subList(1, g.positional().size()), g.named())));
             }
         }
         return mapped;
@@ -261,7 +313,11 @@ final class Filters {
                     throw new JinjaException("there is no test '" + test + "'");
                 }
                 holds = Tests.holds(
-                        tested, new Given(test, g.positional().subList(used + 1, g.positional().size()), Map.of()));
+                        tested,
+                        new Given(
+                                test,
+                                g.positional().subList(used + 1, g.positional().size()),
+                                Map.of()));
             } else {
                 holds = PythonValues.truth(tested);
             }
@@ -273,8 +329,8 @@ final class Filters {
     }
 
     private static Comparator<@Nullable Object> order(boolean caseSensitive, @Nullable Object attribute) {
-        return (a, b) -> PythonValues.compare(
-                folded(by(a, attribute), caseSensitive), folded(by(b, attribute), caseSensitive));
+        return (a, b) ->
+                PythonValues.compare(folded(by(a, attribute), caseSensitive), folded(by(b, attribute), caseSensitive));
     }
 
     private static @Nullable Object folded(@Nullable Object value, boolean caseSensitive) {

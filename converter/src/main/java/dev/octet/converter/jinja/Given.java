@@ -17,10 +17,12 @@ record Given(String what, List<@Nullable Object> positional, Map<String, @Nullab
         Set<String> unknown = new HashSet<>(named.keySet());
         unknown.removeAll(List.of(parameters));
         if (!unknown.isEmpty()) {
-            throw new JinjaException(what + " has no argument " + unknown.iterator().next());
+            throw new JinjaException(
+                    what + " has no argument " + unknown.iterator().next());
         }
         if (positional.size() > parameters.length) {
-            throw new JinjaException(what + " takes at most " + parameters.length + " arguments, not " + positional.size());
+            throw new JinjaException(
+                    what + " takes at most " + parameters.length + " arguments, not " + positional.size());
         }
         return this;
     }
@@ -29,11 +31,15 @@ record Given(String what, List<@Nullable Object> positional, Map<String, @Nullab
         return place < positional.size() || named.containsKey(name);
     }
 
-    @Nullable Object get(int place, String name, @Nullable Object otherwise) {
-        return place < positional.size() ? positional.get(place) : named.containsKey(name) ? named.get(name) : otherwise;
+    @Nullable
+    Object get(int place, String name, @Nullable Object otherwise) {
+        return place < positional.size()
+                ? positional.get(place)
+                : named.containsKey(name) ? named.get(name) : otherwise;
     }
 
-    @Nullable Object required(int place, String name) {
+    @Nullable
+    Object required(int place, String name) {
         if (!has(place, name)) {
             throw new JinjaException(what + " needs the argument " + name);
         }

@@ -26,12 +26,15 @@ final class Interpreter {
     private int depth;
 
     /** Variables of a block, and those around it. */
-    private record Scope(Map<String, @Nullable Object> variables, @Nullable Scope around) {
+    private record Scope(
+            Map<String, @Nullable Object> variables,
+            @Nullable Scope around) {
         Scope within() {
             return new Scope(new HashMap<>(), this);
         }
 
-        @Nullable Object get(String name) {
+        @Nullable
+        Object get(String name) {
             for (Scope s = this; s != null; s = s.around) {
                 if (s.variables.containsKey(name)) {
                     return s.variables.get(name);
@@ -152,7 +155,11 @@ final class Interpreter {
             case Statement.For f -> loop(f, value(f.of(), scope), scope, 0);
             case Statement.Set s -> assign(s, value(s.value(), scope), scope);
             case Statement.SetBlock s ->
-                store(s.target(), s.attribute(), filtered(captured(s.body(), scope.within()), s.filters(), scope), scope);
+                store(
+                        s.target(),
+                        s.attribute(),
+                        filtered(captured(s.body(), scope.within()), s.filters(), scope),
+                        scope);
             case Statement.Macro m -> scope.variables.put(m.name(), macro(m.name(), m.parameters(), m.body(), scope));
             case Statement.CallBlock c -> {
                 Callee caller = macro("caller", c.parameters(), c.body(), scope);
@@ -309,7 +316,8 @@ final class Interpreter {
             return again.call(positional, named);
         }
 
-        @Nullable Object attribute(String name) {
+        @Nullable
+        Object attribute(String name) {
             return switch (name) {
                 case "index" -> index + 1L;
                 case "index0" -> (long) index;
@@ -321,7 +329,8 @@ final class Interpreter {
                 case "depth" -> depth + 1L;
                 case "depth0" -> (long) depth;
                 case "previtem" -> index > 0 ? all.get(index - 1) : new Undefined("the item before the first");
-                case "nextitem" -> index + 1 < all.size() ? all.get(index + 1) : new Undefined("the item after the last");
+                case "nextitem" ->
+                    index + 1 < all.size() ? all.get(index + 1) : new Undefined("the item after the last");
                 case "cycle" ->
                     (Callee) (p, _) -> {
                         if (p.isEmpty()) {
@@ -369,7 +378,8 @@ final class Interpreter {
     }
 
     private Given given(String what, Expression.Arguments arguments, Scope scope) {
-        List<@Nullable Object> positional = new ArrayList<>(arguments.positional().size());
+        List<@Nullable Object> positional =
+                new ArrayList<>(arguments.positional().size());
         for (Expression e : arguments.positional()) {
             positional.add(value(e, scope));
         }
@@ -447,7 +457,10 @@ final class Interpreter {
             case Expression.Item i -> item(value(i.of(), scope), value(i.key(), scope));
             case Expression.Slice s ->
                 PythonValues.slice(
-                        value(s.of(), scope), optional(s.from(), scope), optional(s.to(), scope), optional(s.step(), scope));
+                        value(s.of(), scope),
+                        optional(s.from(), scope),
+                        optional(s.to(), scope),
+                        optional(s.step(), scope));
             case Expression.Call c -> call(c, Optional.empty(), scope);
             case Expression.Filter f ->
                 Filters.apply(value(f.of().orElseThrow(), scope), given(f.name(), f.arguments(), scope));
@@ -461,7 +474,8 @@ final class Interpreter {
                 Object left = value(l.left(), scope);
                 yield PythonValues.truth(left) == l.and() ? value(l.right(), scope) : left;
             }
-            case Expression.Binary b -> Arithmetic.binary(b.operator(), value(b.left(), scope), value(b.right(), scope));
+            case Expression.Binary b ->
+                Arithmetic.binary(b.operator(), value(b.left(), scope), value(b.right(), scope));
             case Expression.Comparison c -> {
                 Object left = value(c.first(), scope);
                 boolean holds = true;

@@ -36,7 +36,8 @@ public final class JinjaTemplate {
         if (source.length() > MAX_SOURCE) {
             throw new JinjaException("the template is longer than " + MAX_SOURCE + " characters");
         }
-        return new JinjaTemplate(Parser.parse(source), GENERATION.matcher(source).find());
+        return new JinjaTemplate(
+                Parser.parse(source), GENERATION.matcher(source).find());
     }
 
     /** Whether the template marks what the assistant writes, by {@code generation} blocks. */

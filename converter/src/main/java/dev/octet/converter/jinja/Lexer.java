@@ -12,7 +12,8 @@ import org.jspecify.annotations.Nullable;
 
 /** Cuts a template into tokens, with {@code trim_blocks} and {@code lstrip_blocks} on, as in jinja2.lexer. */
 final class Lexer {
-    private static final Pattern RAW = Pattern.compile("\\{%([-+]?)\\s*raw\\s*(?:-%\\}\\s*|%\\})", Pattern.UNICODE_CHARACTER_CLASS);
+    private static final Pattern RAW =
+            Pattern.compile("\\{%([-+]?)\\s*raw\\s*(?:-%\\}\\s*|%\\})", Pattern.UNICODE_CHARACTER_CLASS);
     private static final Pattern RAW_END =
             Pattern.compile("\\{%([-+]?)\\s*endraw\\s*(?:\\+%\\}|-%\\}\\s*|%\\}\n?)", Pattern.UNICODE_CHARACTER_CLASS);
     private static final Pattern SPACE = Pattern.compile("\\s+", Pattern.UNICODE_CHARACTER_CLASS);
@@ -21,7 +22,8 @@ final class Lexer {
             Pattern.compile("0b[01]+|0o[0-7]+|0x[0-9a-f]+|\\d+(?:_\\d+)*", Pattern.CASE_INSENSITIVE);
     private static final Pattern DECIMAL = Pattern.compile(
             "\\d+(?:_\\d+)*(?:\\.\\d+(?:_\\d+)*(?:e[+\\-]?\\d+)?|e[+\\-]?\\d+)", Pattern.CASE_INSENSITIVE);
-    private static final Pattern STRING = Pattern.compile("'([^'\\\\]*(?:\\\\.[^'\\\\]*)*+)'|\"([^\"\\\\]*(?:\\\\.[^\"\\\\]*)*+)\"", Pattern.DOTALL);
+    private static final Pattern STRING =
+            Pattern.compile("'([^'\\\\]*(?:\\\\.[^'\\\\]*)*+)'|\"([^\"\\\\]*(?:\\\\.[^\"\\\\]*)*+)\"", Pattern.DOTALL);
     private static final Pattern OPERATOR = Pattern.compile("//|\\*\\*|==|!=|>=|<=|[+\\-/*%~\\[\\](){}><=.:|,;]");
 
     private final String source;
@@ -105,7 +107,8 @@ final class Lexer {
             text = PythonText.rstrip(text);
         } else if (sign != '+' && !variable) {
             int start = text.lastIndexOf('\n') + 1;
-            if ((start > 0 || lineStarting) && PythonText.lstrip(text.substring(start)).isEmpty()) {
+            if ((start > 0 || lineStarting)
+                    && PythonText.lstrip(text.substring(start)).isEmpty()) {
                 text = text.substring(0, start);
             }
         }

@@ -16,10 +16,44 @@ final class Methods {
     private static final Set<String> CHANGING_MAP = Set.of("clear", "pop", "popitem", "setdefault", "update");
 
     private static final Set<String> TEXT = Set.of(
-            "strip", "lstrip", "rstrip", "split", "rsplit", "splitlines", "startswith", "endswith", "replace", "upper", "lower",
-            "title", "capitalize", "casefold", "swapcase", "join", "find", "rfind", "index", "rindex", "count", "format", "isdigit",
-            "isdecimal", "isnumeric", "isalpha", "isalnum", "isspace", "islower", "isupper", "zfill", "removeprefix",
-            "removesuffix", "partition", "rpartition", "ljust", "rjust", "center");
+            "strip",
+            "lstrip",
+            "rstrip",
+            "split",
+            "rsplit",
+            "splitlines",
+            "startswith",
+            "endswith",
+            "replace",
+            "upper",
+            "lower",
+            "title",
+            "capitalize",
+            "casefold",
+            "swapcase",
+            "join",
+            "find",
+            "rfind",
+            "index",
+            "rindex",
+            "count",
+            "format",
+            "isdigit",
+            "isdecimal",
+            "isnumeric",
+            "isalpha",
+            "isalnum",
+            "isspace",
+            "islower",
+            "isupper",
+            "zfill",
+            "removeprefix",
+            "removesuffix",
+            "partition",
+            "rpartition",
+            "ljust",
+            "rjust",
+            "center");
 
     private static final Set<String> MAP = Set.of("items", "keys", "values", "get", "copy");
     private static final Set<String> LIST = Set.of("index", "count", "copy");
@@ -31,12 +65,12 @@ final class Methods {
         boolean list = value instanceof List && !(value instanceof Tuple);
         if ((list && CHANGING_LIST.contains(name)) || (value instanceof Map && CHANGING_MAP.contains(name))) {
             return Optional.of((_, _) -> {
-                throw new JinjaException("'" + name + "' would change a " + PythonText.type(value) + ", which templates cannot");
+                throw new JinjaException(
+                        "'" + name + "' would change a " + PythonText.type(value) + ", which templates cannot");
             });
         }
         return switch (value) {
-            case String s when TEXT.contains(name) ->
-                Optional.of((p, n) -> text(s, name, new Given(name, p, n)));
+            case String s when TEXT.contains(name) -> Optional.of((p, n) -> text(s, name, new Given(name, p, n)));
             case Map<?, ?> m when MAP.contains(name) -> Optional.of((p, n) -> map(m, name, new Given(name, p, n)));
             case List<?> l when LIST.contains(name) -> Optional.of((p, n) -> list(l, name, new Given(name, p, n)));
             case null, default -> Optional.empty();
@@ -138,8 +172,10 @@ final class Methods {
             case "isalpha" -> all(s, Character::isLetter);
             case "isalnum" -> all(s, Character::isLetterOrDigit);
             case "isspace" -> all(s, PythonText::isSpace);
-            case "islower" -> s.equals(s.toLowerCase(Locale.ROOT)) && s.codePoints().anyMatch(Character::isLowerCase);
-            case "isupper" -> s.equals(s.toUpperCase(Locale.ROOT)) && s.codePoints().anyMatch(Character::isUpperCase);
+            case "islower" ->
+                s.equals(s.toLowerCase(Locale.ROOT)) && s.codePoints().anyMatch(Character::isLowerCase);
+            case "isupper" ->
+                s.equals(s.toUpperCase(Locale.ROOT)) && s.codePoints().anyMatch(Character::isUpperCase);
             case "zfill" -> {
                 int missing = width(g) - PythonText.length(s);
                 boolean sign = s.startsWith("-") || s.startsWith("+");
@@ -242,7 +278,9 @@ final class Methods {
             }
             if (fromRight) {
                 int to = s.length();
-                for (int at = s.lastIndexOf(by); at >= 0 && parts.size() < most && to >= 0; at = s.lastIndexOf(by, at - by.length())) {
+                for (int at = s.lastIndexOf(by);
+                        at >= 0 && parts.size() < most && to >= 0;
+                        at = s.lastIndexOf(by, at - by.length())) {
                     parts.addFirst(s.substring(at + by.length(), to));
                     to = at;
                     if (at - by.length() < 0) {
@@ -271,7 +309,9 @@ final class Methods {
                 return parts;
             }
             int at = fromRight ? rest.length() : 0;
-            while (fromRight ? at > 0 && !PythonText.isSpace(rest.charAt(at - 1)) : at < rest.length() && !PythonText.isSpace(rest.charAt(at))) {
+            while (fromRight
+                    ? at > 0 && !PythonText.isSpace(rest.charAt(at - 1))
+                    : at < rest.length() && !PythonText.isSpace(rest.charAt(at))) {
                 at += fromRight ? -1 : 1;
             }
             if (fromRight) {
@@ -290,7 +330,8 @@ final class Methods {
         int from = 0;
         for (int i = 0; i < s.length(); i++) {
             char c = s.charAt(i);
-            boolean end = (c >= '\n' && c <= '\r') || (c >= 0x1c && c <= 0x1e) || c == 0x85 || c == 0x2028 || c == 0x2029;
+            boolean end =
+                    (c >= '\n' && c <= '\r') || (c >= 0x1c && c <= 0x1e) || c == 0x85 || c == 0x2028 || c == 0x2029;
             if (end) {
                 int next = c == '\r' && i + 1 < s.length() && s.charAt(i + 1) == '\n' ? i + 2 : i + 1;
                 lines.add(s.substring(from, keepEnds ? next : i));
@@ -317,8 +358,8 @@ final class Methods {
     private static String swapped(String s) {
         StringBuilder b = new StringBuilder();
         s.codePoints()
-                .forEach(c ->
-                        b.appendCodePoint(Character.isUpperCase(c) ? Character.toLowerCase(c) : Character.toUpperCase(c)));
+                .forEach(c -> b.appendCodePoint(
+                        Character.isUpperCase(c) ? Character.toLowerCase(c) : Character.toUpperCase(c)));
         return b.toString();
     }
 
@@ -344,9 +385,12 @@ final class Methods {
                 }
                 boolean place = field.matches("\\d{0,4}");
                 int at = field.isEmpty() ? automatic++ : place ? Integer.parseInt(field) : 0;
-                b.append(PythonText.of(place
-                        ? at < given.positional().size() ? given.positional().get(at) : given.required(at, field)
-                        : given.required(Integer.MAX_VALUE, field)));
+                b.append(PythonText.of(
+                        place
+                                ? at < given.positional().size()
+                                        ? given.positional().get(at)
+                                        : given.required(at, field)
+                                : given.required(Integer.MAX_VALUE, field)));
                 i = end;
             } else {
                 b.append(c);

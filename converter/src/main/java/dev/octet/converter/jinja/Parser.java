@@ -113,7 +113,8 @@ final class Parser {
                 }
                 case END -> {
                     if (!ends.isEmpty()) {
-                        throw new JinjaException("the template ends, expected one of " + ends.stream().sorted().toList())
+                        throw new JinjaException("the template ends, expected one of "
+                                        + ends.stream().sorted().toList())
                                 .atLine(t.line());
                     }
                     depth--;
@@ -235,8 +236,7 @@ final class Parser {
 
     private Statement assignment(int line) {
         List<String> targets = targets();
-        Optional<String> attribute =
-                targets.size() == 1 && skipOperator(".") ? Optional.of(name()) : Optional.empty();
+        Optional<String> attribute = targets.size() == 1 && skipOperator(".") ? Optional.of(name()) : Optional.empty();
         if (skipOperator("=")) {
             Expression value = tuple();
             endOfBlock();
@@ -386,9 +386,7 @@ final class Parser {
     private Expression unary(boolean withFilters) {
         descend();
         boolean signed = peek().isOperator("-") || peek().isOperator("+");
-        Expression e = signed
-                ? new Expression.Sign(next().isOperator("-"), unary(false))
-                : postfix(primary());
+        Expression e = signed ? new Expression.Sign(next().isOperator("-"), unary(false)) : postfix(primary());
         depth--;
         return withFilters ? filtered(e) : e;
     }

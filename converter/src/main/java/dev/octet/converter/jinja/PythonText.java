@@ -140,10 +140,7 @@ final class PythonText {
 
     /** Whether {@code str.isspace} holds. */
     static boolean isSpace(int c) {
-        return c == 0x85
-                || (c >= 9 && c <= 13)
-                || (c >= 0x1c && c <= 0x1f)
-                || Character.isSpaceChar(c);
+        return c == 0x85 || (c >= 9 && c <= 13) || (c >= 0x1c && c <= 0x1f) || Character.isSpaceChar(c);
     }
 
     static String lstrip(String s) {
@@ -236,7 +233,10 @@ final class PythonText {
         return switch (kind) {
             case 's', 'r' -> {
                 String text = kind == 's' ? of(value) : repr(value);
-                yield precision == null ? text : text.substring(0, text.offsetByCodePoints(0, Math.min(length(text), Integer.parseInt(precision))));
+                yield precision == null
+                        ? text
+                        : text.substring(
+                                0, text.offsetByCodePoints(0, Math.min(length(text), Integer.parseInt(precision))));
             }
             case 'd', 'i' ->
                 value instanceof Double d
@@ -255,8 +255,9 @@ final class PythonText {
 
     private static String padded(String text, String flags, String width) {
         String signed = flags.contains("+") && !text.startsWith("-") ? "+" + text : text;
-        int missing = width.isEmpty() ? 0 : Math.min(10_000, Integer.parseInt(width.substring(0, Math.min(5, width.length()))))
-                - length(signed);
+        int missing = width.isEmpty()
+                ? 0
+                : Math.min(10_000, Integer.parseInt(width.substring(0, Math.min(5, width.length())))) - length(signed);
         if (missing <= 0) {
             return signed;
         }

@@ -184,12 +184,14 @@ final class PythonValues {
         return switch (of) {
             case Undefined u -> throw u.error();
             case Map<?, ?> map when map.containsKey(key) -> map.get(key);
-            case List<?> list when Arithmetic.isInteger(key) -> {
+            case List<?> list
+            when Arithmetic.isInteger(key) -> {
                 int i = Arithmetic.index(key);
                 int at = i < 0 ? i + list.size() : i;
                 yield at >= 0 && at < list.size() ? list.get(at) : missing(of, key);
             }
-            case String s when Arithmetic.isInteger(key) -> {
+            case String s
+            when Arithmetic.isInteger(key) -> {
                 int length = PythonText.length(s);
                 int i = Arithmetic.index(key);
                 int at = i < 0 ? i + length : i;

@@ -35,7 +35,8 @@ sealed interface Statement {
     record Set(int line, List<String> targets, Optional<String> attribute, Expression value) implements Statement {}
 
     /** {@code set} of what a block renders, through filters. */
-    record SetBlock(int line, String target, Optional<String> attribute, List<Expression.Filter> filters, List<Statement> body)
+    record SetBlock(
+            int line, String target, Optional<String> attribute, List<Expression.Filter> filters, List<Statement> body)
             implements Statement {}
 
     /** A parameter of a macro. */

@@ -69,8 +69,10 @@ final class Tests {
             case "number" -> Arithmetic.isNumber(value);
             case "string" -> value instanceof String;
             case "mapping" -> value instanceof Map;
-            case "sequence" -> value instanceof String || value instanceof List || value instanceof Map || value instanceof Undefined;
-            case "iterable" -> value instanceof String || value instanceof List || value instanceof Map || value instanceof Undefined;
+            case "sequence" ->
+                value instanceof String || value instanceof List || value instanceof Map || value instanceof Undefined;
+            case "iterable" ->
+                value instanceof String || value instanceof List || value instanceof Map || value instanceof Undefined;
             case "callable" -> value instanceof Callee;
             case "odd" -> isMultiple(value, 2L, 1);
             case "even" -> isMultiple(value, 2L, 0);
@@ -79,8 +81,10 @@ final class Tests {
             case "upper" -> PythonText.of(value).equals(PythonText.of(value).toUpperCase(Locale.ROOT));
             case "sameas" -> {
                 Object other = given.of("other").required(0, "other");
-                boolean plain = value == null || value instanceof Boolean || value instanceof Long || value instanceof String;
-                boolean same = PythonText.type(value).equals(PythonText.type(other)) && PythonValues.equal(value, other);
+                boolean plain =
+                        value == null || value instanceof Boolean || value instanceof Long || value instanceof String;
+                boolean same =
+                        PythonText.type(value).equals(PythonText.type(other)) && PythonValues.equal(value, other);
                 // what may be equal to another, such as a list, is not taken for the same
                 yield plain && same;
             }

@@ -28,8 +28,8 @@ import java.util.List;
 import java.util.Map;
 import java.util.Objects;
 import java.util.Optional;
-import java.util.Set;
 import java.util.SequencedMap;
+import java.util.Set;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -63,7 +63,8 @@ public final class AdapterDeltas implements MergedWeights {
     public record Weighted(PeftAdapter adapter, double weight) {}
 
     /** What one adapter does to one weight. */
-    private record Part(Weighted source, Kind kind, Map<PeftRole, Tensor> tensors, String path, Orientation orientation) {
+    private record Part(
+            Weighted source, Kind kind, Map<PeftRole, Tensor> tensors, String path, Orientation orientation) {
         String from() {
             return source.adapter().folder().toString();
         }
@@ -150,7 +151,8 @@ public final class AdapterDeltas implements MergedWeights {
         boolean head = missing.stream().anyMatch(m -> m.endsWith("lm_head.weight"));
         return head
                 ? "if the head shares the embedding's weight, merging would change both: untie them first"
-                        + " (tie_word_embeddings: false, with a tensor lm_head.weight of its own); else give the adapter's own base"
+                        + " (tie_word_embeddings: false, with a tensor lm_head.weight of its own); else give the"
+                        + " adapter's own base"
                 : "give the base that the adapter was trained on; `octet inspect` lists the names of both";
     }
 
@@ -190,12 +192,13 @@ public final class AdapterDeltas implements MergedWeights {
         }
         if (type == PeftType.LORA && !config.lora().foreignKeys().isEmpty()) {
             throw new UnsupportedModelException(
-                    "Octet does not know what " + String.join(", ", config.lora().foreignKeys()) + " computes",
+                    "Octet does not know what "
+                            + String.join(", ", config.lora().foreignKeys()) + " computes",
                     config.where(),
                     "merge the adapter with the program that trained it");
         }
-        boolean tokens =
-                adapter.modules().values().stream().anyMatch(m -> m.tensor(PeftRole.TOKENS).isPresent());
+        boolean tokens = adapter.modules().values().stream()
+                .anyMatch(m -> m.tensor(PeftRole.TOKENS).isPresent());
         if (tokens) {
             throw new UnsupportedModelException(
                     "Octet does not merge vectors of single tokens (trainable_token_indices)",
@@ -238,8 +241,8 @@ public final class AdapterDeltas implements MergedWeights {
                 case NORM_WEIGHT, BASE_WEIGHT -> replace(source, path + ".weight", e.getKey(), e.getValue(), missing);
                 case NORM_BIAS, BASE_BIAS -> replace(source, path + ".bias", e.getKey(), e.getValue(), missing);
                 case LORA_B, LORA_EMBEDDING_B, LORA_MAGNITUDE -> {
-                    boolean alone = !tensors.containsKey(PeftRole.LORA_A)
-                            && !tensors.containsKey(PeftRole.LORA_EMBEDDING_A);
+                    boolean alone =
+                            !tensors.containsKey(PeftRole.LORA_A) && !tensors.containsKey(PeftRole.LORA_EMBEDDING_A);
                     if (alone) {
                         throw incomplete(source, path, e.getKey().suffix(), PeftRole.LORA_A.suffix());
                     }
@@ -414,7 +417,8 @@ public final class AdapterDeltas implements MergedWeights {
         }
         Shape weight = base.shape(name.get());
         boolean input = source.adapter().config().ia3().isFeedforward(path);
-        boolean transposed = source.adapter().config().ia3().fanInFanOut() || base.isConv1d().test(name.get());
+        boolean transposed =
+                source.adapter().config().ia3().fanInFanOut() || base.isConv1d().test(name.get());
         long expected = weight.rank() < 2 ? -1 : input == transposed ? weight.dim(-2) : weight.dim(-1);
         if (tensor.shape().elementCount() != expected) {
             throw new InvalidDataException(
@@ -448,7 +452,8 @@ public final class AdapterDeltas implements MergedWeights {
             throw new InvalidDataException(
                     "the adapter's tensor has shape " + tensor.shape() + ", that of the base " + base.shape(name),
                     source.adapter().folder() + ", tensor '" + name + "'",
-                    "give the base that the adapter was trained on; one with a resized vocabulary needs its own embeddings");
+                    "give the base that the adapter was trained on; one with a resized vocabulary needs its own"
+                            + " embeddings");
         }
     }
 
@@ -474,8 +479,8 @@ public final class AdapterDeltas implements MergedWeights {
                 boolean both = adds && (first.kind() == part.kind());
                 if (part != first && !ofOne && !both) {
                     throw new InvalidOptionException(
-                            "two adapters change " + name + " in ways that do not add up: " + first.kind().text + " and "
-                                    + part.kind().text,
+                            "two adapters change " + name + " in ways that do not add up: " + first.kind().text
+                                    + " and " + part.kind().text,
                             first.from() + " and " + part.from(),
                             "merge one of them, or train one of them on top of the other merged");
                 }
@@ -578,9 +583,8 @@ public final class AdapterDeltas implements MergedWeights {
                         : Dora.ofColumns(product, magnitude, base.rows().apply(name));
             }
             case BIAS ->
-                new WeightDelta.Added(
-                        floats(tensor(part, PeftRole.LORA_B_BIAS)),
-                        (float) (scaling(part) * part.source().weight()));
+                new WeightDelta.Added(floats(tensor(part, PeftRole.LORA_B_BIAS)), (float)
+                        (scaling(part) * part.source().weight()));
             case FACTORS ->
                 new WeightDelta.Factors(
                         floats(tensor(part, PeftRole.IA3)),

@@ -53,10 +53,8 @@ public record BaseWeights(
             }
         }
         shapes.keySet().forEach(n -> byPath.put(n, n)); // an own name goes before others
-        String type = checkpoint
-                .config()
-                .map(c -> c.path("model_type").asText(""))
-                .orElse("");
+        String type =
+                checkpoint.config().map(c -> c.path("model_type").asText("")).orElse("");
         WeightReader reader = WeightReader.of(checkpoint, stored);
         return new BaseWeights(
                 checkpoint.path().toString(),
@@ -68,7 +66,9 @@ public record BaseWeights(
 
     private static String module(String name) {
         int dot = name.lastIndexOf('.');
-        return name.endsWith(".weight") || name.endsWith(".bias") ? name.substring(0, dot) : StoredWeight.moduleOf(name);
+        return name.endsWith(".weight") || name.endsWith(".bias")
+                ? name.substring(0, dot)
+                : StoredWeight.moduleOf(name);
     }
 
     private static WeightDelta.Rows rows(WeightReader reader, String name) {

@@ -110,8 +110,9 @@ public final class CodedConstants {
     }
 
     private static boolean isZero(Tensor zero) {
-        return zero.bytes().byteSize() == 0 || (zero.bytes().get(ValueLayout.JAVA_BYTE, 0) == 0
-                && (zero.shape().elementCount() == 1 || zero.isUniform()));
+        return zero.bytes().byteSize() == 0
+                || (zero.bytes().get(ValueLayout.JAVA_BYTE, 0) == 0
+                        && (zero.shape().elementCount() == 1 || zero.isUniform()));
     }
 
     private static @Nullable QuantType type(DType codes, boolean asymmetric) {

@@ -171,7 +171,9 @@ final class GraphFacts {
         }
         String v = bare(value);
         Initializer i = edit.initializer(v);
-        return i != null && i.data() instanceof Initializer.Coded && !isOverridable(v) ? i.spec().orElse(null) : null;
+        return i != null && i.data() instanceof Initializer.Coded && !isOverridable(v)
+                ? i.spec().orElse(null)
+                : null;
     }
 
     /** Whether {@code value} is a constant only as long as the caller feeds nothing else. */

@@ -83,9 +83,7 @@ final class AdapterConfigRules {
             .onAdapters(AdapterConfigRules::modulesToSave);
 
     private static void modulesToSave(AdapterSubject subject, Report report) {
-        subject.config()
-                .modulesToSave()
-                .forEach(name -> report.add("modules_to_save names a module", name, ""));
+        subject.config().modulesToSave().forEach(name -> report.add("modules_to_save names a module", name, ""));
         subject.adapter().saved().keySet().stream()
                 .filter(path -> !path.endsWith(".bias")) // adapter-bias
                 .forEach(path -> report.add("a parameter of the base is stored whole", path, ""));
@@ -119,7 +117,8 @@ final class AdapterConfigRules {
 
     /** Ranks. */
     static final AdapterRule RANK_LIMIT = Demand.error("adapter-rank-limit", Consumer.VLLM)
-            .text("No rank is above vLLM's largest --max-lora-rank, 512; above its default, 16, the server must be started with it.")
+            .text("No rank is above vLLM's largest --max-lora-rank, 512; above its default, 16, the server must be"
+                    + " started with it.")
             .fix("start vLLM with --max-lora-rank as named, or train with a smaller r")
             .source(PEFT_HELPER + ", vllm-project/vllm:vllm/config/lora.py")
             .onAdapters(AdapterConfigRules::rankLimit);
@@ -149,7 +148,8 @@ final class AdapterConfigRules {
 
     /** Scalings that differ by module. */
     static final AdapterRule PATTERNS = Demand.error("adapter-patterns", Consumer.VLLM)
-            .text("All modules have one scaling: vLLM ignores rank_pattern and alpha_pattern and takes lora_alpha / r for all.")
+            .text("All modules have one scaling: vLLM ignores rank_pattern and alpha_pattern and takes lora_alpha /"
+                    + " r for all.")
             .fix("merge the adapter into its base, or train with one r and lora_alpha")
             .source(PEFT_HELPER + ", vllm-project/vllm:vllm/lora/lora_weights.py")
             .onAdapters(AdapterConfigRules::patterns);
@@ -209,7 +209,8 @@ final class AdapterConfigRules {
 
     /** Keys as PEFT writes them. */
     static final AdapterRule KEY_NAME = Demand.error("adapter-key-name", Consumer.OF_ADAPTERS)
-            .text("Keys are base_model.model. + module + suffix, without the adapter's name: readers ignore others, or refuse them.")
+            .text("Keys are base_model.model. + module + suffix, without the adapter's name: readers ignore others,"
+                    + " or refuse them.")
             .fix("save with save_pretrained of PEFT, which removes the adapter's name and adds the prefix")
             .source("huggingface/peft:src/peft/utils/save_and_load.py, vllm-project/vllm:vllm/lora/utils.py")
             .onAdapters(AdapterConfigRules::keyName);

@@ -41,7 +41,9 @@ final class AdapterSubject implements AutoCloseable {
                 Optional<Path> named = named(adapter);
                 subject = named.isPresent()
                         ? new AdapterSubject(
-                                adapter, BaseShapes.open(named.get()), "compared with the base it names, " + named.get())
+                                adapter,
+                                BaseShapes.open(named.get()),
+                                "compared with the base it names, " + named.get())
                         : new AdapterSubject(
                                 adapter, null, "names and shapes were not compared with the base; --base MODEL does");
             }

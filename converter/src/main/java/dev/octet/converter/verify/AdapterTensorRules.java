@@ -54,11 +54,19 @@ final class AdapterTensorRules {
                 }
             }
         });
-        targets(subject).ifPresent(targets -> subject.base().ifPresent(base -> targets.select(base.kinds()).stream()
-                .filter(path -> subject.adapter().modules().keySet().stream().noneMatch(m -> isSame(m, path)))
-                .filter(path -> base.kind(path).filter(k -> k != ModuleKind.NORM || isNorms(config)).isPresent())
-                .forEach(path -> report.add(
-                        Set.of(Consumer.PEFT), "target_modules match a module that has no tensors", path, ""))));
+        targets(subject)
+                .ifPresent(targets -> subject.base()
+                        .ifPresent(base -> targets.select(base.kinds()).stream()
+                                .filter(path -> subject.adapter().modules().keySet().stream()
+                                        .noneMatch(m -> isSame(m, path)))
+                                .filter(path -> base.kind(path)
+                                        .filter(k -> k != ModuleKind.NORM || isNorms(config))
+                                        .isPresent())
+                                .forEach(path -> report.add(
+                                        Set.of(Consumer.PEFT),
+                                        "target_modules match a module that has no tensors",
+                                        path,
+                                        ""))));
     }
 
     /** Whether two paths name one module: one may have more parts in front. */
@@ -117,8 +125,8 @@ final class AdapterTensorRules {
         boolean biases = config.type() == PeftType.LORA && config.lora().bias() == LoraConfig.Bias.ALL;
         for (String path : subject.adapter().saved().keySet()) {
             // PEFT compares the ends of paths, and what is below a module that matches belongs to it
-            boolean named = config.modulesToSave().stream()
-                    .anyMatch(name -> path.contains(name + ".") || path.endsWith(name));
+            boolean named =
+                    config.modulesToSave().stream().anyMatch(name -> path.contains(name + ".") || path.endsWith(name));
             if (!named && !(biases && path.endsWith(".bias")) && !path.contains(".lora_") && !path.contains(".ia3_")) {
                 report.add("a parameter is stored whole that modules_to_save does not name", path, "");
             }
@@ -127,10 +135,13 @@ final class AdapterTensorRules {
 
     private static boolean isTarget(AdapterSubject subject, String path, AdaptedModule module) {
         boolean tokensOnly = module.tensors().keySet().equals(Set.of(PeftRole.TOKENS));
-        boolean ofParameters =
-                subject.config().type() == PeftType.LORA && !subject.config().lora().targetParameters().isEmpty();
+        boolean ofParameters = subject.config().type() == PeftType.LORA
+                && !subject.config().lora().targetParameters().isEmpty();
         Optional<TargetModules> targets = targets(subject);
-        if (tokensOnly || ofParameters || targets.isEmpty() || targets.get().entries().isEmpty()) {
+        if (tokensOnly
+                || ofParameters
+                || targets.isEmpty()
+                || targets.get().entries().isEmpty()) {
             return true;
         }
         return targets.get().matches(path, ModuleKind.LINEAR);
@@ -143,7 +154,8 @@ final class AdapterTensorRules {
 
     /** Entries that match nothing, or a module that the method cannot change. */
     static final AdapterRule TARGET = Demand.warning("adapter-target", Consumer.OF_ADAPTERS)
-            .text("Every entry of target_modules matches a module, and no norm: PEFT refuses an adapter whose targets match nothing.")
+            .text("Every entry of target_modules matches a module, and no norm: PEFT refuses an adapter whose"
+                    + " targets match nothing.")
             .fix("correct target_modules; `octet inspect` of the base lists its modules")
             .source(TUNERS + ", " + LORA_MODEL)
             .onAdapters(AdapterTensorRules::target);
@@ -168,10 +180,11 @@ final class AdapterTensorRules {
             }
         });
         if (!isNorms(subject.config())) {
-            subject.base().ifPresent(base -> targets.get().select(base.kinds()).stream()
-                    .filter(path -> base.kinds().get(path) == ModuleKind.NORM)
-                    .forEach(path -> report.add(
-                            Severity.ERROR, "target_modules match a norm, which has no product", path, "")));
+            subject.base()
+                    .ifPresent(base -> targets.get().select(base.kinds()).stream()
+                            .filter(path -> base.kinds().get(path) == ModuleKind.NORM)
+                            .forEach(path -> report.add(
+                                    Severity.ERROR, "target_modules match a norm, which has no product", path, "")));
         }
         if (subject.config().type() == PeftType.LORA) {
             subject.config()
@@ -208,7 +221,8 @@ final class AdapterTensorRules {
         });
         subject.adapter().tensors().values().stream()
                 .filter(t -> !FLOATS.contains(t.dtype()))
-                .forEach(t -> report.add("a tensor is not F32, F16 or BF16", t.name(), t.dtype().name()));
+                .forEach(t -> report.add(
+                        "a tensor is not F32, F16 or BF16", t.name(), t.dtype().name()));
     }
 
     private static void loraShape(AdapterSubject subject, AdaptedModule module, Report report) {
@@ -227,12 +241,16 @@ final class AdapterTensorRules {
         }
         long rank = lora.targetParameters().isEmpty() ? lora.rank(module.path()) : down.dim(0);
         if (down.dim(0) != rank || up.dim(1) != rank) {
-            report.add("factors do not have the rank of the configuration", module.path(), "A " + down + ", B " + up + ", r " + rank);
+            report.add(
+                    "factors do not have the rank of the configuration",
+                    module.path(),
+                    "A " + down + ", B " + up + ", r " + rank);
         }
         long out = up.dim(0);
         module.tensor(PeftRole.LORA_MAGNITUDE)
                 .filter(m -> m.shape().elementCount() != out)
-                .ifPresent(m -> report.add("norms of DoRA are not one for each row", module.path(), m.shape() + ", rows " + out));
+                .ifPresent(m -> report.add(
+                        "norms of DoRA are not one for each row", module.path(), m.shape() + ", rows " + out));
         subject.base().flatMap(base -> base.shape(module.path())).ifPresent(weight -> {
             long in = down.dim(1);
             if (weight.rank() == 2 && !fits(weight, table ? in : out, table ? out : in, lora.fanInFanOut())) {
@@ -259,21 +277,29 @@ final class AdapterTensorRules {
                     factors.shape() + (feedforward ? ", feedforward" : ", not feedforward"));
             return;
         }
-        subject.base().flatMap(base -> base.shape(module.path())).filter(w -> w.rank() == 2).ifPresent(weight -> {
-            boolean transposed = subject.config().ia3().fanInFanOut();
-            if (count != weight.dim(feedforward == transposed ? 0 : 1)) {
-                report.add("factors do not fit the weight of the base", module.path(), count + " factors, base " + weight);
-            }
-        });
+        subject.base()
+                .flatMap(base -> base.shape(module.path()))
+                .filter(w -> w.rank() == 2)
+                .ifPresent(weight -> {
+                    boolean transposed = subject.config().ia3().fanInFanOut();
+                    if (count != weight.dim(feedforward == transposed ? 0 : 1)) {
+                        report.add(
+                                "factors do not fit the weight of the base",
+                                module.path(),
+                                count + " factors, base " + weight);
+                    }
+                });
     }
 
     /** A rank that saves nothing. */
     static final AdapterRule RANK = Demand.warning("adapter-rank", Consumer.OF_ADAPTERS)
-            .text("No rank is larger than a dimension of its weight: the product has no more freedom, and needs more memory.")
+            .text("No rank is larger than a dimension of its weight: the product has no more freedom, and needs more"
+                    + " memory.")
             .fix("train with an r of at most the smaller dimension, or train the module whole")
             .source("Hu et al. 2021, arXiv:2106.09685 section 4.1")
             .onAdapters((subject, report) -> subject.adapter().modules().values().stream()
-                    .filter(m -> m.tensor(PeftRole.LORA_A).isPresent() && m.tensor(PeftRole.LORA_B).isPresent())
+                    .filter(m -> m.tensor(PeftRole.LORA_A).isPresent()
+                            && m.tensor(PeftRole.LORA_B).isPresent())
                     .filter(m -> subject.config().type() == PeftType.LORA
                             && subject.config().lora().targetParameters().isEmpty())
                     .forEach(m -> {
@@ -293,10 +319,8 @@ final class AdapterTensorRules {
             .fix("give the base that the adapter was trained on: base_model_name_or_path names it")
             .source(TUNERS + ", " + LORA_MODEL)
             .withOriginal()
-            .onAdapters((subject, report) -> subject.base().ifPresent(base -> subject.adapter()
-                    .modules()
-                    .keySet()
-                    .forEach(path -> {
+            .onAdapters((subject, report) -> subject.base()
+                    .ifPresent(base -> subject.adapter().modules().keySet().forEach(path -> {
                         if (base.kind(path).isEmpty()) {
                             report.add("the base has no such module", path, "");
                         }
@@ -310,7 +334,10 @@ final class AdapterTensorRules {
             .onAdapters((subject, report) -> subject.adapter().tensors().forEach((key, tensor) -> {
                 long bad = FLOATS.contains(tensor.dtype()) ? count(tensor, v -> !Float.isFinite(v)) : 0;
                 if (bad > 0) {
-                    report.add("a tensor holds NaN or infinity", key, bad + " of " + tensor.shape().elementCount());
+                    report.add(
+                            "a tensor holds NaN or infinity",
+                            key,
+                            bad + " of " + tensor.shape().elementCount());
                 }
             }));
 
@@ -325,7 +352,8 @@ final class AdapterTensorRules {
         List<AdaptedModule> idle = subject.adapter().modules().values().stream()
                 .filter(AdapterTensorRules::isIdle)
                 .toList();
-        boolean all = !idle.isEmpty() && idle.size() == subject.adapter().modules().size();
+        boolean all =
+                !idle.isEmpty() && idle.size() == subject.adapter().modules().size();
         boolean whole = all && subject.adapter().saved().isEmpty();
         for (AdaptedModule module : idle) {
             report.add(
@@ -344,7 +372,11 @@ final class AdapterTensorRules {
             return false;
         }
         for (PeftRole factor : List.of(
-                PeftRole.LORA_A, PeftRole.LORA_B, PeftRole.LORA_EMBEDDING_A, PeftRole.LORA_EMBEDDING_B, PeftRole.UP_WEIGHT)) {
+                PeftRole.LORA_A,
+                PeftRole.LORA_B,
+                PeftRole.LORA_EMBEDDING_A,
+                PeftRole.LORA_EMBEDDING_B,
+                PeftRole.UP_WEIGHT)) {
             if (module.tensor(factor).filter(t -> isAll(t, 0)).isPresent()) {
                 return true;
             }

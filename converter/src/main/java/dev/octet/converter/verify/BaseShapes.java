@@ -17,7 +17,8 @@ import java.util.regex.Pattern;
 
 /** What is known of the base of an adapter: which modules its checkpoint has, and the shapes of their weights. */
 final class BaseShapes {
-    private static final Pattern HEAD = Pattern.compile("(.*\\.)?(lm_head|score|classifier|cls\\.predictions\\.decoder)");
+    private static final Pattern HEAD =
+            Pattern.compile("(.*\\.)?(lm_head|score|classifier|cls\\.predictions\\.decoder)");
     private static final Pattern TABLE = Pattern.compile("(.*\\.)?(embed\\w*|wte|wpe|\\w*_embeddings?|shared)");
     private static final Pattern TOKENS = Pattern.compile("(.*\\.)?(embed_tokens|wte|word_embeddings|shared)");
     private static final String WEIGHT = ".weight";

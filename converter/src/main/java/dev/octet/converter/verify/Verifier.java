@@ -225,7 +225,8 @@ public final class Verifier {
                 }
                 notes.add(subject.note());
                 notes.removeIf(String::isEmpty);
-                String method = subject.config().type().name().toLowerCase(Locale.ROOT).replace('_', '-');
+                String method =
+                        subject.config().type().name().toLowerCase(Locale.ROOT).replace('_', '-');
                 return result("adapter", method, asked, List.of(), findings);
             }
         }

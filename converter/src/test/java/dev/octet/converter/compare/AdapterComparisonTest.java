@@ -33,7 +33,8 @@ import org.junit.jupiter.api.io.TempDir;
 /** Adapters beside each other: equal is what changes a model equally. */
 @DisplayNameGeneration(DisplayNameGenerator.ReplaceUnderscores.class)
 class AdapterComparisonTest {
-    private static final Path ADAPTERS = Path.of(System.getProperty("octet.testdata")).resolve("adapters");
+    private static final Path ADAPTERS =
+            Path.of(System.getProperty("octet.testdata")).resolve("adapters");
     private static final String Q0 = "model.layers.0.self_attn.q_proj";
 
     @TempDir
@@ -187,7 +188,8 @@ class AdapterComparisonTest {
             }
             tensors.put(key, tensor(key, requireNonNull(tensors.get(key)).shape(), values));
         });
-        AdapterDiff.Part worst = compare(ADAPTERS.resolve("llama-ia3"), other).parts().getFirst();
+        AdapterDiff.Part worst =
+                compare(ADAPTERS.resolve("llama-ia3"), other).parts().getFirst();
         assertEquals("factors", worst.what());
         assertEquals(1, worst.relative(), 1e-5);
     }
@@ -211,10 +213,12 @@ class AdapterComparisonTest {
 
     @Test
     void every_adapter_is_identical_to_itself_in_any_order_of_its_targets() throws IOException {
-        AdapterDiff diff = compare(ADAPTERS.resolve("llama-bias"), changed("llama-bias", (json, tensors) -> json.putArray(
-                        "target_modules")
-                .add("q_proj")
-                .add("v_proj")));
+        AdapterDiff diff = compare(
+                ADAPTERS.resolve("llama-bias"),
+                changed(
+                        "llama-bias",
+                        (json, tensors) ->
+                                json.putArray("target_modules").add("q_proj").add("v_proj")));
         assertTrue(diff.identical(), diff.toString());
     }
 
@@ -224,12 +228,10 @@ class AdapterComparisonTest {
         assertEquals(4, apart.onlyA().size());
         assertEquals(4, apart.onlyB().size());
         assertEquals(0, apart.matched());
-        AdapterDiff shapes = compare(
-                ADAPTERS.resolve("llama-lora"),
-                changed("llama-lora", (json, tensors) -> {
-                    String key = PeftKeys.key(Q0, PeftRole.LORA_A);
-                    tensors.put(key, tensor(key, Shape.of(2, 16), new float[32]));
-                }));
+        AdapterDiff shapes = compare(ADAPTERS.resolve("llama-lora"), changed("llama-lora", (json, tensors) -> {
+            String key = PeftKeys.key(Q0, PeftRole.LORA_A);
+            tensors.put(key, tensor(key, Shape.of(2, 16), new float[32]));
+        }));
         assertEquals(Q0, shapes.uncomparable().getFirst().a());
         assertFalse(shapes.sameChange());
         assertEquals(Double.POSITIVE_INFINITY, shapes.worst());
@@ -239,7 +241,8 @@ class AdapterComparisonTest {
     @Test
     void different_methods_and_patterns_that_match_nothing_are_refused() {
         assertThrows(
-                InvalidDataException.class, () -> compare(ADAPTERS.resolve("llama-lora"), ADAPTERS.resolve("llama-ia3")));
+                InvalidDataException.class,
+                () -> compare(ADAPTERS.resolve("llama-lora"), ADAPTERS.resolve("llama-ia3")));
         assertThrows(
                 InvalidOptionException.class,
                 () -> AdapterComparison.compare(
@@ -250,7 +253,8 @@ class AdapterComparisonTest {
 
     @Test
     void experts_are_compared_one_by_one() throws IOException {
-        // two experts of rank 1: A [2, in] expert by expert, B [out, 2] rank by rank; exchanging both changes the weights
+        // two experts of rank 1: A [2, in] expert by expert, B [out, 2] rank by rank; exchanging both changes the
+        // weights
         String keyA = PeftKeys.key("m.experts", PeftRole.LORA_A);
         String keyB = PeftKeys.key("m.experts", PeftRole.LORA_B);
         BiConsumer<ObjectNode, Map<String, Tensor>> experts = (json, tensors) -> {

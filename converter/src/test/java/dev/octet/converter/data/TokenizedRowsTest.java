@@ -86,8 +86,12 @@ final class TokenizedRowsTest {
                     tokens.add((int) rows.tokens(i)[t]);
                     counted.add(rows.counted(i).orElseThrow()[t] ? 1 : 0);
                 }
-                assertEquals(golden.get(i).get("tokens").toString(), tokens.toString().replace(" ", ""));
-                assertEquals(golden.get(i).get("assistant").toString(), counted.toString().replace(" ", ""));
+                assertEquals(
+                        golden.get(i).get("tokens").toString(),
+                        tokens.toString().replace(" ", ""));
+                assertEquals(
+                        golden.get(i).get("assistant").toString(),
+                        counted.toString().replace(" ", ""));
             }
         }
     }
@@ -131,8 +135,8 @@ final class TokenizedRowsTest {
 
     @Test
     void a_completion_counts_with_the_token_that_ends_it_and_its_prompt_does_not() throws IOException {
-        try (TokenizedRows rows = open(
-                lines("{\"prompt\": \"In the beginning\", \"completion\": \" God created\"}"), options(CHATML))) {
+        try (TokenizedRows rows =
+                open(lines("{\"prompt\": \"In the beginning\", \"completion\": \" God created\"}"), options(CHATML))) {
             String sequence = sequences(rows).getFirst();
             assertTrue(sequence.endsWith("+1023"), sequence);
             assertTrue(sequence.matches("(\\d+ )+(\\+\\d+ ?)+"), sequence);
@@ -170,7 +174,9 @@ final class TokenizedRowsTest {
         }
         Files.writeString(folder.resolve("chat_template.jinja"), "{{ bos_token }}{{ bos_token }}");
         try (TokenizedRows rows = TokenizedRows.open(DataFiles.of(data), folder.resolve("tokenizer.json"), own)) {
-            assertEquals(2 * named.getFirst().split(" ").length, sequences(rows).getFirst().split(" ").length);
+            assertEquals(
+                    2 * named.getFirst().split(" ").length,
+                    sequences(rows).getFirst().split(" ").length);
         }
     }
 
@@ -195,7 +201,8 @@ final class TokenizedRowsTest {
             LineLabels labels = texts.labels("label").orElseThrow();
             assertArrayEquals(new double[] {1}, labels.values(3));
             assertTrue(labels.isWhole(3));
-            assertTrue(sequences(completions).stream().allMatch(s -> s.matches("(\\d+ )+(\\+\\d+ ?)+") && s.endsWith("+1023")));
+            assertTrue(sequences(completions).stream()
+                    .allMatch(s -> s.matches("(\\d+ )+(\\+\\d+ ?)+") && s.endsWith("+1023")));
             assertEquals("1 2 +3 +4", sequences(tokens).getFirst());
             assertEquals(15, tokens.tokens(11).length);
         }
@@ -252,7 +259,8 @@ final class TokenizedRowsTest {
                 "{\"messages\": [{\"role\": \"user\", \"content\": 1}]} @ has no text or list of parts",
                 "{\"messages\": [{\"role\": \"user\", \"content\": \"Hi\"}]} @ no message of the assistant",
                 "{\"messages\": [{\"role\": \"assistant\", \"content\": null}]} @ the chat template fails: line 2",
-                "{\"messages\": [{\"role\": \"user\", \"content\": \"Hi\"}], \"tools\": \"[\"} @ \"tools\" is text, but not JSON",
+                "{\"messages\": [{\"role\": \"user\", \"content\": \"Hi\"}], \"tools\": \"[\"} @ \"tools\" is text,"
+                        + " but not JSON",
                 "{\"prompt\": \"a\", \"completion\": 1} @ \"completion\" is not text",
                 "{\"input_ids\": [1, \"2\"]} @ not a list of token numbers",
                 "{\"input_ids\": [1, -2]} @ not a list of token numbers",

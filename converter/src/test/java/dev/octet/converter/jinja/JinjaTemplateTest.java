@@ -34,8 +34,8 @@ final class JinjaTemplateTest {
 
     private static Map<String, Map<String, @Nullable Object>> conversations() throws IOException {
         Map<String, Map<String, @Nullable Object>> named = new HashMap<>();
-        List<Map<String, @Nullable Object>> all = JSON.readValue(
-                TESTDATA.resolve("chat/conversations.json").toFile(), new TypeReference<>() {});
+        List<Map<String, @Nullable Object>> all =
+                JSON.readValue(TESTDATA.resolve("chat/conversations.json").toFile(), new TypeReference<>() {});
         for (Map<String, @Nullable Object> conversation : all) {
             Map<String, @Nullable Object> variables = new HashMap<>(conversation);
             variables.putIfAbsent("tools", null);
@@ -53,13 +53,15 @@ final class JinjaTemplateTest {
         Map<String, Map<String, @Nullable Object>> conversations = conversations();
         int compared = 0;
         List<String> differing = new ArrayList<>();
-        for (JsonNode row : JSON.readTree(TESTDATA.resolve("golden/chat/rendered.json").toFile())) {
+        for (JsonNode row :
+                JSON.readTree(TESTDATA.resolve("golden/chat/rendered.json").toFile())) {
             String template = row.path("template").asText();
             String source = Files.readString(TESTDATA.resolve("chat/templates/" + template + ".jinja"));
             String name = template + ": " + row.path("conversation").asText();
-            Map<String, @Nullable Object> variables =
-                    Objects.requireNonNull(conversations.get(row.path("conversation").asText()));
-            String expected = row.path("text").isNull() ? "refused" : row.path("text").asText();
+            Map<String, @Nullable Object> variables = Objects.requireNonNull(
+                    conversations.get(row.path("conversation").asText()));
+            String expected =
+                    row.path("text").isNull() ? "refused" : row.path("text").asText();
             String marked = row.path("marked").toString();
             try {
                 RenderedTemplate got = JinjaTemplate.of(source).render(variables, TODAY);
@@ -90,11 +92,14 @@ final class JinjaTemplateTest {
     }
 
     private static String render(String template) {
-        return JinjaTemplate.of(template).render(Map.of("messages", List.of()), TODAY).text();
+        return JinjaTemplate.of(template)
+                .render(Map.of("messages", List.of()), TODAY)
+                .text();
     }
 
     private static String refused(String template) {
-        return String.valueOf(assertThrows(JinjaException.class, () -> render(template)).getMessage());
+        return String.valueOf(
+                assertThrows(JinjaException.class, () -> render(template)).getMessage());
     }
 
     @ParameterizedTest
@@ -117,7 +122,8 @@ final class JinjaTemplateTest {
                 "{{ 'a' * 100000000 }} @ longer than",
                 "{{ 9 ** 99999 }} @ bits",
                 "{{ 1 / 0 }} @ division by zero",
-                "{{ 'x' | center(99999999999) }}{% macro m() %}{{ m() }}{% endmacro %}{{ m() }} @ calls and blocks within each other",
+                "{{ 'x' | center(99999999999) }}{% macro m() %}{{ m() }}{% endmacro %}{{ m() }} @ calls and blocks"
+                        + " within each other",
                 "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %} @ steps",
             })
     void what_a_template_cannot_do_is_an_error_with_its_reason(String template, String reason) {
@@ -127,7 +133,8 @@ final class JinjaTemplateTest {
 
     @Test
     void nesting_without_end_is_refused() {
-        assertTrue(refused("{{ " + "(".repeat(5000) + "1" + ")".repeat(5000) + " }}").contains("deep"));
+        assertTrue(refused("{{ " + "(".repeat(5000) + "1" + ")".repeat(5000) + " }}")
+                .contains("deep"));
         assertTrue(refused("{% if true %}".repeat(5000)).contains("deep"));
     }
 

@@ -91,7 +91,11 @@ class AdapterRuleTest {
                 error("adapter-method", "PEFT does not have this method", "llama-ia3", d -> {
                     d.config().put("peft_type", "BOTTLENECK");
                 }),
-                error("adapter-keys", "a key is missing", "llama-lora", d -> d.config().remove("lora_alpha")),
+                error(
+                        "adapter-keys",
+                        "a key is missing",
+                        "llama-lora",
+                        d -> d.config().remove("lora_alpha")),
                 error("adapter-dora", "norms of DoRA", "llama-dora", AdapterRuleTest::nothing),
                 error("adapter-dora", "use_dora is true", "llama-dora", AdapterRuleTest::nothing),
                 error("adapter-modules-to-save", "names a module", "llama-saved", AdapterRuleTest::nothing),
@@ -99,10 +103,22 @@ class AdapterRuleTest {
                 error("adapter-modules-to-save", "single tokens", "llama-tokens", AdapterRuleTest::nothing),
                 error("adapter-bias", "a bias is stored", "llama-bias", AdapterRuleTest::nothing),
                 error("adapter-bias", "bias is not none", "gpt2-biases", AdapterRuleTest::nothing),
-                error("adapter-rank-limit", "above the largest", "llama-lora", d -> d.config().put("r", 513)),
-                warning("adapter-rank-limit", "default limit", "llama-lora", d -> d.config().put("r", 17)),
+                error(
+                        "adapter-rank-limit",
+                        "above the largest",
+                        "llama-lora",
+                        d -> d.config().put("r", 513)),
+                warning(
+                        "adapter-rank-limit",
+                        "default limit",
+                        "llama-lora",
+                        d -> d.config().put("r", 17)),
                 error("adapter-patterns", "the scaling of a module", "llama-patterns", AdapterRuleTest::nothing),
-                error("adapter-variant", "a key changes", "llama-lora", d -> d.config().put("use_qalora", true)),
+                error(
+                        "adapter-variant",
+                        "a key changes",
+                        "llama-lora",
+                        d -> d.config().put("use_qalora", true)),
                 error("adapter-embedding-name", "another name", "gpt2-embedding", AdapterRuleTest::nothing),
                 error(
                         "adapter-key-name",
@@ -118,51 +134,116 @@ class AdapterRuleTest {
                     String key = PeftKeys.key(Q0, PeftRole.LORA_MAGNITUDE);
                     d.rename(key, key + ".weight");
                 }),
-                warning("adapter-base-name", "is missing", "llama-lora", d -> d.config().putNull("base_model_name_or_path")),
+                warning(
+                        "adapter-base-name",
+                        "is missing",
+                        "llama-lora",
+                        d -> d.config().putNull("base_model_name_or_path")),
                 error("adapter-base", "no such module", "llama-lora", d -> {
                     d.rename(a(Q0), a("model.layers.7.self_attn.q_proj"));
                     d.rename(b(Q0), b("model.layers.7.self_attn.q_proj"));
                 }),
                 error("adapter-base", "no such module", "gpt2-lora", AdapterRuleTest::nothing),
-                error("adapter-target", "match nothing", "llama-lora", d -> d.config().putArray("target_modules").add("query")),
-                warning("adapter-target", "an entry of target_modules", "llama-lora", d -> d.config()
-                        .withArray("target_modules")
-                        .add("query")),
-                error("adapter-target", "match a norm", "llama-lora", d -> d.config()
-                        .withArray("target_modules")
-                        .add("input_layernorm")),
-                warning("adapter-target", "a key of rank_pattern", "llama-lora", d -> d.config()
-                        .putObject("rank_pattern")
-                        .put("k_prj", 3)),
-                error("adapter-tensor-missing", "lacks a tensor", "llama-lora", d -> d.tensors().remove(b(Q0))),
-                error("adapter-tensor-missing", "lacks a tensor", "llama-lora", d -> d.config().put("use_dora", true)),
+                error(
+                        "adapter-target",
+                        "match nothing",
+                        "llama-lora",
+                        d -> d.config().putArray("target_modules").add("query")),
+                warning(
+                        "adapter-target",
+                        "an entry of target_modules",
+                        "llama-lora",
+                        d -> d.config().withArray("target_modules").add("query")),
+                error(
+                        "adapter-target",
+                        "match a norm",
+                        "llama-lora",
+                        d -> d.config().withArray("target_modules").add("input_layernorm")),
+                warning(
+                        "adapter-target",
+                        "a key of rank_pattern",
+                        "llama-lora",
+                        d -> d.config().putObject("rank_pattern").put("k_prj", 3)),
+                error(
+                        "adapter-tensor-missing",
+                        "lacks a tensor",
+                        "llama-lora",
+                        d -> d.tensors().remove(b(Q0))),
+                error(
+                        "adapter-tensor-missing",
+                        "lacks a tensor",
+                        "llama-lora",
+                        d -> d.config().put("use_dora", true)),
                 error("adapter-tensor-missing", "match a module that has no tensors", "llama-lora", d -> {
                     d.tensors().remove(a(Q0));
                     d.tensors().remove(b(Q0));
                 }),
-                error("adapter-tensor-missing", "virtual tokens are missing", "llama-prompt", d -> d.rename(
-                        "prompt_embeddings", "base_model.model.x.weight")),
-                error("adapter-tensor-missing", "has no tensors", "llama-lora", d -> d.tensors().clear()),
-                error("adapter-tensor-unexpected", "another method", "llama-lora", d -> d.put(
-                        PeftKeys.key(Q0, PeftRole.IA3), 2, 32, 1)),
-                error("adapter-tensor-unexpected", "do not match a module", "llama-lora", d -> d.config()
-                        .put("layers_to_transform", 1)),
-                error("adapter-tensor-unexpected", "virtual tokens are stored", "llama-lora", d -> d.put(
-                        "prompt_embeddings", 1, 3, 32)),
-                error("adapter-tensor-unexpected", "does not name", "llama-saved", d -> d.config().putNull("modules_to_save")),
-                error("adapter-shape", "do not have the rank", "llama-lora", d -> d.config().put("r", 3)),
+                error(
+                        "adapter-tensor-missing",
+                        "virtual tokens are missing",
+                        "llama-prompt",
+                        d -> d.rename("prompt_embeddings", "base_model.model.x.weight")),
+                error(
+                        "adapter-tensor-missing",
+                        "has no tensors",
+                        "llama-lora",
+                        d -> d.tensors().clear()),
+                error(
+                        "adapter-tensor-unexpected",
+                        "another method",
+                        "llama-lora",
+                        d -> d.put(PeftKeys.key(Q0, PeftRole.IA3), 2, 32, 1)),
+                error(
+                        "adapter-tensor-unexpected",
+                        "do not match a module",
+                        "llama-lora",
+                        d -> d.config().put("layers_to_transform", 1)),
+                error(
+                        "adapter-tensor-unexpected",
+                        "virtual tokens are stored",
+                        "llama-lora",
+                        d -> d.put("prompt_embeddings", 1, 3, 32)),
+                error(
+                        "adapter-tensor-unexpected",
+                        "does not name",
+                        "llama-saved",
+                        d -> d.config().putNull("modules_to_save")),
+                error(
+                        "adapter-shape",
+                        "do not have the rank",
+                        "llama-lora",
+                        d -> d.config().put("r", 3)),
                 error("adapter-shape", "not a matrix", "llama-lora", d -> d.put(a(Q0), 1, 64)),
                 error("adapter-shape", "not a matrix", "llama-lora", d -> d.put(a(Q0), 1, 0, 32)),
                 error("adapter-shape", "not fit the weight", "llama-lora", d -> d.put(a(Q0), 1, 2, 33)),
-                error("adapter-shape", "norms of DoRA", "llama-dora", d -> d.put(
-                        PeftKeys.key(Q0, PeftRole.LORA_MAGNITUDE), 1, 31)),
-                error("adapter-shape", "feedforward_modules", "llama-ia3", d -> d.config().putArray("feedforward_modules")),
-                error("adapter-shape", "factors do not fit", "llama-ia3", d -> d.put(
-                        PeftKeys.key("model.layers.0.self_attn.k_proj", PeftRole.IA3), 2, 17, 1)),
-                error("adapter-shape", "virtual tokens have another", "llama-prefix", d -> d.config().put("num_layers", 3)),
-                error("adapter-shape", "not F32", "llama-lora", d -> d.tensors().put(
-                        a(Q0),
-                        Tensor.allocate(d.arena(), new TensorSpec(a(Q0), DType.I64, Shape.of(2, 32))))),
+                error(
+                        "adapter-shape",
+                        "norms of DoRA",
+                        "llama-dora",
+                        d -> d.put(PeftKeys.key(Q0, PeftRole.LORA_MAGNITUDE), 1, 31)),
+                error(
+                        "adapter-shape",
+                        "feedforward_modules",
+                        "llama-ia3",
+                        d -> d.config().putArray("feedforward_modules")),
+                error(
+                        "adapter-shape",
+                        "factors do not fit",
+                        "llama-ia3",
+                        d -> d.put(PeftKeys.key("model.layers.0.self_attn.k_proj", PeftRole.IA3), 2, 17, 1)),
+                error(
+                        "adapter-shape",
+                        "virtual tokens have another",
+                        "llama-prefix",
+                        d -> d.config().put("num_layers", 3)),
+                error(
+                        "adapter-shape",
+                        "not F32",
+                        "llama-lora",
+                        d -> d.tensors()
+                                .put(
+                                        a(Q0),
+                                        Tensor.allocate(d.arena(), new TensorSpec(a(Q0), DType.I64, Shape.of(2, 32))))),
                 warning("adapter-rank", "larger than a dimension", "llama-lora", d -> {
                     d.put(a(Q0), 1, 33, 32);
                     d.put(b(Q0), 1, 32, 33);
@@ -172,7 +253,10 @@ class AdapterRuleTest {
                 error("adapter-no-effect", "the adapter changes nothing", "llama-lora", d -> {
                     for (String key : List.copyOf(d.tensors().keySet())) {
                         if (key.contains("lora_B")) {
-                            d.put(key, 0, requireNonNull(d.tensors().get(key)).shape().toArray());
+                            d.put(
+                                    key,
+                                    0,
+                                    requireNonNull(d.tensors().get(key)).shape().toArray());
                         }
                     }
                 }));
@@ -180,7 +264,8 @@ class AdapterRuleTest {
 
     private Path planted(Fault fault) throws IOException {
         try (Arena arena = Arena.ofConfined();
-                PeftAdapter sound = PeftAdapter.open(TESTDATA.resolve("adapters").resolve(fault.adapter()))) {
+                PeftAdapter sound =
+                        PeftAdapter.open(TESTDATA.resolve("adapters").resolve(fault.adapter()))) {
             Draft draft = new Draft(sound.config().json(), new LinkedHashMap<>(sound.tensors()), arena);
             fault.plant().accept(draft);
             PeftAdapter.write(folder, PeftConfig.of(draft.config()), draft.tensors());
@@ -258,18 +343,23 @@ class AdapterRuleTest {
 
     @Test
     void the_base_that_the_configuration_names_is_used_if_it_is_here() throws IOException {
-        Fault wrong = error("adapter-base", "", "gpt2-lora", d -> d.config()
-                .put("base_model_name_or_path", base("llama").toString()));
+        Fault wrong = error(
+                "adapter-base",
+                "",
+                "gpt2-lora",
+                d -> d.config().put("base_model_name_or_path", base("llama").toString()));
         Verification result = Verifier.verify(planted(wrong), VerifyOptions.defaults());
         assertTrue(result.findings().stream().anyMatch(f -> f.rule().equals("adapter-base")));
-        assertTrue(result.notes().getFirst().contains("compared with the base"), result.notes().toString());
+        assertTrue(
+                result.notes().getFirst().contains("compared with the base"),
+                result.notes().toString());
     }
 
     @Test
     void a_consumer_of_models_alone_and_an_adapter_without_configuration_are_refused() throws IOException {
         Path adapter = TESTDATA.resolve("adapters/llama-lora");
-        VerifyOptions tensorrt = VerifyOptions.defaults()
-                .withConsumers(Set.of(dev.octet.converter.verify.Consumer.TENSORRT));
+        VerifyOptions tensorrt =
+                VerifyOptions.defaults().withConsumers(Set.of(dev.octet.converter.verify.Consumer.TENSORRT));
         assertThrows(InvalidOptionException.class, () -> Verifier.verify(adapter, tensorrt));
         Files.copy(adapter.resolve("adapter_model.safetensors"), folder.resolve("adapter_model.safetensors"));
         assertThrows(MalformedModelException.class, () -> Verifier.verify(folder, VerifyOptions.defaults()));
@@ -286,7 +376,8 @@ class AdapterRuleTest {
         Verification result =
                 Verifier.verify(planted(head), VerifyOptions.defaults().withOriginal(base("gpt2")));
         assertTrue(
-                result.findings().stream().noneMatch(f -> Set.of("adapter-base", "adapter-shape").contains(f.rule())),
+                result.findings().stream()
+                        .noneMatch(f -> Set.of("adapter-base", "adapter-shape").contains(f.rule())),
                 () -> result.findings().toString());
     }
 }

@@ -52,7 +52,8 @@ final class TensorEncoder {
                 }
             }
             case Initializer.Coded _ ->
-                throw new IllegalArgumentException("'" + i.name() + "' is only there to be trained on: it has no dense elements");
+                throw new IllegalArgumentException(
+                        "'" + i.name() + "' is only there to be trained on: it has no dense elements");
             case Initializer.Sparse _ -> throw new IllegalArgumentException("'" + i.name() + "' is sparse");
         }
         name(b, i.name());

@@ -32,6 +32,8 @@ public record AdaptedModule(String path, Map<PeftRole, Tensor> tensors) {
 
     /** Elements of all its tensors. */
     public long parameters() {
-        return tensors.values().stream().mapToLong(t -> t.shape().elementCount()).sum();
+        return tensors.values().stream()
+                .mapToLong(t -> t.shape().elementCount())
+                .sum();
     }
 }

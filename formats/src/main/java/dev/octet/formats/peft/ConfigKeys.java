@@ -87,7 +87,8 @@ record ConfigKeys(ObjectNode json, String where) {
     }
 
     /** A whole number of at least 1; null when it is missing. */
-    @Nullable Integer count(String key) {
+    @Nullable
+    Integer count(String key) {
         JsonNode value = value(key);
         return value == null ? null : count(key, value);
     }

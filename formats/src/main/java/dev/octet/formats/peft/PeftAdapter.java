@@ -76,7 +76,8 @@ public final class PeftAdapter implements AutoCloseable {
             return Files.isRegularFile(path)
                     && (name.equals(PeftConfig.FILE_NAME) || name.equals(WEIGHTS_FILE) || name.equals(PICKLE_FILE));
         }
-        if (Files.exists(path.resolve("model.safetensors")) || Files.exists(path.resolve("model.safetensors.index.json"))) {
+        if (Files.exists(path.resolve("model.safetensors"))
+                || Files.exists(path.resolve("model.safetensors.index.json"))) {
             return false;
         }
         return Files.exists(path.resolve(PeftConfig.FILE_NAME))
@@ -134,9 +135,7 @@ public final class PeftAdapter implements AutoCloseable {
             throw pickle(folder.resolve(PICKLE_FILE));
         }
         throw new MalformedModelException(
-                "the adapter has no " + WEIGHTS_FILE,
-                folder.toString(),
-                "copy it from where the adapter comes from");
+                "the adapter has no " + WEIGHTS_FILE, folder.toString(), "copy it from where the adapter comes from");
     }
 
     private static UnsupportedModelException pickle(Path file) {

@@ -43,8 +43,7 @@ public final class TargetModules {
             if (value != null && value.isTextual()) {
                 String text = value.textValue();
                 boolean allLinear = text.toLowerCase(Locale.ROOT).equals(ALL_LINEAR) && key.equals("target_modules");
-                return new Names(
-                        List.of(text), Set.of(), allLinear ? null : new PythonRegex(text, keys.where(key)));
+                return new Names(List.of(text), Set.of(), allLinear ? null : new PythonRegex(text, keys.where(key)));
             }
             List<String> list = keys.names(key).orElse(List.of());
             return new Names(list, new HashSet<>(list), null);

@@ -78,7 +78,9 @@ class PeftAdapterTest {
         try (PeftAdapter read = PeftAdapter.open(path(adapter))) {
             Set<PeftRole> expected = Set.copyOf(
                     Stream.of(roles.split(" ")).map(PeftRole::valueOf).toList());
-            assertEquals(expected, requireNonNull(read.modules().get(module)).tensors().keySet());
+            assertEquals(
+                    expected,
+                    requireNonNull(read.modules().get(module)).tensors().keySet());
         }
     }
 
@@ -86,7 +88,9 @@ class PeftAdapterTest {
     void parameters_saved_whole_have_their_own_paths() throws IOException {
         try (PeftAdapter saved = PeftAdapter.open(path("llama-saved"));
                 PeftAdapter biases = PeftAdapter.open(path("gpt2-biases"))) {
-            assertEquals(Shape.of(101, 32), requireNonNull(saved.saved().get("lm_head.weight")).shape());
+            assertEquals(
+                    Shape.of(101, 32),
+                    requireNonNull(saved.saved().get("lm_head.weight")).shape());
             assertTrue(biases.saved().containsKey("transformer.h.1.ln_2.bias"));
         }
     }
@@ -108,9 +112,13 @@ class PeftAdapterTest {
         try (PeftAdapter read = PeftAdapter.open(path("llama-patterns"))) {
             LoraConfig lora = read.config().lora();
             assertEquals(6, read.modules().size());
-            read.modules().forEach((module, tensors) -> assertEquals(
-                    lora.rank(module),
-                    tensors.tensor(PeftRole.LORA_A).orElseThrow().shape().dim(0)));
+            read.modules()
+                    .forEach((module, tensors) -> assertEquals(
+                            lora.rank(module),
+                            tensors.tensor(PeftRole.LORA_A)
+                                    .orElseThrow()
+                                    .shape()
+                                    .dim(0)));
         }
     }
 
@@ -139,7 +147,8 @@ class PeftAdapterTest {
     @Test
     void a_missing_file_is_named() throws IOException {
         assertThrows(NoSuchFileException.class, () -> PeftAdapter.open(folder.resolve("nothing")));
-        Files.copy(path("llama-lora").resolve("adapter_model.safetensors"), folder.resolve("adapter_model.safetensors"));
+        Files.copy(
+                path("llama-lora").resolve("adapter_model.safetensors"), folder.resolve("adapter_model.safetensors"));
         MalformedModelException e = assertThrows(MalformedModelException.class, () -> PeftAdapter.open(folder));
         assertTrue(e.what().contains("adapter_config.json"), e.what());
         Files.copy(path("llama-lora").resolve("adapter_config.json"), folder.resolve("adapter_config.json"));
@@ -166,7 +175,8 @@ class PeftAdapterTest {
             PeftAdapter.write(target, read.config(), read.tensors());
             Map<String, Tensor> unheld = new LinkedHashMap<>(read.tensors());
             // safetensors has no complex numbers of 128 bits
-            unheld.put("x", Tensor.allocate(arena, new dev.octet.formats.tensor.TensorSpec("x", DType.C128, Shape.of(2))));
+            unheld.put(
+                    "x", Tensor.allocate(arena, new dev.octet.formats.tensor.TensorSpec("x", DType.C128, Shape.of(2))));
             assertThrows(UnsupportedModelException.class, () -> PeftAdapter.write(target, read.config(), unheld));
             assertThrows(
                     UnsupportedModelException.class,
@@ -197,8 +207,7 @@ class PeftAdapterTest {
 
     @Test
     void a_key_is_parsed_with_and_without_the_prefix_and_in_old_spellings() {
-        assertEquals(
-                new PeftKeys.Place("a.b", PeftRole.LORA_A), PeftKeys.parse("base_model.model.a.b.lora_A.weight"));
+        assertEquals(new PeftKeys.Place("a.b", PeftRole.LORA_A), PeftKeys.parse("base_model.model.a.b.lora_A.weight"));
         assertEquals(new PeftKeys.Place("a.b", PeftRole.LORA_A), PeftKeys.parse("a.b.lora_A.weight"));
         assertEquals(
                 new PeftKeys.Place("a", PeftRole.LORA_MAGNITUDE),

@@ -86,7 +86,9 @@ class PeftConfigTest {
         completed.remove(List.of("r", "lora_alpha", "target_modules"));
         completed.set("base_model_name_or_path", written.get("base_model_name_or_path"));
         completed.set("task_type", written.get("task_type"));
-        assertEquals(JSON.readTree(PeftConfig.of(written).toText()), JSON.readTree(PeftConfig.of(completed).toText()));
+        assertEquals(
+                JSON.readTree(PeftConfig.of(written).toText()),
+                JSON.readTree(PeftConfig.of(completed).toText()));
     }
 
     @Test
@@ -101,8 +103,7 @@ class PeftConfigTest {
     @Test
     void unknown_keys_are_kept() throws IOException {
         PeftConfig config = lora("'r': 4, 'of_tomorrow': {'b': [1, 2.50], 'a': 'ü'}");
-        assertEquals(
-                """
+        assertEquals("""
                 {
                   "of_tomorrow": {
                     "a": "\\u00fc",
@@ -113,8 +114,8 @@ class PeftConfigTest {
                   },
                   "peft_type": "LORA",
                   "r": 4
-                }""",
-                config.toText());
+                }\
+                """, config.toText());
         assertTrue(config.withDefaults().has("of_tomorrow"));
     }
 
@@ -129,12 +130,14 @@ class PeftConfigTest {
         assertEquals(7.0 / 3, lora.scaling("model.layers.1.mlp.gate_proj"));
         assertEquals(
                 List.of("down_proj", "gate_proj"), lora.unmatchedPatterns(List.of("model.layers.1.self_attn.q_proj")));
-        assertEquals(2, lora("'rank_pattern': {'.*_proj': 2, 'q_proj': 5}").lora().rank("a.q_proj"));
+        assertEquals(
+                2, lora("'rank_pattern': {'.*_proj': 2, 'q_proj': 5}").lora().rank("a.q_proj"));
     }
 
     @Test
     void the_scaling_of_rsLoRA_divides_by_the_root_of_the_rank() throws IOException {
-        LoraConfig lora = lora("'use_rslora': true, 'lora_alpha': 6, 'rank_pattern': {'v': 9}").lora();
+        LoraConfig lora = lora("'use_rslora': true, 'lora_alpha': 6, 'rank_pattern': {'v': 9}")
+                .lora();
         assertEquals(6 / Math.sqrt(8), lora.scaling("q"));
         assertEquals(2, lora.scaling("v"));
     }
@@ -144,7 +147,8 @@ class PeftConfigTest {
         Ia3Config ia3 = PeftConfig.read(file("llama-ia3")).ia3();
         assertTrue(ia3.isFeedforward("model.layers.0.mlp.down_proj"));
         assertFalse(ia3.isFeedforward("model.layers.0.self_attn.v_proj"));
-        Ia3Config regex = config("{'peft_type': 'IA3', 'feedforward_modules': '.*\\\\.(wo|wi)'}").ia3();
+        Ia3Config regex = config("{'peft_type': 'IA3', 'feedforward_modules': '.*\\\\.(wo|wi)'}")
+                .ia3();
         assertTrue(regex.isFeedforward("a.wi"));
         assertFalse(regex.isFeedforward("a.wix"));
     }
@@ -162,33 +166,30 @@ class PeftConfigTest {
     }
 
     @ParameterizedTest
-    @CsvSource(
-            delimiter = '|',
-            textBlock =
-                    """
-                    'r': 0                                  | r
-                    'r': 2.5                                | r
-                    'r': '8'                                | r
-                    'r': 99999999999                        | r
-                    'lora_alpha': '16'                      | lora_alpha
-                    'lora_alpha': 1e999                     | lora_alpha
-                    'lora_dropout': 1.0                     | lora_dropout
-                    'lora_dropout': -0.1                    | lora_dropout
-                    'use_dora': 'false'                     | use_dora
-                    'bias': 'some'                          | bias
-                    'target_modules': 3                     | target_modules
-                    'target_modules': [3]                   | target_modules
-                    'rank_pattern': {'q': -1}               | rank_pattern
-                    'rank_pattern': [1]                     | rank_pattern
-                    'rank_pattern': {'(': 1}                | rank_pattern
-                    'alpha_pattern': {'q': true}            | alpha_pattern
-                    'layers_to_transform': 'all'            | layers_to_transform
-                    'modules_to_save': {}                   | modules_to_save
-                    'target_parameters': 'experts.w'        | target_parameters
-                    'init_lora_weights': 3                  | init_lora_weights
-                    'base_model_name_or_path': 3            | base_model_name_or_path
-                    'lora_bias': true, 'use_dora': true     | lora_bias
-                    """)
+    @CsvSource(delimiter = '|', textBlock = """
+        'r': 0                                  | r
+        'r': 2.5                                | r
+        'r': '8'                                | r
+        'r': 99999999999                        | r
+        'lora_alpha': '16'                      | lora_alpha
+        'lora_alpha': 1e999                     | lora_alpha
+        'lora_dropout': 1.0                     | lora_dropout
+        'lora_dropout': -0.1                    | lora_dropout
+        'use_dora': 'false'                     | use_dora
+        'bias': 'some'                          | bias
+        'target_modules': 3                     | target_modules
+        'target_modules': [3]                   | target_modules
+        'rank_pattern': {'q': -1}               | rank_pattern
+        'rank_pattern': [1]                     | rank_pattern
+        'rank_pattern': {'(': 1}                | rank_pattern
+        'alpha_pattern': {'q': true}            | alpha_pattern
+        'layers_to_transform': 'all'            | layers_to_transform
+        'modules_to_save': {}                   | modules_to_save
+        'target_parameters': 'experts.w'        | target_parameters
+        'init_lora_weights': 3                  | init_lora_weights
+        'base_model_name_or_path': 3            | base_model_name_or_path
+        'lora_bias': true, 'use_dora': true     | lora_bias
+        """)
     void a_value_of_a_wrong_type_is_refused_with_its_key(String keys, String key) {
         // 1e999 is infinite as a double
         MalformedModelException e = assertThrows(MalformedModelException.class, () -> lora(keys));
@@ -205,7 +206,8 @@ class PeftConfigTest {
     }
 
     @ParameterizedTest
-    @ValueSource(strings = {"", "[]", "{", "{\"peft_type\": \"LORA\"} x", "\u0000\u0001", "null", "{\"peft_type\": null}"})
+    @ValueSource(
+            strings = {"", "[]", "{", "{\"peft_type\": \"LORA\"} x", "\u0000\u0001", "null", "{\"peft_type\": null}"})
     void a_broken_file_is_refused_with_its_name(String text) throws IOException {
         Path file = Files.writeString(folder.resolve("adapter_config.json"), text);
         OctetException e = assertThrows(MalformedModelException.class, () -> PeftConfig.read(file));

@@ -3,8 +3,8 @@ package dev.octet.formats.peft;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
-import static org.junit.jupiter.api.Assertions.assertTrue;
 import static org.junit.jupiter.api.Assertions.assertTimeoutPreemptively;
+import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
@@ -50,12 +50,16 @@ class TargetModulesTest {
     /** The kind of each module from the name of its class in torch. */
     private static Map<String, ModuleKind> kinds(JsonNode classes) {
         Map<String, ModuleKind> kinds = new LinkedHashMap<>();
-        classes.properties().forEach(e -> kinds.put(e.getKey(), switch (e.getValue().textValue()) {
-            case "Linear", "Conv1D" -> e.getKey().equals("lm_head") ? ModuleKind.OUTPUT_HEAD : ModuleKind.LINEAR;
-            case "Embedding" -> ModuleKind.EMBEDDING;
-            case "LayerNorm", "LlamaRMSNorm" -> ModuleKind.NORM;
-            default -> ModuleKind.OTHER;
-        }));
+        classes.properties()
+                .forEach(e -> kinds.put(
+                        e.getKey(),
+                        switch (e.getValue().textValue()) {
+                            case "Linear", "Conv1D" ->
+                                e.getKey().equals("lm_head") ? ModuleKind.OUTPUT_HEAD : ModuleKind.LINEAR;
+                            case "Embedding" -> ModuleKind.EMBEDDING;
+                            case "LayerNorm", "LlamaRMSNorm" -> ModuleKind.NORM;
+                            default -> ModuleKind.OTHER;
+                        }));
         return kinds;
     }
 

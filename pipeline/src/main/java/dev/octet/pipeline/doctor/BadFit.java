@@ -31,8 +31,9 @@ public record BadFit(String tensor, long step, double clipped, double underflowe
     private static final int MOST = 5;
 
     /** Clipping is the worse of the two: what is clipped is large. */
-    private static final Comparator<BadFit> WORST_FIRST =
-            Comparator.comparingDouble(BadFit::clipped).thenComparingDouble(BadFit::underflowed).reversed();
+    private static final Comparator<BadFit> WORST_FIRST = Comparator.comparingDouble(BadFit::clipped)
+            .thenComparingDouble(BadFit::underflowed)
+            .reversed();
 
     /**
      * Tensors that did not fit around a step, worst first, at most five: within ten steps of it, or where nothing was measured so near, at the last
@@ -65,8 +66,7 @@ public record BadFit(String tensor, long step, double clipped, double underflowe
     }
 
     private static BadFit of(long step, JsonNode line) {
-        return new BadFit(
-                line.path("tensor").textValue(), step, share(line, "clipped"), share(line, "underflowed"));
+        return new BadFit(line.path("tensor").textValue(), step, share(line, "clipped"), share(line, "underflowed"));
     }
 
     private static double share(JsonNode line, String key) {

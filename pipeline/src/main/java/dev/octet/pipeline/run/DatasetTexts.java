@@ -37,7 +37,8 @@ public record DatasetTexts(TokenizedTexts texts) implements Texts {
             boolean lines = purpose == RowOptions.Purpose.SEQUENCES && TokenizedRows.isTextLines(files);
             return lines
                     ? new DatasetTexts(TokenizedTexts.open(path, tokenizer, maxLength, config.eos()))
-                    : new DatasetRows(TokenizedRows.open(files, tokenizer, DatasetRows.options(config, purpose, maxLength)));
+                    : new DatasetRows(
+                            TokenizedRows.open(files, tokenizer, DatasetRows.options(config, purpose, maxLength)));
         });
     }
 

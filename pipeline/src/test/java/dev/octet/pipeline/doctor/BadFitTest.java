@@ -44,8 +44,7 @@ class BadFitTest {
             measured(step, "steep", step == 35 ? 0.03 : 0, 0);
             measured(step, "later", step > 45 ? 0.5 : 0, 0);
         }
-        assertEquals(
-                List.of("at step 35 3 % of steep was clipped", "at step 25 62 % of flat underflowed"), around(30));
+        assertEquals(List.of("at step 35 3 % of steep was clipped", "at step 25 62 % of flat underflowed"), around(30));
         assertEquals(List.of(), around(12));
     }
 

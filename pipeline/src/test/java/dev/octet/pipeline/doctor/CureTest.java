@@ -135,34 +135,36 @@ class CureTest {
                         Map.of(ProductOperand.parse("dgrad.grad_output"), CURRENT),
                         node("transformer.h.1.mlp.c_fc"),
                         all(Product.WGRAD, KEPT)));
-        assertEquals("""
-            octet_doctor_1:
-              enabled: true
-              layers:
-                layer_name_regex_pattern: '^(%s)$'
-              transformer_engine:
-                PerTensorScaling:
+        assertEquals(
+                """
+                octet_doctor_1:
                   enabled: true
-                  gemms_struct:
-                    - gemm: dgrad
-                      tensors: [gradient]
-            octet_doctor_2:
-              enabled: true
-              layers:
-                layer_name_regex_pattern: '^(%s)$'
-              transformer_engine:
-                DisableQuantizationGEMM:
+                  layers:
+                    layer_name_regex_pattern: '^(%s)$'
+                  transformer_engine:
+                    PerTensorScaling:
+                      enabled: true
+                      gemms_struct:
+                        - gemm: dgrad
+                          tensors: [gradient]
+                octet_doctor_2:
                   enabled: true
-                  gemms: [wgrad]
-            """.formatted(
-                        alternatives(
-                                "transformer.h.0.attn.c_attn",
-                                "transformer.h.1.attn.c_attn",
-                                "transformer.h.0.self_attn.layernorm_linear_qkv",
-                                "transformer.h.0.self_attn.linear_qkv",
-                                "transformer.h.1.self_attn.layernorm_linear_qkv",
-                                "transformer.h.1.self_attn.linear_qkv"),
-                        alternatives("transformer.h.1.mlp.c_fc", "transformer.h.1.layernorm_mlp.fc1")), cure.teDebug());
+                  layers:
+                    layer_name_regex_pattern: '^(%s)$'
+                  transformer_engine:
+                    DisableQuantizationGEMM:
+                      enabled: true
+                      gemms: [wgrad]
+                """.formatted(
+                                alternatives(
+                                        "transformer.h.0.attn.c_attn",
+                                        "transformer.h.1.attn.c_attn",
+                                        "transformer.h.0.self_attn.layernorm_linear_qkv",
+                                        "transformer.h.0.self_attn.linear_qkv",
+                                        "transformer.h.1.self_attn.layernorm_linear_qkv",
+                                        "transformer.h.1.self_attn.linear_qkv"),
+                                alternatives("transformer.h.1.mlp.c_fc", "transformer.h.1.layernorm_mlp.fc1")),
+                cure.teDebug());
     }
 
     private static String alternatives(String... names) {

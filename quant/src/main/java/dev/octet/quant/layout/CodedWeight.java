@@ -27,8 +27,7 @@ public record CodedWeight(
         WeightForm form,
         MemorySegment codes,
         MemorySegment scales,
-        @Nullable MemorySegment zeroPoints)
-        implements CodedTensor {
+        @Nullable MemorySegment zeroPoints) implements CodedTensor {
     /** Scales that are checked at once. */
     private static final long CHECKED = 1 << 14;
 

@@ -28,11 +28,12 @@ public record StoredGrids(ScaleRule.Exponent exponent, boolean powersOfTwo) {
      */
     public static StoredGrids of(String layout, @Nullable ObjectNode config) {
         boolean powers = config != null
-                && config.path("quantization_config").path("scale_fmt").asText("").equals("ue8m0");
+                && config.path("quantization_config")
+                        .path("scale_fmt")
+                        .asText("")
+                        .equals("ue8m0");
         return new StoredGrids(
-                layout.equals("compressed-tensors")
-                        ? ScaleRule.Exponent.COMPRESSED_TENSORS
-                        : ScaleRule.Exponent.CEIL,
+                layout.equals("compressed-tensors") ? ScaleRule.Exponent.COMPRESSED_TENSORS : ScaleRule.Exponent.CEIL,
                 powers);
     }
 

@@ -124,8 +124,7 @@ public record WeightForm(
                 CAST.decode(codes, bytes, runs, scales, type, target);
             } else {
                 MemorySegment points = Objects.requireNonNull(allZeroPoints);
-                CAST.decodeAffine(
-                        bytes, runs, scales, zeroPoints(points, fromRow, toRow, runs, scratch), type, target);
+                CAST.decodeAffine(bytes, runs, scales, zeroPoints(points, fromRow, toRow, runs, scratch), type, target);
             }
         }
     }

@@ -66,7 +66,8 @@ public final class LowRank implements WeightDelta {
         int out = orientation == Orientation.OUT_IN ? rows : cols;
         int rank = in == 0 || experts == 0 ? 0 : a.length / experts / in;
         if (rank == 0 || (long) rank * experts * in != a.length || (long) rank * experts * out != b.length) {
-            throw new IllegalArgumentException("factors of " + a.length + " and " + b.length + " elements for " + weight);
+            throw new IllegalArgumentException(
+                    "factors of " + a.length + " and " + b.length + " elements for " + weight);
         }
         float[] left = new float[experts * rows * rank];
         float[] right = new float[experts * rank * cols];

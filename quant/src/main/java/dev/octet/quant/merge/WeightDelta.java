@@ -10,13 +10,8 @@ import java.util.Optional;
  *
  * <p>The formulas are those of PEFT's {@code merge} (tuners/lora/layer.py, lora/dora.py, ia3/layer.py, ln_tuning/layer.py).
  */
-public sealed interface WeightDelta 
-        permits LowRank,
-                Dora,
-                WeightDelta.Factors,
-                WeightDelta.Added,
-                WeightDelta.Replaced,
-                WeightDelta.Sequence {
+public sealed interface WeightDelta
+        permits LowRank, Dora, WeightDelta.Factors, WeightDelta.Added, WeightDelta.Replaced, WeightDelta.Sequence {
     /** Rows of the weight over all its matrices. */
     long rows();
 
@@ -160,7 +155,8 @@ public sealed interface WeightDelta
         public Sequence {
             parts = List.copyOf(parts);
             for (WeightDelta part : parts) {
-                if (part.rows() != parts.getFirst().rows() || part.cols() != parts.getFirst().cols()) {
+                if (part.rows() != parts.getFirst().rows()
+                        || part.cols() != parts.getFirst().cols()) {
                     throw new IllegalArgumentException("deltas of different shapes");
                 }
             }
@@ -185,9 +181,8 @@ public sealed interface WeightDelta
 
         @Override
         public Optional<WeightDelta> inverse() {
-            List<WeightDelta> inverses = parts.reversed().stream()
-                    .flatMap(p -> p.inverse().stream())
-                    .toList();
+            List<WeightDelta> inverses =
+                    parts.reversed().stream().flatMap(p -> p.inverse().stream()).toList();
             return inverses.size() == parts.size() ? Optional.of(new Sequence(inverses)) : Optional.empty();
         }
 

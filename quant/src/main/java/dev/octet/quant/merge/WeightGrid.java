@@ -39,7 +39,9 @@ public record WeightGrid(OperandSpec scheme, GlobalScale.@Nullable Direction sec
 
     /** The scale of the whole weight: a multiplier, of two levels the upper one as stored. */
     public float wholeScale(float amax) {
-        return second == null ? scheme.storedScale(amax) : GlobalScale.of(amax, scheme.format(), second).value();
+        return second == null
+                ? scheme.storedScale(amax)
+                : GlobalScale.of(amax, scheme.format(), second).value();
     }
 
     /**
@@ -55,9 +57,7 @@ public record WeightGrid(OperandSpec scheme, GlobalScale.@Nullable Direction sec
     /** By how many powers of two {@link #grown} makes a scale larger. */
     public int growth(float scale, float amax) {
         double multiplier = second == GlobalScale.Direction.DIVISOR ? 1.0 / scale : scale;
-        double most = multiplier
-                * scheme.type().maxValue()
-                * (second == null ? 1 : Float8Format.E4M3FN.maxValue());
+        double most = multiplier * scheme.type().maxValue() * (second == null ? 1 : Float8Format.E4M3FN.maxValue());
         int growth = 0;
         while (amax > Math.scalb(most, growth) && growth < MAX_GROWTH) {
             growth++;

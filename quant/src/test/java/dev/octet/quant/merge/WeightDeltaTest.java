@@ -126,8 +126,10 @@ class WeightDeltaTest {
         float[] rows = applied(Dora.ofRows(product, magnitude), weight);
         LowRank other = LowRank.of(a, b, Shape.of(IN, OUT), Orientation.IN_OUT, 1);
         float[] columns = applied(
-                Dora.ofColumns(other, magnitude, (row, values) ->
-                        System.arraycopy(transposed, Math.toIntExact(row) * OUT, values, 0, OUT)),
+                Dora.ofColumns(
+                        other,
+                        magnitude,
+                        (row, values) -> System.arraycopy(transposed, Math.toIntExact(row) * OUT, values, 0, OUT)),
                 transposed);
         for (int o = 0; o < OUT; o++) {
             double squares = 0;
@@ -158,7 +160,8 @@ class WeightDeltaTest {
 
     @Test
     void a_delta_knows_whether_it_changes_anything() {
-        assertTrue(LowRank.of(a, new float[OUT * RANK], Shape.of(OUT, IN), Orientation.OUT_IN, 1).isIdentity());
+        assertTrue(LowRank.of(a, new float[OUT * RANK], Shape.of(OUT, IN), Orientation.OUT_IN, 1)
+                .isIdentity());
         assertTrue(LowRank.of(a, b, Shape.of(OUT, IN), Orientation.OUT_IN, 0).isIdentity());
         assertFalse(LowRank.of(a, b, Shape.of(OUT, IN), Orientation.OUT_IN, 1).isIdentity());
         assertTrue(new WeightDelta.Factors(new float[] {1, 1}, WeightDelta.Axis.ROW, 2, 9).isIdentity());
@@ -167,7 +170,6 @@ class WeightDeltaTest {
     @Test
     void factors_of_another_weight_are_refused() {
         assertThrows(
-                IllegalArgumentException.class,
-                () -> LowRank.of(a, b, Shape.of(OUT + 1, IN), Orientation.OUT_IN, 1));
+                IllegalArgumentException.class, () -> LowRank.of(a, b, Shape.of(OUT + 1, IN), Orientation.OUT_IN, 1));
     }
 }

@@ -79,11 +79,12 @@ public record AdaptedGraph(
         if (!json.hasNonNull("peft_version")) {
             json.put("peft_version", PEFT_VERSION);
         }
-        if (json.path(ALPHA).isDouble() && json.path(ALPHA).doubleValue() == json.path(ALPHA).intValue()) {
+        if (json.path(ALPHA).isDouble()
+                && json.path(ALPHA).doubleValue() == json.path(ALPHA).intValue()) {
             json.put(ALPHA, json.path(ALPHA).intValue()); // a whole number, as PEFT's own type says
         }
-        boolean open = !json.hasNonNull(TARGETS)
-                || json.get(TARGETS).asText().equalsIgnoreCase(TargetModules.ALL_LINEAR);
+        boolean open =
+                !json.hasNonNull(TARGETS) || json.get(TARGETS).asText().equalsIgnoreCase(TargetModules.ALL_LINEAR);
         Set<String> targets = targets();
         if (open && !targets.isEmpty()) {
             ArrayNode list = json.putArray(TARGETS);

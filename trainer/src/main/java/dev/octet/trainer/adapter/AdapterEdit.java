@@ -144,7 +144,9 @@ final class AdapterEdit {
 
     /** The last dimension of a value of the base, where the graph knows it. */
     Optional<Long> widthOf(String value) {
-        return edit.type(value) instanceof TensorType t && t.dims() != null && !t.dims().isEmpty()
+        return edit.type(value) instanceof TensorType t
+                        && t.dims() != null
+                        && !t.dims().isEmpty()
                 ? Optional.ofNullable(t.dims().getLast().size())
                 : Optional.empty();
     }
@@ -403,7 +405,8 @@ final class AdapterEdit {
         /** The node's own product once more, of another input and without its bias. */
         String again(String name, String x) {
             String fresh = edit.freshName(name);
-            current.add(node.withName(fresh).withInputs(List.of(x, inputs.get(1))).withOutputs(List.of(fresh)));
+            current.add(
+                    node.withName(fresh).withInputs(List.of(x, inputs.get(1))).withOutputs(List.of(fresh)));
             return fresh;
         }
 

@@ -27,9 +27,7 @@ public record AdapterSettings(PeftConfig config, Optional<Path> from, long seed)
 
     /** The text whose tokens a new prompt begins with; empty for other methods and beginnings. */
     public Optional<String> initText() {
-        return config.type() == PeftType.PROMPT_TUNING
-                ? config.prompt().promptTuningInitText()
-                : Optional.empty();
+        return config.type() == PeftType.PROMPT_TUNING ? config.prompt().promptTuningInitText() : Optional.empty();
     }
 
     /**
@@ -98,7 +96,9 @@ public record AdapterSettings(PeftConfig config, Optional<Path> from, long seed)
                     "name Linears in target_modules");
         }
         if (lora.hasTrainableTokens() || !lora.foreignKeys().isEmpty()) {
-            String key = lora.hasTrainableTokens() ? "trainable_token_indices" : lora.foreignKeys().getFirst();
+            String key = lora.hasTrainableTokens()
+                    ? "trainable_token_indices"
+                    : lora.foreignKeys().getFirst();
             throw new InvalidOptionException(
                     "Octet does not compute what " + key + " changes",
                     where(key),

@@ -69,7 +69,9 @@ record BaseModules(List<LinearModule> linears, List<Table> tables, Map<String, M
         linears.forEach(
                 m -> kinds.put(m.name(), heads.contains(m.node()) ? ModuleKind.OUTPUT_HEAD : ModuleKind.LINEAR));
         List<Table> tables = graph.nodes().stream()
-                .filter(n -> n.is("Gather") && n.intAttribute("axis", 0) == 0 && n.input(0).endsWith(WEIGHT))
+                .filter(n -> n.is("Gather")
+                        && n.intAttribute("axis", 0) == 0
+                        && n.input(0).endsWith(WEIGHT))
                 .map(n -> new Table(n.id(), n.input(0), module(n.input(0))))
                 .filter(t -> kinds.get(t.name()) == ModuleKind.EMBEDDING)
                 .toList();
@@ -90,7 +92,6 @@ record BaseModules(List<LinearModule> linears, List<Table> tables, Map<String, M
 
     /** Whether rows of a weight are looked up, as those of an output layer that is tied to the embeddings. */
     private static boolean isTable(String weight, Graph graph) {
-        return graph.nodes().stream()
-                .anyMatch(n -> n.is("Gather") && n.input(0).equals(weight));
+        return graph.nodes().stream().anyMatch(n -> n.is("Gather") && n.input(0).equals(weight));
     }
 }

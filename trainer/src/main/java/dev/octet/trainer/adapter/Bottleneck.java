@@ -45,8 +45,8 @@ final class Bottleneck {
             sizes.add(apply(target));
         }
         List<Integer> distinct = sizes.stream().distinct().sorted().toList();
-        return "bottleneck " + distinct.getFirst() + (distinct.size() > 1 ? " to " + distinct.getLast() : "") + " behind "
-                + targets.counted();
+        return "bottleneck " + distinct.getFirst() + (distinct.size() > 1 ? " to " + distinct.getLast() : "")
+                + " behind " + targets.counted();
     }
 
     private Targets byNames() {

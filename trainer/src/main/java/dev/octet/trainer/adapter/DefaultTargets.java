@@ -9,8 +9,8 @@ import java.util.stream.Stream;
  * ({@code utils/constants.py}), found by the names of the modules rather than by the name of the family.
  */
 final class DefaultTargets {
-    private static final List<List<String>> LORA =
-            List.of(List.of("q_proj", "v_proj"), List.of("c_attn"), List.of("query_key_value"), List.of("query", "value"));
+    private static final List<List<String>> LORA = List.of(
+            List.of("q_proj", "v_proj"), List.of("c_attn"), List.of("query_key_value"), List.of("query", "value"));
     private static final List<List<String>> IA3 = List.of(
             List.of("k_proj", "v_proj", "down_proj"),
             List.of("c_attn", "mlp.c_proj"),
@@ -67,5 +67,4 @@ final class DefaultTargets {
     private static boolean endsWith(String path, String entry) {
         return path.equals(entry) || path.endsWith("." + entry);
     }
-
 }

@@ -47,13 +47,9 @@ final class Dora {
         String twice = edit.number(wide + ".2s", 2 * scaling);
         String square = edit.number(wide + ".ss", scaling * scaling);
         String first = behind.wideOp(
-                wide + ".first",
-                "Add",
-                List.of(base, behind.wideOp(wide + ".mixed_s", "Mul", List.of(mixed, twice))));
+                wide + ".first", "Add", List.of(base, behind.wideOp(wide + ".mixed_s", "Mul", List.of(mixed, twice))));
         String all = behind.wideOp(
-                wide + ".square",
-                "Add",
-                List.of(first, behind.wideOp(wide + ".own_s", "Mul", List.of(own, square))));
+                wide + ".square", "Add", List.of(first, behind.wideOp(wide + ".own_s", "Mul", List.of(own, square))));
         return behind.detached(wide + ".detached", behind.wideOp(wide, "Sqrt", List.of(all)));
     }
 

@@ -63,8 +63,7 @@ public final class InitialValues {
 
     /** Uniform in ±1/sqrt(columns): torch's {@code kaiming_uniform_(a=sqrt(5))}. */
     public static Law kaimingUniform() {
-        return (shape, random) ->
-                fanIn(shape.dim(-1)).elements(shape, random);
+        return (shape, random) -> fanIn(shape.dim(-1)).elements(shape, random);
     }
 
     /** Uniform in ±bound. */

@@ -63,12 +63,10 @@ final class Lora {
                 : behind.dropout(module + ".lora_dropout", node.input(0), config.loraDropout(), settings.seed());
         String s = edit.number(module + ".lora_scaling", scaling);
         // scaled where it is narrow: r columns rather than the layer's
-        String low = behind.op(
-                module + ".lora_scaled", "Mul", List.of(behind.linear(module + ".lora_A", x, a), s));
+        String low = behind.op(module + ".lora_scaled", "Mul", List.of(behind.linear(module + ".lora_A", x, a), s));
         List<String> upInputs = new ArrayList<>(List.of(low, b));
         if (config.loraBias()) {
-            String bias = edit.parameter(
-                    PeftKeys.key(module, PeftRole.LORA_B_BIAS), Shape.of(out), start.bias(r));
+            String bias = edit.parameter(PeftKeys.key(module, PeftRole.LORA_B_BIAS), Shape.of(out), start.bias(r));
             upInputs.add(behind.op(module + ".lora_bias", "Mul", List.of(bias, s)));
         }
         String up = behind.linear(module + ".lora_B", upInputs);
@@ -170,8 +168,7 @@ final class Lora {
         String s = edit.number(module + ".lora_scaling", scaling);
         String at = behind.op(module + ".lora_AT", "Transpose", List.of(a), Attribute.of("perm", List.of(1L, 0L)));
         String low = behind.gather(module + ".lora_A", at, node);
-        String up = behind.linear(
-                module + ".lora_B", behind.op(module + ".lora_scaled", "Mul", List.of(low, s)), b);
+        String up = behind.linear(module + ".lora_B", behind.op(module + ".lora_scaled", "Mul", List.of(low, s)), b);
         if (!config.useDora()) {
             behind.result(module + ".lora", "Add", List.of(behind.output(), up));
             return;
@@ -201,7 +198,8 @@ final class Lora {
         if (r > Math.min(in, out)) {
             String key = r == config.r() ? "r" : "rank_pattern";
             throw new InvalidOptionException(
-                    "rank " + r + " is larger than the smaller dimension of '" + module + "', [" + out + ", " + in + "]",
+                    "rank " + r + " is larger than the smaller dimension of '" + module + "', [" + out + ", " + in
+                            + "]",
                     settings.where(key),
                     "lower " + key + " to " + Math.min(in, out) + " or less; 8 to 64 are usual, or set rank_pattern: {"
                             + Targets.lastName(module) + ": " + Math.min(in, out) + "}");
@@ -211,7 +209,8 @@ final class Lora {
 
     /** "r 8", "r 4 to 16". */
     String ranks(Targets targets) {
-        List<Integer> ranks = targets.names().stream().map(config::rank).sorted().distinct().toList();
+        List<Integer> ranks =
+                targets.names().stream().map(config::rank).sorted().distinct().toList();
         return "r " + ranks.getFirst() + (ranks.size() == 1 ? "" : " to " + ranks.getLast());
     }
 

@@ -78,8 +78,7 @@ final class LoraStart {
         };
     }
 
-    private static Pair fixed(
-            InitialValues.Law a, InitialValues.Law b, BaseWeight w, int r, RandomGenerator random) {
+    private static Pair fixed(InitialValues.Law a, InitialValues.Law b, BaseWeight w, int r, RandomGenerator random) {
         float[] aElements = a.elements(Shape.of(r, w.in()), random);
         float[] bElements = b.elements(Shape.of(w.out(), r), random);
         return new Pair((_, _) -> aElements, (_, _) -> bElements, false);

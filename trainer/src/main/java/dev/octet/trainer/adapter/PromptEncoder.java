@@ -31,7 +31,13 @@ final class PromptEncoder {
         int count = config.virtualTokens();
         String rows = embedding(count, width);
         String result = config.encoderReparameterization().equals("LSTM")
-                ? mlp("mlp_head", lstm(rows, count, width, hidden, config.encoderLayers()), "Relu", 2 * hidden, 2 * hidden, width)
+                ? mlp(
+                        "mlp_head",
+                        lstm(rows, count, width, hidden, config.encoderLayers()),
+                        "Relu",
+                        2 * hidden,
+                        2 * hidden,
+                        width)
                 : mlp("mlp_head", rows, "Relu", width, hidden, hidden, width);
         return finish(result);
     }
@@ -49,9 +55,10 @@ final class PromptEncoder {
     }
 
     private String embedding(int count, long width) {
-        String table = adapter.encoderParameter(
-                NAME + "embedding.weight", Shape.of(count, width), InitialValues.normal(1));
-        String all = tokens.longs(NAME + "all", Shape.of(count), LongStream.range(0, count).toArray());
+        String table =
+                adapter.encoderParameter(NAME + "embedding.weight", Shape.of(count, width), InitialValues.normal(1));
+        String all = tokens.longs(
+                NAME + "all", Shape.of(count), LongStream.range(0, count).toArray());
         return op("Gather", "embedding", List.of(table, all), VirtualTokens.axis(0));
     }
 
@@ -143,7 +150,8 @@ final class PromptEncoder {
         if (reversed) {
             Collections.reverse(steps);
         }
-        // the first step begins with h = 0, whose product is zero: it stays a product, so that all weights are used with a single virtual token, too
+        // the first step begins with h = 0, whose product is zero: it stays a product, so that all weights are used
+        // with a single virtual token, too
         String h = zeros(hidden);
         String c = h;
         List<String> rows = new ArrayList<>();

@@ -32,8 +32,19 @@ final class Prompts {
     static final float HIDDEN = -1e30f;
 
     /** What positions are computed with. */
-    private static final Set<String> POSITIONAL =
-            Set.of("Gather", "Range", "Unsqueeze", "Squeeze", "Cast", "Mul", "MatMul", "Concat", "Cos", "Sin", "Expand", "Add");
+    private static final Set<String> POSITIONAL = Set.of(
+            "Gather",
+            "Range",
+            "Unsqueeze",
+            "Squeeze",
+            "Cast",
+            "Mul",
+            "MatMul",
+            "Concat",
+            "Cos",
+            "Sin",
+            "Expand",
+            "Add");
 
     private final AdapterEdit adapter;
     private final PeftConfig config;
@@ -57,12 +68,11 @@ final class Prompts {
 
     /** Method and number of virtual tokens in a few words. */
     static String title(PeftConfig config) {
-        String method =
-                switch (config.type()) {
-                    case PROMPT_TUNING -> "prompt tuning";
-                    case P_TUNING -> "P-tuning";
-                    default -> "prefix tuning";
-                };
+        String method = switch (config.type()) {
+            case PROMPT_TUNING -> "prompt tuning";
+            case P_TUNING -> "P-tuning";
+            default -> "prefix tuning";
+        };
         return method + ", " + config.prompt().virtualTokens() + " virtual tokens";
     }
 
@@ -76,7 +86,9 @@ final class Prompts {
         tokens.extendTypesAndPositions();
         tokens.extendShapes(lookup);
         String rows = config.type() == PeftType.P_TUNING && !adapter.continues(KEY)
-                ? encoded(new PromptEncoder(adapter, tokens).pTuning(prompt, width, hidden(width)), Shape.of(count, width))
+                ? encoded(
+                        new PromptEncoder(adapter, tokens).pTuning(prompt, width, hidden(width)),
+                        Shape.of(count, width))
                 : adapter.parameter(KEY, Shape.of(count, width), beginning(table));
         String virtual = tokens.op("Gather", "octet.prompt", List.of(rows, tokens.numbers()), VirtualTokens.axis(0));
         AdapterEdit.Behind behind = adapter.behind(lookup);
@@ -119,24 +131,30 @@ final class Prompts {
     /** How the virtual tokens of prompt tuning begin: at random, or at tokens of the vocabulary. */
     private InitialValues.Law beginning(String table) {
         return switch (prompt.promptTuningInit()) {
-            case "SAMPLE_VOCAB" -> (shape, random) -> {
-                long rows = adapter.shape(table).dim(0);
-                return rows(table, IntStream.range(0, (int) shape.dim(0)).mapToLong(_ -> random.nextLong(rows)).toArray());
-            };
-            case "TEXT" -> (shape, _) -> {
-                if (text.isEmpty()) {
-                    throw new InvalidOptionException(
-                            "the text that the prompt begins with has no tokens",
-                            "adapter: {prompt_tuning_init_text: ...}",
-                            "give a text of at least one token");
-                }
-                // as often as it takes, then cut
-                return rows(
-                        table,
-                        IntStream.range(0, (int) shape.dim(0))
-                                .mapToLong(i -> text.get(i % text.size()))
-                                .toArray());
-            };
+            case "SAMPLE_VOCAB" ->
+                (shape, random) -> {
+                    long rows = adapter.shape(table).dim(0);
+                    return rows(
+                            table,
+                            IntStream.range(0, (int) shape.dim(0))
+                                    .mapToLong(_ -> random.nextLong(rows))
+                                    .toArray());
+                };
+            case "TEXT" ->
+                (shape, _) -> {
+                    if (text.isEmpty()) {
+                        throw new InvalidOptionException(
+                                "the text that the prompt begins with has no tokens",
+                                "adapter: {prompt_tuning_init_text: ...}",
+                                "give a text of at least one token");
+                    }
+                    // as often as it takes, then cut
+                    return rows(
+                            table,
+                            IntStream.range(0, (int) shape.dim(0))
+                                    .mapToLong(i -> text.get(i % text.size()))
+                                    .toArray());
+                };
             default -> InitialValues.normal(1);
         };
     }
@@ -165,7 +183,8 @@ final class Prompts {
     private PeftConfig inFrontOfKeys() {
         List<Node> attentions = attentions();
         if (attentions.isEmpty()) {
-            throw VirtualTokens.refusal("the graph has attention in single operators, whose keys cannot be made longer");
+            throw VirtualTokens.refusal(
+                    "the graph has attention in single operators, whose keys cannot be made longer");
         }
         int count = prompt.virtualTokens();
         long width = keys(attentions);
@@ -183,7 +202,8 @@ final class Prompts {
                         KEY, Shape.of(count, columns), zero ? InitialValues.ZEROS : InitialValues.normal(1));
         String all = tokens.op("Gather", "octet.prefix", List.of(rows, tokens.numbers()), VirtualTokens.axis(0));
         List<String> parts = tokens.split("octet.prefix.layer", all, 2 * attentions.size());
-        String causal = attentions.stream().anyMatch(a -> a.intAttribute("is_causal", 0) != 0) ? tokens.causalBias() : "";
+        String causal =
+                attentions.stream().anyMatch(a -> a.intAttribute("is_causal", 0) != 0) ? tokens.causalBias() : "";
         for (int layer = 0; layer < attentions.size(); layer++) {
             putInFront(attentions.get(layer), parts.get(2 * layer), parts.get(2 * layer + 1), causal);
         }
@@ -199,7 +219,8 @@ final class Prompts {
                 throw VirtualTokens.refusal("node " + attention.id() + " has heads as an axis of their own");
             }
             long key = adapter.widthOf(attention.input(1))
-                    .orElseThrow(() -> VirtualTokens.refusal("the width of the keys of node " + attention.id() + " is not known"));
+                    .orElseThrow(() ->
+                            VirtualTokens.refusal("the width of the keys of node " + attention.id() + " is not known"));
             long value = adapter.widthOf(attention.input(2)).orElse(key);
             if ((width != 0 && key != width) || key != value) {
                 throw VirtualTokens.refusal("node " + attention.id() + " has keys of width " + key + " and values of "
@@ -253,11 +274,13 @@ final class Prompts {
                         rotations.add(reader);
                     } else if (reader.is("Gather") && reader.input(1).equals(value)) {
                         tables.add(reader);
-                    } else if (POSITIONAL.contains(reader.opType()) && reader.outputs().stream().noneMatch(masks::contains)) {
+                    } else if (POSITIONAL.contains(reader.opType())
+                            && reader.outputs().stream().noneMatch(masks::contains)) {
                         open.add(reader);
                     } else {
                         throw VirtualTokens.refusal("node " + reader.id() + " (" + reader.opType()
-                                + ") is made for the length of the tokens, and how it would be for a prefix is not known");
+                                + ") is made for the length of the tokens, and how it would be for a prefix is"
+                                + " not known");
                     }
                 }
             }
@@ -280,14 +303,23 @@ final class Prompts {
             inputs.set(1, tokens.slicedBefore(rotation, inputs.get(1), -2));
             inputs.set(2, tokens.slicedBefore(rotation, inputs.get(2), -2));
         }
-        adapter.graph().replace(requireNonNull(adapter.graph().producer(rotation.output())), rotation.withInputs(inputs));
+        adapter.graph()
+                .replace(requireNonNull(adapter.graph().producer(rotation.output())), rotation.withInputs(inputs));
     }
 
     private void putInFront(Node attention, String keys, String values, String causal) {
         List<String> inputs = new ArrayList<>(attention.inputs());
-        inputs.set(1, before(attention, "octet.prefix.keys", "Concat", List.of(keys, inputs.get(1)), VirtualTokens.axis(1)));
         inputs.set(
-                2, before(attention, "octet.prefix.values", "Concat", List.of(values, inputs.get(2)), VirtualTokens.axis(1)));
+                1,
+                before(attention, "octet.prefix.keys", "Concat", List.of(keys, inputs.get(1)), VirtualTokens.axis(1)));
+        inputs.set(
+                2,
+                before(
+                        attention,
+                        "octet.prefix.values",
+                        "Concat",
+                        List.of(values, inputs.get(2)),
+                        VirtualTokens.axis(1)));
         Node changed = attention;
         if (attention.intAttribute("is_causal", 0) != 0) {
             changed = attention.without("is_causal");

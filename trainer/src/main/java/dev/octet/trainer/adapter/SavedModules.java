@@ -37,9 +37,7 @@ final class SavedModules {
         Map<String, List<String>> tied = tiedHeads();
         Set<String> modules = new LinkedHashSet<>(edit.modules().kinds().keySet());
         for (String name : names) {
-            List<String> matched = modules.stream()
-                    .filter(m -> saves(name, m))
-                    .toList();
+            List<String> matched = modules.stream().filter(m -> saves(name, m)).toList();
             if (matched.isEmpty()) {
                 Set<String> last = modules.stream().map(Targets::lastName).collect(Collectors.toSet());
                 throw new InvalidOptionException(

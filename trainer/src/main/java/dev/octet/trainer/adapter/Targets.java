@@ -39,9 +39,15 @@ record Targets(List<LinearModule> linears, List<Table> tables, List<String> norm
             }
         });
         Targets targets = new Targets(
-                modules.linears().stream().filter(m -> matches(chosen, m.name(), modules)).toList(),
-                modules.tables().stream().filter(t -> matches(chosen, t.name(), modules)).toList(),
-                modules.norms().stream().filter(n -> matches(chosen, n, modules)).toList());
+                modules.linears().stream()
+                        .filter(m -> matches(chosen, m.name(), modules))
+                        .toList(),
+                modules.tables().stream()
+                        .filter(t -> matches(chosen, t.name(), modules))
+                        .toList(),
+                modules.norms().stream()
+                        .filter(n -> matches(chosen, n, modules))
+                        .toList());
         if (targets.names().isEmpty()) {
             throw new InvalidOptionException(
                     "exclude_modules, layers_to_transform and modules_to_save leave no target",
@@ -99,7 +105,8 @@ record Targets(List<LinearModule> linears, List<Table> tables, List<String> norm
     /** This, of Linears and embeddings only. */
     Targets withoutNorms(String method, AdapterSettings settings) {
         if (!norms.isEmpty()) {
-            throw wrong(method, "the norm", norms.getFirst(), settings, "leave it out; peft_type LN_TUNING trains norms");
+            throw wrong(
+                    method, "the norm", norms.getFirst(), settings, "leave it out; peft_type LN_TUNING trains norms");
         }
         return this;
     }
@@ -108,7 +115,11 @@ record Targets(List<LinearModule> linears, List<Table> tables, List<String> norm
     Targets linearsOnly(String method, AdapterSettings settings) {
         if (!tables.isEmpty()) {
             throw wrong(
-                    method, "the embeddings", tables.getFirst().name(), settings, "leave it out; LORA adapts embeddings");
+                    method,
+                    "the embeddings",
+                    tables.getFirst().name(),
+                    settings,
+                    "leave it out; LORA adapts embeddings");
         }
         return withoutNorms(method, settings);
     }
@@ -142,8 +153,11 @@ record Targets(List<LinearModule> linears, List<Table> tables, List<String> norm
     String counted() {
         List<String> parts = new ArrayList<>();
         for (Map.Entry<String, Long> part : List.of(
-                Map.entry("Linear", linears.stream().map(LinearModule::name).distinct().count()),
-                Map.entry("embedding", tables.stream().map(Table::name).distinct().count()),
+                Map.entry(
+                        "Linear",
+                        linears.stream().map(LinearModule::name).distinct().count()),
+                Map.entry(
+                        "embedding", tables.stream().map(Table::name).distinct().count()),
                 Map.entry("norm", (long) norms.size()))) {
             if (part.getValue() > 0) {
                 parts.add(part.getValue() + " " + part.getKey() + (part.getValue() == 1 ? "" : "s"));

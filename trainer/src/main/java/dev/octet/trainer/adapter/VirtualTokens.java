@@ -45,13 +45,19 @@ final class VirtualTokens {
         this.count = count;
         requireOpenTokens();
         String sizes = op("Shape", "octet.prompt.sizes", List.of(TOKENS));
-        String batch = op("Gather", "octet.prompt.batch", List.of(sizes, longs("octet.prompt.first", Shape.of(1), 0)), axis(0));
+        String batch = op(
+                "Gather", "octet.prompt.batch", List.of(sizes, longs("octet.prompt.first", Shape.of(1), 0)), axis(0));
         String length = longs("octet.prompt.count", Shape.of(1), count);
         this.shape = op("Concat", "octet.prompt.shape", List.of(batch, length), axis(0));
         this.numbers = op(
                 "Expand",
                 "octet.prompt.numbers",
-                List.of(longs("octet.prompt.range", Shape.of(1, count), LongStream.range(0, count).toArray()), shape));
+                List.of(
+                        longs(
+                                "octet.prompt.range",
+                                Shape.of(1, count),
+                                LongStream.range(0, count).toArray()),
+                        shape));
     }
 
     private void requireOpenTokens() {
@@ -116,7 +122,9 @@ final class VirtualTokens {
     /** Extends the mask: all may look at the virtual tokens. */
     void extendMask() {
         if (edit.isInput(MASK)) {
-            if (!(edit.type(MASK) instanceof TensorType t) || t.dims() == null || t.dims().size() != 2) {
+            if (!(edit.type(MASK) instanceof TensorType t)
+                    || t.dims() == null
+                    || t.dims().size() != 2) {
                 throw refusal(MASK + " is not a mask of tokens: " + edit.type(MASK));
             }
             extend(MASK, filled(1, "octet.prompt.mask", t));
@@ -130,7 +138,8 @@ final class VirtualTokens {
         }
         if (edit.isInput(POSITIONS)) {
             List<Node> readers = edit.consumers(POSITIONS);
-            String later = op("Add", "octet.prompt.later", List.of(POSITIONS, longs("octet.prompt.shift", Shape.SCALAR, count)));
+            String later = op(
+                    "Add", "octet.prompt.later", List.of(POSITIONS, longs("octet.prompt.shift", Shape.SCALAR, count)));
             String longer = op("Concat", POSITIONS + ".extended", List.of(numbers, later), axis(1));
             readers.forEach(r -> edit.replace(r, reading(r, POSITIONS, longer)));
         }
@@ -199,13 +208,8 @@ final class VirtualTokens {
             outputs.add(edit.freshName(name));
         }
         front.add(Node.of(
-                edit.freshName(name),
-                "Split",
-                "",
-                List.of(x),
-                outputs,
-                axis(-1),
-                Attribute.of("num_outputs", (long) parts)));
+                edit.freshName(name), "Split", "", List.of(x), outputs, axis(-1), Attribute.of("num_outputs", (long)
+                        parts)));
         return outputs;
     }
 
@@ -215,12 +219,15 @@ final class VirtualTokens {
      */
     String causalBias() {
         String sizes = op("Shape", "octet.prefix.sizes", List.of(TOKENS));
-        String length = op("Gather", "octet.prefix.length", List.of(sizes, longs("octet.prefix.one", Shape.of(1), 1)), axis(0));
+        String length =
+                op("Gather", "octet.prefix.length", List.of(sizes, longs("octet.prefix.one", Shape.of(1), 1)), axis(0));
         String virtual = longs("octet.prefix.count", Shape.of(1), count);
         String all = op("Add", "octet.prefix.all", List.of(length, virtual));
         String square = op("Concat", "octet.prefix.square", List.of(length, all), axis(0));
         String hidden = op(
-                "Expand", "octet.prefix.full", List.of(floats("octet.prefix.later", Shape.of(1, 1), Prompts.HIDDEN), square));
+                "Expand",
+                "octet.prefix.full",
+                List.of(floats("octet.prefix.later", Shape.of(1, 1), Prompts.HIDDEN), square));
         return op(
                 "Trilu",
                 "octet.prefix.causal",

@@ -174,9 +174,8 @@ final class ForwardPass {
         Cast op = new Cast(v.type(), to);
         return casts.computeIfAbsent(op, c -> new HashMap<>()).computeIfAbsent(v, source -> {
             // Constants may differ between shapes, so casts of them are not shared by name.
-            boolean shared = v.role() == ValueRole.PARAMETER
-                    || v.role() == ValueRole.STORED
-                    || v.role() == ValueRole.PREPARED;
+            boolean shared =
+                    v.role() == ValueRole.PARAMETER || v.role() == ValueRole.STORED || v.role() == ValueRole.PREPARED;
             String name = "cast:" + to.name().toLowerCase(Locale.ROOT) + ":" + v.name();
             Value made = shared
                     ? builder.prepared(name, v.type().as(to))

@@ -47,9 +47,8 @@ public record MergedNodes(StoredGrids grids, float baseScale, List<Product> memb
             json.put("base_scale", Float.floatToIntBits(baseScale));
         }
         ArrayNode all = json.putArray("members");
-        members.forEach(m -> all.addObject()
-                .put("factor", Float.floatToIntBits(m.factor()))
-                .put("transposed", m.transposed()));
+        members.forEach(m ->
+                all.addObject().put("factor", Float.floatToIntBits(m.factor())).put("transposed", m.transposed()));
         return Attribute.of(NAME, json.toString());
     }
 
@@ -64,12 +63,15 @@ public record MergedNodes(StoredGrids grids, float baseScale, List<Product> memb
             List<Product> members = new ArrayList<>();
             json.get("members")
                     .forEach(m -> members.add(new Product(
-                            Float.intBitsToFloat(m.get("factor").asInt()), m.get("transposed").asBoolean())));
+                            Float.intBitsToFloat(m.get("factor").asInt()),
+                            m.get("transposed").asBoolean())));
             return new MergedNodes(
                     new StoredGrids(
                             ScaleRule.Exponent.valueOf(json.get("exponent").asText()),
                             json.get("powers_of_two").asBoolean()),
-                    json.has("base_scale") ? Float.intBitsToFloat(json.get("base_scale").asInt()) : Float.NaN,
+                    json.has("base_scale")
+                            ? Float.intBitsToFloat(json.get("base_scale").asInt())
+                            : Float.NaN,
                     members);
         } catch (JsonProcessingException e) {
             throw new IllegalStateException("attribute of '" + node.id() + "'", e);
@@ -78,6 +80,8 @@ public record MergedNodes(StoredGrids grids, float baseScale, List<Product> memb
 
     /** Whether input {@code i} of a Linear is a weight that shares the scale of its own. */
     static boolean isSibling(Node node, int i) {
-        return i >= SIBLINGS && (i - SIBLINGS) % OF_SIBLING == 0 && node.attributes().containsKey(NAME);
+        return i >= SIBLINGS
+                && (i - SIBLINGS) % OF_SIBLING == 0
+                && node.attributes().containsKey(NAME);
     }
 }

@@ -56,9 +56,7 @@ public final class Parameters {
         Map<String, Parameter> all = new LinkedHashMap<>(byName);
         for (String name : names) {
             Initializer constant = Objects.requireNonNull(graph.initializers().get(name), name);
-            all.computeIfAbsent(
-                    name,
-                    n -> new Parameter(n, constant.tensor().orElseThrow(), Parameter.Use.WEIGHT));
+            all.computeIfAbsent(name, n -> new Parameter(n, constant.tensor().orElseThrow(), Parameter.Use.WEIGHT));
         }
         return new Parameters(all);
     }

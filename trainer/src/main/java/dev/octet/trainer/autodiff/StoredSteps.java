@@ -139,7 +139,8 @@ record StoredSteps(
     private Operands operands(Initializer constant) {
         String name = constant.name();
         return switch (constant.data()) {
-            case Initializer.Coded(CodedTensor tensor) when tensor instanceof CodedWeight coded -> {
+            case Initializer.Coded(CodedTensor tensor)
+            when tensor instanceof CodedWeight coded -> {
                 List<Value> all = new ArrayList<>();
                 all.add(bytes(name + ":codes", coded.codes()));
                 all.add(bytes(name + ":scales", coded.scales()));

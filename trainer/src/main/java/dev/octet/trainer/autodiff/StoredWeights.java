@@ -35,7 +35,8 @@ public final class StoredWeights {
         }
         Set<String> stored = new LinkedHashSet<>();
         for (Initializer constant : graph.initializers().values()) {
-            if (!other.contains(constant.name()) && constant.spec().filter(StoredWeights::isMatrix).isPresent()) {
+            if (!other.contains(constant.name())
+                    && constant.spec().filter(StoredWeights::isMatrix).isPresent()) {
                 stored.add(constant.name());
             }
         }

@@ -78,8 +78,8 @@ public final class GradientCheck {
         this.golden = golden;
         Set<String> named = new TreeSet<>(golden.gradients().keySet());
         // an adapter's parameters have names that say what they are; their uses may not
-        named.removeIf(n -> !n.startsWith(PeftKeys.PREFIX)
-                || !model.graph().initializers().containsKey(n));
+        named.removeIf(n ->
+                !n.startsWith(PeftKeys.PREFIX) || !model.graph().initializers().containsKey(n));
         Parameters parameters = Parameters.of(model.graph()).with(model.graph(), named);
         List<String> problems = new ArrayList<>(inputProblems());
         problems.addAll(outputProblems());

@@ -51,8 +51,7 @@ final class AdapterConfig {
      */
     static Optional<AdapterSettings> read(Section file, Path folder, long seed) {
         return file.has("adapter")
-                ? Optional.of(
-                        file.section("adapter").read(s -> of(s, folder, seed, file.where("adapter"))))
+                ? Optional.of(file.section("adapter").read(s -> of(s, folder, seed, file.where("adapter"))))
                 : Optional.empty();
     }
 
@@ -61,7 +60,9 @@ final class AdapterConfig {
         Optional<ContinuedAdapter> continued = from.map(f -> ContinuedAdapter.read(s, f));
         ObjectNode json = JsonNodeFactory.instance.objectNode();
         String type = s.choice(
-                "peft_type", TYPES, continued.map(ContinuedAdapter::type).orElse(PeftType.LORA).name());
+                "peft_type",
+                TYPES,
+                continued.map(ContinuedAdapter::type).orElse(PeftType.LORA).name());
         if (type.equals(BITFIT)) {
             json.put("peft_type", PeftType.LORA.name());
             json.put("bias", "all");
@@ -118,8 +119,7 @@ final class AdapterConfig {
         if (s.has("alpha_pattern")) {
             Section alphas = s.section("alpha_pattern");
             ObjectNode pattern = json.putObject("alpha_pattern");
-            alphas.keys().forEach(key -> pattern.put(
-                    key, alphas.number(key, 8, Double.MIN_VALUE, Double.MAX_VALUE)));
+            alphas.keys().forEach(key -> pattern.put(key, alphas.number(key, 8, Double.MIN_VALUE, Double.MAX_VALUE)));
         }
         names(s, json, "target_parameters");
     }
@@ -149,7 +149,9 @@ final class AdapterConfig {
     private static int number(Section s, String layer) {
         if (!layer.matches("\\d{1,6}")) {
             throw s.error(
-                    "layers_to_transform", "'" + layer + "' is not the number of a layer", "write numbers from 0: [0, 1]");
+                    "layers_to_transform",
+                    "'" + layer + "' is not the number of a layer",
+                    "write numbers from 0: [0, 1]");
         }
         return Integer.parseInt(layer);
     }

@@ -68,6 +68,7 @@ public record GuardConfig(
     private static final Limit USUAL_CLIPPED = new Limit(0.01, 0.001);
     /** Shares of underflowed elements, when nothing else is asked for. */
     public static final Limit USUAL_UNDERFLOWED = new Limit(0.5, 0.25);
+
     private static final Limit USUAL_AMAX_JUMP = new Limit(16, 2);
     private static final Limit USUAL_CAST_ERROR = new Limit(0.25, 0.125);
     private static final long USUAL_SCALE_AGE = 1000;

@@ -80,8 +80,16 @@ public record LossConfig(
 
     private static final String LOGITS = "logits";
     private static final Map<String, Type> TYPES = Map.of(
-            "causal-lm", Type.CAUSAL_LM, "cross-entropy", Type.CROSS_ENTROPY, "mse", Type.MSE, "cosine", Type.COSINE,
-            "dpo", Type.DPO);
+            "causal-lm",
+            Type.CAUSAL_LM,
+            "cross-entropy",
+            Type.CROSS_ENTROPY,
+            "mse",
+            Type.MSE,
+            "cosine",
+            Type.COSINE,
+            "dpo",
+            Type.DPO);
 
     static LossConfig read(Section s, Path folder) {
         Type type = s.requiredChoice("type", TYPES);

@@ -71,7 +71,8 @@ final class OtherNames {
         rows.put("train_on_inputs", new Row("data.train_on", on -> on.equals(FALSE) ? ASSISTANT : "all"));
         rows.put("padding_free", new Row("data.pack", on -> on.equals(FALSE) ? FALSE : "documents"));
         rows.put("sample_packing", new Row("data.pack", on -> on.equals(FALSE) ? FALSE : "documents"));
-        rows.put("packing_strategy", new Row("", _ -> "data: {pack: documents} packs whole texts, best fit decreasing"));
+        rows.put(
+                "packing_strategy", new Row("", _ -> "data: {pack: documents} packs whole texts, best fit decreasing"));
         rows.put("dataset_text_field", new Row("", _ -> "texts are read from the column \"text\": rename yours"));
         same(rows, "data.chat_template", "chat_template", "chat_template_path");
         rows.put("chat_template_jinja", new Row("", _ -> "data: {chat_template: FILE} names a file with the template"));

@@ -48,7 +48,9 @@ final class PromptKeys {
                 double dropout = s.number("encoder_dropout", 0, 0, Math.nextDown(1.0));
                 if (dropout > 0) {
                     throw s.error(
-                            "encoder_dropout", "the network of P-tuning is trained without dropout", "leave the key out");
+                            "encoder_dropout",
+                            "the network of P-tuning is trained without dropout",
+                            "leave the key out");
                 }
                 json.put("encoder_dropout", dropout);
             }
@@ -56,7 +58,8 @@ final class PromptKeys {
                 json.put("prefix_projection", s.flag("prefix_projection", false));
                 width(s, json);
             }
-            case LORA, IA3, LN_TUNING, BOTTLENECK -> throw new IllegalArgumentException(type + " has no virtual tokens");
+            case LORA, IA3, LN_TUNING, BOTTLENECK ->
+                throw new IllegalArgumentException(type + " has no virtual tokens");
         }
     }
 

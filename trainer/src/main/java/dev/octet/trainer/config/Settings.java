@@ -30,7 +30,8 @@ public final class Settings {
     private static void add(Map<String, String> settings, String path, @Nullable Object value) {
         switch (value) {
             case null -> settings.put(path, "");
-            case Optional<?> o when o.isEmpty() && path.equals("adapter") -> {} // as in runs from before there was such a key
+            case Optional<?> o
+            when o.isEmpty() && path.equals("adapter") -> {} // as in runs from before there was such a key
             case Optional<?> o -> add(settings, path, o.orElse(null));
             case OptionalDouble o -> settings.put(path, o.isPresent() ? String.valueOf(o.getAsDouble()) : "");
             case PeftConfig p -> settings.put(path, p.json().toString());
@@ -50,7 +51,8 @@ public final class Settings {
                                 .toList()
                                 .toString());
             case GuardConfig g when !g.isOn() -> {} // as in runs from before there was such a key
-            case LossConfig.Preference p when p.equals(LossConfig.Preference.DEFAULT) -> {} // as before there was such a key
+            case LossConfig.Preference p
+            when p.equals(LossConfig.Preference.DEFAULT) -> {} // as before there was such a key
             case DataConfig.Chat c when c.equals(DataConfig.Chat.DEFAULT) -> {} // as before there was such a key
             case DataConfig.Neighbours n when n == DataConfig.Neighbours.SEEN -> {} // as before there was such a key
             case DebugSettings d when d.equals(DebugSettings.NONE) -> {} // as before there was such a key

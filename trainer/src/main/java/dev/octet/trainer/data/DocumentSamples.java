@@ -47,8 +47,8 @@ final class DocumentSamples implements Samples {
      * @throws IOException when the file can no longer be read
      */
     static DocumentSamples of(Texts texts, String file, Feed feed, int sequence) throws IOException {
-        DocumentSamples samples = new DocumentSamples(
-                texts, new TokenRows(feed, file, "texts"), sequence, PackedSamples.end(texts));
+        DocumentSamples samples =
+                new DocumentSamples(texts, new TokenRows(feed, file, "texts"), sequence, PackedSamples.end(texts));
         samples.read(file, feed);
         samples.pack();
         return samples;
@@ -80,7 +80,9 @@ final class DocumentSamples implements Samples {
         Integer[] order = new Integer[tokens.size()];
         Arrays.setAll(order, i -> i);
         // a stable sort: texts of one length stay in the order of the file
-        Arrays.sort(order, Comparator.comparingInt((Integer i) -> tokens.get(i).length).reversed());
+        Arrays.sort(
+                order,
+                Comparator.comparingInt((Integer i) -> tokens.get(i).length).reversed());
         NavigableMap<Integer, List<Integer>> byRoom = new TreeMap<>();
         for (int text : order) {
             int length = tokens.get(text).length;
@@ -121,15 +123,16 @@ final class DocumentSamples implements Samples {
 
     @Override
     public String digest() {
-        return Sha256.of(
-                "packed documents", texts.digest(), String.valueOf(sequence), String.valueOf(end.orElse(-1L)));
+        return Sha256.of("packed documents", texts.digest(), String.valueOf(sequence), String.valueOf(end.orElse(-1L)));
     }
 
     @Override
     public Map<String, Tensor> gather(long[] numbers, Arena arena) {
         List<List<int[]>> drawn = new ArrayList<>(numbers.length);
         for (long number : numbers) {
-            drawn.add(samples.get(Math.toIntExact(number)).stream().map(tokens::get).toList());
+            drawn.add(samples.get(Math.toIntExact(number)).stream()
+                    .map(tokens::get)
+                    .toList());
         }
         return rows.documents(drawn, sequence, arena);
     }

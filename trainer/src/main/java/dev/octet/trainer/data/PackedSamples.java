@@ -25,6 +25,7 @@ final class PackedSamples implements Samples {
 
     /** Tokens; those that do not count as their complement, which is negative. */
     private final List<int[]> chunks = new ArrayList<>();
+
     private long size;
 
     private PackedSamples(Texts texts, TokenRows rows, int sequence, Optional<Long> end) {
@@ -46,8 +47,7 @@ final class PackedSamples implements Samples {
      * @throws IOException when the file can no longer be read
      */
     static PackedSamples of(Texts texts, String file, Feed feed, int sequence) throws IOException {
-        PackedSamples samples =
-                new PackedSamples(texts, new TokenRows(feed, file, "texts"), sequence, end(texts));
+        PackedSamples samples = new PackedSamples(texts, new TokenRows(feed, file, "texts"), sequence, end(texts));
         samples.read(file, feed);
         if (samples.count() == 0) {
             throw new InvalidDataException(

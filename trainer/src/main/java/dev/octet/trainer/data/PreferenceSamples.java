@@ -28,7 +28,9 @@ final class PreferenceSamples implements Samples {
         this.maxLength = maxLength;
         this.padMultiple = padMultiple;
         for (long text = 0; feed.vocabulary().isPresent() && text < texts.count(); text++) {
-            feed.vocabulary().get().require(texts.tokens(text, 1).getFirst(), file + ", pair " + text / 2 + " (from 0)");
+            feed.vocabulary()
+                    .get()
+                    .require(texts.tokens(text, 1).getFirst(), file + ", pair " + text / 2 + " (from 0)");
         }
     }
 

@@ -76,7 +76,8 @@ final class TextSamples implements Samples {
             longest = Math.max(longest, tokens[i].length);
         }
         int padded = Math.ceilDiv(longest, padMultiple) * padMultiple;
-        Map<String, Tensor> tensors = rows.tensors(tokens, targets, Math.max(longest, Math.min(padded, maxLength)), arena);
+        Map<String, Tensor> tensors =
+                rows.tensors(tokens, targets, Math.max(longest, Math.min(padded, maxLength)), arena);
         if (labels != null) {
             Tensor own = labels.tensor(numbers, arena);
             tensors.put(own.name(), own); // in place of the tokens

@@ -116,8 +116,7 @@ final class TokenRows {
             };
             Tensor t = Tensor.allocate(
                     arena,
-                    new TensorSpec(
-                            input.name(), Feed.tokenType(input, file, fed), Shape.of(tokens.length, length)));
+                    new TensorSpec(input.name(), Feed.tokenType(input, file, fed), Shape.of(tokens.length, length)));
             for (int row = 0; row < tokens.length; row++) {
                 for (int i = 0; i < length; i++) {
                     set(t, (long) row * length + i, values[row][i]);

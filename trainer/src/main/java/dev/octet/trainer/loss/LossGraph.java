@@ -79,8 +79,7 @@ public record LossGraph(
      *
      * @param virtualTokens rows of outputs in front of those of each sample's tokens; the data have none for them
      */
-    public static LossGraph of(
-            GraphModel model, LossConfig config, Map<String, OperandType> data, int virtualTokens) {
+    public static LossGraph of(GraphModel model, LossConfig config, Map<String, OperandType> data, int virtualTokens) {
         return new Writer(model, config, config.outputOf(model), data, virtualTokens).write();
     }
 
@@ -105,12 +104,7 @@ public record LossGraph(
         private final GraphEdit edit;
         private String labelsName;
 
-        Writer(
-                GraphModel model,
-                LossConfig config,
-                String output,
-                Map<String, OperandType> data,
-                int virtualTokens) {
+        Writer(GraphModel model, LossConfig config, String output, Map<String, OperandType> data, int virtualTokens) {
             this.model = model;
             this.config = config;
             this.output = output;
@@ -144,7 +138,8 @@ public record LossGraph(
             feed(labelsName, labels());
             String of = logProbability();
             List<ValueInfo> outputs = new ArrayList<>(edit.outputs());
-            outputs.add(info(of, new OperandType(DType.F32, Shape.of(scores.shape().dim(0)))));
+            outputs.add(
+                    info(of, new OperandType(DType.F32, Shape.of(scores.shape().dim(0)))));
             edit.setOutputs(outputs);
             return model.withGraph(edit.build());
         }
@@ -174,7 +169,8 @@ public record LossGraph(
             feed(labelsName, labels());
             feed(REFERENCE, new OperandType(DType.F32, Shape.of(answers)));
             String gained = onnx("Sub", List.of(logProbability(), REFERENCE));
-            String rewards = onnx("Mul", List.of(gained, number((float) config.preference().beta())));
+            String rewards = onnx(
+                    "Mul", List.of(gained, number((float) config.preference().beta())));
             String chosen = edit.freshName("octet.loss.chosen");
             String rejected = edit.freshName("octet.loss.rejected");
             edit.append(Node.of(
@@ -286,21 +282,17 @@ public record LossGraph(
                 String ignored = edit.freshName("octet.loss.ignored");
                 long[] values = new long[Math.toIntExact(rows)];
                 Arrays.fill(values, config.ignoreIndex());
-                edit.putInitializer(
-                        Initializer.of(Tensor.ofLongs(Arena.ofAuto(), ignored, Shape.of(rows, 1), values)));
+                edit.putInitializer(Initializer.of(Tensor.ofLongs(Arena.ofAuto(), ignored, Shape.of(rows, 1), values)));
                 String cast = edit.freshName("octet.loss.ignored_as");
-                edit.append(Node.of(
-                        cast,
-                        "Cast",
-                        "",
-                        List.of(ignored),
-                        List.of(cast),
-                        Attribute.of("to", (long) own.dtype().onnxId())));
+                edit.append(Node.of(cast, "Cast", "", List.of(ignored), List.of(cast), Attribute.of("to", (long)
+                        own.dtype().onnxId())));
                 String padded = edit.freshName("octet.loss.labels");
                 edit.append(Node.of(
                         padded, "Concat", "", List.of(cast, labelsName), List.of(padded), Attribute.of("axis", 1L)));
                 Map<String, OperandType> with = new TreeMap<>(data);
-                with.put(padded, new OperandType(own.dtype(), Shape.of(rows, own.shape().dim(1) + more)));
+                with.put(
+                        padded,
+                        new OperandType(own.dtype(), Shape.of(rows, own.shape().dim(1) + more)));
                 data = with;
                 labelsName = padded;
             }

@@ -43,8 +43,9 @@ final class Fp8Plan {
      */
     static Fp8Plan of(Graph graph, Fp8Settings settings) {
         Fp8Plan plan = new Fp8Plan();
-        List<Node> linears =
-                graph.nodes().stream().filter(n -> LinearModule.isLinear(n, graph)).toList();
+        List<Node> linears = graph.nodes().stream()
+                .filter(n -> LinearModule.isLinear(n, graph))
+                .toList();
         requireMatches(linears, settings);
         Map<List<Object>, String> owners = new HashMap<>();
         for (Node node : graph.nodes()) {

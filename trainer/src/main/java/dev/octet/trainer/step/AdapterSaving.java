@@ -47,7 +47,10 @@ public final class AdapterSaving {
             String output = graph.graph().outputs().getFirst().name();
             try (ForwardSession session = new ForwardSession(
                     GraphSource.fixed(graph), List.of(output), PrecisionPolicy.FP32, parameters, Map.of(), device)) {
-                computed.put(key, requireNonNull(session.outputs(Map.of(), arena).get(output)).withName(key));
+                computed.put(
+                        key,
+                        requireNonNull(session.outputs(Map.of(), arena).get(output))
+                                .withName(key));
             }
         });
         return new SavedAdapter(adapted.savedConfig(files.config(), baseModel, task), keys, computed);

@@ -94,7 +94,8 @@ public final class ForwardSession implements AutoCloseable {
         Executable executable = programs.get(
                 shapes,
                 s -> memory.load(Autodiff.program(
-                        source.at(s), ProgramOptions.forward(outputs, parameters, policy).withStored(stored))));
+                        source.at(s),
+                        ProgramOptions.forward(outputs, parameters, policy).withStored(stored))));
         Program program = executable.program();
         for (Map.Entry<String, Value> e : program.inputs().entrySet()) {
             Tensor input = inputs.get(e.getKey());

@@ -71,8 +71,7 @@ public final class ReferenceModel implements AutoCloseable {
     public MicroBatch answer(MicroBatch batch, Samples samples, Arena arena) throws IOException {
         Map<Long, float[]> own = known.computeIfAbsent(samples, _ -> new HashMap<>());
         int pairs = batch.size();
-        Tensor tensor =
-                Tensor.allocate(arena, new TensorSpec(LossGraph.REFERENCE, DType.F32, Shape.of(2L * pairs)));
+        Tensor tensor = Tensor.allocate(arena, new TensorSpec(LossGraph.REFERENCE, DType.F32, Shape.of(2L * pairs)));
         for (int i = 0; i < pairs; i++) {
             long row = batch.rows().get(i);
             float[] both = own.get(row);
@@ -103,7 +102,11 @@ public final class ReferenceModel implements AutoCloseable {
             executable.run(Phase.FORWARD);
             Value made = executable.program().outputs().values().iterator().next();
             Tensor read = Tensor.allocate(
-                    arena, new TensorSpec("log-probabilities", made.type().dtype(), made.type().shape()));
+                    arena,
+                    new TensorSpec(
+                            "log-probabilities",
+                            made.type().dtype(),
+                            made.type().shape()));
             executable.read(made, read.bytes());
             return read.toFloats();
         }
@@ -114,8 +117,7 @@ public final class ReferenceModel implements AutoCloseable {
         fed.forEach((name, t) -> data.put(name, new OperandType(t.dtype(), t.shape())));
         GraphModel graph = LossGraph.logProbabilities(source.at(shapes), loss, data);
         String output = graph.graph().outputs().getLast().name();
-        return Autodiff.program(
-                graph, ProgramOptions.forward(List.of(output), parameters.names(), policy));
+        return Autodiff.program(graph, ProgramOptions.forward(List.of(output), parameters.names(), policy));
     }
 
     @Override

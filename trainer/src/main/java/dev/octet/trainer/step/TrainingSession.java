@@ -151,7 +151,10 @@ public final class TrainingSession implements AutoCloseable {
         Map<String, OperandType> data = new TreeMap<>();
         batch.tensors().forEach((name, t) -> data.put(name, new OperandType(t.dtype(), t.shape())));
         LossGraph graph = LossGraph.of(
-                setup.source().at(batch.shapes()), setup.loss(), data, setup.source().virtualTokens());
+                setup.source().at(batch.shapes()),
+                setup.loss(),
+                data,
+                setup.source().virtualTokens());
         Set<String> parameters = setup.parameters().names();
         List<String> read = new ArrayList<>(graph.parts().values());
         if (!trains) {

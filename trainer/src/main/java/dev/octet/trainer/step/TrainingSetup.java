@@ -53,17 +53,6 @@ public record TrainingSetup(
             List<Pattern> noDecay,
             double maxNorm,
             List<WeightAveraging> averages) {
-        this(
-                source,
-                parameters,
-                Set.of(),
-                trained,
-                loss,
-                policy,
-                scaling,
-                optimizer,
-                noDecay,
-                maxNorm,
-                averages);
+        this(source, parameters, Set.of(), trained, loss, policy, scaling, optimizer, noDecay, maxNorm, averages);
     }
 }

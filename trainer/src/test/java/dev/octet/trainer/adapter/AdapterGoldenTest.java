@@ -106,11 +106,13 @@ class AdapterGoldenTest {
 
     @ParameterizedTest
     @CsvSource({
-        "llama-dora, llama_eager_dynamo23", "llama-dora-embeddings, llama_eager_script17", "llama-saved, llama_eager_dynamo18",
+        "llama-dora, llama_eager_dynamo23", "llama-dora-embeddings, llama_eager_script17",
+                "llama-saved, llama_eager_dynamo18",
         "llama-ia3, llama_eager_script14", "llama-patterns, llama_eager_dynamo23", "llama-norms, llama_eager_script17",
         "gpt2-lora, gpt2_eager_script17", "gpt2-dora, gpt2_eager_dynamo23", "gpt2-bias-all, gpt2_eager_script14"
     })
-    void an_onnx_model_is_adapted_as_the_checkpoint_it_was_exported_from(String name, String export) throws IOException {
+    void an_onnx_model_is_adapted_as_the_checkpoint_it_was_exported_from(String name, String export)
+            throws IOException {
         try (ModelFile model = ModelFile.open(TESTDATA.resolve("models/tiny-onnx/" + export + ".onnx"));
                 Converter converter = Converter.of(model.model());
                 Device cpu = CpuDevice.of(2)) {
@@ -131,8 +133,8 @@ class AdapterGoldenTest {
                     expected.put(key, t);
                 }
             });
-            AdaptedGraph adapted = adapted(
-                    base(converter), config(file), InitialValues.continuing(adapter, "the golden"));
+            AdaptedGraph adapted =
+                    adapted(base(converter), config(file), InitialValues.continuing(adapter, "the golden"));
             assertEquals(adapter.keySet(), new TreeMap<>(adapted.keys()).keySet());
             expected.put("in.attention_mask", ones(requireNonNull(expected.get("in.input_ids"))));
             Golden golden = Golden.of(expected, name);
@@ -141,12 +143,15 @@ class AdapterGoldenTest {
             GraphModel concrete = TrainingGraph.of(
                     adapted.model(), Programs.sizes(adapted.model().graph(), shapes), new PassLog());
             Tensor labels = requireNonNull(golden.inputs().get("labels"));
-            LossGraph graph =
-                    LossGraph.of(concrete, loss(), new OperandType(labels.dtype(), labels.shape()));
+            LossGraph graph = LossGraph.of(concrete, loss(), new OperandType(labels.dtype(), labels.shape()));
             for (GoldenDifference d : new GradientCheck(graph.model(), graph.loss(), golden, Map.of()).run(device)) {
                 assertTrue(d.error() <= 1e-5, d.toString());
             }
-            assertLosses(adapted, golden.inputs(), requireNonNull(file.model().tensors().get("losses")), device);
+            assertLosses(
+                    adapted,
+                    golden.inputs(),
+                    requireNonNull(file.model().tensors().get("losses")),
+                    device);
         }
     }
 
@@ -166,8 +171,8 @@ class AdapterGoldenTest {
     }
 
     private static PeftConfig config(ModelFile file) throws IOException {
-        return PeftConfig.of((ObjectNode)
-                new ObjectMapper().readTree(requireNonNull(file.model().metadata().get("config"))));
+        return PeftConfig.of((ObjectNode) new ObjectMapper()
+                .readTree(requireNonNull(file.model().metadata().get("config"))));
     }
 
     private static AdaptedGraph adapted(GraphModel base, PeftConfig config, InitialValues initial) {
@@ -195,8 +200,7 @@ class AdapterGoldenTest {
                 device);
     }
 
-    private static void assertLosses(
-            AdaptedGraph adapted, Map<String, Tensor> inputs, Tensor expected, Device device) {
+    private static void assertLosses(AdaptedGraph adapted, Map<String, Tensor> inputs, Tensor expected, Device device) {
         MicroBatch batch = new MicroBatch(0, List.of(0L, 1L), inputs);
         try (TrainingSession session = session(adapted, device)) {
             for (int i = 0; i < expected.shape().elementCount(); i++) {
@@ -243,7 +247,9 @@ class AdapterGoldenTest {
     }
 
     private static Tensor constant(AdaptedGraph adapted, String name) {
-        return requireNonNull(adapted.model().graph().initializers().get(name)).tensor().orElseThrow();
+        return requireNonNull(adapted.model().graph().initializers().get(name))
+                .tensor()
+                .orElseThrow();
     }
 
     private static float[] product(Tensor a, Tensor b, double scaling) {

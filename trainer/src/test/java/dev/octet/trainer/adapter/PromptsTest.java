@@ -98,7 +98,10 @@ class PromptsTest {
             assertEquals(Map.of("prompt_embeddings", "prompt_embeddings"), adapted.keys());
             Golden golden = opened.golden();
             Golden forward = new Golden(
-                    golden.inputs(), Map.of(), Map.of("logits", requireNonNull(golden.outputs().get("logits"))), Map.of());
+                    golden.inputs(),
+                    Map.of(),
+                    Map.of("logits", requireNonNull(golden.outputs().get("logits"))),
+                    Map.of());
             for (GoldenDifference d : opened.differences(adapted, forward, cpu)) {
                 assertTrue(d.error() <= 1e-5, d.toString());
             }
@@ -123,8 +126,8 @@ class PromptsTest {
         try (Opened opened = new Opened("gpt2-prompt")) {
             GraphModel model = opened.converter.canonical();
             GraphEdit edit = GraphEdit.of(model.graph());
-            GraphModel at = TrainingGraph.of(
-                    model.withGraph(edit.build()), Map.of("batch", 2L, "sequence", 6L), new PassLog());
+            GraphModel at =
+                    TrainingGraph.of(model.withGraph(edit.build()), Map.of("batch", 2L, "sequence", 6L), new PassLog());
             UnsupportedModelException e = assertThrows(
                     UnsupportedModelException.class,
                     () -> new AdapterSettings(opened.adapter.config(), Optional.empty())
@@ -136,8 +139,7 @@ class PromptsTest {
     @Test
     void a_prefix_in_front_of_a_sliding_window_is_refused() throws IOException {
         try (Opened opened = new Opened("llama-prefix", "tiny-hf/mistral")) {
-            UnsupportedModelException e = assertThrows(
-                    UnsupportedModelException.class, () -> opened.adapt(Map.of()));
+            UnsupportedModelException e = assertThrows(UnsupportedModelException.class, () -> opened.adapt(Map.of()));
             assertTrue(String.valueOf(e.getMessage()).contains("sliding window"), e.getMessage());
         }
     }
@@ -165,8 +167,7 @@ class PromptsTest {
                 assertEquals(table[7 * 32 + i], prompt[64 + i]);
             }
             json.put("prompt_tuning_init", "SAMPLE_VOCAB");
-            AdapterSettings sampled =
-                    new AdapterSettings(dev.octet.formats.peft.PeftConfig.of(json), Optional.empty());
+            AdapterSettings sampled = new AdapterSettings(dev.octet.formats.peft.PeftConfig.of(json), Optional.empty());
             float[] rows = requireNonNull(sampled.adapt(model, InitialValues.seeded(1))
                             .model()
                             .graph()

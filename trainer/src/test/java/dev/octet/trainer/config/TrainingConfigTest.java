@@ -373,9 +373,11 @@ class TrainingConfigTest {
                         + " tokens",
                 "train: a.jsonl, pack: yes                              | pack       | unknown value 'yes'",
                 "train: a.jsonl, date: today                            | date       | 'today' is not a date",
-                "train: a.npz, train_on: all                            | train_on   | only .jsonl and .parquet files have",
+                "train: a.npz, train_on: all                            | train_on   | only .jsonl and .parquet files"
+                        + " have",
                 "train: a.jsonl, sequence: 8                            | sequence   | and packed texts are cut",
-                "train: a.npz, pack: true, sequence: 8                  | pack       | only .jsonl and .parquet files have a pack",
+                "train: a.npz, pack: true, sequence: 8                  | pack       | only .jsonl and .parquet files"
+                        + " have a pack",
             })
     void packing_that_contradicts_other_keys_is_refused(String data, String key, String what) {
         InvalidOptionException e = refused("data: {" + data + "}\nloss: {type: causal-lm}\nsteps: 1");

@@ -168,7 +168,8 @@ final class CudaExecutable implements Executable {
     private @Nullable Long address(Value value, long start) {
         Value root = plan.root(value);
         return switch (root.role()) {
-            case PARAMETER, STORED, STATE, GRADIENT, PREPARED -> memory.tensor(root).address();
+            case PARAMETER, STORED, STATE, GRADIENT, PREPARED ->
+                memory.tensor(root).address();
             case CONSTANT -> {
                 CudaTensor constant = tensors.get(root.id());
                 yield constant == null ? null : constant.address();

@@ -1,9 +1,9 @@
 package dev.octet.trainer.op.stored;
 
+import dev.octet.formats.error.UnavailableException;
 import dev.octet.formats.tensor.DType;
 import dev.octet.quant.block.Blocks;
 import dev.octet.quant.layout.ScaleTensor.Direction;
-import dev.octet.formats.error.UnavailableException;
 import dev.octet.quant.layout.WeightForm;
 import dev.octet.trainer.kernel.CudaLaunch;
 import dev.octet.trainer.kernel.CudaSource;
@@ -100,7 +100,9 @@ final class CudaTiles {
                         .value("second", 1f);
             case StoredMatrix.Merged _ ->
                 throw new UnavailableException(
-                        "training that is aware of the merge runs on the processor", "adapter.merge_aware", "use --device cpu");
+                        "training that is aware of the merge runs on the processor",
+                        "adapter.merge_aware",
+                        "use --device cpu");
             case StoredMatrix.Codes(WeightForm form) -> {
                 Blocks blocks = form.blocks();
                 WeightForm.Second second = form.second();
@@ -112,7 +114,9 @@ final class CudaTiles {
                         .value("float_type", bytes ? 0 : CudaSource.code(form.scale()))
                         .flag("half_bytes", CodeTables.codes(form).length == 16)
                         .flag("divides", form.direction() == Direction.DIVISOR)
-                        .value("second_divides", second == null ? NO_SECOND : second.direction() == Direction.DIVISOR ? 1 : 0)
+                        .value(
+                                "second_divides",
+                                second == null ? NO_SECOND : second.direction() == Direction.DIVISOR ? 1 : 0)
                         .value("zero_rows", form.zeroPointRows())
                         .value("bits", form.codes().bits())
                         .value("second", second == null ? 1f : second.value());

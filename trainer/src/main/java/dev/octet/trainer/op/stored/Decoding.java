@@ -44,7 +44,8 @@ record Decoding(StoredMatrix w, int first) {
             summands.add(new MergedTiles.Summand(
                     (from, to, floats) -> {
                         for (long i = from * cols; i < to * cols; i++) {
-                            floats.set(Tensor.F32_LE, (i - from * cols) * Float.BYTES, (float) base[Math.toIntExact(i)]);
+                            floats.set(
+                                    Tensor.F32_LE, (i - from * cols) * Float.BYTES, (float) base[Math.toIntExact(i)]);
                         }
                     },
                     LowRank.of(
@@ -109,7 +110,8 @@ record Decoding(StoredMatrix w, int first) {
 
     private static int code(WeightForm form, double[] bytes, int row, int col) {
         int start = Math.toIntExact(row * form.rowBytes());
-        boolean half = form.codes().bits() == 4 && (form.inWords() || form.codes().bytes(2) == 1);
+        boolean half =
+                form.codes().bits() == 4 && (form.inWords() || form.codes().bytes(2) == 1);
         int b = (int) bytes[start + (half ? col / 2 : col)];
         return half ? (b >> (col % 2 * 4)) & 15 : b;
     }

@@ -71,7 +71,9 @@ final class MergedTiles {
                 }
             });
         }
-        whole = Float.isNaN(w.baseScale()) ? w.grid().wholeScale(most[0]) : w.grid().grown(w.baseScale(), most[0]);
+        whole = Float.isNaN(w.baseScale())
+                ? w.grid().wholeScale(most[0])
+                : w.grid().grown(w.baseScale(), most[0]);
     }
 
     /** Rows as a reader of the merged file sees them. */

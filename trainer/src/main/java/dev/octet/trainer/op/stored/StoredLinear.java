@@ -24,8 +24,8 @@ public record StoredLinear(OperandType x, StoredMatrix w, boolean hasBias, boole
     public static final int W = 2;
 
     /** Its row in the table of operators. */
-    public static final OpEntry<StoredLinear> ENTRY = OpEntry.of(
-            StoredLinear.class, new StoredLinearReference(), new StoredLinearCpu(), new StoredLinearCuda());
+    public static final OpEntry<StoredLinear> ENTRY =
+            OpEntry.of(StoredLinear.class, new StoredLinearReference(), new StoredLinearCpu(), new StoredLinearCuda());
 
     /**
      * The operator for an input.

@@ -108,9 +108,7 @@ final class StoredLinearCpu implements CpuKernel<StoredLinear> {
         private void added(CpuTensor a, CpuTensor c, boolean add) {
             long width = type.bits() / 8;
             boolean direct = c.dtype() == DType.F32;
-            CpuTensor sums = direct
-                    ? c
-                    : new CpuTensor(c.type().as(DType.F32), SUMS.room(c.count() * Float.BYTES));
+            CpuTensor sums = direct ? c : new CpuTensor(c.type().as(DType.F32), SUMS.room(c.count() * Float.BYTES));
             bands((first, count, band) -> {
                 boolean more = first > 0 || (direct && add);
                 Call call = new Call(false, false, m, cols, count, rows, cols, cols, type, DType.F32, more);

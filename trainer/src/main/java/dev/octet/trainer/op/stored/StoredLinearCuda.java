@@ -80,15 +80,14 @@ final class StoredLinearCuda implements CudaKernel<StoredLinear> {
             return;
         }
         boolean summed = !transposed && c.dtype() != DType.F32;
-        CudaTensor sums = summed
-                ? new CudaTensor(c.type().as(DType.F32), cuda.workspace(c.count() * Float.BYTES))
-                : c;
+        CudaTensor sums = summed ? new CudaTensor(c.type().as(DType.F32), cuda.workspace(c.count() * Float.BYTES)) : c;
         long band = cuda.workspace(height * row);
         for (int first = 0; first < rows; first += height) {
             int count = Math.min(height, rows - first);
             tiles.tile(first, count, type, band);
             CudaProduct product = transposed
-                    ? product(true, m, count, cols, a, 0, cols, band, cols, c, first, rows).accumulating(add)
+                    ? product(true, m, count, cols, a, 0, cols, band, cols, c, first, rows)
+                            .accumulating(add)
                     : product(false, m, cols, count, a, first, rows, band, cols, sums, 0, cols)
                             .accumulating(first > 0 || (!summed && add));
             CudaProducts.write(product, cuda);

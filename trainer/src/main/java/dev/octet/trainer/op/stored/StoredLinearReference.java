@@ -22,8 +22,7 @@ final class StoredLinearReference implements ReferenceKernel<StoredLinear> {
         double[] dy = frame.upstream(0);
         if (frame.wantsGradient(StoredLinear.X)) {
             Matrix dx = Matrix.of(frame.gradient(StoredLinear.X), op.in());
-            Loops.add(
-                    Matrix.of(dy, op.out()), weight(op, frame).transposed(), dx, op.rows(), op.in(), op.out());
+            Loops.add(Matrix.of(dy, op.out()), weight(op, frame).transposed(), dx, op.rows(), op.in(), op.out());
         }
         if (op.hasBias() && frame.wantsGradient(StoredLinear.BIAS)) {
             double[] db = frame.gradient(StoredLinear.BIAS);
@@ -35,7 +34,8 @@ final class StoredLinearReference implements ReferenceKernel<StoredLinear> {
 
     /** [in, out], however it lies. */
     private static Matrix weight(StoredLinear op, Frame<double[]> frame) {
-        double[] elements = new Decoding(op.w(), StoredLinear.W).elements(frame, op.x().dtype());
+        double[] elements =
+                new Decoding(op.w(), StoredLinear.W).elements(frame, op.x().dtype());
         return Matrix.of(elements, op.w().cols()).transposed(op.transB());
     }
 }

@@ -13,7 +13,8 @@ final class StoredRowsCpu implements CpuKernel.Forward<StoredRows> {
     public void forward(StoredRows op, Frame<CpuTensor> frame, CpuContext cpu) {
         Tiles table = Tiles.of(op.table(), frame, StoredRows.TABLE);
         CpuTensor y = frame.output(0);
-        int[] rows = Indices.resolve(op.node(), frame.input(StoredRows.INDICES), op.table().rows());
+        int[] rows = Indices.resolve(
+                op.node(), frame.input(StoredRows.INDICES), op.table().rows());
         long bytes = op.table().cols() * (long) Float.BYTES;
         long grain = Math.max(1, CpuContext.GRAIN / Math.max(1, op.table().cols()));
         cpu.parallel().ranges(rows.length, grain, (from, to) -> {

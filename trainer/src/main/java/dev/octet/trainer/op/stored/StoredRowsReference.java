@@ -11,7 +11,8 @@ final class StoredRowsReference implements ReferenceKernel.Forward<StoredRows> {
         double[] table = new Decoding(op.table(), StoredRows.TABLE).elements(frame);
         double[] y = frame.output(0);
         int cols = op.table().cols();
-        int[] at = Indices.resolve(op.node(), frame.input(StoredRows.INDICES), op.table().rows());
+        int[] at = Indices.resolve(
+                op.node(), frame.input(StoredRows.INDICES), op.table().rows());
         for (int i = 0; i < y.length; i++) {
             y[i] = table[at[i / cols] * cols + i % cols];
         }

@@ -81,7 +81,9 @@ record Tiles(
 
     /** Rows that are decoded together. */
     long alignment() {
-        return w instanceof StoredMatrix.Merged m ? m.grid().scheme().granularity().rowAlignment() : 1;
+        return w instanceof StoredMatrix.Merged m
+                ? m.grid().scheme().granularity().rowAlignment()
+                : 1;
     }
 
     /** The elements where they lie, if they are floats of this type; else null. */

@@ -30,7 +30,6 @@ public record View(String type, OperandType x, Shape shape) implements Op {
             .onnx("Unsqueeze", View::unsqueeze)
             .octet(DETACH, View::detach);
 
-
     /** Reshape: 0 copies the input's dimension unless {@code allowzero}, one -1 is what is left. */
     static View reshape(OpSource source) {
         OperandType x = source.input(0);

@@ -41,8 +41,8 @@ class KernelCompilerTest {
         Set<CudaSource> ends = new LinkedHashSet<>();
         for (int i = 0; i < all.size(); i++) {
             boolean first = i == 0 || !all.get(i - 1).file().equals(all.get(i).file());
-            boolean last =
-                    i == all.size() - 1 || !all.get(i + 1).file().equals(all.get(i).file());
+            boolean last = i == all.size() - 1
+                    || !all.get(i + 1).file().equals(all.get(i).file());
             if (first || last) {
                 ends.add(all.get(i));
             }

@@ -7,7 +7,11 @@ import org.jspecify.annotations.Nullable;
 
 /** Operands of one call; the gradient of input 0 alone is wanted. */
 record GivenFrame<T>(
-        List<@Nullable T> inputs, T output, @Nullable T upstream, @Nullable T gradient, boolean adds) implements Frame<T> {
+        List<@Nullable T> inputs,
+        T output,
+        @Nullable T upstream,
+        @Nullable T gradient,
+        boolean adds) implements Frame<T> {
     @Override
     public boolean hasInput(int i) {
         return i < inputs.size() && inputs.get(i) != null;

@@ -54,7 +54,10 @@ class StoredLinearTest extends TwinTest {
         types.add(hasBias ? bias : null);
         types.addAll(w.operands());
         List<double @Nullable []> inputs = new ArrayList<>();
-        inputs.addAll(hasBias ? Case.normal(name, op, x, bias).inputs() : Case.normal(name, op, x).inputs());
+        inputs.addAll(
+                hasBias
+                        ? Case.normal(name, op, x, bias).inputs()
+                        : Case.normal(name, op, x).inputs());
         if (!hasBias) {
             inputs.add(null);
         }

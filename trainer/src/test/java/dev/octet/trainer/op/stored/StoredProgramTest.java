@@ -80,8 +80,7 @@ class StoredProgramTest {
 
     private static ValueInfo info(String name, DType type, long... dims) {
         return new ValueInfo(
-                name,
-                new TensorType(type, LongStream.of(dims).mapToObj(Dim::of).toList()));
+                name, new TensorType(type, LongStream.of(dims).mapToObj(Dim::of).toList()));
     }
 
     private static GraphModel model(boolean dense) {
@@ -110,8 +109,7 @@ class StoredProgramTest {
         Set<String> trained = Set.of("v");
         ProgramOptions options = new ProgramOptions(
                 List.of("y"), null, Set.of("y"), trained, Set.of("v", "w", "table"), PrecisionPolicy.FP32);
-        return Autodiff.program(
-                model, stored ? options.withStored(StoredWeights.of(model.graph(), trained)) : options);
+        return Autodiff.program(model, stored ? options.withStored(StoredWeights.of(model.graph(), trained)) : options);
     }
 
     @SuppressWarnings("ArrayRecordComponent") // read once, never compared
