@@ -63,6 +63,7 @@ class LostFilesTest {
             "sensitivity <b.onnx --data <cal.npz --tokenizer <tokenizer.json --report >out.html --force",
             "sensitivity <b.onnx --calibration <cal.npz --report >out.html --force",
             "verify <fp8 --against <model --report >out.html --force",
+            "verify <adapter --for peft --base <llama --report >out.html --force",
             "dequantize <fp8 --keep-scales -o >out --force",
             "convert <fp8 --target modelopt -o >out --force",
             "convert <model --target onnx -o >out.onnx --force",
