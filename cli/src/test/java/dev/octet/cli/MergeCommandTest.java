@@ -109,21 +109,29 @@ class MergeCommandTest {
         Path merged = folder.resolve("merged.onnx");
         CommandLine run = done("merge", model, GOLDEN.resolve("lora"), "-o", merged);
         assertTrue(run.out().contains("passed"), run.out());
-        CommandLine again = CommandLine.run("merge", model.toString(), GOLDEN.resolve("lora").toString(), "-o", merged.toString());
+        CommandLine again = CommandLine.run(
+                "merge", model.toString(), GOLDEN.resolve("lora").toString(), "-o", merged.toString());
         assertEquals(ExitCode.USAGE, again.code(), again.err());
         refused(
-                merge(model, GOLDEN.resolve("lora"), "--recipe", "fp8-block"), ExitCode.USAGE, "--recipe is for checkpoints");
+                merge(model, GOLDEN.resolve("lora"), "--recipe", "fp8-block"),
+                ExitCode.USAGE,
+                "--recipe is for checkpoints");
         Path quantised = folder.resolve("q.onnx");
         done("quantize", model, "-o", quantised, "--recipe", "fp8-weight-only");
         CommandLine refused = CommandLine.run(
-                "merge", quantised.toString(), GOLDEN.resolve("lora").toString(), "-o", folder.resolve("m.onnx").toString());
+                "merge",
+                quantised.toString(),
+                GOLDEN.resolve("lora").toString(),
+                "-o",
+                folder.resolve("m.onnx").toString());
         assertEquals(ExitCode.INPUT, refused.code(), refused.err());
         assertTrue(refused.err().contains("merge into the model in floats"), refused.err());
         assertFalse(Files.exists(folder.resolve("m.onnx")));
     }
 
     private static CommandLine done(Object... words) {
-        CommandLine run = CommandLine.run(Arrays.stream(words).map(Object::toString).toArray(String[]::new));
+        CommandLine run =
+                CommandLine.run(Arrays.stream(words).map(Object::toString).toArray(String[]::new));
         assertEquals(ExitCode.OK, run.code(), run.err());
         return run;
     }

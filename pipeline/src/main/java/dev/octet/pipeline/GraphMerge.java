@@ -44,8 +44,8 @@ final class GraphMerge {
                 Arena arena = Arena.ofShared()) {
             GraphModel canonical = base.canonical();
             requireFloats(canonical);
-            MergedConstants merged = MergedConstants.of(
-                    canonical, request.base().toString(), adapters, request.direction(), arena);
+            MergedConstants merged =
+                    MergedConstants.of(canonical, request.base().toString(), adapters, request.direction(), arena);
             if (merged.measures().stream().noneMatch(m -> m.changed())) {
                 throw new InvalidDataException(
                         "the merge would change nothing: every sum is the weight itself",
@@ -66,7 +66,8 @@ final class GraphMerge {
                     Path made = work.path().resolve("merged.onnx");
                     ModelFile.save(plain, made);
                     try {
-                        proof = new MergeProof(request, adapters, job).of(made, request.proof().get());
+                        proof = new MergeProof(request, adapters, job)
+                                .of(made, request.proof().get());
                         missing = null;
                     } catch (UnsupportedModelException e) {
                         missing = e.what();

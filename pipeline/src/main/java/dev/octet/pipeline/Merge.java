@@ -232,7 +232,9 @@ public final class Merge {
     static List<Adapter> adapters(List<AdapterDeltas.Weighted> adapters) {
         return adapters.stream()
                 .map(a -> new Adapter(
-                        a.adapter().folder().toString(), a.adapter().config().type().toString(), a.weight()))
+                        a.adapter().folder().toString(),
+                        a.adapter().config().type().toString(),
+                        a.weight()))
                 .toList();
     }
 
@@ -251,9 +253,7 @@ public final class Merge {
     }
 
     private static void requireApart(Request request, Path base) throws IOException {
-        RunPaths paths = RunPaths.none()
-                .writing("--output", request.output())
-                .reading("the base", base);
+        RunPaths paths = RunPaths.none().writing("--output", request.output()).reading("the base", base);
         for (Path adapter : request.adapters()) {
             paths = paths.reading("the adapter", adapter);
         }

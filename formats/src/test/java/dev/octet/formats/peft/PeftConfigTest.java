@@ -104,18 +104,18 @@ class PeftConfigTest {
     void unknown_keys_are_kept() throws IOException {
         PeftConfig config = lora("'r': 4, 'of_tomorrow': {'b': [1, 2.50], 'a': 'ü'}");
         assertEquals("""
-                {
-                  "of_tomorrow": {
-                    "a": "\\u00fc",
-                    "b": [
-                      1,
-                      2.5
-                    ]
-                  },
-                  "peft_type": "LORA",
-                  "r": 4
-                }\
-                """, config.toText());
+            {
+              "of_tomorrow": {
+                "a": "\\u00fc",
+                "b": [
+                  1,
+                  2.5
+                ]
+              },
+              "peft_type": "LORA",
+              "r": 4
+            }\
+            """, config.toText());
         assertTrue(config.withDefaults().has("of_tomorrow"));
     }
 

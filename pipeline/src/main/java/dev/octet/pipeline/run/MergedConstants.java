@@ -92,13 +92,7 @@ public record MergedConstants(Map<String, Tensor> weights, List<MergeMeasure> me
         }
         double norm = Math.sqrt(squares);
         return new MergeMeasure(
-                weight.name(),
-                "F32",
-                weight.shape().elementCount(),
-                norm,
-                0,
-                norm == 0 ? Double.NaN : 1,
-                changed);
+                weight.name(), "F32", weight.shape().elementCount(), norm, 0, norm == 0 ? Double.NaN : 1, changed);
     }
 
     /** The constants under the paths of their modules: those of Linears by the names that exporters left, all others by their own. */

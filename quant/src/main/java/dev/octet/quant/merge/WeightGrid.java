@@ -27,8 +27,8 @@ public record WeightGrid(OperandSpec scheme, GlobalScale.@Nullable Direction sec
 
     public WeightGrid {
         if (scheme.twoLevels() != (second != null)) {
-            throw new IllegalArgumentException(
-                    "a scheme of " + (scheme.twoLevels() ? "two levels" : "one level") + " and a second level of " + second);
+            throw new IllegalArgumentException("a scheme of " + (scheme.twoLevels() ? "two levels" : "one level")
+                    + " and a second level of " + second);
         }
     }
 
