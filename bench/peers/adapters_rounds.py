@@ -66,7 +66,7 @@ class Adapters:
         if held_out:
             lines.append(f"eval_every: {steps}")
         if adapter:
-            lines.append(f"adapter: {{from: {adapter}, {METHODS[method]}}}")
+            lines.append(f"adapter: {{from: {adapter}}}")  # its configuration is in the folder
         with open(f"{run}.yaml", "w", encoding="utf-8") as file:
             file.write("\n".join(lines) + "\n")
         shutil.rmtree(run, ignore_errors=True)

@@ -113,8 +113,15 @@ def loop(model, parameters, rows, steps, lr, batch):
 def train(options):
     model = AutoModelForCausalLM.from_pretrained(options.model, dtype=torch.float32)
     if options.adapter:
-        from peft import PeftModel
-        model = PeftModel.from_pretrained(model, options.adapter, is_trainable=True)
+        from peft import PeftConfig, PeftModel, get_peft_model, set_peft_model_state_dict
+        from safetensors.torch import load_file
+        config = PeftConfig.from_pretrained(options.adapter)
+        config.inference_mode = False
+        if config.is_prompt_learning:  # PEFT loads these for inference only
+            model = get_peft_model(model, config)
+            set_peft_model_state_dict(model, load_file(f"{options.adapter}/adapter_model.safetensors"))
+        else:
+            model = PeftModel.from_pretrained(model, options.adapter, is_trainable=True)
     rows = sequences(np.fromfile(options.tokens, dtype="<u2"))
     losses, millis = loop(model, model.parameters(), rows, options.steps, options.lr, options.batch)
     answer = {"losses": losses, "millis": millis, "trained": sum(p.numel() for p in model.parameters() if p.requires_grad)}
