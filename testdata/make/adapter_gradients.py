@@ -92,6 +92,7 @@ for name, cases in CASES.items():
         tensors["losses"] = torch.tensor(losses, dtype=torch.float64)
         written = {k: v for k, v in config.to_dict().items() if k != "peft_version"}
         written = {k: sorted(v) if isinstance(v, set) else v for k, v in written.items()}
+        written["base_model_name_or_path"] = name  # rather than a path of the machine that made it
         save_file(tensors, OUT / f"{name}-{case}.safetensors", metadata={"config": json.dumps(written, default=str, sort_keys=True)})
         print(name, case, len(trained), losses)
 
