@@ -65,7 +65,7 @@ final class LoraStart {
     Pair pair(BaseWeight w, int r, double scaling, RandomGenerator random) {
         Matcher niter = NITER.matcher(name);
         if (niter.matches()) {
-            return taken(LowRank.largest(w, r, scaling, Math.max(1, Integer.parseInt(niter.group(1))), random));
+            return taken(Factorization.largest(w, r, scaling, Math.max(1, Integer.parseInt(niter.group(1))), random));
         }
         return switch (name) {
             case "true" -> fixed(InitialValues.kaimingUniform(), InitialValues.ZEROS, w, r, random);
@@ -73,8 +73,8 @@ final class LoraStart {
             case "false" -> fixed(InitialValues.kaimingUniform(), InitialValues.kaimingUniform(), w, r, random);
             case "gaussian" -> fixed(InitialValues.normal(1.0 / r), InitialValues.ZEROS, w, r, random);
             case "orthogonal" -> orthogonal(w, r, random);
-            case "olora" -> taken(LowRank.first(w, r));
-            default -> taken(LowRank.largest(w, r, scaling, 0, random));
+            case "olora" -> taken(Factorization.first(w, r));
+            default -> taken(Factorization.largest(w, r, scaling, 0, random));
         };
     }
 
@@ -84,7 +84,7 @@ final class LoraStart {
         return new Pair((_, _) -> aElements, (_, _) -> bElements, false);
     }
 
-    private static Pair taken(LowRank pair) {
+    private static Pair taken(Factorization pair) {
         float[] a = pair.aElements();
         float[] b = pair.bElements();
         return new Pair((_, _) -> a, (_, _) -> b, true);
@@ -102,7 +102,7 @@ final class LoraStart {
                     "set r to " + (r + 1));
         }
         double[][] q = gaussian(r, r, random);
-        LowRank.orthonormal(q);
+        Factorization.orthonormal(q);
         double[][] x = gaussian(w.in(), r / 2, random);
         double[][] y = gaussian(w.out(), r / 2, random);
         float[] a = new float[r * w.in()];

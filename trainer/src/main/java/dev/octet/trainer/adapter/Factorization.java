@@ -10,7 +10,7 @@ import java.util.stream.IntStream;
  * @param a [r, in]
  */
 @SuppressWarnings("ArrayRecordComponent") // factors, never compared
-record LowRank(double[][] b, double[][] a) {
+record Factorization(double[][] b, double[][] a) {
     /** Subspaces are iterated until no singular value changes by more than this part of itself. */
     private static final double CONVERGED = 1e-9;
 
@@ -26,7 +26,7 @@ record LowRank(double[][] b, double[][] a) {
      *
      * @param iterations how often a subspace is iterated; 0 for until it does not change
      */
-    static LowRank largest(BaseWeight w, int r, double scaling, int iterations, RandomGenerator random) {
+    static Factorization largest(BaseWeight w, int r, double scaling, int iterations, RandomGenerator random) {
         int smaller = Math.min(w.in(), w.out());
         int k = smaller <= WHOLE ? smaller : Math.min(r + SPARE, smaller);
         double[][] v = new double[w.in()][k];
@@ -66,11 +66,11 @@ record LowRank(double[][] b, double[][] a) {
                 a[c][i] = turned[i][order[c]] * root;
             }
         }
-        return new LowRank(b, a);
+        return new Factorization(b, a);
     }
 
     /** B = Q's first r columns, A = R's first r rows of W = Q·R: OLoRA's start (Büyükakyüz 2024, arXiv:2406.01775, §3). */
-    static LowRank first(BaseWeight w, int r) {
+    static Factorization first(BaseWeight w, int r) {
         double[][] q = new double[w.out()][r];
         for (int c = 0; c < r; c++) {
             double[] column = w.column(c);
@@ -86,7 +86,7 @@ record LowRank(double[][] b, double[][] a) {
                 a[c][i] = projected[i][c];
             }
         }
-        return new LowRank(q, a);
+        return new Factorization(q, a);
     }
 
     /** Elements of B, row by row. */
