@@ -80,8 +80,8 @@ def sequences(tokens):
 
 
 def loss_of(model, rows):
-    logits = model(input_ids=rows).logits[:, -rows.shape[1]:]  # those of virtual tokens come first
-    return nn.functional.cross_entropy(logits[:, :-1].flatten(0, 1), rows[:, 1:].flatten())
+    # the models' own: behind virtual tokens the first token of a sample is predicted, too
+    return model(input_ids=rows, attention_mask=torch.ones_like(rows), labels=rows).loss
 
 
 def evaluated(model, rows, batch):
