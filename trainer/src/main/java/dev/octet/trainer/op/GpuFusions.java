@@ -4,6 +4,7 @@ import dev.octet.trainer.kernel.CudaFusion;
 import dev.octet.trainer.op.fp8.ActivationFusion;
 import dev.octet.trainer.op.fp8.GeluGradientFusion;
 import dev.octet.trainer.op.norm.RowNormFusion;
+import dev.octet.trainer.op.update.AdafactorStepCuda;
 import dev.octet.trainer.op.update.AdamStepCuda;
 import dev.octet.trainer.op.update.SgdStepCuda;
 import dev.octet.trainer.op.update.SquareSumCuda;
@@ -21,6 +22,7 @@ public final class GpuFusions {
             new SquareSumCuda(),
             new UpdateRmsCuda(),
             new AdamStepCuda(),
+            new AdafactorStepCuda(),
             new SgdStepCuda(),
             new WeightAverageCuda());
 

@@ -48,6 +48,7 @@ import dev.octet.trainer.op.transpose.Transpose;
 import dev.octet.trainer.op.trilu.Trilu;
 import dev.octet.trainer.op.unary.Unary;
 import dev.octet.trainer.op.unary.UnaryCuda;
+import dev.octet.trainer.op.update.AdafactorStep;
 import dev.octet.trainer.op.update.AdamStep;
 import dev.octet.trainer.op.update.FiniteGradients;
 import dev.octet.trainer.op.update.LossCheck;
@@ -109,6 +110,7 @@ public final class Ops {
             SoftmaxCrossEntropyLoss.ENTRY,
             // --- made by programs: casts, quantisers, updates
             Accumulate.ENTRY,
+            AdafactorStep.ENTRY,
             AdamStep.ENTRY,
             UpdateRms.ENTRY,
             WeightAverage.ENTRY,
