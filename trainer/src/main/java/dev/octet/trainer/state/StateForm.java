@@ -17,6 +17,9 @@ public sealed interface StateForm {
     /** As it is; what runs keep by default. */
     StateForm F32 = new Plain(DType.F32);
 
+    /** What the name of a tensor's scales ends with. */
+    String SCALE = ".scale";
+
     /**
      * In a float type, rounded to nearest even.
      *
@@ -95,7 +98,7 @@ public sealed interface StateForm {
 
     /** The name of a tensor's scales. */
     static String scale(String name) {
-        return name + ".scale";
+        return name + SCALE;
     }
 
     /** Whether it is F32. */
@@ -146,16 +149,12 @@ public sealed interface StateForm {
     }
 
     private static List<Part> scaled(OperandType codes, long scales) {
-        return List.of(new Part("", codes), new Part(".scale", new OperandType(DType.F32, Shape.of(scales))));
+        return List.of(new Part("", codes), new Part(SCALE, new OperandType(DType.F32, Shape.of(scales))));
     }
 
-    /** What a part holds before the first step, when the tensor is zero: codes 0, scales 1, but 0 for quantiles. */
+    /** What a part holds before the first step, when the tensor is zero: codes 0; scales 1, but 0 in blocks. */
     default float initial(Part part) {
-        return part.suffix().equals(".scale") && !isQuantiles() ? 1 : 0;
-    }
-
-    private boolean isQuantiles() {
-        return this instanceof Blocked(BlockCodes codes) && codes != BlockCodes.FP8;
+        return part.suffix().equals(SCALE) && !(this instanceof Blocked) ? 1 : 0;
     }
 
     /** Bytes of a tensor of {@code count} elements, scales included. */
