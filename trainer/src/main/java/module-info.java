@@ -20,6 +20,7 @@ module dev.octet.trainer {
     exports dev.octet.trainer.device.cpu;
     exports dev.octet.trainer.device.cuda;
     exports dev.octet.trainer.device.reference;
+    exports dev.octet.trainer.dialect;
     exports dev.octet.trainer.guard;
     exports dev.octet.trainer.hook;
     exports dev.octet.trainer.kernel;

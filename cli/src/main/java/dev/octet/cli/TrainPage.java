@@ -248,8 +248,10 @@ final class TrainPage implements TrainingHook {
                         "optimizer",
                         config.optimizer().type().name().toLowerCase(Locale.ROOT) + ", lr "
                                 + config.optimizer().lr() + ", "
-                                + config.schedule().type().key() + " after "
-                                + counted(config.schedule().warmup(), "step") + " of warm-up")
+                                + config.schedule().type().key()
+                                + (config.schedule().type().hasWarmup()
+                                        ? " after " + counted(config.schedule().warmup(), "step") + " of warm-up"
+                                        : ""))
                 .row("data", data)
                 .row(
                         "steps",

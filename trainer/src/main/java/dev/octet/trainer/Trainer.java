@@ -146,7 +146,7 @@ public final class Trainer implements AutoCloseable {
                 : MicroBatches.inOrder(parts.train(), config.batchSize());
         this.evalBatches =
                 parts.eval().map(e -> evaluation(e, config.batchSize())).orElse(null);
-        this.schedule = config.schedule().schedule(config.steps());
+        this.schedule = config.schedule().schedule(config.optimizer().lr(), config.steps());
         this.debug = DebugPlan.of(config.debug(), LinearModule.of(model.graph().graph()));
         this.debugChanges = config.changesFor(model.graph().graph());
         this.session = new TrainingSession(setup(policyFor(device)), device);
@@ -281,9 +281,14 @@ public final class Trainer implements AutoCloseable {
         session.usePolicy(policy);
     }
 
+    /** The learning rates of the run. */
+    Schedule schedule() {
+        return schedule;
+    }
+
     /** Learning rate of a step; steps count from 1. */
     public double learningRate(long step) {
-        return parts.config().optimizer().lr() * schedule.factor(step - 1);
+        return schedule.rate(step - 1);
     }
 
     /** How often the training samples have been read after a step, from 1. */

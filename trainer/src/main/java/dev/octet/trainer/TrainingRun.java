@@ -47,7 +47,6 @@ import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 import java.util.Optional;
-import java.util.OptionalDouble;
 import java.util.TreeMap;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicReference;
@@ -176,7 +175,7 @@ final class TrainingRun implements RunControl {
                 || key.equals(REPLAY)
                 || key.equals("guard.spike.retries")
                 || key.startsWith("debug.") // what of it changes numbers is under debug_changes
-                || (key.equals("steps") && config.schedule().type() == ScheduleConfig.Type.CONSTANT)
+                || (key.equals("steps") && !trainer.schedule().dependsOnSteps())
                 || (config.schedule().stretch() && (key.equals("steps") || key.equals("schedule.warmup")));
     }
 
@@ -313,9 +312,8 @@ final class TrainingRun implements RunControl {
             return;
         }
         ScheduleConfig schedule = config.schedule();
-        double next = new ScheduleConfig(schedule.type(), schedule.warmup(), OptionalDouble.empty(), false)
-                .schedule(Long.parseLong(before))
-                .factor(state.step());
+        double next =
+                schedule.schedule(config.optimizer().lr(), Long.parseLong(before)).rate(state.step());
         throw new InvalidOptionException(
                 String.format(
                         Locale.ROOT,
@@ -323,10 +321,10 @@ final class TrainingRun implements RunControl {
                                 + " depends on it: step %d would have %.2g instead of %.2g",
                         before,
                         config.steps(),
-                        schedule.type().name().toLowerCase(Locale.ROOT),
+                        schedule.type().key(),
                         state.step() + 1,
                         trainer.learningRate(state.step() + 1),
-                        config.optimizer().lr() * next),
+                        next),
                 checkpoints.path(state.step()).toString(),
                 "accept this with --set schedule.stretch=true, or restore steps: " + before);
     }

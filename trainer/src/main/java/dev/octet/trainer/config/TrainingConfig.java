@@ -6,6 +6,7 @@ import dev.octet.trainer.autodiff.Ties;
 import dev.octet.trainer.observe.DebugChanges;
 import dev.octet.trainer.observe.DebugPlan;
 import dev.octet.trainer.observe.DebugSettings;
+import dev.octet.trainer.optimizer.Schedule;
 import dev.octet.trainer.optimizer.WeightAveraging;
 import dev.octet.trainer.precision.LinearModule;
 import dev.octet.trainer.yaml.Section;
@@ -144,6 +145,7 @@ public record TrainingConfig(
                             "texts side by side in a sample are for causal-lm without a teacher",
                             "leave pack out, or train with loss: {type: causal-lm}");
         }
+        Schedule.requireOptions(config.schedule.type(), config.schedule.options(), config.optimizer.lr());
         config.guard.requireFree(s, config.debug);
         if (config.adapter.isPresent()) {
             for (String key : List.of("freeze", "train_only")) {
