@@ -48,8 +48,11 @@ import dev.octet.trainer.op.transpose.Transpose;
 import dev.octet.trainer.op.trilu.Trilu;
 import dev.octet.trainer.op.unary.Unary;
 import dev.octet.trainer.op.unary.UnaryCuda;
+import dev.octet.trainer.op.state.DecodeState;
 import dev.octet.trainer.op.update.AdafactorStep;
 import dev.octet.trainer.op.update.AdamStep;
+import dev.octet.trainer.op.update.CodedSquareSum;
+import dev.octet.trainer.op.update.CodedStep;
 import dev.octet.trainer.op.update.FiniteGradients;
 import dev.octet.trainer.op.update.LossCheck;
 import dev.octet.trainer.op.update.SgdStep;
@@ -112,6 +115,9 @@ public final class Ops {
             Accumulate.ENTRY,
             AdafactorStep.ENTRY,
             AdamStep.ENTRY,
+            CodedSquareSum.ENTRY,
+            CodedStep.ENTRY,
+            DecodeState.ENTRY,
             UpdateRms.ENTRY,
             WeightAverage.ENTRY,
             AmaxUpdate.ENTRY,
