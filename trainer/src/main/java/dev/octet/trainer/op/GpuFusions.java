@@ -6,8 +6,10 @@ import dev.octet.trainer.op.fp8.GeluGradientFusion;
 import dev.octet.trainer.op.norm.RowNormFusion;
 import dev.octet.trainer.op.update.AdafactorStepCuda;
 import dev.octet.trainer.op.update.AdamStepCuda;
+import dev.octet.trainer.op.update.LionStepCuda;
 import dev.octet.trainer.op.update.SgdStepCuda;
 import dev.octet.trainer.op.update.SquareSumCuda;
+import dev.octet.trainer.op.update.TrustRatioCuda;
 import dev.octet.trainer.op.update.UpdateRmsCuda;
 import dev.octet.trainer.op.update.WeightAverageCuda;
 import java.util.List;
@@ -21,9 +23,11 @@ public final class GpuFusions {
             new GeluGradientFusion(),
             new SquareSumCuda(),
             new UpdateRmsCuda(),
+            new TrustRatioCuda(),
             new AdamStepCuda(),
             new AdafactorStepCuda(),
             new SgdStepCuda(),
+            new LionStepCuda(),
             new WeightAverageCuda());
 
     private GpuFusions() {}

@@ -54,9 +54,14 @@ import dev.octet.trainer.op.update.AdamStep;
 import dev.octet.trainer.op.update.CodedSquareSum;
 import dev.octet.trainer.op.update.CodedStep;
 import dev.octet.trainer.op.update.FiniteGradients;
+import dev.octet.trainer.op.update.LionStep;
 import dev.octet.trainer.op.update.LossCheck;
+import dev.octet.trainer.op.update.MuonMomentum;
+import dev.octet.trainer.op.update.MuonScale;
+import dev.octet.trainer.op.update.MuonStep;
 import dev.octet.trainer.op.update.SgdStep;
 import dev.octet.trainer.op.update.SquareSum;
+import dev.octet.trainer.op.update.TrustRatio;
 import dev.octet.trainer.op.update.UpdateRms;
 import dev.octet.trainer.op.update.WeightAverage;
 import dev.octet.trainer.op.view.View;
@@ -118,6 +123,11 @@ public final class Ops {
             CodedSquareSum.ENTRY,
             CodedStep.ENTRY,
             DecodeState.ENTRY,
+            LionStep.ENTRY,
+            MuonMomentum.ENTRY,
+            MuonScale.ENTRY,
+            MuonStep.ENTRY,
+            TrustRatio.ENTRY,
             UpdateRms.ENTRY,
             WeightAverage.ENTRY,
             AmaxUpdate.ENTRY,

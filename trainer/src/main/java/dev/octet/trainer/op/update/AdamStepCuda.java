@@ -44,7 +44,7 @@ public final class AdamStepCuda extends UpdateCuda<AdamStep> {
                     f.output(2).address(),
                     count,
                     Double.doubleToRawLongBits(ops.get(i).weightDecay()),
-                    op.clipsUpdates() ? f.input(AdamStep.RMS).address() : 0);
+                    op.measuresRate() ? f.input(AdamStep.RATE).address() : 0);
         }
         Frame<CudaTensor> scalars = frames.getFirst();
         chunks.launch(
@@ -57,6 +57,6 @@ public final class AdamStepCuda extends UpdateCuda<AdamStep> {
                 op.beta1(),
                 op.beta2(),
                 op.eps(),
-                op.decoupled() ? 1 : 0);
+                (op.decoupled() ? 1 : 0) | (op.isScaled() ? 2 : 0) | (op.corrects() ? 0 : 4));
     }
 }
