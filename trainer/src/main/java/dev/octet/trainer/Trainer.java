@@ -273,7 +273,7 @@ public final class Trainer implements AutoCloseable {
             Shape shape = p.tensor().shape();
             StateForm kept = old.parameter(p.name(), shape);
             kept.names(p.name(), shape).forEach(all::remove);
-            for (String what : config.optimizer().memory()) {
+            for (String what : StatesConfig.buffers(config.optimizer())) {
                 String name = UpdateProgram.stateName(what, p.name());
                 Tensor codes = all.get(name);
                 if (codes != null) {
@@ -342,6 +342,11 @@ public final class Trainer implements AutoCloseable {
 
     /** Learning rate of a step; steps count from 1. */
     public double learningRate(long step) {
+        return parts.config().optimizer().optimizer().rate(scheduled(step), step);
+    }
+
+    /** What the schedule says for a step, from which some optimizers make a rate of their own. */
+    private double scheduled(long step) {
         return schedule.rate(step - 1);
     }
 
@@ -504,7 +509,7 @@ public final class Trainer implements AutoCloseable {
             long step, List<MicroBatch> drawn, @Nullable Consumer<Gradients> afterBackward, boolean measuresFp8) {
         try {
             session.at(step);
-            return session.step(drawn, learningRate(step), afterBackward, measuresFp8);
+            return session.step(drawn, scheduled(step), afterBackward, measuresFp8);
         } catch (InvalidDataException e) {
             throw atSamples(e, "step " + step, parts.train(), drawn);
         }
@@ -683,7 +688,7 @@ public final class Trainer implements AutoCloseable {
             }
             drawn.add(of);
             // a replay may reach beyond the end of the run
-            rates.add(learningRate(Math.min(step, parts.config().steps())));
+            rates.add(scheduled(Math.min(step, parts.config().steps())));
         }
         session.prepare(drawn.getFirst().getFirst());
         Map<String, Tensor> weights = from == null ? session.parameters(arena) : from.parameters();

@@ -144,7 +144,8 @@ public final class TrainingSession implements AutoCloseable {
 
     /** Bytes of inputs, constants and temporaries of all programs so far. */
     public long temporaryBytes() {
-        return programs.all().stream().mapToLong(l -> l.executable().bytes()).sum();
+        return programs.all().stream().mapToLong(l -> l.executable().bytes()).sum()
+                + (update == null ? 0 : update.executable().bytes());
     }
 
     private Loaded loaded(MicroBatch batch, boolean trains) {
