@@ -1,6 +1,6 @@
 """Twenty steps of Adafactor, LAMB, Lion and Muon.
 
-usage: python other_optimizers.py OPTIMIZERS.safetensors
+usage: python other_optimizers.py RATES.csv OPTIMIZERS.safetensors
 made with torch 2.13.0 and transformers 5.18.0 on the CPU
 
 For each configuration NAME and each tensor i of SHAPES that it takes: NAME.i.start, NAME.i.gradients [20, ..], NAME.i.parameters [20, ..] (after each step), and the
@@ -8,7 +8,8 @@ optimizer's tensors after the last step, NAME.i.exp_avg etc. All in F32, compute
 
 adafactor*: transformers.optimization.Adafactor; torch_adafactor*: torch.optim.Adafactor. muon_f32*: torch.optim.Muon whose products are in F64 in place of BF16 (its
 cast to BF16 is replaced by one to F64); muon_bf16: as it is. lion*: the update of google/automl's lion_pytorch.py, in F32. lamb*: the formulas of apex
-(csrc/multi_tensor_lamb.cu), lamb_deepspeed*: those of DeepSpeed (csrc/lamb/fused_lamb_cuda_kernel.cu, commit edaa722).
+(csrc/multi_tensor_lamb.cu), lamb_deepspeed*: those of DeepSpeed (csrc/lamb/fused_lamb_cuda_kernel.cu, commit edaa722). adamw_cycle: torch.optim.AdamW with the
+rates and betas of the second OneCycle of RATES.csv (make/schedules.py).
 """
 import sys
 
@@ -120,6 +121,10 @@ CONFIGURATIONS = {
     "muon_bf16": (torch.optim.Muon, dict(lr=2e-2), MATRICES, F32),
 }
 
+cycle = [line.strip("\n").split("|") for line in open(sys.argv[1], encoding="utf-8") if line.startswith("OneCycle")][1]
+CYCLE = list(zip(map(float, cycle[5].split()), map(float, cycle[6].split())))
+CONFIGURATIONS["adamw_cycle"] = (torch.optim.AdamW, dict(lr=1e-3, weight_decay=0.1), ALL, F64)
+
 found = {}
 for k, (name, (kind, options, shapes, dtype)) in enumerate(CONFIGURATIONS.items()):
     generator = torch.Generator().manual_seed(500 + k)
@@ -137,6 +142,9 @@ for k, (name, (kind, options, shapes, dtype)) in enumerate(CONFIGURATIONS.items(
     for s in range(STEPS):
         for i, p in tensors.items():
             p.grad = gradients[i][s].to(dtype)
+        if name == "adamw_cycle":
+            optimizer.param_groups[0]["lr"] = CYCLE[s][0]
+            optimizer.param_groups[0]["betas"] = (CYCLE[s][1], 0.99)
         optimizer.step()
         for i, p in tensors.items():
             after[i].append(p.detach().float().clone())
@@ -145,4 +153,4 @@ for k, (name, (kind, options, shapes, dtype)) in enumerate(CONFIGURATIONS.items(
         for key, value in optimizer.state[p].items():
             if torch.is_tensor(value) and key not in ("step", "RMS"):
                 found[f"{name}.{i}.{key}"] = value.detach().float().clone()
-save_file(found, sys.argv[1])
+save_file(found, sys.argv[2])

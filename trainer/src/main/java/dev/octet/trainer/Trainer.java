@@ -45,6 +45,7 @@ import dev.octet.trainer.observe.DebugPlan;
 import dev.octet.trainer.observe.DebugSettings;
 import dev.octet.trainer.observe.TensorDumps;
 import dev.octet.trainer.optimizer.Schedule;
+import dev.octet.trainer.optimizer.StepRate;
 import dev.octet.trainer.optimizer.UpdateProgram;
 import dev.octet.trainer.precision.Fp8Choice;
 import dev.octet.trainer.precision.Fp8Layer;
@@ -232,7 +233,7 @@ public final class Trainer implements AutoCloseable {
                 config.loss(),
                 policy,
                 config.precision().scaling(),
-                config.optimizer().optimizer(),
+                schedule.of(config.optimizer().optimizer()),
                 config.optimizer().noDecay(),
                 config.clipGradNorm().orElse(Double.POSITIVE_INFINITY),
                 List.copyOf(config.averaging().values()),
@@ -342,12 +343,12 @@ public final class Trainer implements AutoCloseable {
 
     /** Learning rate of a step; steps count from 1. */
     public double learningRate(long step) {
-        return parts.config().optimizer().optimizer().rate(scheduled(step), step);
+        return parts.config().optimizer().optimizer().rate(scheduled(step).lr(), step);
     }
 
     /** What the schedule says for a step, from which some optimizers make a rate of their own. */
-    private double scheduled(long step) {
-        return schedule.rate(step - 1);
+    private StepRate scheduled(long step) {
+        return schedule.at(step - 1);
     }
 
     /** How often the training samples have been read after a step, from 1. */
@@ -680,7 +681,7 @@ public final class Trainer implements AutoCloseable {
                     .recall(TrainingRun.withPrefix(TrainingRun.GUARD, from.numbers()));
         }
         List<List<MicroBatch>> drawn = new ArrayList<>();
-        List<Double> rates = new ArrayList<>();
+        List<StepRate> rates = new ArrayList<>();
         for (long step = first; step < first + steps; step++) {
             List<MicroBatch> of = new ArrayList<>();
             for (int i = 0; i < accumulation; i++) {

@@ -169,6 +169,38 @@ public sealed interface Optimizer {
         }
     }
 
+    /** Adam or AdamW whose first beta is given anew for each step ({@link UpdateProgram#beta1}). */
+    record Cycled(Adam adam) implements Elementwise {
+        /** With the second beta that DeepSpeed's OneCycle sets. */
+        static Cycled of(Adam a) {
+            return new Cycled(new Adam(a.beta1(), OneCycle.BETA2, a.eps(), a.weightDecay(), a.variant()));
+        }
+
+        public Cycled {
+            require(adam.variant() != Variant.STABLE_ADAMW, adam.title() + " with a beta that moves");
+        }
+
+        @Override
+        public double weightDecay() {
+            return adam.weightDecay();
+        }
+
+        @Override
+        public Cycled withWeightDecay(double decay) {
+            return new Cycled(adam.withWeightDecay(decay));
+        }
+
+        @Override
+        public String title() {
+            return adam.title();
+        }
+
+        @Override
+        public List<String> memory() {
+            return adam.memory();
+        }
+    }
+
     /**
      * LAMB: AdamW whose learning rate of a tensor is multiplied by the norm of the tensor over that of its update.
      *

@@ -39,6 +39,21 @@ public record Schedule(ScheduleType type, Map<String, String> options, double pe
         return type == ScheduleType.ONE_CYCLE ? OneCycle.momentum(this, done) : OptionalDouble.empty();
     }
 
+    /** Whether beta1 moves, and beta2 is DeepSpeed's 0.99 instead of the optimizer's. */
+    public boolean movesMomentum() {
+        return momentum(0).isPresent();
+    }
+
+    /** What holds for the step after {@code done} completed steps. */
+    public StepRate at(long done) {
+        return new StepRate(rate(done), momentum(done));
+    }
+
+    /** The optimizer of a run with this schedule. */
+    public Optimizer of(Optimizer optimizer) {
+        return movesMomentum() && optimizer instanceof Optimizer.Adam a ? Optimizer.Cycled.of(a) : optimizer;
+    }
+
     /** Whether rates would be others in a run of another number of steps. */
     public boolean dependsOnSteps() {
         return type.dependsOnSteps(this);

@@ -27,6 +27,7 @@ import dev.octet.trainer.program.Phase;
 import dev.octet.trainer.program.Program;
 import dev.octet.trainer.program.ProgramBuilder;
 import dev.octet.trainer.program.Value;
+import dev.octet.trainer.program.ValueRole;
 import dev.octet.trainer.state.StateForm;
 import dev.octet.trainer.state.StateForms;
 import dev.octet.trainer.state.StateForms.Arithmetic;
@@ -40,6 +41,7 @@ import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 import java.util.Objects;
+import java.util.Optional;
 import java.util.Set;
 import java.util.function.Predicate;
 import java.util.regex.Pattern;
@@ -76,6 +78,9 @@ public record UpdateProgram(
         Map<String, Value> squares) {
     /** Name of the state that counts the updates so far, F32. */
     public static final String STEP = "optimizer_step";
+
+    /** Name of the state with the first beta of the next step, F32, where a schedule moves it. */
+    private static final String BETA1 = "beta1";
 
     private static final OperandType NUMBER = new OperandType(DType.F32, Shape.SCALAR);
 
@@ -117,6 +122,13 @@ public record UpdateProgram(
                 name -> noDecay.stream().noneMatch(p -> p.matcher(name).find());
         return new Writer(optimizer, decays, List.copyOf(averages), states, Embeddings.of(training))
                 .write(training.gradients(), maxNorm);
+    }
+
+    /** Where the caller writes the first beta before each step, F32; empty where it is fixed. */
+    public Optional<Value> beta1() {
+        return program.values().stream()
+                .filter(v -> v.role() == ValueRole.STATE && v.name().equals(BETA1))
+                .findFirst();
     }
 
     /**
@@ -264,7 +276,12 @@ public record UpdateProgram(
                                     m -> builder.constant(
                                             "rate",
                                             Tensor.ofFloats(Arena.ofAuto(), "rate", Shape.SCALAR, m.floatValue()))));
-                case Optimizer.Adam _, Optimizer.Sgd _, Optimizer.Lion _, Optimizer.Adafactor _, Optimizer.Muon _ -> {}
+                case Optimizer.Adam _,
+                        Optimizer.Cycled _,
+                        Optimizer.Sgd _,
+                        Optimizer.Lion _,
+                        Optimizer.Adafactor _,
+                        Optimizer.Muon _ -> {}
             }
         }
 
@@ -345,6 +362,7 @@ public record UpdateProgram(
                             ? adam
                             : new LibraryAdam(adam, states.arithmetic());
                 }
+                case Optimizer.Cycled c -> adam(c.adam(), p, moment, variant(c.adam())).cycling();
                 case Optimizer.Scaled s -> adam(s.adam(), p, moment, AdamStep.Variant.SCALED_ADAMW);
                 case Optimizer.Lamb l ->
                     new AdamStep(
@@ -412,6 +430,9 @@ public record UpdateProgram(
                 inputs.addAll(List.of(learningRate, step, factor, nonFinite));
                 if (adam.measuresRate()) {
                     inputs.add(Objects.requireNonNull(measured.get(name)));
+                }
+                if (adam.cycles()) {
+                    inputs.add(builder.state(BETA1, NUMBER, (float) adam.beta1()));
                 }
             }
             builder.step(Phase.UPDATE, name, op, List.copyOf(inputs), changed(name, type, memory));

@@ -84,6 +84,7 @@ class OptimizerGoldenTest {
                 "muon_f32_cubic",
                 "{type: muon, lr: 2e-2, ns_dtype: fp32, ns_coefficients: [1.5, -0.5, 0], ns_steps: 7}");
         all.put("muon_bf16", "{type: muon, lr: 2e-2}");
+        all.put("adamw_cycle", "{type: adamw, lr: 1e-3, weight_decay: 0.1}");
         return all;
     }
 
@@ -98,6 +99,19 @@ class OptimizerGoldenTest {
     private static OptimizerConfig written(String optimizer) {
         String yaml = "data: {train: a.npz}\nloss: {type: mse}\nsteps: 1\noptimizer: " + optimizer + "\n";
         return TrainingConfig.of(YamlFile.parse(yaml, "c.yaml"), Path.of("")).optimizer();
+    }
+
+    /** The schedule of a configuration: the second OneCycle of {@code make/schedules.py}, or none. */
+    private static Schedule schedule(String name, double lr) {
+        if (!name.endsWith("_cycle")) {
+            return Schedule.of(ScheduleType.CONSTANT, lr, 0, 20);
+        }
+        Map<String, String> options = new TreeMap<>(Map.of(
+                "cycle_min_lr", "1e-4", "cycle_max_lr", "1e-3", "cycle_first_step_size", "5", "cycle_second_step_size", "9"));
+        options.putAll(Map.of(
+                "decay_step_size", "3", "decay_lr_rate", "0.5", "decay_mom_rate", "0.01", "cycle_min_mom", "0.85"));
+        options.put("cycle_max_mom", "0.95");
+        return new Schedule(ScheduleType.ONE_CYCLE, options, lr, 0, 20);
     }
 
     private static Map<String, float[]> golden() throws IOException {
@@ -143,13 +157,16 @@ class OptimizerGoldenTest {
                 .toList();
         ProgramBuilder training = new ProgramBuilder();
         taken.forEach(i -> training.gradient("p" + i, new OperandType(DType.F32, SHAPES.get(i))));
+        Schedule schedule = schedule(name, c.lr());
         UpdateProgram update = UpdateProgram.of(
-                training.build(), c.optimizer(), List.of(), Double.POSITIVE_INFINITY, List.of());
+                training.build(), schedule.of(c.optimizer()), List.of(), Double.POSITIVE_INFINITY, List.of());
         try (Memory memory = device.allocate(List.of());
                 Executable executable = device.load(update.program(), memory)) {
             taken.forEach(i -> write(memory, value(update, "p" + i), get(golden, name + "." + i + ".start")));
-            write(memory, update.learningRate(), (float) c.lr());
             for (int s = 0; s < 20; s++) {
+                StepRate rate = schedule.at(s);
+                write(memory, update.learningRate(), (float) rate.lr());
+                rate.beta1().ifPresent(b -> write(memory, update.beta1().orElseThrow(), (float) b));
                 for (int i : taken) {
                     float[] gradients = get(golden, name + "." + i + ".gradients");
                     int n = gradients.length / 20;

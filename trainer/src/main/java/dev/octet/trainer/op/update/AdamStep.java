@@ -21,9 +21,17 @@ import java.util.function.IntToDoubleFunction;
  *
  * @param p type of the parameter
  * @param moment type of m and v
+ * @param cycles whether β₁ is the last input instead
  */
 public record AdamStep(
-        OperandType p, OperandType moment, double beta1, double beta2, double eps, double weightDecay, Variant variant)
+        OperandType p,
+        OperandType moment,
+        double beta1,
+        double beta2,
+        double eps,
+        double weightDecay,
+        Variant variant,
+        boolean cycles)
         implements UpdateOp, ElementStep {
     /** How weight decay and the learning rate enter. */
     public enum Variant {
@@ -45,6 +53,35 @@ public record AdamStep(
 
     /** The index of the rms, or of the multiplier, among the inputs. */
     static final int RATE = 8;
+
+    /** A step whose β₁ is fixed. */
+    public AdamStep(
+            OperandType p,
+            OperandType moment,
+            double beta1,
+            double beta2,
+            double eps,
+            double weightDecay,
+            Variant variant) {
+        this(p, moment, beta1, beta2, eps, weightDecay, variant, false);
+    }
+
+    /** This step with β₁ from an input. */
+    public AdamStep cycling() {
+        return new AdamStep(p, moment, beta1, beta2, eps, weightDecay, variant, true);
+    }
+
+    /** The input that holds β₁. */
+    int betaInput() {
+        return measuresRate() ? RATE + 1 : RATE;
+    }
+
+    /** This step with the β₁ of its inputs, read by their index. */
+    AdamStep now(IntToDoubleFunction read) {
+        return cycles
+                ? new AdamStep(p, moment, read.applyAsDouble(betaInput()), beta2, eps, weightDecay, variant)
+                : this;
+    }
 
     boolean decoupled() {
         return variant != Variant.ADAM;

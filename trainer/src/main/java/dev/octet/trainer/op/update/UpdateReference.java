@@ -70,7 +70,7 @@ final class UpdateReference {
 
     static void adam(AdamStep op, Frame<double[]> frame) {
         StepScalars s = op.scalars(i -> scalar(frame, i));
-        elements(op, s, frame, new int[] {0, 1, 2, 3}, new int[] {0, 1, 2});
+        elements(op.now(i -> scalar(frame, i)), s, frame, new int[] {0, 1, 2, 3}, new int[] {0, 1, 2});
     }
 
     static void sgd(SgdStep op, Frame<double[]> frame) {

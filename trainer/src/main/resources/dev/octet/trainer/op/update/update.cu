@@ -99,16 +99,17 @@ struct AdamNumbers {
 
 // Rows: p, gradient, m, v, new p, new m, new v, elements, weight decay as the bits of an F64, address of the rms of StableAdamW, of the
 // multiplier of a scaled step, or 0. how: bit 0 decoupled decay, bit 1 a multiplier, bit 2 no bias correction. Learning rate, step, factor and whether
-// the step is left out lie in memory, so that a graph of this launch is the same at every step.
+// the step is left out lie in memory, and a beta1 that moves does, so that a graph of this launch is the same at every step.
 template <typename T>
 DEVICE void adam(const i64* table, const i64* chunks, const float* lr, const float* step, const float* factor, const float* left_out,
-                 double beta1, double beta2, double eps, int how) {
+                 double given1, double beta2, double eps, int how, const float* moved) {
     SHARED AdamNumbers numbers;
     Chunk c = chunk(chunks);
     const i64* row = table + 10 * c.row;
     if (thread_index() == 0) {
         double decay = *(const double*)(row + 8);
         double t = *step;
+        double beta1 = moved ? (double)*moved : given1;
         const float* measured = (const float*)row[9];
         bool decoupled = how & 1;
         double rate = how & 2 ? *lr * (double)*measured : measured && *measured > 1 ? *lr / (double)*measured : *lr;
@@ -391,8 +392,8 @@ DEVICE void sgd(const i64* table, const i64* chunks, const float* lr, const floa
     }                                                                                                                                 \
     KERNEL(adam_##S, 256,                                                                                                             \
            (const i64* table, const i64* chunks, const float* lr, const float* step, const float* factor, const float* left_out,        \
-            double beta1, double beta2, double eps, int how)) {                                                                         \
-        adam<T>(table, chunks, lr, step, factor, left_out, beta1, beta2, eps, how);                                                   \
+            double beta1, double beta2, double eps, int how, const float* moved)) {                                                     \
+        adam<T>(table, chunks, lr, step, factor, left_out, beta1, beta2, eps, how, moved);                                            \
     }                                                                                                                                 \
     KERNEL(update_rms_parts_##S, 256,                                                                                                 \
            (const i64* table, const i64* chunks, const float* step, const float* factor, double beta2, double eps, double* parts)) {     \
