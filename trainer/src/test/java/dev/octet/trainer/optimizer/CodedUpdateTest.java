@@ -13,6 +13,7 @@ import dev.octet.trainer.device.Device;
 import dev.octet.trainer.device.Executable;
 import dev.octet.trainer.device.Memory;
 import dev.octet.trainer.device.cpu.CpuDevice;
+import dev.octet.trainer.device.cuda.TestGpus;
 import dev.octet.trainer.device.reference.ReferenceDevice;
 import dev.octet.trainer.kernel.OperandType;
 import dev.octet.trainer.program.Phase;
@@ -239,6 +240,32 @@ class CodedUpdateTest {
                     if (!List.of("gradient_norm", "gradient_factor", "non_finite").contains(name)) {
                         assertArrayEquals(before.get(name), after.get(name), name);
                     }
+                }
+            }
+        }));
+    }
+
+    @TestFactory
+    Stream<DynamicTest> The_kernels_give_the_bytes_of_the_processor() {
+        return engines().entrySet().stream().map(e -> dynamicTest(e.getKey(), () -> {
+            try (Device cpu = CpuDevice.of(2);
+                    Device gpu = TestGpus.hostDevice();
+                    Run expected = new Run(cpu, Optimizer.Adam.ADAMW, e.getValue(), normal(1, 0.05));
+                    Run run = new Run(gpu, Optimizer.Adam.ADAMW, e.getValue(), normal(1, 0.05))) {
+                for (int i = 0; i < 4; i++) {
+                    float[] g = normal(100 + i, 1e-3);
+                    if (i == 2) {
+                        g[5] = Float.NaN; // this step does not count
+                    }
+                    expected.step(1e-3, g);
+                    run.step(1e-3, g);
+                    Map<String, byte[]> actual = run.bytes();
+                    int step = i;
+                    expected.bytes().forEach((name, bytes) -> {
+                        if (!name.equals("gradient_norm")) {
+                            assertArrayEquals(bytes, actual.get(name), name + " after step " + (step + 1));
+                        }
+                    });
                 }
             }
         }));

@@ -150,6 +150,18 @@ public record LibraryAdam(AdamStep adam, Arithmetic arithmetic) implements Eleme
         }
     }
 
+    @Override
+    public CudaRule cuda() {
+        CudaRule torch = adam.cuda();
+        int id = switch (arithmetic) {
+            case TORCH -> 0;
+            case MSAMP -> 1;
+            case TRANSFORMER_ENGINE -> 2;
+            case TORCHAO -> 3;
+        };
+        return new CudaRule(id, torch.numbers(), torch.flag(), torch.weightDecay());
+    }
+
     /** All three are the same formula in exact arithmetic. */
     @Override
     public ElementFormula formula(StepScalars s) {
