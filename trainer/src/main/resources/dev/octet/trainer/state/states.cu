@@ -147,7 +147,7 @@ struct Constants {
     bool first;
 };
 
-enum RuleId { TORCH_ADAM, MSAMP_ADAM, TE_ADAM, TORCHAO_ADAM, SGD };
+enum RuleId { TORCH_ADAM, MSAMP_ADAM, TE_ADAM, TORCHAO_ADAM, SGD, MSAMP_F32_ADAM };
 
 // LibraryAdam.constants, AdamTile and SgdTile.
 CALLED void constants(const Rule& r, double weight_decay, double lr, double t, float factor, Constants& c) {
@@ -176,14 +176,21 @@ CALLED void constants(const Rule& r, double weight_decay, double lr, double t, f
     if (r.id == TORCH_ADAM) {
         c.decay = kept;
         c.lr = (float)(-lr / correction1);
-    } else if (r.id == MSAMP_ADAM) {
+    } else if (r.id == MSAMP_F32_ADAM) {
         c.decay = kept;
         c.lr = (float)(lr / correction1);
-    } else if (r.id == TE_ADAM) {
-        c.decay = decoupled ? (float)weight_decay : 0.0f;
+    } else if (r.id == MSAMP_ADAM || r.id == TE_ADAM) {
         c.weight1 = 1 - c.beta1;
         c.weight2 = 1 - c.beta2;
-        c.correction2 = (float)correction2;
+        c.correction1 = (float)(1 - pow((double)c.beta1, t));
+        c.correction2 = (float)(1 - pow((double)c.beta2, t));
+        if (r.id == MSAMP_ADAM) {
+            c.decay = kept;
+            c.correction2 = sqrtf(c.correction2);
+            c.lr = exact_divide(c.lr, c.correction1);
+        } else {
+            c.decay = decoupled ? (float)weight_decay : 0.0f;
+        }
     } else {
         c.decay = exact_multiply(c.lr, decoupled ? (float)weight_decay : 0.0f);
         c.correction1 = 1 - (float)pow((double)c.beta1, t);
@@ -202,7 +209,10 @@ CALLED void move_on(const Rule& r, const Constants& c, float* p, float* g, float
             p[i] = p[i] - exact_multiply(c.lr, dx);
             continue;
         }
-        float square = r.id == TORCHAO_ADAM ? exact_multiply(dx, dx) : exact_multiply(exact_multiply(c.weight2, dx), dx);
+        bool msamp = r.id == MSAMP_ADAM || r.id == MSAMP_F32_ADAM;
+        float square = r.id == TORCHAO_ADAM ? exact_multiply(dx, dx)
+                       : msamp              ? exact_multiply(c.weight2, exact_multiply(dx, dx))
+                                            : exact_multiply(exact_multiply(c.weight2, dx), dx);
         if (r.id == TORCH_ADAM || r.id == TORCHAO_ADAM) {
             m[i] = exact_add(m[i], exact_multiply(c.weight1, dx - m[i]));
         } else {
@@ -218,7 +228,7 @@ CALLED void move_on(const Rule& r, const Constants& c, float* p, float* g, float
         float divisor = exact_add(exact_divide(sqrtf(v[i]), c.correction2), c.eps);
         if (r.id == TORCH_ADAM) {
             p[i] = exact_add(exact_multiply(p[i], c.decay), exact_divide(exact_multiply(c.lr, m[i]), divisor));
-        } else if (r.id == MSAMP_ADAM) {
+        } else if (msamp) {
             p[i] = exact_multiply(p[i], c.decay) - exact_multiply(c.lr, exact_divide(m[i], divisor));
         } else {
             float kept = p[i] - exact_multiply(c.decay, p[i]);
@@ -319,7 +329,8 @@ KERNEL(coded_scales, 32, (const i64* table, i64 rows, const float* left_out, flo
                 scale = exact_divide(1.0f, by);
             } else if (kept[0] == FUSED_E4M3 || kept[0] == FUSED_F16) {
                 scale = exact_divide(amax, kept[0] == FUSED_F16 ? 32752.0f : 448.0f);
-                by = scale > 0 ? exact_divide(1.0f, scale) : 0.0f;
+                by = scale == 0 ? 0.0f : exact_divide(1.0f, scale);
+                by = by > 3.4028234663852886e38f ? 3.4028234663852886e38f : by;
                 scale = kept[0] == FUSED_F16 || by == 0 ? scale : exact_divide(1.0f, by);
             }
             own[6 + k] = by;
