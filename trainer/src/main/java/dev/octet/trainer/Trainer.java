@@ -52,6 +52,7 @@ import dev.octet.trainer.replay.Examination;
 import dev.octet.trainer.replay.ExaminationOptions;
 import dev.octet.trainer.replay.Excerpt;
 import dev.octet.trainer.step.AdapterSaving;
+import dev.octet.trainer.state.StateForms;
 import dev.octet.trainer.step.GraphSource;
 import dev.octet.trainer.step.ProductWatch;
 import dev.octet.trainer.step.ReferenceModel;
@@ -228,7 +229,8 @@ public final class Trainer implements AutoCloseable {
                 config.optimizer().optimizer(),
                 config.optimizer().noDecay(),
                 config.clipGradNorm().orElse(Double.POSITIVE_INFINITY),
-                List.copyOf(config.averaging().values()));
+                List.copyOf(config.averaging().values()),
+                StateForms.F32);
     }
 
     /** The configured policy, or its base policy where the device does not multiply FP8 and the configuration allows that. */
