@@ -163,13 +163,37 @@ final class DeepSpeedPrecision {
             case "immediate_grad_update" -> draft.noEffect(key, "It is about when gradients are copied, not what they are.");
             case "check_grad_overflow" ->
                 draft.noEffect(key, "A step whose gradients are not finite is skipped here in any case.");
-            default -> {
-                if (isOn && draft.flag(key)) {
-                    draft.refused(key, "Masters and moments in BF16 lose small updates; they are F32 here.");
-                } else {
-                    draft.noEffect(key, isOn ? "Masters and moments are F32." : OFF);
-                }
-            }
+            default -> states(key, isOn);
+        }
+    }
+
+    /** Masters and moments in BF16: both or none; DeepSpeed with F32 moments needs its Adam on the processor. */
+    private void states(String key, boolean isOn) {
+        String section = key.substring(0, key.indexOf('.') + 1);
+        boolean masters = draft.flag(section + "bf16_master_weights_and_grads");
+        boolean moments = draft.flag(section + "bf16_optimizer_states");
+        if (!isOn || !draft.flag(key)) {
+            draft.noEffect(key, isOn ? "It stays F32." : OFF);
+        } else if (!masters) {
+            draft.problem(
+                    key,
+                    key + " needs " + section + "bf16_master_weights_and_grads",
+                    "set both to true, or neither");
+        } else if (draft.number("zero_optimization.stage") < 1) {
+            draft.problem(key, "DeepSpeed refuses " + key + " without ZeRO", "add a stage from 1 to 3, or remove it");
+        } else if (!moments) {
+            draft.refused(key, "Masters in BF16 are kept with moments in BF16 only: add bf16_optimizer_states.");
+        } else if (key.endsWith("states")) {
+            draft.mapped(
+                    key,
+                    "Moments are rounded to the nearest BF16 after each step.",
+                    draft.setting("optimizer.states.engine", "bf16", key),
+                    draft.setting("optimizer.states.rounding", "nearest", key));
+        } else {
+            draft.mapped(
+                    key,
+                    "The only copy of a weight is BF16: updates below half its last bit are lost.",
+                    draft.setting("optimizer.states.masters", "bf16", key));
         }
     }
 
