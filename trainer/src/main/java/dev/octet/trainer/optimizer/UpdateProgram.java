@@ -106,8 +106,12 @@ public record UpdateProgram(
         return new Writer(optimizer, decays, List.copyOf(averages), states).write(training.gradients(), maxNorm);
     }
 
-    /** Name of a state in a device's memory. */
-    private static String stateName(String what, String parameter) {
+    /**
+     * Name of a state in a device's memory.
+     *
+     * @param what torch's name of a buffer ({@code exp_avg})
+     */
+    public static String stateName(String what, String parameter) {
         return what + ":" + parameter;
     }
 

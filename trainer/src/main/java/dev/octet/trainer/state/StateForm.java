@@ -152,6 +152,13 @@ public sealed interface StateForm {
         return List.of(new Part("", codes), new Part(SCALE, new OperandType(DType.F32, Shape.of(scales))));
     }
 
+    /** The names of what stands for a tensor. */
+    default List<String> names(String name, Shape shape) {
+        return parts(new OperandType(DType.F32, shape)).stream()
+                .map(p -> name + p.suffix())
+                .toList();
+    }
+
     /** What a part holds before the first step, when the tensor is zero: codes 0; scales 1, but 0 in blocks. */
     default float initial(Part part) {
         return part.suffix().equals(SCALE) && !(this instanceof Blocked) ? 1 : 0;

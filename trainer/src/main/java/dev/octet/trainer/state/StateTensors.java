@@ -1,5 +1,6 @@
 package dev.octet.trainer.state;
 
+import dev.octet.formats.error.InvalidDataException;
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.Tensor;
@@ -12,7 +13,6 @@ import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
-import java.util.Objects;
 
 /** Whole tensors to and from a form, in host memory: what a run begins with, and what a checkpoint holds. */
 public final class StateTensors {
@@ -68,15 +68,23 @@ public final class StateTensors {
      *
      * @param codes its first part
      * @param parts the others, by name, and whatever else
+     * @throws InvalidDataException when a part is missing or has another type or shape
      */
     public static Tensor decode(
             StateForm form, String name, Shape shape, Tensor codes, Map<String, Tensor> parts, Arena arena) {
         OperandType type = new OperandType(DType.F32, shape);
         List<CpuTensor> kept = new ArrayList<>();
         for (StateForm.Part part : form.parts(type)) {
-            Tensor t = kept.isEmpty()
-                    ? codes
-                    : Objects.requireNonNull(parts.get(name + part.suffix()), name + part.suffix());
+            Tensor t = kept.isEmpty() ? codes : parts.get(name + part.suffix());
+            if (t == null
+                    || t.dtype() != part.type().dtype()
+                    || !t.shape().equals(part.type().shape())) {
+                throw new InvalidDataException(
+                        "'" + name + part.suffix() + "' is " + (t == null ? "missing" : t.dtype() + " " + t.shape())
+                                + ", but a tensor kept as " + form.text() + " needs " + part.type(),
+                        "state of the checkpoint",
+                        "resume with the model, data and configuration it was written with");
+            }
             kept.add(new CpuTensor(part.type(), t.bytes()));
         }
         CpuState state = new CpuState(form, kept, 0);
