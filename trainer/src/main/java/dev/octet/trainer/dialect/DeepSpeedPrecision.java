@@ -123,20 +123,46 @@ final class DeepSpeedPrecision {
         draft.mapped(key, "0 is a dynamic scale.", draft.setting(SCALE + "type", "deepspeed", key));
         for (String name : DYNAMIC) {
             String each = "fp16." + name;
-            boolean positive = name.equals("loss_scale_window") || name.equals("min_loss_scale");
+            boolean positive = !name.equals("consecutive_hysteresis") && !name.equals("initial_scale_power");
+            boolean idle = !hasHysteresis() && name.endsWith("hysteresis");
             if (draft.has(each) && positive && draft.number(each) <= 0) {
                 draft.problem(each, each + " is " + draft.text(each), "give a number above 0");
-            } else if (draft.has(each)) {
-                draft.applied(each, SCALE + name, draft.text(each), "");
+            } else if (draft.has(each) && !idle) {
+                draft.applied(each, SCALE + name, value(each), "");
             }
         }
         if (!draft.has("fp16.initial_scale_power")) {
-            draft.applied(
-                    "fp16.initial_scale_power",
-                    SCALE + "initial_scale_power",
-                    draft.text("fp16.initial_scale_power"),
-                    "The first scale is 2^16; the first overflow only uses up hysteresis.");
+            draft.applied("fp16.initial_scale_power", SCALE + "initial_scale_power", "16", "The first scale is 2^16.");
         }
+        hysteresis();
+    }
+
+    private String value(String key) {
+        return key.endsWith("consecutive_hysteresis")
+                ? String.valueOf(draft.flag(key))
+                : DeepSpeed.plain(draft.number(key));
+    }
+
+    /** ZeRO's scaler has hysteresis; FP16_Optimizer, which works without ZeRO, halves the scale at every overflow. */
+    private void hysteresis() {
+        String key = "fp16.hysteresis";
+        if (hasHysteresis()) {
+            if (!draft.has(key)) {
+                draft.applied(key, SCALE + "hysteresis", "2", "The first overflow only uses up hysteresis, the second halves the scale.");
+            }
+            return;
+        }
+        draft.mapped(
+                key,
+                "Without ZeRO DeepSpeed has no hysteresis, whatever is written: every overflow halves the scale.",
+                draft.setting(SCALE + "hysteresis", "1", key));
+        if (draft.has("fp16.consecutive_hysteresis")) {
+            draft.noEffect("fp16.consecutive_hysteresis", "Without ZeRO DeepSpeed has no hysteresis.");
+        }
+    }
+
+    private boolean hasHysteresis() {
+        return draft.number("zero_optimization.stage") >= 1 || draft.flag("zero_optimization");
     }
 
     private void bf16(String on, String name) {

@@ -207,7 +207,8 @@ final class Draft {
         mistaken.add(key);
     }
 
-    private boolean isMistaken(String key) {
+    /** Whether a key has a mistake. */
+    boolean isMistaken(String key) {
         return mistaken.contains(key);
     }
 
