@@ -90,7 +90,8 @@ public final class Settings {
         }
     }
 
-    private static String snakeCase(String name) {
+    /** The key that a component of a record has in a configuration. */
+    static String snakeCase(String name) {
         return name.replaceAll("([A-Z])", "_$1").toLowerCase(Locale.ROOT);
     }
 }

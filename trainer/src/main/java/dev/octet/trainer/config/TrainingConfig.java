@@ -15,13 +15,16 @@ import dev.octet.trainer.yaml.Section;
 import dev.octet.trainer.yaml.YamlFile;
 import java.io.IOException;
 import java.nio.file.Path;
+import java.util.Arrays;
 import java.util.Collections;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.OptionalDouble;
+import java.util.Set;
 import java.util.TreeMap;
 import java.util.regex.Pattern;
+import java.util.stream.Collectors;
 
 /**
  * Configuration of a whole run.
@@ -99,6 +102,15 @@ public record TrainingConfig(
      */
     public static TrainingConfig of(Section file, Path folder) {
         return file.read(s -> read(s, folder));
+    }
+
+    /** Whether most of the outermost keys of a file are those of a configuration here. */
+    public static boolean knows(Section file) {
+        Set<String> keys = Arrays.stream(TrainingConfig.class.getRecordComponents())
+                .map(c -> Settings.snakeCase(c.getName()))
+                .collect(Collectors.toSet());
+        long known = file.keys().stream().filter(keys::contains).count();
+        return 2 * known > file.keys().size();
     }
 
     private static TrainingConfig read(Section s, Path folder) {

@@ -53,15 +53,13 @@ final class DeepSpeed {
         boolean micro = draft.has(MICRO);
         boolean accumulation = draft.has(ACCUMULATION);
         if (!train && !micro) {
-            if (!draft.hasProblems()) {
+            if (!draft.isMistaken(TRAIN) && !draft.isMistaken(MICRO)) {
                 draft.problem(
                         TRAIN,
                         "neither " + TRAIN + " nor " + MICRO + " is given",
                         "add \"" + MICRO + "\": 8, or another number of samples");
             }
-            if (accumulation) {
-                draft.noEffect(ACCUMULATION, "The batch size is missing.");
-            }
+            unsolved();
             return;
         }
         long batch = train ? draft.whole(TRAIN) : 0;
@@ -74,7 +72,7 @@ final class DeepSpeed {
                     TRAIN + " " + batch + " is not " + MICRO + " " + samples + " x " + ACCUMULATION + " " + steps
                             + " x 1 process",
                     "give two of the three, so that they multiply");
-            draft.noEffect(MICRO, "The batch sizes contradict each other.");
+            unsolved();
             return;
         }
         Setting size = draft.setting("batch_size", String.valueOf(samples), micro ? MICRO : TRAIN);
@@ -100,6 +98,13 @@ final class DeepSpeed {
                 draft.mapped(TRAIN, reason, size, often);
             }
         }
+    }
+
+    /** The other keys of a batch size that cannot be used. */
+    private void unsolved() {
+        List.of(TRAIN, MICRO, ACCUMULATION).stream()
+                .filter(draft::has)
+                .forEach(key -> draft.noEffect(key, "The batch sizes of the file cannot be used."));
     }
 
     /** The largest norm of the gradients, whose default depends on the version of DeepSpeed. */

@@ -87,7 +87,7 @@ final class DeepSpeedAuto {
                             "write the value, or max_steps into the TrainingArguments");
                 }
             } else if (draft.has(source.key()) && source.mustMatch()) {
-                source.value().of(auto).filter(v -> !isSame(v, draft.text(source.key()))).ifPresent(v -> {
+                source.value().of(auto).filter(v -> !new Setting(source.key(), v, "", false).isSame(draft.text(source.key()))).ifPresent(v -> {
                     draft.problem(
                             source.key(),
                             source.key() + " is " + draft.text(source.key()) + ", but " + source.arguments() + " of the"
@@ -96,24 +96,6 @@ final class DeepSpeedAuto {
                 });
             }
         }
-    }
-
-    private static boolean isSame(String a, String b) {
-        String[] left = a.replaceAll("[\\[\\] ]", "").split(",");
-        String[] right = b.replaceAll("[\\[\\] ]", "").split(",");
-        if (left.length != right.length) {
-            return false;
-        }
-        for (int i = 0; i < left.length; i++) {
-            boolean same = ValueType.NUMBER.takes(left[i], Section.Kind.NUMBER)
-                            && ValueType.NUMBER.takes(right[i], Section.Kind.NUMBER)
-                    ? ValueType.number(left[i]) == ValueType.number(right[i])
-                    : left[i].equalsIgnoreCase(right[i]);
-            if (!same) {
-                return false;
-            }
-        }
-        return true;
     }
 
     private String text(String argument) {

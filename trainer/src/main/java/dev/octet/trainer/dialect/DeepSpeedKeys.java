@@ -276,6 +276,7 @@ final class DeepSpeedKeys {
                 noEffect("zero_optimization.enable_sanity_checks", FLAG, "false", LOGS),
                 noEffect("zero_optimization.ignore_unused_parameters", FLAG, "true", "Parameters that the loss does not depend on get no gradient here, and octet train names them."),
                 refused("zero_optimization.zero_quantized_nontrainable_weights", FLAG, "false", "Frozen weights would be kept in 8 bits, which changes the losses; they stay in F32 here.", "false"),
+                refused("zero_optimization.grad_hooks", FLAG, "true", "DeepSpeed documents it, but its code refuses the key: remove it."),
                 refused("zero_optimization.zenflow.**", ANY, "", "ZenFlow updates most weights later than their gradients, which changes the losses."),
                 decided("zero_optimization.offload_param.device", TEXT, "none"),
                 decided("zero_optimization.offload_param.nvme_path", TEXT, ""),

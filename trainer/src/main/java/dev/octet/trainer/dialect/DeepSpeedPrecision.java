@@ -123,20 +123,46 @@ final class DeepSpeedPrecision {
         draft.mapped(key, "0 is a dynamic scale.", draft.setting(SCALE + "type", "deepspeed", key));
         for (String name : DYNAMIC) {
             String each = "fp16." + name;
-            boolean positive = name.equals("loss_scale_window") || name.equals("min_loss_scale");
+            boolean positive = !name.equals("consecutive_hysteresis") && !name.equals("initial_scale_power");
+            boolean idle = !hasHysteresis() && name.endsWith("hysteresis");
             if (draft.has(each) && positive && draft.number(each) <= 0) {
                 draft.problem(each, each + " is " + draft.text(each), "give a number above 0");
-            } else if (draft.has(each)) {
-                draft.applied(each, SCALE + name, draft.text(each), "");
+            } else if (draft.has(each) && !idle) {
+                draft.applied(each, SCALE + name, value(each), "");
             }
         }
         if (!draft.has("fp16.initial_scale_power")) {
-            draft.applied(
-                    "fp16.initial_scale_power",
-                    SCALE + "initial_scale_power",
-                    draft.text("fp16.initial_scale_power"),
-                    "The first scale is 2^16; the first overflow only uses up hysteresis.");
+            draft.applied("fp16.initial_scale_power", SCALE + "initial_scale_power", "16", "The first scale is 2^16.");
         }
+        hysteresis();
+    }
+
+    private String value(String key) {
+        return key.endsWith("consecutive_hysteresis")
+                ? String.valueOf(draft.flag(key))
+                : DeepSpeed.plain(draft.number(key));
+    }
+
+    /** ZeRO's scaler has hysteresis; FP16_Optimizer, which works without ZeRO, halves the scale at every overflow. */
+    private void hysteresis() {
+        String key = "fp16.hysteresis";
+        if (hasHysteresis()) {
+            if (!draft.has(key)) {
+                draft.applied(key, SCALE + "hysteresis", "2", "The first overflow only uses up hysteresis, the second halves the scale.");
+            }
+            return;
+        }
+        draft.mapped(
+                key,
+                "Without ZeRO DeepSpeed has no hysteresis, whatever is written: every overflow halves the scale.",
+                draft.setting(SCALE + "hysteresis", "1", key));
+        if (draft.has("fp16.consecutive_hysteresis")) {
+            draft.noEffect("fp16.consecutive_hysteresis", "Without ZeRO DeepSpeed has no hysteresis.");
+        }
+    }
+
+    private boolean hasHysteresis() {
+        return draft.number("zero_optimization.stage") >= 1 || draft.flag("zero_optimization");
     }
 
     private void bf16(String on, String name) {
@@ -163,13 +189,37 @@ final class DeepSpeedPrecision {
             case "immediate_grad_update" -> draft.noEffect(key, "It is about when gradients are copied, not what they are.");
             case "check_grad_overflow" ->
                 draft.noEffect(key, "A step whose gradients are not finite is skipped here in any case.");
-            default -> {
-                if (isOn && draft.flag(key)) {
-                    draft.refused(key, "Masters and moments in BF16 lose small updates; they are F32 here.");
-                } else {
-                    draft.noEffect(key, isOn ? "Masters and moments are F32." : OFF);
-                }
-            }
+            default -> states(key, isOn);
+        }
+    }
+
+    /** Masters and moments in BF16: both or none; DeepSpeed with F32 moments needs its Adam on the processor. */
+    private void states(String key, boolean isOn) {
+        String section = key.substring(0, key.indexOf('.') + 1);
+        boolean masters = draft.flag(section + "bf16_master_weights_and_grads");
+        boolean moments = draft.flag(section + "bf16_optimizer_states");
+        if (!isOn || !draft.flag(key)) {
+            draft.noEffect(key, isOn ? "It stays F32." : OFF);
+        } else if (!masters) {
+            draft.problem(
+                    key,
+                    key + " needs " + section + "bf16_master_weights_and_grads",
+                    "set both to true, or neither");
+        } else if (draft.number("zero_optimization.stage") < 1) {
+            draft.problem(key, "DeepSpeed refuses " + key + " without ZeRO", "add a stage from 1 to 3, or remove it");
+        } else if (!moments) {
+            draft.refused(key, "Masters in BF16 are kept with moments in BF16 only: add bf16_optimizer_states.");
+        } else if (key.endsWith("states")) {
+            draft.mapped(
+                    key,
+                    "Moments are rounded to the nearest BF16 after each step.",
+                    draft.setting("optimizer.states.engine", "bf16", key),
+                    draft.setting("optimizer.states.rounding", "nearest", key));
+        } else {
+            draft.mapped(
+                    key,
+                    "The only copy of a weight is BF16: updates below half its last bit are lost.",
+                    draft.setting("optimizer.states.masters", "bf16", key));
         }
     }
 

@@ -207,7 +207,8 @@ final class Draft {
         mistaken.add(key);
     }
 
-    private boolean isMistaken(String key) {
+    /** Whether a key has a mistake. */
+    boolean isMistaken(String key) {
         return mistaken.contains(key);
     }
 
@@ -218,7 +219,7 @@ final class Draft {
 
     /** The key means the same here and keeps its value. */
     void applied(String key, String here, String value, String reason) {
-        row(key, Fate.APPLIED, reason, new Setting(here, value, from(key)));
+        row(key, Fate.APPLIED, reason, setting(here, value, key));
     }
 
     /** The key becomes others. */
@@ -238,7 +239,7 @@ final class Draft {
 
     /** A setting here that comes from a key. */
     Setting setting(String here, String value, String key) {
-        return new Setting(here, value, from(key));
+        return new Setting(here, value, from(key), !leaves.containsKey(key));
     }
 
     /** A key with its value, as a comment says where a setting comes from. */

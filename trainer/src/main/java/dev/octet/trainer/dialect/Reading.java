@@ -50,6 +50,25 @@ public record Reading(Dialect dialect, String file, List<Row> rows, List<Setting
         return rows.stream().filter(r -> r.fate() == fate).toList();
     }
 
+    /**
+     * What a run says of the file at its start: keys without effect and defaults of the library that change what it does.
+     *
+     * @return lines for people
+     */
+    public List<String> notes() {
+        List<String> notes = new ArrayList<>();
+        Map<String, List<String>> idle = new LinkedHashMap<>();
+        rows(Fate.NO_EFFECT).stream()
+                .filter(r -> r.line().isPresent())
+                .forEach(r -> idle.computeIfAbsent(r.reason(), _ -> new ArrayList<>()).add(r.key()));
+        idle.forEach((reason, keys) -> notes.add(file + ": without effect: " + String.join(", ", keys) + ". " + reason));
+        rows.stream()
+                .filter(r -> r.line().isEmpty() && !r.becomes().isEmpty())
+                .forEach(r -> notes.add(file + ": left out, so " + r.becomes()
+                        + (r.reason().isEmpty() ? "" : ". " + r.reason())));
+        return notes;
+    }
+
     /** Whether a run can do all that the file asks for. */
     public boolean isHonoured() {
         return problems.isEmpty() && rows(Fate.REFUSED).isEmpty();

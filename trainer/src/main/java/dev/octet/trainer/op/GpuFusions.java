@@ -7,6 +7,8 @@ import dev.octet.trainer.op.norm.RowNormFusion;
 import dev.octet.trainer.op.update.AdafactorStepCuda;
 import dev.octet.trainer.op.update.AdamStepCuda;
 import dev.octet.trainer.op.update.LionStepCuda;
+import dev.octet.trainer.op.update.CodedSquareSumCuda;
+import dev.octet.trainer.op.update.CodedStepCuda;
 import dev.octet.trainer.op.update.SgdStepCuda;
 import dev.octet.trainer.op.update.SquareSumCuda;
 import dev.octet.trainer.op.update.TrustRatioCuda;
@@ -22,6 +24,8 @@ public final class GpuFusions {
             new ActivationFusion(),
             new GeluGradientFusion(),
             new SquareSumCuda(),
+            new CodedSquareSumCuda(),
+            new CodedStepCuda(),
             new UpdateRmsCuda(),
             new TrustRatioCuda(),
             new AdamStepCuda(),

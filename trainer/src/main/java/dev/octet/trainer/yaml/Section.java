@@ -410,6 +410,18 @@ public final class Section implements Entry, RecipeFields {
         return all;
     }
 
+    /**
+     * This mapping with another value.
+     *
+     * @param key dotted
+     * @param value in YAML
+     * @param origin where it comes from, for messages
+     * @throws InvalidOptionException when the value is not YAML, or when a mapping is wanted where a single value is
+     */
+    public Section with(String key, String value, String origin) {
+        return with(List.of(key.split("\\.")), YamlFile.value(value, key, origin), origin);
+    }
+
     private Section with(List<String> keys, Entry value, String origin) {
         String key = keys.getFirst();
         Entry old = entries.get(key);

@@ -163,6 +163,16 @@ public record AdamStep(
     }
 
     @Override
+    public CudaRule cuda() {
+        int id = switch (variant) {
+            case ADAM, ADAMW, STABLE_ADAMW -> 0;
+            case SCALED_ADAMW -> 7;
+            case SCALED_UNCORRECTED -> 8;
+        };
+        return new CudaRule(id, List.of(beta1, beta2, eps), decoupled(), weightDecay);
+    }
+
+    @Override
     public ElementFormula formula(StepScalars s) {
         return x -> {
             double g = x[1] * s.factor() + coupledDecay() * x[0];

@@ -71,6 +71,11 @@ public record LionStep(OperandType p, OperandType moment, double beta1, double b
     }
 
     @Override
+    public CudaRule cuda() {
+        return new CudaRule(6, List.of(beta1, beta2, 0.0), false, weightDecay);
+    }
+
+    @Override
     public ElementFormula formula(StepScalars s) {
         return x -> {
             double g = x[1] * s.factor();
