@@ -446,6 +446,7 @@ public final class Trainer implements AutoCloseable {
         Set<String> idle = new TreeSet<>(trained);
         idle.removeAll(used);
         List<String> notes = new ArrayList<>(parts.config().precision().notes());
+        muonNote().ifPresent(notes::add);
         notes.addAll(debug.notes());
         notes.addAll(debugChanges.notes());
         if (!policyFor(device).equals(debugChanges.policy())) {
@@ -463,6 +464,30 @@ public final class Trainer implements AutoCloseable {
             notes.add("the loss does not depend on " + String.join(", ", idle));
         }
         return notes;
+    }
+
+    /** Which parameters Muon has, in a run with Muon. */
+    private Optional<String> muonNote() {
+        return parts.config().optimizer().others().map(o -> {
+            Map<String, Set<String>> buffers = session.optimizerBuffers();
+            List<String> own = buffers.entrySet().stream()
+                    .filter(b -> b.getValue().contains("momentum_buffer"))
+                    .map(Map.Entry::getKey)
+                    .toList();
+            if (own.isEmpty()) {
+                throw new InvalidOptionException(
+                        "Muon has no matrix to train: all parameters are vectors, embeddings or output layers, or match"
+                                + " no pattern",
+                        "optimizer: {type: muon, match: ...}",
+                        "name matrices in match, or use type: adamw");
+            }
+            String rest = buffers.size() == own.size()
+                    ? "no other parameter"
+                    : "AdamW at lr " + o.lr() + " the other " + (buffers.size() - own.size());
+            return "muon: updates " + own.size() + (own.size() == 1 ? " matrix: " : " matrices: ")
+                    + own.stream().limit(SHOWN_TIES).collect(Collectors.joining(", "))
+                    + (own.size() > SHOWN_TIES ? " and " + (own.size() - SHOWN_TIES) + " more" : "") + "; " + rest;
+        });
     }
 
     private static void note(List<String> notes, String what, List<Tie> of) {

@@ -17,6 +17,9 @@ import java.util.TreeMap;
  * @param steps of the whole run
  */
 public record Schedule(ScheduleType type, Map<String, String> options, double peak, long warmup, long steps) {
+    /** Steps looked at for the highest rate. */
+    private static final long SAMPLED = 100_000;
+
     private static final String WHERE = "schedule: {type: ";
 
     public Schedule {
@@ -32,6 +35,16 @@ public record Schedule(ScheduleType type, Map<String, String> options, double pe
     /** The learning rate of the step after {@code done} completed steps. */
     public double rate(long done) {
         return type.rate(this, done);
+    }
+
+    /** The highest rate of the run. */
+    public double highest() {
+        long every = Math.max(1, steps / SAMPLED);
+        double highest = 0;
+        for (long done = 0; done < steps; done += every) {
+            highest = Math.max(highest, rate(done));
+        }
+        return highest;
     }
 
     /** Beta1 of the step after {@code done} completed steps; empty where the schedule leaves it as it is. */

@@ -143,6 +143,15 @@ public final class TrainingSession implements AutoCloseable {
         return memory.bytes(ValueRole.GRADIENT) + memory.bytes(ValueRole.STATE);
     }
 
+    /** Names of the optimizer's buffers, by parameter; empty before the first program is built. */
+    public Map<String, Set<String>> optimizerBuffers() {
+        Map<String, Set<String>> buffers = new TreeMap<>();
+        if (update != null) {
+            update.program().memory().forEach((name, memory) -> buffers.put(name, memory.keySet()));
+        }
+        return buffers;
+    }
+
     /** Bytes of inputs, constants and temporaries of all programs so far. */
     public long temporaryBytes() {
         return programs.all().stream().mapToLong(l -> l.executable().bytes()).sum()

@@ -151,6 +151,56 @@ class OptimizerGoldenTest {
         return on("kernels", () -> TestGpus.hostDevice(90));
     }
 
+    @TestFactory
+    Stream<DynamicTest> a_step_that_does_not_count_leaves_all_as_it_is() {
+        Map<String, Supplier<Device>> devices = new TreeMap<>(Map.of(
+                "the processor", () -> CpuDevice.of(2),
+                "kernels", () -> TestGpus.hostDevice(90),
+                "the reference", ReferenceDevice::new));
+        return configurations().entrySet().stream()
+                .filter(c -> !c.getKey().contains("_") || c.getKey().equals("muon_f32"))
+                .flatMap(c -> devices.entrySet().stream()
+                        .map(d -> dynamicTest(c.getKey() + " on " + d.getKey(), () -> {
+                            try (Device device = d.getValue().get()) {
+                                skippedStep(device, written(c.getValue()));
+                            }
+                        })));
+    }
+
+    private static void skippedStep(Device device, OptimizerConfig c) {
+        ProgramBuilder training = new ProgramBuilder();
+        for (int i = 0; i < 3; i++) {
+            training.gradient("p" + i, new OperandType(DType.F32, SHAPES.get(i)));
+        }
+        UpdateProgram update =
+                UpdateProgram.of(training.build(), c.optimizer(), List.of(), 1, List.of());
+        try (Memory memory = device.allocate(List.of());
+                Executable executable = device.load(update.program(), memory)) {
+            write(memory, update.learningRate(), 0.1f);
+            write(memory, update.unscale(), 0x1p-10f);
+            Map<Value, float[]> before = new LinkedHashMap<>();
+            for (float last : new float[] {1024, Float.NaN}) {
+                before.clear();
+                for (int i = 0; i < 3; i++) {
+                    Value p = value(update, "p" + i);
+                    before.put(p, read(memory, p));
+                    float[] g = new float[(int) SHAPES.get(i).elementCount()];
+                    for (int k = 0; k < g.length; k++) {
+                        g[k] = 100 * (k + 1);
+                    }
+                    g[g.length - 1] = last;
+                    write(memory, value(update, "d:p" + i), g);
+                }
+                update.memory().values().forEach(m -> m.values().forEach(v -> before.put(v, read(memory, v))));
+                before.put(update.step(), read(memory, update.step()));
+                executable.run(Phase.UPDATE);
+            }
+            before.forEach((v, elements) -> assertArrayEquals(elements, read(memory, v), v.name()));
+            assertEquals(1, read(memory, update.step())[0]);
+            assertEquals(1, read(memory, update.nonFinite())[0]);
+        }
+    }
+
     private static void twentySteps(Device device, String name, OptimizerConfig c, Map<String, float[]> golden) {
         List<Integer> taken = Stream.iterate(0, i -> i < SHAPES.size(), i -> i + 1)
                 .filter(i -> golden.containsKey(name + "." + i + ".start"))
