@@ -236,7 +236,8 @@ public final class Trainer implements AutoCloseable {
                 config.optimizer().noDecay(),
                 config.clipGradNorm().orElse(Double.POSITIVE_INFINITY),
                 List.copyOf(config.averaging().values()),
-                stateForms());
+                stateForms(),
+                config.activations());
     }
 
     /** How the tensors of the run are kept between steps. */

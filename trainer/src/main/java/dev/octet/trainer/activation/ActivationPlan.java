@@ -18,7 +18,8 @@ import java.util.List;
  * @param repeatedSteps number of steps that run twice
  */
 public record ActivationPlan(Program program, long before, long after, int repeatedSteps) {
-    private static final String KEY = "gradient_checkpointing";
+    /** The section of a configuration that says what is computed again. */
+    public static final String KEY = "gradient_checkpointing";
 
     /**
      * Plans a program; one without backward, or with settings that ask for nothing, stays as it is.

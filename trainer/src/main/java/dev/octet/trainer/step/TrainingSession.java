@@ -7,6 +7,7 @@ import dev.octet.quant.recipe.OperandSpec;
 import dev.octet.quant.recipe.OperandSpec.Scaling;
 import dev.octet.quant.scale.AmaxHistory;
 import dev.octet.quant.scale.QuantScaleRule;
+import dev.octet.trainer.activation.ActivationPlan;
 import dev.octet.trainer.autodiff.Autodiff;
 import dev.octet.trainer.autodiff.Parameter;
 import dev.octet.trainer.autodiff.Parameters;
@@ -168,8 +169,10 @@ public final class TrainingSession implements AutoCloseable {
                 ? ProgramOptions.training(graph.loss(), setup.trained(), parameters, policy)
                         .withOutputs(read)
                 : ProgramOptions.forward(read, parameters, policy);
-        Program program = Autodiff.program(
+        Program plain = Autodiff.program(
                 graph.model(), options.withStored(setup.stored()).withStates(setup.states()));
+        ActivationPlan plan = ActivationPlan.of(plain, setup.activations());
+        Program program = plan.program();
         Executable executable = memory.load(program);
         if (trains && update == null) {
             UpdateProgram made =
