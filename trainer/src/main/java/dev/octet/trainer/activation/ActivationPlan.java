@@ -4,6 +4,7 @@ import dev.octet.formats.error.InvalidOptionException;
 import dev.octet.trainer.program.MemoryPlan;
 import dev.octet.trainer.program.Phase;
 import dev.octet.trainer.program.Program;
+import dev.octet.trainer.program.Roots;
 import dev.octet.trainer.program.Step;
 import java.util.Arrays;
 import java.util.List;
@@ -29,20 +30,20 @@ public record ActivationPlan(Program program, long before, long after, int repea
     public static ActivationPlan of(Program program, ActivationSettings settings) {
         MemoryPlan plain = MemoryPlan.of(program);
         boolean trains = !program.steps(Phase.BACKWARD).isEmpty();
-        Program less = trains ? recomputed(program, plain, settings.recompute()) : program;
+        Program less = trains ? recomputed(program, settings.recompute()) : program;
         long after = less == program ? plain.arenaBytes() : MemoryPlan.of(less).arenaBytes();
         int repeats = (int) less.steps().stream().filter(Step::repeats).count();
         return new ActivationPlan(less, plain.arenaBytes(), after, repeats);
     }
 
-    private static Program recomputed(Program program, MemoryPlan plain, Recompute recompute) {
+    private static Program recomputed(Program program, Recompute recompute) {
         return switch (recompute) {
             case Recompute.None _ -> program;
             case Recompute.Layers(int count) -> {
                 Layers layers = Layers.in(program);
                 requireLayers(layers);
                 int[] groups = layers.groups(count);
-                yield new Repetition(program, plain, groups, groups).build();
+                yield new Repetition(program, Roots.of(program), groups, groups).build();
             }
             case Recompute.Matching(var pattern) -> {
                 Layers layers = Layers.in(program);
@@ -66,7 +67,7 @@ public record ActivationPlan(Program program, long before, long after, int repea
                             "write part of a node's name, such as '"
                                     + steps.get(steps.size() / 2).node() + "'; `octet inspect --nodes` lists them");
                 }
-                yield new Repetition(program, plain, blocks, homes).build();
+                yield new Repetition(program, Roots.of(program), blocks, homes).build();
             }
             case Recompute.Budget(long bytes) -> throw new InvalidOptionException("" + bytes, KEY, "");
         };

@@ -3,9 +3,9 @@ package dev.octet.trainer.activation;
 import dev.octet.trainer.kernel.Op;
 import dev.octet.trainer.kernel.OperandType;
 import dev.octet.trainer.op.states.CopyStates;
-import dev.octet.trainer.program.MemoryPlan;
 import dev.octet.trainer.program.Phase;
 import dev.octet.trainer.program.Program;
+import dev.octet.trainer.program.Roots;
 import dev.octet.trainer.program.Step;
 import dev.octet.trainer.program.Value;
 import dev.octet.trainer.program.ValueRole;
@@ -35,7 +35,7 @@ final class Repetition {
     private final Program program;
     private final List<Step> forward;
     private final List<Step> backward;
-    private final MemoryPlan roots;
+    private final Roots roots;
     private final int[] blocks;
     private final int[] homes;
 
@@ -50,7 +50,7 @@ final class Repetition {
      * @param blocks of each forward step, from 0; -1 for steps that are not repeated
      * @param homes of each forward step; the steps of a block have one home
      */
-    Repetition(Program program, MemoryPlan roots, int[] blocks, int[] homes) {
+    Repetition(Program program, Roots roots, int[] blocks, int[] homes) {
         this.program = program;
         this.roots = roots;
         this.blocks = blocks;
@@ -105,7 +105,7 @@ final class Repetition {
     /** Decides, from the last forward step to the first, which run again: their readers are all known by then. */
     private void choose() {
         for (Value v : program.outputs().values()) {
-            kept.add(roots.root(v));
+            kept.add(roots.of(v));
         }
         Map<List<Object>, Integer> homeOfBackward = new HashMap<>();
         for (int i = 0; i < forward.size(); i++) {
@@ -131,7 +131,7 @@ final class Repetition {
             }
             boolean needed = false;
             for (Value v : results(s)) {
-                Value root = roots.root(v);
+                Value root = roots.of(v);
                 if (readOutside[v.id()] || root.role() != ValueRole.TEMPORARY) {
                     kept.add(root);
                 }
@@ -145,7 +145,7 @@ final class Repetition {
                         if (blocks[maker] == blocks[i]) {
                             readers[v.id()] = blocks[i];
                         } else {
-                            kept.add(roots.root(v));
+                            kept.add(roots.of(v));
                         }
                     }
                 }
@@ -205,7 +205,7 @@ final class Repetition {
                     int block = blocks[i];
                     again.computeIfAbsent(block, _ -> new ArrayList<>()).add(again(i));
                     for (Value v : results(forward.get(i))) {
-                        if (!kept.contains(roots.root(v))) {
+                        if (!kept.contains(roots.of(v))) {
                             blockOf.put(v, block);
                         }
                     }
@@ -259,7 +259,7 @@ final class Repetition {
             for (Value v : results(s)) {
                 Value made = value("again:" + v.name(), v.type());
                 outputs.add(made);
-                if (!kept.contains(roots.root(v))) {
+                if (!kept.contains(roots.of(v))) {
                     fresh.put(v, made);
                 }
             }

@@ -13,7 +13,7 @@ import dev.octet.trainer.autodiff.Programs;
 import dev.octet.trainer.config.LossConfig;
 import dev.octet.trainer.data.MicroBatch;
 import dev.octet.trainer.device.Device;
-import dev.octet.trainer.optimizer.AdamW;
+import dev.octet.trainer.optimizer.Optimizer;
 import dev.octet.trainer.precision.LossScaling;
 import dev.octet.trainer.precision.PrecisionPolicy;
 import dev.octet.trainer.step.GraphSource;
@@ -74,8 +74,8 @@ final class TinyRun implements AutoCloseable {
                         parameters.names(),
                         loss,
                         policy,
-                        LossScaling.NONE,
-                        AdamW.DEFAULT,
+                        LossScaling.Fixed.NONE,
+                        Optimizer.Adam.ADAMW,
                         List.of(),
                         1.0,
                         List.of())
@@ -89,23 +89,23 @@ final class TinyRun implements AutoCloseable {
         Map<String, Tensor> tensors = new TreeMap<>();
         model().graph().requiredInputs().forEach(input -> {
             if (input.name().equals("pixel_values")) {
-                Shape shape = Shape.of(ROWS, 3, 32, 32);
+                Shape shape = Shape.of(ROWS, 3, 16, 16);
                 float[] x = new float[(int) shape.elementCount()];
                 for (int i = 0; i < x.length; i++) {
                     x[i] = (float) random.nextGaussian();
                 }
                 tensors.put(input.name(), Tensor.ofFloats(arena, input.name(), shape, x));
             } else {
-                tensors.put(input.name(), longs(arena, input.name(), random, input.name().equals("input_ids") ? 50 : 0));
+                tensors.put(input.name(), longs(arena, input.name(), random, input.name().equals("input_ids") ? 30 : 0));
             }
         });
         boolean perToken = !name.startsWith("vit") && !name.equals("bert-cls");
         tensors.put(
                 "labels",
                 perToken
-                        ? longs(arena, "labels", random, 50)
+                        ? longs(arena, "labels", random, 30)
                         : Tensor.ofLongs(arena, "labels", Shape.of(ROWS), 0, 1));
-        return new MicroBatch(tensors);
+        return new MicroBatch(number, List.of(0L, 1L), tensors);
     }
 
     private static Tensor longs(Arena arena, String name, SplittableRandom random, int below) {
