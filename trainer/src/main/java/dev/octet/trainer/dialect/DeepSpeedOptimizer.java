@@ -76,7 +76,7 @@ final class DeepSpeedOptimizer {
             draft.mapped(
                     decay,
                     torch && decoupled ? "torch's AdamW decays by 0.01 by default." : "DeepSpeed's Adam does not decay by default, torch's AdamW by 0.01.",
-                    new Setting(HERE + "weight_decay", value, "DeepSpeed's default", true));
+                    new Setting(HERE + "weight_decay", value, decay + ", the default", true));
         }
         if (draft.has(PARAMS + "adam_w_mode")) {
             draft.mapped(PARAMS + "adam_w_mode", type.equals("adamw") ? "AdamW decays so in any case." : "");
