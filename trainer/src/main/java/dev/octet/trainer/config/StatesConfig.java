@@ -308,7 +308,7 @@ public record StatesConfig(Engine engine, boolean convert) {
             return Arithmetic.TORCH;
         }
         return switch (engine) {
-            case Engine.Msamp _ -> Arithmetic.MSAMP;
+            case Engine.Msamp m -> m.level() == Level.O1 ? Arithmetic.MSAMP_F32 : Arithmetic.MSAMP;
             case Engine.Te _ -> Arithmetic.TRANSFORMER_ENGINE;
             case Engine.Torchao _ -> Arithmetic.TORCHAO;
             case Engine.Fp32 _, Engine.Bf16 _ -> Arithmetic.TORCH;

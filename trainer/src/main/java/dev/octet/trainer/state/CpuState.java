@@ -82,14 +82,18 @@ public final class CpuState {
     }
 
     private void decode(DType type, long from, float by, float[] to, int at, int n) {
-        // a scale of zero is none to ElementCast, and the codes are zeros then
+        Float8Format format = Float8Format.of(type).orElseThrow();
+        boolean ordinary = by > 0 && by < Float.POSITIVE_INFINITY; // the others are none to ElementCast
         ElementCast.best()
                 .decode(
-                        Float8Format.of(type).orElseThrow(),
+                        format,
                         codes().asSlice(from, n),
-                        by == 0 ? 1 : by,
+                        ordinary ? by : 1,
                         DType.F32,
                         MemorySegment.ofArray(to).asSlice(4L * at, 4L * n));
+        for (int i = at; !ordinary && i < at + n; i++) {
+            to[i] *= by;
+        }
     }
 
     private void readBlocks(BlockCodes codes, long from, float[] to, int n) {
@@ -140,7 +144,8 @@ public final class CpuState {
                     }
                     case StateForm.Fused(DType type) -> {
                         float exact = amax / (type == DType.F16 ? HALF_RANGE : E4M3_MAX);
-                        quantScale = exact > 0 ? 1 / exact : 0;
+                        // an amax that is not finite makes NaN of the tensor, which the next step's loss shows
+                        quantScale = exact == 0 ? 0 : Math.min(1 / exact, Float.MAX_VALUE);
                         // Transformer Engine keeps the reciprocal of the multiplier of FP8 codes, and the scale of F16 itself
                         yield type == DType.F16 || quantScale == 0 ? exact : 1 / quantScale;
                     }

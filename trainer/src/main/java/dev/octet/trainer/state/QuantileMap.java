@@ -88,12 +88,14 @@ final class QuantileMap {
         return values;
     }
 
-    /** torch.linspace in FP32: from both ends to the middle. */
+    /** torch.linspace in FP32: from both ends to the middle, with one rounding as its vector code has it. */
     private static float[] line(double start, double end, int items) {
         float[] line = new float[items];
         float step = ((float) end - (float) start) / (items - 1);
         for (int i = 0; i < items; i++) {
-            line[i] = i < items / 2 ? (float) start + step * i : (float) end - step * (items - 1 - i);
+            line[i] = i < items / 2
+                    ? Math.fma(step, i, (float) start)
+                    : Math.fma(-step, items - 1 - i, (float) end);
         }
         return line;
     }

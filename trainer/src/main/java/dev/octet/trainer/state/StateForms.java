@@ -31,8 +31,10 @@ public record StateForms(
     public enum Arithmetic {
         /** torch.optim. */
         TORCH,
-        /** MS-AMP's LBAdam and LBAdamW. */
+        /** MS-AMP's LBAdam and LBAdamW with coded moments. */
         MSAMP,
+        /** The same with moments in F32, which torch's operators compute. */
+        MSAMP_F32,
         /** Transformer Engine's FusedAdam. */
         TRANSFORMER_ENGINE,
         /** torchao.optim. */

@@ -105,6 +105,11 @@ public record AdamStep(
     }
 
     @Override
+    public CudaRule cuda() {
+        return new CudaRule(0, List.of(beta1, beta2, eps), decoupled(), weightDecay);
+    }
+
+    @Override
     public ElementFormula formula(StepScalars s) {
         return x -> {
             double g = x[1] * s.factor() + coupledDecay() * x[0];

@@ -1,6 +1,7 @@
 package dev.octet.trainer.op.update;
 
 import dev.octet.trainer.kernel.OperandType;
+import java.util.List;
 
 /**
  * What an optimizer computes for each element on its own, from a parameter, its gradient and some buffers. How these tensors are kept is another matter: an
@@ -26,6 +27,23 @@ public sealed interface ElementStep permits AdamStep, SgdStep, LibraryAdam {
 
     /** The reference twin's work, in F64: the same formulas, element by element. */
     ElementFormula formula(StepScalars s);
+
+    /** The CUDA twin's numbers. */
+    CudaRule cuda();
+
+    /**
+     * A rule as {@code states.cu} knows it.
+     *
+     * @param id of its {@code RuleId}
+     * @param numbers three, whose meaning is the rule's
+     * @param flag whose meaning is the rule's
+     */
+    record CudaRule(int id, List<Double> numbers, boolean flag, double weightDecay) {
+        /** Copies the numbers. */
+        public CudaRule {
+            numbers = List.copyOf(numbers);
+        }
+    }
 
     /** Moves elements on. */
     interface TileStep {

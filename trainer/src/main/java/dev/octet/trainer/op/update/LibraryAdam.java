@@ -42,7 +42,7 @@ public record LibraryAdam(AdamStep adam, Arithmetic arithmetic) implements Eleme
         return adam.type();
     }
 
-    /** 1 - lr · weightDecay of MS-AMP and lr · weightDecay of torchao, and the other constants, all in F32. */
+    /** What a step's elements share, in F32: {@code decay} is 1 - lr · weightDecay for MS-AMP, weightDecay for Transformer Engine, lr · weightDecay for torchao. */
     record Constants(
             float factor,
             float coupled,
@@ -58,60 +58,77 @@ public record LibraryAdam(AdamStep adam, Arithmetic arithmetic) implements Eleme
 
     Constants constants(StepScalars s) {
         float lr = (float) s.lr();
-        float correction1 = (float) (1 - Math.pow(adam.beta1(), s.t()));
-        float correction2 = (float) (1 - Math.pow(adam.beta2(), s.t()));
-        float weight1 = (float) (1 - adam.beta1());
-        float weight2 = (float) (1 - adam.beta2());
-        float decay = adam.decoupled() ? (float) adam.weightDecay() : 0;
+        // the libraries' kernels take betas as F32 numbers, and power them in F64
+        float correction1 = (float) (1 - Math.pow((float) adam.beta1(), s.t()));
+        float correction2 = (float) (1 - Math.pow((float) adam.beta2(), s.t()));
         return switch (arithmetic) {
             case MSAMP ->
-                new Constants(
-                        (float) s.factor(),
-                        (float) adam.coupledDecay(),
+                constants(
+                        s,
                         (float) adam.kept(s),
-                        (float) adam.beta1(),
-                        weight1,
-                        (float) adam.beta2(),
-                        weight2,
-                        correction1,
-                        (float) adam.rootCorrection(s),
-                        (float) adam.stepSize(s),
-                        (float) adam.eps());
-            case TRANSFORMER_ENGINE ->
-                new Constants(
-                        (float) s.factor(),
-                        (float) adam.coupledDecay(),
-                        decay,
-                        (float) adam.beta1(),
                         1 - (float) adam.beta1(),
-                        (float) adam.beta2(),
+                        1 - (float) adam.beta2(),
+                        correction1,
+                        (float) Math.sqrt(correction2),
+                        lr / correction1);
+            case MSAMP_F32 ->
+                constants(
+                        s,
+                        (float) adam.kept(s),
+                        (float) (1 - adam.beta1()),
+                        (float) (1 - adam.beta2()),
+                        1,
+                        (float) adam.rootCorrection(s),
+                        (float) adam.stepSize(s));
+            case TRANSFORMER_ENGINE ->
+                constants(
+                        s,
+                        adam.decoupled() ? (float) adam.weightDecay() : 0,
+                        1 - (float) adam.beta1(),
                         1 - (float) adam.beta2(),
                         correction1,
                         correction2,
-                        lr,
-                        (float) adam.eps());
+                        lr);
             case TORCHAO ->
-                new Constants(
-                        (float) s.factor(),
-                        (float) adam.coupledDecay(),
-                        lr * decay,
-                        (float) adam.beta1(),
-                        weight1,
-                        (float) adam.beta2(),
-                        weight2,
+                constants(
+                        s,
+                        adam.decoupled() ? lr * (float) adam.weightDecay() : 0,
+                        (float) (1 - adam.beta1()),
+                        (float) (1 - adam.beta2()),
                         1 - (float) Math.pow((float) adam.beta1(), s.t()),
                         (float) Math.sqrt(1 - (float) Math.pow((float) adam.beta2(), s.t())),
-                        lr,
-                        (float) adam.eps());
+                        lr);
             case TORCH -> throw new IllegalStateException("torch's arithmetic is AdamStep's");
         };
+    }
+
+    private Constants constants(
+            StepScalars s,
+            float decay,
+            float weight1,
+            float weight2,
+            float correction1,
+            float correction2,
+            float lr) {
+        return new Constants(
+                (float) s.factor(),
+                (float) adam.coupledDecay(),
+                decay,
+                (float) adam.beta1(),
+                weight1,
+                (float) adam.beta2(),
+                weight2,
+                correction1,
+                correction2,
+                lr,
+                (float) adam.eps());
     }
 
     @Override
     public TileStep tile(StepScalars s) {
         Constants c = constants(s);
         return switch (arithmetic) {
-            case MSAMP -> (p, g, b, n) -> msamp(c, p, g, b[0], b[1], n);
+            case MSAMP, MSAMP_F32 -> (p, g, b, n) -> msamp(c, p, g, b[0], b[1], n);
             case TRANSFORMER_ENGINE -> (p, g, b, n) -> transformerEngine(c, p, g, b[0], b[1], n);
             case TORCHAO -> (p, g, b, n) -> torchao(c, p, g, b[0], b[1], n);
             case TORCH -> adam.tile(s);
@@ -122,7 +139,7 @@ public record LibraryAdam(AdamStep adam, Arithmetic arithmetic) implements Eleme
         for (int i = 0; i < n; i++) {
             float dx = g[i] * c.factor + c.coupled * p[i];
             m[i] = c.beta1 * m[i] + c.weight1 * dx;
-            v[i] = c.beta2 * v[i] + c.weight2 * dx * dx;
+            v[i] = c.beta2 * v[i] + c.weight2 * (dx * dx);
             float divisor = (float) Math.sqrt(v[i]) / c.correction2 + c.eps;
             p[i] = p[i] * c.decay - c.lr * (m[i] / divisor);
         }
@@ -148,6 +165,19 @@ public record LibraryAdam(AdamStep adam, Arithmetic arithmetic) implements Eleme
             float divisor = (float) Math.sqrt(v[i]) / c.correction2 + c.eps;
             p[i] = kept - c.lr * (m[i] / c.correction1) / divisor;
         }
+    }
+
+    @Override
+    public CudaRule cuda() {
+        CudaRule torch = adam.cuda();
+        int id = switch (arithmetic) {
+            case TORCH -> 0;
+            case MSAMP -> 1;
+            case TRANSFORMER_ENGINE -> 2;
+            case TORCHAO -> 3;
+            case MSAMP_F32 -> 5;
+        };
+        return new CudaRule(id, torch.numbers(), torch.flag(), torch.weightDecay());
     }
 
     /** All three are the same formula in exact arithmetic. */

@@ -62,6 +62,11 @@ public record SgdStep(
     }
 
     @Override
+    public CudaRule cuda() {
+        return new CudaRule(4, List.of(momentum, dampening, 0.0), nesterov, weightDecay);
+    }
+
+    @Override
     public ElementFormula formula(StepScalars s) {
         return x -> {
             double g = x[1] * s.factor() + weightDecay * x[0];

@@ -387,23 +387,6 @@ DEVICE float torchao_scale(float amax, float format_max, int power_of_two) {
     return quotient == 0 ? quotient : (float)ldexp(1.0, (int)floor((double)(float)(log((double)quotient) / log(2.0))));
 }
 
-// MsampScale: the multiplier after before. quirks: 1 for the library's own.
-DEVICE float msamp_scale(float amax, float before, float format_max, int quirks) {
-    float quotient = quirks ? exact_multiply(exact_divide(1.0f, amax), format_max) : exact_divide(format_max, amax);
-    if (!(amax > 0)) {
-        return before;
-    }
-    if (!is_finite(amax)) {
-        return quirks ? exact_divide(1.0f, before) : before;
-    }
-    if (!is_finite(quotient)) {
-        return quirks ? quotient : bits_float(253u << 23);
-    }
-    int exponent = quirks ? (int)floor((double)(float)(log((double)quotient) / log(2.0)))
-                          : (int)(float_bits(quotient) >> 23) - 127;
-    return bits_float((u32)((exponent > 126 && !quirks ? 126 : exponent) + 127) << 23);
-}
-
 #if HAS_REST
 // Multipliers and scales of blocks from their amaxes. rule: 0 Transformer Engine's, 1 its MX, 2 torchao's, 3 MS-AMP's, 4 the same
 // mended. *recorded, where it is wanted and zero before, becomes the largest amax, NaN left out.
