@@ -66,10 +66,9 @@ final class ConfigCommand implements Command {
         StringBuilder page = new StringBuilder(new Table()
                 .row("file", result.file() + ", a configuration of " + result.library())
                 .row("keys", counts(result))
-                .row("", "lines without a number are defaults of " + result.library())
                 .text(0));
-        Table table = new Table().heading("line", "key", "here");
-        result.keys().forEach(k -> table.row(line(k), k.key() + ": " + k.value(), Table.cell(text(k), tone(k))));
+        Table table = new Table().heading("key", "here");
+        result.keys().forEach(k -> table.row(k.key() + ": " + k.value() + line(k), Table.cell(text(k), tone(k))));
         page.append('\n').append(table.text(0));
         for (Reading.Problem problem : result.problems()) {
             page.append('\n')
@@ -101,7 +100,7 @@ final class ConfigCommand implements Command {
     }
 
     private static String line(ConfigReading.Key key) {
-        return key.line() == null ? "" : key.line().toString();
+        return key.line() == null ? " (default)" : " (line " + key.line() + ")";
     }
 
     private static String text(ConfigReading.Key key) {

@@ -140,7 +140,7 @@ public final class ConfigReading {
     /** Comments over the configuration: where it comes from, what of it is missing. */
     private static List<String> head(Reading reading) {
         List<String> head = new ArrayList<>();
-        head.add("what " + reading.file() + " of " + reading.dialect().library() + " asks for");
+        head.add("what " + name(reading) + " of " + reading.dialect().library() + " asks for");
         List<String> refused =
                 reading.rows(Fate.REFUSED).stream().map(Reading.Row::key).toList();
         if (!refused.isEmpty()) {
@@ -158,6 +158,11 @@ public final class ConfigReading {
             head.add("add " + String.join(", ", missing) + ": " + reading.dialect().library() + " has no keys for them");
         }
         return head;
+    }
+
+    private static String name(Reading reading) {
+        Path name = Path.of(reading.file()).getFileName();
+        return name == null ? reading.file() : name.toString();
     }
 
     /** A configuration of a run here means what it says. */

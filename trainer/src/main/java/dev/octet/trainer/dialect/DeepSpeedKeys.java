@@ -20,9 +20,9 @@ import java.util.stream.Stream;
  * their own. What becomes of the keys that are decided, {@link DeepSpeed} says.
  */
 final class DeepSpeedKeys {
-    private static final String ONE_PROCESS = "It is about how processes share the work, and there is one.";
-    private static final String LOGS = "It is about what DeepSpeed prints; metrics.jsonl has every step.";
-    private static final String TUNING = "It tunes how DeepSpeed moves memory, not what it computes.";
+    private static final String ONE_PROCESS = "It shares work among processes, and there is one.";
+    private static final String LOGS = "It is about what is printed; metrics.jsonl has every step.";
+    private static final String TUNING = "It moves memory in another way and computes the same.";
 
     private static final Becomes.Feature EXPERTS =
             new Becomes.Feature("expert parallelism", List.of("expert_parallel.enabled"), "It replaces layers of experts by others that are split over processes.");
@@ -265,13 +265,13 @@ final class DeepSpeedKeys {
                 noEffect("zero_optimization.load_from_fp32_weights", FLAG, "true", "It is about checkpoints of DeepSpeed; those of a run here hold F32 weights and all states."),
                 noEffect("zero_optimization.elastic_checkpoint", FLAG, "false", "It is about checkpoints of DeepSpeed; those of a run here hold F32 weights and all states."),
                 noEffect("zero_optimization.pipeline_loading_checkpoint", FLAG, "false", "It is about checkpoints of DeepSpeed; those of a run here hold F32 weights and all states."),
-                noEffect("zero_optimization.sub_group_size", NUMBER, "1e9", "It is about how DeepSpeed lays out work and memory, not about what it computes."),
-                noEffect("zero_optimization.memory_efficient_linear", FLAG, "true", "It is about how DeepSpeed lays out work and memory, not about what it computes."),
-                noEffect("zero_optimization.override_module_apply", FLAG, "true", "It is about how DeepSpeed lays out work and memory, not about what it computes."),
-                noEffect("zero_optimization.leaf_module.classes", LIST, "", "It is about how DeepSpeed lays out work and memory, not about what it computes."),
-                noEffect("zero_optimization.leaf_module.names", LIST, "", "It is about how DeepSpeed lays out work and memory, not about what it computes."),
-                noEffect("zero_optimization.leaf_module.name_suffixes", LIST, "", "It is about how DeepSpeed lays out work and memory, not about what it computes."),
-                noEffect("zero_optimization.save_muon_momentum_buffer_in_memory", FLAG, "false", "It is about how DeepSpeed lays out work and memory, not about what it computes."),
+                noEffect("zero_optimization.sub_group_size", NUMBER, "1e9", "It lays memory out in another way and computes the same."),
+                noEffect("zero_optimization.memory_efficient_linear", FLAG, "true", "It lays memory out in another way and computes the same."),
+                noEffect("zero_optimization.override_module_apply", FLAG, "true", "It lays memory out in another way and computes the same."),
+                noEffect("zero_optimization.leaf_module.classes", LIST, "", "It lays memory out in another way and computes the same."),
+                noEffect("zero_optimization.leaf_module.names", LIST, "", "It lays memory out in another way and computes the same."),
+                noEffect("zero_optimization.leaf_module.name_suffixes", LIST, "", "It lays memory out in another way and computes the same."),
+                noEffect("zero_optimization.save_muon_momentum_buffer_in_memory", FLAG, "false", "It lays memory out in another way and computes the same."),
                 noEffect("zero_optimization.log_trace_cache_warnings", FLAG, "false", LOGS),
                 noEffect("zero_optimization.enable_sanity_checks", FLAG, "false", LOGS),
                 noEffect("zero_optimization.ignore_unused_parameters", FLAG, "true", "Parameters that the loss does not depend on get no gradient here, and octet train names them."),
@@ -306,8 +306,8 @@ final class DeepSpeedKeys {
                 decided("activation_checkpointing.partition_activations", FLAG, "false"),
                 decided("activation_checkpointing.number_checkpoints", WHOLE, ""),
                 decided("activation_checkpointing.cpu_checkpointing", FLAG, "false"),
-                noEffect("activation_checkpointing.contiguous_memory_optimization", FLAG, "false", "It is about how DeepSpeed lays out work and memory, not about what it computes."),
-                noEffect("activation_checkpointing.synchronize_checkpoint_boundary", FLAG, "false", "It is about how DeepSpeed lays out work and memory, not about what it computes."),
+                noEffect("activation_checkpointing.contiguous_memory_optimization", FLAG, "false", "It lays memory out in another way and computes the same."),
+                noEffect("activation_checkpointing.synchronize_checkpoint_boundary", FLAG, "false", "It lays memory out in another way and computes the same."),
                 noEffect("activation_checkpointing.profile", FLAG, "false", LOGS));
     }
 
@@ -382,7 +382,7 @@ final class DeepSpeedKeys {
 
     private static List<KeyRule> execution() {
         return List.of(
-                noEffect("graph_harvesting", FLAG, "false", "It is about how DeepSpeed lays out work and memory, not about what it computes."),
+                noEffect("graph_harvesting", FLAG, "false", "It lays memory out in another way and computes the same."),
                 noEffect("compile.deepcompile", FLAG, "false", "It compiles the same computation; programs here are compiled in any case."),
                 noEffect("compile.free_activation", FLAG, "false", "It compiles the same computation; programs here are compiled in any case."),
                 noEffect("compile.free_activation_threshold", WHOLE, "10485760", "It compiles the same computation; programs here are compiled in any case."),

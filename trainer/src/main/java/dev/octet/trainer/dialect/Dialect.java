@@ -7,18 +7,16 @@ import java.util.Optional;
 /** A library whose configurations are read. */
 public enum Dialect {
     /** The JSON of DeepSpeed. */
-    DEEPSPEED("DeepSpeed", DeepSpeedKeys.ALL),
+    DEEPSPEED("DeepSpeed"),
     /** The YAML of {@code accelerate config}. */
-    ACCELERATE("Accelerate", AccelerateKeys.ALL),
+    ACCELERATE("Accelerate"),
     /** The TrainingArguments of transformers, as JSON. */
-    TRANSFORMERS("transformers", TrainingArgumentsKeys.ALL);
+    TRANSFORMERS("transformers");
 
     private final String library;
-    private final KeyTable keys;
 
-    Dialect(String library, KeyTable keys) {
+    Dialect(String library) {
         this.library = library;
-        this.keys = keys;
     }
 
     /** The name of the library, for people. */
@@ -28,12 +26,16 @@ public enum Dialect {
 
     /** All documented keys, in the order of the documentation. */
     public List<KeyRule> rules() {
-        return keys.rules();
+        return keys().rules();
     }
 
     /** The table of its keys. */
     KeyTable keys() {
-        return keys;
+        return switch (this) {
+            case DEEPSPEED -> DeepSpeedKeys.ALL;
+            case ACCELERATE -> AccelerateKeys.ALL;
+            case TRANSFORMERS -> TrainingArgumentsKeys.ALL;
+        };
     }
 
     /**
@@ -45,7 +47,7 @@ public enum Dialect {
         Dialect best = DEEPSPEED;
         long most = -1;
         for (Dialect each : values()) {
-            long known = names.stream().filter(each.keys::isKnown).count();
+            long known = names.stream().filter(each.keys()::isKnown).count();
             if (known > most) {
                 best = each;
                 most = known;

@@ -242,14 +242,12 @@ final class Draft {
         return new Setting(here, value, from(key), !leaves.containsKey(key));
     }
 
-    /** A key with its value, as a comment says where a setting comes from. */
+    /** A key as a comment says that a setting comes from it. */
     private String from(String key) {
-        String value = text(key);
-        String is = key + ": " + value;
         if (!leaves.containsKey(key)) {
-            return is + ", " + dialect.library() + "'s default";
+            return key + ", the default";
         }
-        return sources.containsKey(key) ? is + " (auto, " + sources.get(key) + ")" : is;
+        return sources.containsKey(key) ? key + ", auto" : key;
     }
 
     /** Says what becomes of a key, written or not; once for each key, what comes later counts. */
@@ -293,7 +291,7 @@ final class Draft {
             problem(
                     key,
                     earlier.get().from() + " asks for " + setting.key() + ": "
-                            + earlier.get().value() + ", " + setting.from() + " for " + setting.value(),
+                            + earlier.get().value() + ", and " + setting.from() + " for " + setting.value(),
                     "keep one of them");
         }
     }

@@ -18,6 +18,11 @@ import java.util.stream.Stream;
  * @param problems what is wrong with the file itself, in the library's own terms
  */
 public record Reading(Dialect dialect, String file, List<Row> rows, List<Setting> settings, List<Problem> problems) {
+    private static final int COLUMNS = 80;
+
+    /** Where comments begin behind settings. */
+    private static final int COMMENT_COLUMN = 30;
+
     /**
      * What becomes of one key.
      *
@@ -104,13 +109,14 @@ public record Reading(Dialect dialect, String file, List<Row> rows, List<Setting
     }
 
     /**
-     * The configuration that the file becomes, as YAML with a comment for each key that says where it comes from.
+     * The configuration that the file becomes, as YAML with a comment for each key that says where it comes from, in lines of 80 characters where
+     * values allow.
      *
-     * @param head comments at the top, a line each
+     * @param head comments at the top; long ones take several lines
      */
     public String yaml(List<String> head) {
         List<String> lines = new ArrayList<>();
-        head.forEach(h -> lines.add("# " + h));
+        head.forEach(h -> wrap(lines, h));
         Map<String, List<Setting>> sections = new LinkedHashMap<>();
         settings.forEach(s ->
                 sections.computeIfAbsent(s.key().split("\\.")[0], _ -> new ArrayList<>()).add(s));
@@ -118,14 +124,34 @@ public record Reading(Dialect dialect, String file, List<Row> rows, List<Setting
         return String.join("\n", lines) + "\n";
     }
 
-    /** Settings that share their first {@code depth + 1} names. */
+    /** A comment, broken between words. */
+    private static void wrap(List<String> lines, String text) {
+        StringBuilder line = new StringBuilder("#");
+        for (String word : text.replaceAll("\\p{Cntrl}", " ").split(" ")) {
+            if (line.length() + 1 + word.length() > COLUMNS && line.length() > 1) {
+                lines.add(line.toString());
+                line = new StringBuilder("#  ");
+            }
+            line.append(' ').append(word);
+        }
+        lines.add(line.toString());
+    }
+
+    /** Settings that share their first {@code depth} names. */
     private static void add(List<String> lines, List<Setting> settings, int depth) {
         String[] first = settings.getFirst().key().split("\\.");
         String indent = "  ".repeat(depth);
         if (first.length == depth + 1) {
-            String line = indent + first[depth] + ": " + settings.getFirst().value();
-            lines.add(line + " ".repeat(Math.max(1, COMMENT_COLUMN - line.length())) + "# "
-                    + settings.getFirst().from());
+            Setting setting = settings.getFirst();
+            String line = indent + first[depth] + ": " + setting.value();
+            String comment = "# " + setting.from().replaceAll("\\p{Cntrl}", " ");
+            String both = line + " ".repeat(Math.max(1, COMMENT_COLUMN - line.length())) + comment;
+            if (both.length() > COLUMNS) {
+                lines.add(indent + comment);
+                lines.add(line);
+            } else {
+                lines.add(both);
+            }
             return;
         }
         lines.add(indent + first[depth] + ":");
@@ -134,6 +160,4 @@ public record Reading(Dialect dialect, String file, List<Row> rows, List<Setting
                 .add(s));
         nested.values().forEach(in -> add(lines, in, depth + 1));
     }
-
-    private static final int COMMENT_COLUMN = 36;
 }

@@ -5,7 +5,6 @@ import static java.util.Objects.requireNonNull;
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.trainer.data.MicroBatch;
 import dev.octet.trainer.hook.Gradients;
-import dev.octet.trainer.optimizer.StepRate;
 import dev.octet.trainer.precision.Fp8Layer;
 import dev.octet.trainer.precision.PrecisionPolicy;
 import dev.octet.trainer.step.StepResult;
@@ -157,7 +156,7 @@ final class Replays {
     Map<String, Tensor> warmedScales(PrecisionPolicy policy, String prefix, Arena arena) {
         Map<String, Tensor> scales = new TreeMap<>();
         try (TrainingSession session = excerpt.session(policy)) {
-            session.step(excerpt.batches().getFirst(), StepRate.of(0), null, false);
+            session.step(excerpt.batches().getFirst(), 0, null, false);
             session.state(arena).forEach((name, tensor) -> {
                 if (name.startsWith(prefix)) {
                     scales.put(name, tensor);

@@ -33,7 +33,6 @@ import dev.octet.trainer.device.reference.ReferenceDevice;
 import dev.octet.trainer.kernel.OperandType;
 import dev.octet.trainer.loss.LossGraph;
 import dev.octet.trainer.optimizer.Optimizer;
-import dev.octet.trainer.optimizer.StepRate;
 import dev.octet.trainer.precision.LossScaling;
 import dev.octet.trainer.precision.PrecisionPolicy;
 import dev.octet.trainer.step.GraphSource;
@@ -205,7 +204,7 @@ class AdapterGoldenTest {
         MicroBatch batch = new MicroBatch(0, List.of(0L, 1L), inputs);
         try (TrainingSession session = session(adapted, device)) {
             for (int i = 0; i < expected.shape().elementCount(); i++) {
-                double loss = session.step(List.of(batch), StepRate.of(0.01), null, false).loss();
+                double loss = session.step(List.of(batch), 0.01, null, false).loss();
                 assertEquals(expected.bytes().getAtIndex(Tensor.F64_LE, i), loss, 1e-5, "step " + (i + 1));
             }
         }
@@ -299,9 +298,9 @@ class AdapterGoldenTest {
                 AdaptedGraph.Files files;
                 try (TrainingSession session = session(adapted, device);
                         TrainingSession plain = session(nothing, device)) {
-                    losses.add(session.step(List.of(batch), StepRate.of(0.01), null, false).loss());
+                    losses.add(session.step(List.of(batch), 0.01, null, false).loss());
                     assertEquals(plain.evaluate(batch).total(), losses.getFirst(), 1e-5, start);
-                    session.step(List.of(batch), StepRate.of(0.01), null, false);
+                    session.step(List.of(batch), 0.01, null, false);
                     files = adapted.files(session.parameters(Arena.ofAuto()), Arena.ofAuto());
                     losses.add(session.evaluate(batch).total());
                 }
