@@ -1,6 +1,5 @@
 package dev.octet.trainer.dialect;
 
-import java.util.List;
 import java.util.Set;
 
 /**
@@ -39,16 +38,31 @@ public record KeyRule(String path, ValueType type, String standard, Becomes beco
 
     /** Whether this row is about a key of a file. */
     boolean covers(String key) {
-        List<String> mine = List.of(path.split("\\."));
-        List<String> its = List.of(key.split("\\."));
-        for (int i = 0; i < mine.size(); i++) {
-            if (mine.get(i).equals("**")) {
-                return its.size() > i;
+        String[] mine = path.split("\\.");
+        String[] its = key.split("\\.", -1);
+        for (int i = 0; i < mine.length; i++) {
+            if (mine[i].equals("**")) {
+                return its.length > i;
             }
-            if (i >= its.size() || !(mine.get(i).equals("*") || mine.get(i).equals(its.get(i)))) {
+            if (i >= its.length || !(mine[i].equals("*") || mine[i].equals(its[i]))) {
                 return false;
             }
         }
-        return its.size() == mine.size();
+        return its.length == mine.length;
+    }
+
+    /** Whether this row is about keys below one. */
+    boolean isBelow(String key) {
+        String[] mine = path.split("\\.");
+        String[] its = key.split("\\.", -1);
+        for (int i = 0; i < its.length; i++) {
+            if (i < mine.length && mine[i].equals("**")) {
+                return true;
+            }
+            if (i >= mine.length || !(mine[i].equals("*") || mine[i].equals(its[i]))) {
+                return false;
+            }
+        }
+        return mine.length > its.length;
     }
 }
