@@ -150,6 +150,20 @@ final class Draft {
         return dialect.keys().rule(key).filter(r -> !(r.becomes() instanceof Becomes.Decided)).isPresent();
     }
 
+    /** Keys whose value is a number in quotes. */
+    List<String> quotedNumbers() {
+        return leaves.values().stream()
+                .filter(w -> w.kind() == Kind.TEXT && !isMistaken(w.key()))
+                .map(Written::key)
+                .filter(key -> dialect.keys()
+                        .rule(key)
+                        .map(KeyRule::type)
+                        .filter(t -> t == ValueType.NUMBER || t == ValueType.WHOLE)
+                        .isPresent())
+                .filter(key -> !isAuto(key))
+                .toList();
+    }
+
     /** The value of a key as written or filled; otherwise the library's default. */
     String text(String key) {
         if (filled.containsKey(key)) {

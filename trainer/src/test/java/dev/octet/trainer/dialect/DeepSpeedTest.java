@@ -194,23 +194,36 @@ class DeepSpeedTest {
         assertEquals(
                 List.of("'optimizer.params.betas' is 0.9, not a list"),
                 problems(read("\"optimizer\": {\"type\": \"Adam\", \"params\": {\"betas\": 0.9}}")));
+        assertEquals(List.of("'gradient_clipping' is the text \"1\", not a number"), problems(read("\"gradient_clipping\": \"1\"")));
+        assertTrue(read("\"zero_optimization\": {\"stage\": \"2\"}").isHonoured());
         assertEquals(List.of("train_batch_size is 1e300"), problems(read("\"train_batch_size\": 1e300")).subList(0, 1));
     }
 
     @Test
-    void zero_3_with_offload_in_one_process_keeps_states_elsewhere_and_weights_where_they_are() {
+    void zero_3_with_offload_in_one_process_keeps_states_and_weights_elsewhere() {
         Reading cpu = read("\"zero_optimization\": {\"stage\": 3, \"offload_param\": {\"device\": \"cpu\"}, \"offload_optimizer\":"
                 + " {\"device\": \"cpu\"}}");
-        assertTrue(cpu.isHonoured());
         assertEquals("host", settings(cpu).get("offload.states"));
-        assertEquals(Fate.NO_EFFECT, row(cpu, "zero_optimization.offload_param.device").fate());
-        Reading nvme = read("\"zero_optimization\": {\"stage\": 3, \"offload_param\": {\"device\": \"nvme\", \"nvme_path\": \"/swap\"}}");
-        InvalidOptionException refused = assertThrows(InvalidOptionException.class, nvme::requireHonoured);
-        assertTrue(refused.what().contains("One process holds every weight in memory"), refused.what());
-        assertEquals("ds.json, line 1", refused.where());
+        assertEquals("host", settings(cpu).get("offload.parameters"));
+        Reading nvme = read("\"zero_optimization\": {\"stage\": 3, \"offload_param\": {\"device\": \"nvme\", \"nvme_path\": \"/my swap\"}}");
+        assertEquals("disk", settings(nvme).get("offload.parameters"));
+        assertEquals("'/my swap'", settings(nvme).get("offload.path"));
+        Reading two = read("\"zero_optimization\": {\"stage\": 3, \"offload_param\": {\"device\": \"nvme\", \"nvme_path\": \"/a\"},"
+                + " \"offload_optimizer\": {\"device\": \"nvme\", \"nvme_path\": \"/b\"}}");
+        assertTrue(problems(two).getFirst().contains("offload.path: /a, and"), problems(two).toString());
         assertEquals(
-                List.of("states are to go to a disk, but nvme_path is missing"),
+                List.of("moments and masters are to go to a disk, but nvme_path is missing"),
                 problems(read("\"zero_optimization\": {\"stage\": 1, \"offload_optimizer\": {\"device\": \"nvme\"}}")));
+    }
+
+    @Test
+    void offload_counts_with_the_stages_that_deepspeed_reads_it_with() {
+        Reading none = read("\"zero_optimization\": {\"offload_optimizer\": {\"device\": \"cpu\"}, \"cpu_offload_param\": true}");
+        assertFalse(settings(none).keySet().stream().anyMatch(k -> k.startsWith("offload")));
+        assertEquals(Fate.NO_EFFECT, row(none, "zero_optimization.offload_optimizer.device").fate());
+        Reading two = read("\"zero_optimization\": {\"stage\": 2, \"cpu_offload\": true, \"offload_param\": {\"device\": \"cpu\"}}");
+        assertEquals("host", settings(two).get("offload.states"));
+        assertEquals("DeepSpeed reads it with stage 3 only.", row(two, "zero_optimization.offload_param.device").reason());
     }
 
     @Test
