@@ -158,7 +158,7 @@ final class Draft {
                 .filter(key -> dialect.keys()
                         .rule(key)
                         .map(KeyRule::type)
-                        .filter(t -> t == ValueType.NUMBER || t == ValueType.WHOLE)
+                        .filter(t -> t == KeyType.NUMBER || t == KeyType.WHOLE)
                         .isPresent())
                 .filter(key -> !isAuto(key))
                 .toList();
@@ -181,12 +181,12 @@ final class Draft {
 
     /** The truth of a key. */
     boolean flag(String key) {
-        return ValueType.isTrue(text(key));
+        return KeyType.isTrue(text(key));
     }
 
     /** The number of a key, which must have a default or be there. */
     double number(String key) {
-        return ValueType.number(text(key));
+        return KeyType.number(text(key));
     }
 
     /** The whole number of a key, which must have a default or be there; {@link Long#MAX_VALUE} for larger ones. */

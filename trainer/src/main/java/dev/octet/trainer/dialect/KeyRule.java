@@ -10,29 +10,29 @@ import java.util.Set;
  * @param standard the library's default, as its documentation writes it; empty where it has none
  * @param becomes what becomes of it
  */
-public record KeyRule(String path, ValueType type, String standard, Becomes becomes) {
+public record KeyRule(String path, KeyType type, String standard, Becomes becomes) {
     /** The same value under a key here. */
-    static KeyRule same(String path, ValueType type, String standard, String key) {
+    static KeyRule same(String path, KeyType type, String standard, String key) {
         return new KeyRule(path, type, standard, new Becomes.Same(key));
     }
 
     /** Without effect on what a run here computes. */
-    static KeyRule noEffect(String path, ValueType type, String standard, String reason) {
+    static KeyRule noEffect(String path, KeyType type, String standard, String reason) {
         return new KeyRule(path, type, standard, new Becomes.NoEffect(reason));
     }
 
     /** Refused, unless the value is one that asks for nothing. */
-    static KeyRule refused(String path, ValueType type, String standard, String reason, String... harmless) {
+    static KeyRule refused(String path, KeyType type, String standard, String reason, String... harmless) {
         return new KeyRule(path, type, standard, new Becomes.Refused(Set.of(harmless), reason));
     }
 
     /** Part of a feature that is refused where its switch is on. */
-    static KeyRule feature(String path, ValueType type, String standard, Becomes.Feature feature) {
+    static KeyRule feature(String path, KeyType type, String standard, Becomes.Feature feature) {
         return new KeyRule(path, type, standard, feature);
     }
 
     /** What becomes of it depends on other keys. */
-    static KeyRule decided(String path, ValueType type, String standard) {
+    static KeyRule decided(String path, KeyType type, String standard) {
         return new KeyRule(path, type, standard, new Becomes.Decided());
     }
 
