@@ -38,6 +38,7 @@ import dev.octet.trainer.hook.Fp8Health;
 import dev.octet.trainer.hook.Gradients;
 import dev.octet.trainer.hook.RunEnd;
 import dev.octet.trainer.hook.RunPlan;
+import dev.octet.trainer.hook.StatePlan;
 import dev.octet.trainer.loss.LossGraph;
 import dev.octet.trainer.loss.LossValue;
 import dev.octet.trainer.observe.DebugChanges;
@@ -236,7 +237,8 @@ public final class Trainer implements AutoCloseable {
                 config.optimizer().noDecay(),
                 config.clipGradNorm().orElse(Double.POSITIVE_INFINITY),
                 List.copyOf(config.averaging().values()),
-                stateForms());
+                stateForms(),
+                config.activations());
     }
 
     /** How the tensors of the run are kept between steps. */
@@ -425,7 +427,14 @@ public final class Trainer implements AutoCloseable {
                 session.lastingBytes(),
                 session.temporaryBytes(),
                 notes(used),
-                adapted.map(a -> memory(a, elements, frozen)));
+                adapted.map(a -> memory(a, elements, frozen)),
+                statePlan(elements));
+    }
+
+    private Optional<StatePlan> statePlan(long trainedElements) {
+        return session.states().isF32()
+                ? Optional.empty()
+                : Optional.of(session.statePlan(parts.config().optimizer().states().text(), trainedElements));
     }
 
     /** What an adapter's training keeps between steps; all weights would have as many gradients and moments for each element. */
@@ -448,6 +457,7 @@ public final class Trainer implements AutoCloseable {
         }
         List<Tie> restored = restored();
         String setting = " (ties: " + parts.config().ties().name().toLowerCase(Locale.ROOT) + ")";
+        tinyTensors(used).ifPresent(notes::add);
         note(notes, "tied: exported twice, trained as one parameter" + setting, restored);
         note(
                 notes,
@@ -457,6 +467,28 @@ public final class Trainer implements AutoCloseable {
             notes.add("the loss does not depend on " + String.join(", ", idle));
         }
         return notes;
+    }
+
+    /** Says which moments blocks cannot keep. */
+    private Optional<String> tinyTensors(Set<String> used) {
+        List<StateForm> forms = session.states().memory().values().stream()
+                .filter(StateForm.Blocked.class::isInstance)
+                .toList();
+        if (forms.isEmpty()) {
+            return Optional.empty();
+        }
+        List<String> tiny = parameters.all().stream()
+                .filter(p -> used.contains(p.name()))
+                .filter(p -> !forms.getFirst().fits(p.tensor().shape().elementCount()))
+                .map(Parameter::name)
+                .toList();
+        int shown = Math.min(SHOWN_TIES, tiny.size());
+        return tiny.isEmpty()
+                ? Optional.empty()
+                : Optional.of("optimizer.states: moments of tensors with fewer than " + StateForm.Blocked.LEAST
+                        + " elements, or that blocks do not divide, stay in F32: "
+                        + String.join(", ", tiny.subList(0, shown))
+                        + (tiny.size() > shown ? " and " + (tiny.size() - shown) + " more" : ""));
     }
 
     private static void note(List<String> notes, String what, List<Tie> of) {

@@ -2,6 +2,7 @@ package dev.octet.trainer.config;
 
 import dev.octet.formats.peft.PeftConfig;
 import dev.octet.quant.recipe.TrainingRecipe;
+import dev.octet.trainer.activation.ActivationSettings;
 import dev.octet.trainer.observe.DebugSettings;
 import dev.octet.trainer.precision.PrecisionPolicy;
 import java.lang.reflect.InvocationTargetException;
@@ -52,6 +53,7 @@ public final class Settings {
                                 .toString());
             case StatesConfig s when s.equals(StatesConfig.F32) -> {} // as before there was such a key
             case StatesConfig s -> s.settings().forEach((key, v) -> settings.put(path + "." + key, v));
+            case ActivationSettings a -> settings.putAll(a.keys()); // none as before there were such keys
             case GuardConfig g when !g.isOn() -> {} // as in runs from before there was such a key
             case LossConfig.Preference p
             when p.equals(LossConfig.Preference.DEFAULT) -> {} // as before there was such a key

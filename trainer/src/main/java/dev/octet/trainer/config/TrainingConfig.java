@@ -1,6 +1,7 @@
 package dev.octet.trainer.config;
 
 import dev.octet.formats.graph.Graph;
+import dev.octet.trainer.activation.ActivationSettings;
 import dev.octet.trainer.adapter.AdapterSettings;
 import dev.octet.trainer.autodiff.Ties;
 import dev.octet.trainer.observe.DebugChanges;
@@ -34,6 +35,7 @@ import java.util.stream.Collectors;
  * @param seed for all random numbers
  * @param clipGradNorm largest allowed global gradient norm; empty for no clipping
  * @param averaging averages of the weights that the run keeps, by name
+ * @param activations what a step keeps between forward and backward
  * @param precision the floating-point type that each operator computes in
  * @param freeze parameters that match one of these patterns (anywhere in the name) are not trained
  * @param trainOnly if not empty, only parameters that match one of these patterns are trained
@@ -56,6 +58,7 @@ public record TrainingConfig(
         ScheduleConfig schedule,
         OptionalDouble clipGradNorm,
         Map<String, WeightAveraging> averaging,
+        ActivationSettings activations,
         PrecisionConfig precision,
         List<Pattern> freeze,
         List<Pattern> trainOnly,
@@ -136,6 +139,7 @@ public record TrainingConfig(
                         .map(OptionalDouble::of)
                         .orElse(OptionalDouble.empty()),
                 s.section("averaging").read(AveragingConfig::read),
+                ActivationConfig.read(s),
                 precision,
                 s.patterns("freeze"),
                 s.patterns("train_only"),
@@ -217,6 +221,7 @@ public record TrainingConfig(
                 newSchedule,
                 clipGradNorm,
                 averaging,
+                activations,
                 precision,
                 freeze,
                 trainOnly,

@@ -41,6 +41,7 @@ import dev.octet.trainer.op.product.MatMul;
 import dev.octet.trainer.op.reduce.Reduce;
 import dev.octet.trainer.op.rotary.RotaryEmbedding;
 import dev.octet.trainer.op.softmax.Softmax;
+import dev.octet.trainer.op.states.CopyStates;
 import dev.octet.trainer.op.stored.StoredLinear;
 import dev.octet.trainer.op.stored.StoredRows;
 import dev.octet.trainer.op.topk.TopK;
@@ -119,6 +120,7 @@ public final class Ops {
             UpdateRms.ENTRY,
             WeightAverage.ENTRY,
             AmaxUpdate.ENTRY,
+            CopyStates.ENTRY,
             FakeQuantize.ENTRY,
             FiniteGradients.ENTRY,
             Fp8Linear.ENTRY,

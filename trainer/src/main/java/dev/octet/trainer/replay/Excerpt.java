@@ -78,7 +78,8 @@ public record Excerpt(
                 setup.noDecay(),
                 setup.maxNorm(),
                 List.of(), // averages of the weights change nothing in a replay
-                setup.states());
+                setup.states(),
+                setup.activations());
         TrainingSession session = new TrainingSession(changed, device);
         session.restore(parameters, state, scale);
         session.at(firstStep);

@@ -7,6 +7,7 @@ import dev.octet.quant.recipe.OperandSpec;
 import dev.octet.quant.recipe.OperandSpec.Scaling;
 import dev.octet.quant.scale.AmaxHistory;
 import dev.octet.quant.scale.QuantScaleRule;
+import dev.octet.trainer.activation.ActivationPlan;
 import dev.octet.trainer.autodiff.Autodiff;
 import dev.octet.trainer.autodiff.Parameter;
 import dev.octet.trainer.autodiff.Parameters;
@@ -18,6 +19,7 @@ import dev.octet.trainer.device.Fetched;
 import dev.octet.trainer.device.StepObserver;
 import dev.octet.trainer.hook.Fp8Tensor;
 import dev.octet.trainer.hook.Gradients;
+import dev.octet.trainer.hook.StatePlan;
 import dev.octet.trainer.kernel.OperandType;
 import dev.octet.trainer.loss.CountedPositions;
 import dev.octet.trainer.loss.LossGraph;
@@ -142,6 +144,35 @@ public final class TrainingSession implements AutoCloseable {
         return memory.bytes(ValueRole.GRADIENT) + memory.bytes(ValueRole.STATE);
     }
 
+    /** How tensors are kept between steps. */
+    public StateForms states() {
+        return setup.states();
+    }
+
+    /** Bytes of what is kept for the trained parameters so far, by part; adapters and masters in F32 included. */
+    public StatePlan statePlan(String engine, long trainedElements) {
+        Set<String> moments = new HashSet<>(setup.optimizer().memory());
+        return new StatePlan(
+                engine,
+                trainedElements,
+                memory.bytes(v -> v.role() == ValueRole.PREPARED),
+                memory.bytes(v -> setup.trained().contains(plainName(v)) && v.role() != ValueRole.GRADIENT),
+                memory.bytes(v -> v.role() == ValueRole.GRADIENT
+                        || (v.role() == ValueRole.STATE && v.name().startsWith("d:"))),
+                memory.bytes(v -> v.role() == ValueRole.STATE
+                        && moments.contains(v.name().split(":", 2)[0])));
+    }
+
+    /** The name of the parameter that a value is a part of. */
+    private static String plainName(Value v) {
+        for (String suffix : List.of(StateForm.SCALE, StateForm.REMAINDER)) {
+            if (v.role() == ValueRole.STATE && v.name().endsWith(suffix)) {
+                return v.name().substring(0, v.name().length() - suffix.length());
+            }
+        }
+        return v.role() == ValueRole.PARAMETER ? v.name() : "";
+    }
+
     /** Bytes of inputs, constants and temporaries of all programs so far. */
     public long temporaryBytes() {
         return programs.all().stream().mapToLong(l -> l.executable().bytes()).sum();
@@ -168,8 +199,10 @@ public final class TrainingSession implements AutoCloseable {
                 ? ProgramOptions.training(graph.loss(), setup.trained(), parameters, policy)
                         .withOutputs(read)
                 : ProgramOptions.forward(read, parameters, policy);
-        Program program = Autodiff.program(
+        Program plain = Autodiff.program(
                 graph.model(), options.withStored(setup.stored()).withStates(setup.states()));
+        ActivationPlan plan = ActivationPlan.of(plain, setup.activations());
+        Program program = plan.program();
         Executable executable = memory.load(program);
         if (trains && update == null) {
             UpdateProgram made =
