@@ -15,6 +15,7 @@ import dev.octet.trainer.adapter.AdaptedGraph;
 import dev.octet.trainer.adapter.AdapterSettings;
 import dev.octet.trainer.adapter.InitialValues;
 import dev.octet.trainer.adapter.SavedAdapter;
+import dev.octet.trainer.autodiff.Parameter;
 import dev.octet.trainer.autodiff.Parameters;
 import dev.octet.trainer.autodiff.StoredWeights;
 import dev.octet.trainer.autodiff.Ties;
@@ -23,6 +24,8 @@ import dev.octet.trainer.checkpoint.CheckpointFolder;
 import dev.octet.trainer.checkpoint.TrainingState;
 import dev.octet.trainer.config.LossConfig;
 import dev.octet.trainer.config.Settings;
+import dev.octet.trainer.config.StatesConfig;
+import dev.octet.trainer.config.OptimizerConfig;
 import dev.octet.trainer.config.TrainingConfig;
 import dev.octet.trainer.data.Feed;
 import dev.octet.trainer.data.MicroBatch;
@@ -35,6 +38,7 @@ import dev.octet.trainer.hook.Fp8Health;
 import dev.octet.trainer.hook.Gradients;
 import dev.octet.trainer.hook.RunEnd;
 import dev.octet.trainer.hook.RunPlan;
+import dev.octet.trainer.hook.StatePlan;
 import dev.octet.trainer.loss.LossGraph;
 import dev.octet.trainer.loss.LossValue;
 import dev.octet.trainer.observe.DebugChanges;
@@ -42,6 +46,8 @@ import dev.octet.trainer.observe.DebugPlan;
 import dev.octet.trainer.observe.DebugSettings;
 import dev.octet.trainer.observe.TensorDumps;
 import dev.octet.trainer.optimizer.Schedule;
+import dev.octet.trainer.optimizer.StepRate;
+import dev.octet.trainer.optimizer.UpdateProgram;
 import dev.octet.trainer.precision.Fp8Choice;
 import dev.octet.trainer.precision.Fp8Layer;
 import dev.octet.trainer.precision.Fp8Policy;
@@ -52,6 +58,9 @@ import dev.octet.trainer.replay.Examination;
 import dev.octet.trainer.replay.ExaminationOptions;
 import dev.octet.trainer.replay.Excerpt;
 import dev.octet.trainer.step.AdapterSaving;
+import dev.octet.trainer.state.StateForm;
+import dev.octet.trainer.state.StateForms;
+import dev.octet.trainer.state.StateTensors;
 import dev.octet.trainer.step.GraphSource;
 import dev.octet.trainer.step.ProductWatch;
 import dev.octet.trainer.step.ReferenceModel;
@@ -145,7 +154,7 @@ public final class Trainer implements AutoCloseable {
                 : MicroBatches.inOrder(parts.train(), config.batchSize());
         this.evalBatches =
                 parts.eval().map(e -> evaluation(e, config.batchSize())).orElse(null);
-        this.schedule = config.schedule().schedule(config.steps());
+        this.schedule = config.schedule().schedule(config.optimizer().lr(), config.steps());
         this.debug = DebugPlan.of(config.debug(), LinearModule.of(model.graph().graph()));
         this.debugChanges = config.changesFor(model.graph().graph());
         this.session = new TrainingSession(setup(policyFor(device)), device);
@@ -225,10 +234,60 @@ public final class Trainer implements AutoCloseable {
                 config.loss(),
                 policy,
                 config.precision().scaling(),
-                config.optimizer().optimizer(),
+                schedule.of(config.optimizer().optimizer()),
                 config.optimizer().noDecay(),
                 config.clipGradNorm().orElse(Double.POSITIVE_INFINITY),
-                List.copyOf(config.averaging().values()));
+                List.copyOf(config.averaging().values()),
+                stateForms(),
+                config.activations());
+    }
+
+    /** How the tensors of the run are kept between steps. */
+    private StateForms stateForms() {
+        return stateForms(parts.config().optimizer().states());
+    }
+
+    private StateForms stateForms(StatesConfig states) {
+        Set<String> coded = new TreeSet<>(trained);
+        if (states.onlyMatrices()) {
+            coded.retainAll(parameters.all().stream()
+                    .filter(p -> p.use() == Parameter.Use.WEIGHT)
+                    .map(Parameter::name)
+                    .toList());
+        }
+        StateForms forms = states.forms(parts.config().optimizer().optimizer());
+        return forms.isF32() ? forms : forms.onlyOf(coded);
+    }
+
+    /**
+     * State of a checkpoint, kept as this run keeps it: moments of another engine are decoded and encoded anew, codes of its weights left out, since the checkpoint has
+     * the weights in F32, too.
+     */
+    Map<String, Tensor> converted(Map<String, Tensor> state, TrainingState from) {
+        OptimizerConfig config = parts.config().optimizer();
+        StatesConfig before = StatesConfig.of(from.settings());
+        if (before.engine().equals(config.states().engine())) {
+            return state;
+        }
+        StateForms old = stateForms(before);
+        StateForms now = stateForms();
+        Map<String, Tensor> all = new TreeMap<>(state);
+        for (Parameter p : parameters.all()) {
+            Shape shape = p.tensor().shape();
+            StateForm kept = old.parameter(p.name(), shape);
+            kept.names(p.name(), shape).forEach(all::remove);
+            for (String what : StatesConfig.buffers(config.optimizer())) {
+                String name = UpdateProgram.stateName(what, p.name());
+                Tensor codes = all.get(name);
+                if (codes != null) {
+                    StateForm form = old.memory(what, shape);
+                    Tensor numbers = StateTensors.decode(form, name, shape, codes, state, Arena.ofAuto());
+                    form.names(name, shape).forEach(all::remove);
+                    all.putAll(StateTensors.encode(now.memory(what, shape), numbers));
+                }
+            }
+        }
+        return all;
     }
 
     /** The configured policy, or its base policy where the device does not multiply FP8 and the configuration allows that. */
@@ -279,9 +338,19 @@ public final class Trainer implements AutoCloseable {
         session.usePolicy(policy);
     }
 
+    /** The learning rates of the run. */
+    Schedule schedule() {
+        return schedule;
+    }
+
     /** Learning rate of a step; steps count from 1. */
     public double learningRate(long step) {
-        return parts.config().optimizer().lr() * schedule.factor(step - 1);
+        return parts.config().optimizer().optimizer().rate(scheduled(step).lr(), step);
+    }
+
+    /** What the schedule says for a step, from which some optimizers make a rate of their own. */
+    private StepRate scheduled(long step) {
+        return schedule.at(step - 1);
     }
 
     /** How often the training samples have been read after a step, from 1. */
@@ -364,7 +433,14 @@ public final class Trainer implements AutoCloseable {
                 session.lastingBytes(),
                 session.temporaryBytes(),
                 notes(used),
-                adapted.map(a -> memory(a, elements, frozen)));
+                adapted.map(a -> memory(a, elements, frozen)),
+                statePlan(elements));
+    }
+
+    private Optional<StatePlan> statePlan(long trainedElements) {
+        return session.states().isF32()
+                ? Optional.empty()
+                : Optional.of(session.statePlan(parts.config().optimizer().states().text(), trainedElements));
     }
 
     /** What an adapter's training keeps between steps; all weights would have as many gradients and moments for each element. */
@@ -379,6 +455,7 @@ public final class Trainer implements AutoCloseable {
         Set<String> idle = new TreeSet<>(trained);
         idle.removeAll(used);
         List<String> notes = new ArrayList<>(parts.config().precision().notes());
+        muonNote().ifPresent(notes::add);
         notes.addAll(debug.notes());
         notes.addAll(debugChanges.notes());
         if (!policyFor(device).equals(debugChanges.policy())) {
@@ -387,6 +464,7 @@ public final class Trainer implements AutoCloseable {
         }
         List<Tie> restored = restored();
         String setting = " (ties: " + parts.config().ties().name().toLowerCase(Locale.ROOT) + ")";
+        tinyTensors(used).ifPresent(notes::add);
         note(notes, "tied: exported twice, trained as one parameter" + setting, restored);
         note(
                 notes,
@@ -396,6 +474,52 @@ public final class Trainer implements AutoCloseable {
             notes.add("the loss does not depend on " + String.join(", ", idle));
         }
         return notes;
+    }
+
+    /** Which parameters Muon has, in a run with Muon. */
+    private Optional<String> muonNote() {
+        return parts.config().optimizer().others().map(o -> {
+            Map<String, Set<String>> buffers = session.optimizerBuffers();
+            List<String> own = buffers.entrySet().stream()
+                    .filter(b -> b.getValue().contains("momentum_buffer"))
+                    .map(Map.Entry::getKey)
+                    .toList();
+            if (own.isEmpty()) {
+                throw new InvalidOptionException(
+                        "Muon has no matrix to train: all parameters are vectors, embeddings or output layers, or match"
+                                + " no pattern",
+                        "optimizer: {type: muon, match: ...}",
+                        "name matrices in match, or use type: adamw");
+            }
+            String rest = buffers.size() == own.size()
+                    ? "no other parameter"
+                    : "AdamW at lr " + o.lr() + " the other " + (buffers.size() - own.size());
+            return "muon: updates " + own.size() + (own.size() == 1 ? " matrix: " : " matrices: ")
+                    + own.stream().limit(SHOWN_TIES).collect(Collectors.joining(", "))
+                    + (own.size() > SHOWN_TIES ? " and " + (own.size() - SHOWN_TIES) + " more" : "") + "; " + rest;
+        });
+    }
+
+    /** Says which moments blocks cannot keep. */
+    private Optional<String> tinyTensors(Set<String> used) {
+        List<StateForm> forms = session.states().memory().values().stream()
+                .filter(StateForm.Blocked.class::isInstance)
+                .toList();
+        if (forms.isEmpty()) {
+            return Optional.empty();
+        }
+        List<String> tiny = parameters.all().stream()
+                .filter(p -> used.contains(p.name()))
+                .filter(p -> !forms.getFirst().fits(p.tensor().shape().elementCount()))
+                .map(Parameter::name)
+                .toList();
+        int shown = Math.min(SHOWN_TIES, tiny.size());
+        return tiny.isEmpty()
+                ? Optional.empty()
+                : Optional.of("optimizer.states: moments of tensors with fewer than " + StateForm.Blocked.LEAST
+                        + " elements, or that blocks do not divide, stay in F32: "
+                        + String.join(", ", tiny.subList(0, shown))
+                        + (tiny.size() > shown ? " and " + (tiny.size() - shown) + " more" : ""));
     }
 
     private static void note(List<String> notes, String what, List<Tie> of) {
@@ -443,7 +567,7 @@ public final class Trainer implements AutoCloseable {
             long step, List<MicroBatch> drawn, @Nullable Consumer<Gradients> afterBackward, boolean measuresFp8) {
         try {
             session.at(step);
-            return session.step(drawn, learningRate(step), afterBackward, measuresFp8);
+            return session.step(drawn, scheduled(step), afterBackward, measuresFp8);
         } catch (InvalidDataException e) {
             throw atSamples(e, "step " + step, parts.train(), drawn);
         }
@@ -614,7 +738,7 @@ public final class Trainer implements AutoCloseable {
                     .recall(TrainingRun.withPrefix(TrainingRun.GUARD, from.numbers()));
         }
         List<List<MicroBatch>> drawn = new ArrayList<>();
-        List<Double> rates = new ArrayList<>();
+        List<StepRate> rates = new ArrayList<>();
         for (long step = first; step < first + steps; step++) {
             List<MicroBatch> of = new ArrayList<>();
             for (int i = 0; i < accumulation; i++) {
@@ -622,7 +746,7 @@ public final class Trainer implements AutoCloseable {
             }
             drawn.add(of);
             // a replay may reach beyond the end of the run
-            rates.add(learningRate(Math.min(step, parts.config().steps())));
+            rates.add(scheduled(Math.min(step, parts.config().steps())));
         }
         session.prepare(drawn.getFirst().getFirst());
         Map<String, Tensor> weights = from == null ? session.parameters(arena) : from.parameters();

@@ -6,13 +6,16 @@ import dev.octet.formats.error.InvalidDataException;
 import dev.octet.formats.error.InvalidOptionException;
 import dev.octet.formats.tensor.DType;
 import dev.octet.trainer.kernel.Op;
+import dev.octet.trainer.kernel.OperandType;
 import dev.octet.trainer.op.accumulate.Accumulate;
+import dev.octet.trainer.op.state.DecodeState;
 import dev.octet.trainer.precision.PrecisionPolicy;
 import dev.octet.trainer.program.Phase;
 import dev.octet.trainer.program.Program;
 import dev.octet.trainer.program.ProgramBuilder;
 import dev.octet.trainer.program.Step;
 import dev.octet.trainer.program.Value;
+import dev.octet.trainer.program.ValueRole;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.HashSet;
@@ -108,7 +111,7 @@ final class BackwardPass {
             if (!forward.uses(name)) {
                 continue;
             }
-            Value v = forward.value(name);
+            Value v = forward.kept(name);
             if (!v.type().dtype().isFloat()) {
                 throw new InvalidOptionException(
                         "'" + name + "' is " + v.type() + ", which has no gradient",
@@ -210,7 +213,8 @@ final class BackwardPass {
                 }
                 return first;
             }
-            if (alone && !step.isView() && !borrowed.contains(so) && step.op().canAccumulate(i)) {
+            boolean inPlace = alone && !step.isView() && !borrowed.contains(so) && !readsNarrow(v);
+            if (inPlace && step.op().canAccumulate(i)) {
                 added.add(i);
                 return so;
             }
@@ -220,7 +224,16 @@ final class BackwardPass {
         }
 
         private Value part(Value v) {
-            return builder.temporary("d:" + v.name(), v.type());
+            boolean isF32 = isParameter(v) && !readsNarrow(v);
+            return builder.temporary("d:" + v.name(), isF32 ? v.type().as(DType.F32) : v.type());
+        }
+
+        /** Whether the step reads a weight in BF16 as it is kept: its contribution then is BF16, too, and only the sum F32. */
+        private boolean readsNarrow(Value v) {
+            return isParameter(v)
+                    && v.type().dtype() != DType.F32
+                    && !(step.op() instanceof DecodeState)
+                    && forward.readsAsKept(v);
         }
 
         void emit() {
@@ -263,6 +276,18 @@ final class BackwardPass {
     }
 
     private Value sum(Value parameter) {
-        return builder.gradient(parameter.name(), parameter.type());
+        OperandType type = parameter.type();
+        return isParameter(parameter)
+                ? builder.keptGradient(
+                                parameter.name(),
+                                options.states().gradient(parameter.name(), type.shape()),
+                                type.as(DType.F32))
+                        .getFirst()
+                : builder.gradient(parameter.name(), type);
+    }
+
+    /** Whether it is a weight, in whatever form: its gradients are F32 until they are summed. */
+    private boolean isParameter(Value v) {
+        return v.role() == ValueRole.PARAMETER && trained.contains(v);
     }
 }

@@ -7,6 +7,7 @@ import dev.octet.quant.recipe.OperandSpec;
 import dev.octet.quant.recipe.OperandSpec.Scaling;
 import dev.octet.quant.scale.AmaxHistory;
 import dev.octet.quant.scale.QuantScaleRule;
+import dev.octet.trainer.activation.ActivationPlan;
 import dev.octet.trainer.autodiff.Autodiff;
 import dev.octet.trainer.autodiff.Parameter;
 import dev.octet.trainer.autodiff.Parameters;
@@ -18,10 +19,12 @@ import dev.octet.trainer.device.Fetched;
 import dev.octet.trainer.device.StepObserver;
 import dev.octet.trainer.hook.Fp8Tensor;
 import dev.octet.trainer.hook.Gradients;
+import dev.octet.trainer.hook.StatePlan;
 import dev.octet.trainer.kernel.OperandType;
 import dev.octet.trainer.loss.CountedPositions;
 import dev.octet.trainer.loss.LossGraph;
 import dev.octet.trainer.loss.LossValue;
+import dev.octet.trainer.optimizer.StepRate;
 import dev.octet.trainer.optimizer.UpdateProgram;
 import dev.octet.trainer.precision.Fp8Choice;
 import dev.octet.trainer.precision.Fp8Layer;
@@ -32,6 +35,9 @@ import dev.octet.trainer.program.Program;
 import dev.octet.trainer.program.Step;
 import dev.octet.trainer.program.Value;
 import dev.octet.trainer.program.ValueRole;
+import dev.octet.trainer.state.StateForm;
+import dev.octet.trainer.state.StateForms;
+import dev.octet.trainer.state.StateTensors;
 import java.lang.foreign.Arena;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -76,7 +82,7 @@ public final class TrainingSession implements AutoCloseable {
     private record Loaded(
             Executable executable, Value loss, Map<String, Value> lossParts, CountedPositions counted, Fp8Choice fp8) {}
 
-    private record Update(UpdateProgram program, Executable executable) {}
+    private record Update(UpdateProgram program, Executable executable, @Nullable Value beta1) {}
 
     /** A session with the weights of the model. */
     public TrainingSession(TrainingSetup setup, Device device) {
@@ -108,7 +114,8 @@ public final class TrainingSession implements AutoCloseable {
     private static Map<String, Tensor> weights(TrainingSetup setup) {
         Map<String, Tensor> weights = new TreeMap<>();
         for (Parameter p : setup.parameters().all()) {
-            weights.put(p.name(), Parameters.master(p, Arena.ofAuto()));
+            Tensor master = Parameters.master(p, Arena.ofAuto());
+            weights.putAll(StateTensors.encode(setup.states().parameter(p.name(), master.shape()), master));
         }
         return weights;
     }
@@ -138,9 +145,49 @@ public final class TrainingSession implements AutoCloseable {
         return memory.bytes(ValueRole.GRADIENT) + memory.bytes(ValueRole.STATE);
     }
 
+    /** Names of the optimizer's buffers, by parameter; empty before the first program is built. */
+    public Map<String, Set<String>> optimizerBuffers() {
+        Map<String, Set<String>> buffers = new TreeMap<>();
+        if (update != null) {
+            update.program().memory().forEach((name, memory) -> buffers.put(name, memory.keySet()));
+        }
+        return buffers;
+    }
+
+    /** How tensors are kept between steps. */
+    public StateForms states() {
+        return setup.states();
+    }
+
+    /** Bytes of what is kept for the trained parameters so far, by part; adapters and masters in F32 included. */
+    public StatePlan statePlan(String engine, long trainedElements) {
+        Set<String> moments = new HashSet<>();
+        optimizerBuffers().values().forEach(moments::addAll);
+        return new StatePlan(
+                engine,
+                trainedElements,
+                memory.bytes(v -> v.role() == ValueRole.PREPARED),
+                memory.bytes(v -> setup.trained().contains(plainName(v)) && v.role() != ValueRole.GRADIENT),
+                memory.bytes(v -> v.role() == ValueRole.GRADIENT
+                        || (v.role() == ValueRole.STATE && v.name().startsWith("d:"))),
+                memory.bytes(v -> v.role() == ValueRole.STATE
+                        && moments.contains(v.name().split(":", 2)[0])));
+    }
+
+    /** The name of the parameter that a value is a part of. */
+    private static String plainName(Value v) {
+        for (String suffix : List.of(StateForm.SCALE, StateForm.REMAINDER)) {
+            if (v.role() == ValueRole.STATE && v.name().endsWith(suffix)) {
+                return v.name().substring(0, v.name().length() - suffix.length());
+            }
+        }
+        return v.role() == ValueRole.PARAMETER ? v.name() : "";
+    }
+
     /** Bytes of inputs, constants and temporaries of all programs so far. */
     public long temporaryBytes() {
-        return programs.all().stream().mapToLong(l -> l.executable().bytes()).sum();
+        return programs.all().stream().mapToLong(l -> l.executable().bytes()).sum()
+                + (update == null ? 0 : update.executable().bytes());
     }
 
     private Loaded loaded(MicroBatch batch, boolean trains) {
@@ -164,12 +211,22 @@ public final class TrainingSession implements AutoCloseable {
                 ? ProgramOptions.training(graph.loss(), setup.trained(), parameters, policy)
                         .withOutputs(read)
                 : ProgramOptions.forward(read, parameters, policy);
-        Program program = Autodiff.program(graph.model(), options.withStored(setup.stored()));
+        Program plain = Autodiff.program(
+                graph.model(), options.withStored(setup.stored()).withStates(setup.states()));
+        ActivationPlan plan = ActivationPlan.of(plain, setup.activations());
+        Program program = plan.program();
         Executable executable = memory.load(program);
         if (trains && update == null) {
             UpdateProgram made =
-                    UpdateProgram.of(program, setup.optimizer(), setup.noDecay(), setup.maxNorm(), setup.averages());
-            update = new Update(made, memory.load(made.program()));
+                    UpdateProgram.of(
+                            program,
+                            setup.optimizer(),
+                            setup.noDecay(),
+                            setup.maxNorm(),
+                            setup.averages(),
+                            setup.states());
+            update = new Update(
+                    made, memory.load(made.program()), made.beta1().orElse(null));
         }
         Value loss = Objects.requireNonNull(program.outputs().get(trains ? Program.LOSS : graph.loss()));
         Map<String, Value> parts = new TreeMap<>();
@@ -195,16 +252,25 @@ public final class TrainingSession implements AutoCloseable {
         tensorWatch = watch;
     }
 
+    /** Runs one step at a learning rate; otherwise as {@link #step(List, StepRate, Consumer, boolean)}. */
+    public StepResult step(
+            List<MicroBatch> batches, double lr, @Nullable Consumer<Gradients> afterBackward, boolean measuresFp8) {
+        return step(batches, StepRate.of(lr), afterBackward, measuresFp8);
+    }
+
     /**
      * Runs one step.
      *
      * @param batches its micro-batches
-     * @param lr learning rate
+     * @param rate learning rate, and the first beta where it moves
      * @param afterBackward reads the gradients before they are clipped and used; may be null
      * @param measuresFp8 whether to count what FP8 casts lose; does not change the step's numbers
      */
     public StepResult step(
-            List<MicroBatch> batches, double lr, @Nullable Consumer<Gradients> afterBackward, boolean measuresFp8) {
+            List<MicroBatch> batches,
+            StepRate rate,
+            @Nullable Consumer<Gradients> afterBackward,
+            boolean measuresFp8) {
         batches.forEach(this::prepare);
         memory.zeroGradients();
         UpdateProgram program = update().program();
@@ -216,7 +282,11 @@ public final class TrainingSession implements AutoCloseable {
         if (afterBackward != null) {
             afterBackward.accept(gradients());
         }
-        scalars.write(memory.memory(), program.learningRate(), (float) lr);
+        scalars.write(memory.memory(), program.learningRate(), (float) rate.lr());
+        Value beta1 = update().beta1();
+        if (beta1 != null && rate.beta1().isPresent()) {
+            scalars.write(memory.memory(), beta1, (float) rate.beta1().getAsDouble());
+        }
         scalars.write(memory.memory(), program.unscale(), setup.scaling().inverse(scale));
         update().executable().run(Phase.UPDATE);
         // the device has already decided whether the step counts: the host waits only from here on
@@ -396,24 +466,67 @@ public final class TrainingSession implements AutoCloseable {
         return scale;
     }
 
-    /** Copies of the master weights. */
+    /** Copies of the master weights, in F32 whatever they are kept in. */
     public Map<String, Tensor> parameters(Arena arena) {
-        return memory.copies(ValueRole.PARAMETER, arena);
+        return decoded(memory.copies(ValueRole.PARAMETER, arena), arena);
     }
 
-    /** Views of the F32 master weights for writing a checkpoint, valid until the next step. */
+    /** Weights in F32: those that are kept in few bits are decoded. */
+    private Map<String, Tensor> decoded(Map<String, Tensor> kept, Arena arena) {
+        StateForms states = setup.states();
+        Map<String, Shape> shapes = codedShapes();
+        if (shapes.isEmpty()) {
+            return kept;
+        }
+        Map<String, Tensor> parts = memory.views(ValueRole.STATE, arena);
+        Map<String, Tensor> all = new TreeMap<>(kept);
+        shapes.forEach((name, shape) -> {
+            Tensor codes = kept.get(name);
+            if (codes != null) {
+                StateForm form = states.parameter(name, shape);
+                all.put(name, StateTensors.decode(form, name, shape, codes, parts, arena));
+            }
+        });
+        return all;
+    }
+
+    /** Shapes of the parameters that are kept in few bits. */
+    private Map<String, Shape> codedShapes() {
+        Map<String, Shape> shapes = new TreeMap<>();
+        if (!setup.states().isF32()) {
+            for (Parameter p : setup.parameters().all()) {
+                if (!setup.states().parameter(p.name(), p.tensor().shape()).isF32()) {
+                    shapes.put(p.name(), p.tensor().shape());
+                }
+            }
+        }
+        return shapes;
+    }
+
+    /** Views of the F32 master weights for writing a checkpoint, valid until the next step; weights kept in few bits are decoded. */
     public Map<String, Tensor> parameterViews(Arena arena) {
-        return memory.views(ValueRole.PARAMETER, arena);
+        return decoded(memory.views(ValueRole.PARAMETER, arena), arena);
     }
 
-    /** Views of moments, scales, histories and other state, valid until the next step. */
+    /** Views of moments, scales, histories and other state, codes of weights kept in few bits among them; valid until the next step. */
     public Map<String, Tensor> stateViews(Arena arena) {
-        return memory.views(ValueRole.STATE, arena);
+        return withCodes(memory.views(ValueRole.STATE, arena), memory.views(ValueRole.PARAMETER, arena));
     }
 
-    /** Copies of moments, scales, histories and other state. */
+    /** Copies of moments, scales, histories and other state, codes of weights kept in few bits among them. */
     public Map<String, Tensor> state(Arena arena) {
-        return memory.copies(ValueRole.STATE, arena);
+        return withCodes(memory.copies(ValueRole.STATE, arena), memory.views(ValueRole.PARAMETER, arena));
+    }
+
+    private Map<String, Tensor> withCodes(Map<String, Tensor> state, Map<String, Tensor> parameters) {
+        Map<String, Tensor> all = new TreeMap<>(state);
+        codedShapes().keySet().forEach(name -> {
+            Tensor codes = parameters.get(name);
+            if (codes != null) {
+                all.put(name, codes);
+            }
+        });
+        return all;
     }
 
     /** The layers that the program for micro-batches of these shapes computes in FP8. */
@@ -445,7 +558,15 @@ public final class TrainingSession implements AutoCloseable {
      * @throws InvalidDataException when a tensor has the wrong type or shape
      */
     public void restore(Map<String, Tensor> parameters, Map<String, Tensor> state, LossScaling.State lossScale) {
-        memory.restore(parameters);
+        Map<String, Tensor> weights = new TreeMap<>(parameters);
+        codedShapes().forEach((name, shape) -> {
+            Tensor master = weights.remove(name);
+            // the codes say more than the numbers they were decoded to: a scale that has room
+            if (master != null && !state.containsKey(name)) {
+                weights.putAll(StateTensors.encode(setup.states().parameter(name, shape), master));
+            }
+        });
+        memory.restore(weights);
         memory.restore(state);
         scale = lossScale;
     }

@@ -1,11 +1,13 @@
 package dev.octet.trainer.step;
 
+import dev.octet.trainer.activation.ActivationSettings;
 import dev.octet.trainer.autodiff.Parameters;
 import dev.octet.trainer.config.LossConfig;
 import dev.octet.trainer.optimizer.Optimizer;
 import dev.octet.trainer.optimizer.WeightAveraging;
 import dev.octet.trainer.precision.LossScaling;
 import dev.octet.trainer.precision.PrecisionPolicy;
+import dev.octet.trainer.state.StateForms;
 import java.util.List;
 import java.util.Set;
 import java.util.TreeSet;
@@ -21,6 +23,8 @@ import java.util.regex.Pattern;
  * @param noDecay parameters that match one of these patterns (anywhere in the name) get no weight decay
  * @param maxNorm largest allowed global gradient norm; infinity for no clipping
  * @param averages of the weights, kept besides them
+ * @param states how parameters, gradients and the optimizer's memory are kept from step to step
+ * @param activations what a step keeps between forward and backward
  */
 public record TrainingSetup(
         GraphSource source,
@@ -33,7 +37,9 @@ public record TrainingSetup(
         Optimizer optimizer,
         List<Pattern> noDecay,
         double maxNorm,
-        List<WeightAveraging> averages) {
+        List<WeightAveraging> averages,
+        StateForms states,
+        ActivationSettings activations) {
     public TrainingSetup {
         stored = Set.copyOf(stored);
         trained = new TreeSet<>(trained);
@@ -53,6 +59,46 @@ public record TrainingSetup(
             List<Pattern> noDecay,
             double maxNorm,
             List<WeightAveraging> averages) {
-        this(source, parameters, Set.of(), trained, loss, policy, scaling, optimizer, noDecay, maxNorm, averages);
+        this(
+                source,
+                parameters,
+                Set.of(),
+                trained,
+                loss,
+                policy,
+                scaling,
+                optimizer,
+                noDecay,
+                maxNorm,
+                averages,
+                StateForms.F32,
+                ActivationSettings.NONE);
+    }
+
+    /** This setup with tensors kept in other forms. */
+    public TrainingSetup withStates(StateForms forms) {
+        return with(forms, activations);
+    }
+
+    /** This setup with steps that keep something else. */
+    public TrainingSetup withActivations(ActivationSettings settings) {
+        return with(states, settings);
+    }
+
+    private TrainingSetup with(StateForms forms, ActivationSettings settings) {
+        return new TrainingSetup(
+                source,
+                parameters,
+                stored,
+                trained,
+                loss,
+                policy,
+                scaling,
+                optimizer,
+                noDecay,
+                maxNorm,
+                averages,
+                forms,
+                settings);
     }
 }

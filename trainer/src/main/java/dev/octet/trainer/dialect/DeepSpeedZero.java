@@ -1,0 +1,149 @@
+package dev.octet.trainer.dialect;
+
+import java.util.List;
+
+/** ZeRO, offload and checkpoints of activations in a JSON of DeepSpeed, in one process (deepspeed/runtime/zero/config.py, offload_config.py). */
+final class DeepSpeedZero {
+    private static final String ZERO = "zero_optimization";
+    private static final String STAGE = "zero_optimization.stage";
+    private static final String PARAMETERS = ZERO + ".offload_param.";
+    private static final String STATES = ZERO + ".offload_optimizer.";
+    private static final String CHECKPOINTING = "activation_checkpointing.";
+
+    private final Draft draft;
+    private long stage;
+
+    private DeepSpeedZero(Draft draft) {
+        this.draft = draft;
+    }
+
+    static void read(Draft draft) {
+        DeepSpeedZero zero = new DeepSpeedZero(draft);
+        zero.stage();
+        zero.offload("weights", ZERO + ".cpu_offload_param", PARAMETERS, "offload.parameters", 3);
+        zero.offload("moments and masters", ZERO + ".cpu_offload", STATES, "offload.states", 1);
+        zero.activations();
+    }
+
+    private void stage() {
+        if (draft.has(ZERO)) {
+            stage = draft.flag(ZERO) ? 1 : 0;
+            draft.noEffect(ZERO, "The deprecated spelling of stage 1; nothing is split in one process.");
+        }
+        if (!draft.has(STAGE)) {
+            return;
+        }
+        if (draft.number(STAGE) < 0 || draft.number(STAGE) > 3) {
+            draft.problem(STAGE, "ZeRO has no stage " + draft.text(STAGE), "write 0, 1, 2 or 3");
+            return;
+        }
+        stage = draft.whole(STAGE);
+        draft.noEffect(
+                STAGE,
+                stage == 0
+                        ? "Stage 0 splits nothing."
+                        : "Stage " + stage + " splits "
+                                + List.of("states", "states and gradients", "states, gradients and weights")
+                                        .get((int) stage - 1)
+                                + " over processes, and there is one, which keeps all.");
+    }
+
+    /**
+     * Where weights lie between their uses, with stage 3, and states and masters, with stages 1 to 3.
+     *
+     * @param what is offloaded, for reasons
+     * @param old the deprecated flag for host memory
+     * @param section that replaced it
+     * @param here the key of a run
+     * @param least stage that DeepSpeed reads it with
+     */
+    private void offload(String what, String old, String section, String here, int least) {
+        String device = section + "device";
+        String path = section + "nvme_path";
+        boolean isRead = stage >= least;
+        String idle = "DeepSpeed reads it with stage " + (least == 3 ? "3 only." : "1, 2 or 3 only.");
+        if (draft.has(old)) {
+            if (draft.has(device) && draft.flag(old)) {
+                draft.problem(old, "the deprecated " + old + " and " + device + " are both given", "keep " + device);
+            } else if (draft.flag(old) && isRead) {
+                host(old, what, here);
+            } else {
+                draft.noEffect(old, draft.flag(old) ? idle : "Nothing is offloaded.");
+            }
+        }
+        boolean disk = draft.has(device) && draft.word(device).equals("nvme") && isRead;
+        if (draft.has(device)) {
+            switch (draft.word(device)) {
+                case "none" -> draft.noEffect(device, "Nothing is offloaded.");
+                case "cpu", "nvme" -> {
+                    if (!isRead) {
+                        draft.noEffect(device, idle);
+                    } else if (!disk) {
+                        host(device, what, here);
+                    } else if (!draft.has(path)) {
+                        draft.problem(
+                                device,
+                                what + " are to go to a disk, but nvme_path is missing",
+                                "add \"nvme_path\": \"FOLDER\"");
+                    } else {
+                        draft.mapped(
+                                device,
+                                Character.toUpperCase(what.charAt(0)) + what.substring(1)
+                                        + " lie in mapped files between their uses.",
+                                draft.setting(here, "disk", device));
+                    }
+                }
+                default ->
+                    draft.problem(
+                            device,
+                            "there is no device '" + draft.text(device) + "' to offload to",
+                            "write none, cpu or nvme");
+            }
+        }
+        if (draft.has(path) && disk) {
+            draft.applied(path, "offload.path", quoted(draft.text(path)), "");
+        } else if (draft.has(path)) {
+            draft.noEffect(path, "Nothing of it goes to a disk.");
+        }
+    }
+
+    private void host(String key, String what, String here) {
+        draft.mapped(
+                key,
+                Character.toUpperCase(what.charAt(0)) + what.substring(1) + " lie in the memory of the host between their uses.",
+                draft.setting(here, "host", key));
+    }
+
+    private static String quoted(String path) {
+        return path.matches("[A-Za-z0-9_./][A-Za-z0-9_./+-]*") ? path : "'" + path.replace("'", "''") + "'";
+    }
+
+    /** The section only tunes checkpoints that a model's code makes; where it asks for any, all layers are recomputed: values are the same. */
+    private void activations() {
+        String partition = CHECKPOINTING + "partition_activations";
+        String number = CHECKPOINTING + "number_checkpoints";
+        String host = CHECKPOINTING + "cpu_checkpointing";
+        String asks = draft.flag(partition) ? partition : draft.has(number) ? number : draft.flag(host) ? host : "";
+        for (String key : List.of(partition, number, host)) {
+            if (!draft.has(key)) {
+                continue;
+            }
+            Setting layers = draft.setting("gradient_checkpointing.layers", "all", key);
+            if (key.equals(host) && draft.flag(host)) {
+                draft.mapped(
+                        key,
+                        "What is kept of each layer lies in the memory of the host until backward.",
+                        layers,
+                        draft.setting("offload.activations", "host", key));
+            } else if (key.equals(asks)) {
+                draft.mapped(
+                        key,
+                        "In DeepSpeed the model's code says what is recomputed; here it is every layer, with the same"
+                                + " values.",
+                        layers);
+            } else {
+                draft.noEffect(key, asks.isEmpty() ? "It does not ask for recomputation." : "Every layer is recomputed.");
+            }
+        }
+    }
+}
