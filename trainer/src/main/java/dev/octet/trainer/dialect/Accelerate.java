@@ -200,7 +200,10 @@ final class Accelerate {
             case "TE" -> transformerEngine(mode, backend);
             case "MSAMP" -> msamp(mode, backend);
             case "AO" -> torchao(mode, backend);
-            default -> draft.problem(backend, "Accelerate has no FP8 backend '" + draft.text(backend) + "'", "write TE, MSAMP or AO");
+            default -> {
+                draft.problem(backend, "Accelerate has no FP8 backend '" + draft.text(backend) + "'", "write TE, MSAMP or AO");
+                draft.mapped(MIXED, "", mode);
+            }
         }
         for (String key : draft.below(FP8)) {
             if (!draft.decided().contains(key)) {
@@ -214,8 +217,8 @@ final class Accelerate {
         boolean mxfp8 = !blocks.isEmpty() && draft.flag(blocks);
         Setting recipe = draft.setting(PRECISION + "recipe", mxfp8 ? "mxfp8" : "delayed", backend.isEmpty() ? MIXED : backend);
         Setting filter = draft.setting(PRECISION + "filter", "multiple_of_16", MIXED);
-        draft.mapped(MIXED, backend.isEmpty() ? "No backend is named; Accelerate takes the first that is installed, here it is TE." : "", mode);
         if (!backend.isEmpty()) {
+            draft.mapped(MIXED, "", mode);
             draft.mapped(
                     backend,
                     "Linears whose sizes do not divide by 16 stay narrow; Accelerate also leaves out all that follow such a one in their module.",

@@ -345,7 +345,7 @@ final class TrainingArguments {
         }
         String prefix = KWARGS + ".";
         Map<String, String> all = new LinkedHashMap<>();
-        if (draft.text(KWARGS).startsWith("\"{") || (draft.text(KWARGS).startsWith("{") && file.text(KWARGS).isPresent())) {
+        if (isText(KWARGS) && draft.text(KWARGS).startsWith("{")) {
             HjsonFile.parse(draft.text(KWARGS), draft.file()).written().forEach(w -> all.put(w.key(), w.value()));
         } else {
             file.written().stream()
@@ -368,6 +368,11 @@ final class TrainingArguments {
                             .map(e -> draft.setting("schedule." + e.getKey(), e.getValue(), KWARGS))
                             .toArray(Setting[]::new));
         }
+    }
+
+    /** Whether a key's value is text. */
+    private boolean isText(String key) {
+        return file.written().stream().anyMatch(w -> w.key().equals(key) && w.kind() == Section.Kind.TEXT);
     }
 
     private void precision() {
@@ -550,8 +555,7 @@ final class TrainingArguments {
         }
         String deepspeed = "deepspeed";
         if (draft.has(deepspeed)) {
-            boolean path = file.text(deepspeed).isPresent() && !draft.text(deepspeed).startsWith("{");
-            if (path) {
+            if (isText(deepspeed) && !draft.text(deepspeed).startsWith("{")) {
                 Chained.read(draft, deepspeed, given.withArguments(file));
             } else {
                 draft.refused(deepspeed, "Write the DeepSpeed JSON into a file and name it here, or give it with --deepspeed.");
