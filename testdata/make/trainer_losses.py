@@ -4,7 +4,8 @@ usage: python trainer_losses.py MODELS LOSSES.json DECAY.txt
 made with transformers 5.18.0, accelerate 1.15.0 and torch 2.13.0 on the CPU; MODELS is testdata/models
 
 LOSSES: arguments: TrainingArguments of a run of 10 steps of models/tiny-lm/gpt2, as a JSON file has them; tokens [48][32]: random tokens, a row for each
-sample; losses [10]: of each step, with the samples in their order (train_sampling_strategy sequential), without dropout, the labels the tokens.
+sample; losses [10]: of each step, with the samples in their order (train_sampling_strategy sequential), without dropout, the labels the tokens
+but the first of each row, which is -100: nothing predicts it, and the Trainer would count it in the divisor of the mean all the same.
 DECAY: `model parameter 0|1` for each model of models/tiny-hf and models/tiny-lm: whether get_decay_parameter_names has it.
 """
 import json
@@ -50,7 +51,7 @@ def train(models):
     tokens = torch.randint(0, 1024, (48, 32))
     model = AutoModelForCausalLM.from_pretrained(
         models / "tiny-lm" / "gpt2", dtype=torch.float32, attn_pdrop=0.0, embd_pdrop=0.0, resid_pdrop=0.0)
-    rows = [{"input_ids": t, "labels": t} for t in tokens]
+    rows = [{"input_ids": t, "labels": torch.cat([torch.tensor([-100]), t[1:]])} for t in tokens]
     kept = []
     with tempfile.TemporaryDirectory() as folder:
         trainer = Trainer(model=model, args=TrainingArguments(output_dir=folder, **ARGUMENTS), train_dataset=rows)

@@ -167,7 +167,7 @@ public record DialectFiles(Map<Dialect, Path> files, Optional<String> version) {
             for (Reading reading : readings) {
                 for (Setting setting : reading.settings()) {
                     String there = values.get(setting.key());
-                    if (setting.isDefault() != defaults) {
+                    if (setting.isDefault() != defaults || givesWay(reading, setting, readings)) {
                         continue;
                     }
                     if (there == null) {
@@ -189,6 +189,17 @@ public record DialectFiles(Map<Dialect, Path> files, Optional<String> version) {
                     "keep one of them, or decide with --set KEY=VALUE");
         }
         return new Merged(all.with(settings, option), readings);
+    }
+
+    /** Whether transformers leaves a setting to DeepSpeed: with a JSON that has an optimizer, schedule or number type, the arguments' do not count. */
+    private static boolean givesWay(Reading reading, Setting setting, List<Reading> all) {
+        String section = setting.key().split("\\.")[0];
+        return reading.dialect() == Dialect.TRANSFORMERS
+                && List.of("optimizer", "schedule", "precision").contains(section)
+                && all.stream()
+                        .filter(r -> r.dialect() == Dialect.DEEPSPEED)
+                        .flatMap(r -> r.settings().stream())
+                        .anyMatch(s -> !s.isDefault() && s.key().startsWith(section + "."));
     }
 
     private static Given given(Section wanted) {

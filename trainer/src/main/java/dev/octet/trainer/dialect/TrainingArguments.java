@@ -382,7 +382,8 @@ final class TrainingArguments {
         if (fp16 && draft.flag("bf16")) {
             draft.problem("bf16", "fp16 and bf16 are both true, and transformers refuses that", "keep one of them");
         }
-        String list = draft.flag("use_cpu") || draft.flag("no_cuda") ? "cpu" : "cuda";
+        // DeepSpeed casts the whole model
+        String list = draft.has("deepspeed") ? "all" : draft.flag("use_cpu") || draft.flag("no_cuda") ? "cpu" : "cuda";
         for (String key : List.of("bf16", "fp16")) {
             if (draft.has(key) && draft.flag(key)) {
                 if (apex && fp16) {
