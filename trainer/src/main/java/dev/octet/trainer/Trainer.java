@@ -148,7 +148,7 @@ public final class Trainer implements AutoCloseable {
         this.schedule = config.schedule().schedule(config.steps());
         this.debug = DebugPlan.of(config.debug(), LinearModule.of(model.graph().graph()));
         this.debugChanges = config.changesFor(model.graph().graph());
-        this.session = new TrainingSession(setup(policyFor(device)), device);
+        this.session = new TrainingSession(setup(policyFor(device)), device, config.offload());
         try {
             this.teacher = parts.teacher()
                     .map(t -> Teacher.of(t, model, config.loss().outputOf(model.graph()), device))

@@ -9,6 +9,7 @@ import dev.octet.trainer.device.Device;
 import dev.octet.trainer.device.Executable;
 import dev.octet.trainer.device.Fetched;
 import dev.octet.trainer.device.Memory;
+import dev.octet.trainer.device.Offload;
 import dev.octet.trainer.kernel.CpuTensor;
 import dev.octet.trainer.op.dropout.Dropout;
 import dev.octet.trainer.program.Program;
@@ -36,9 +37,9 @@ final class PersistentBuffers implements AutoCloseable {
     private final Map<String, Tensor> waiting = new TreeMap<>();
     private final Set<String> offered = new HashSet<>();
 
-    PersistentBuffers(Device device) {
+    PersistentBuffers(Device device, Offload offload) {
         this.device = device;
-        this.memory = device.allocate(List.of());
+        this.memory = device.allocate(List.of(), offload);
     }
 
     /** Loads a program; its states start with their initial elements, or with those of the checkpoint. */
@@ -148,6 +149,19 @@ final class PersistentBuffers implements AutoCloseable {
         return memory;
     }
 
+    /** Lets go of what a view of this value brought into memory, see {@link Memory#settle}. */
+    void settle(String name) {
+        Value v = values.get(name);
+        if (v != null) {
+            memory.settle(v);
+        }
+    }
+
+    /** Bytes of values that lie off the device between their uses, so far. */
+    long offloadedBytes() {
+        return memory.offloadedBytes();
+    }
+
     /** Bytes of all values with a role so far. */
     long bytes(ValueRole role) {
         return values.values().stream()
@@ -180,6 +194,19 @@ final class PersistentBuffers implements AutoCloseable {
                     return copy;
                 },
                 tensor -> copy(tensor, arena));
+    }
+
+    /** Copies of the values of {@code role} with matching names that a program uses. */
+    Map<String, Tensor> copies(ValueRole role, Predicate<String> names, Arena arena) {
+        Map<String, Tensor> tensors = new TreeMap<>();
+        for (Value v : values.values()) {
+            if (v.role() == role && names.test(v.name())) {
+                Tensor copy = Tensor.allocate(arena, spec(v));
+                memory.read(v, copy.bytes());
+                tensors.put(v.name(), copy);
+            }
+        }
+        return tensors;
     }
 
     /**
@@ -228,7 +255,10 @@ final class PersistentBuffers implements AutoCloseable {
             if (v != null) {
                 write(v, tensor);
             } else {
-                waiting.put(name, copy(tensor, Arena.ofAuto()));
+                Tensor aside = new Tensor(
+                        tensor.spec(), memory.aside(tensor.bytes().byteSize()));
+                aside.bytes().copyFrom(tensor.bytes());
+                waiting.put(name, aside);
             }
         });
     }

@@ -15,6 +15,7 @@ import dev.octet.trainer.data.MicroBatch;
 import dev.octet.trainer.device.Device;
 import dev.octet.trainer.device.Executable;
 import dev.octet.trainer.device.Fetched;
+import dev.octet.trainer.device.Offload;
 import dev.octet.trainer.device.StepObserver;
 import dev.octet.trainer.hook.Fp8Tensor;
 import dev.octet.trainer.hook.Gradients;
@@ -80,11 +81,21 @@ public final class TrainingSession implements AutoCloseable {
 
     /** A session with the weights of the model. */
     public TrainingSession(TrainingSetup setup, Device device) {
+        this(setup, device, Offload.NONE);
+    }
+
+    /**
+     * A session with the weights of the model.
+     *
+     * @param offload what lies off the device between its uses
+     * @throws dev.octet.formats.error.InvalidOptionException when the device cannot do that
+     */
+    public TrainingSession(TrainingSetup setup, Device device, Offload offload) {
         Map<String, Tensor> weights = weights(setup);
         this.setup = setup;
         this.policy = setup.policy();
         this.scale = setup.scaling().initial();
-        this.memory = new PersistentBuffers(device);
+        this.memory = new PersistentBuffers(device, offload);
         this.scalars = new Scalars();
         memory.offer(weights);
     }
@@ -131,6 +142,16 @@ public final class TrainingSession implements AutoCloseable {
     /** Bytes of parameters, gradients, moments and other state so far. */
     public long lastingBytes() {
         return memory.bytes();
+    }
+
+    /** Those of {@link #lastingBytes} that lie off the device between their uses. */
+    public long offloadedBytes() {
+        return memory.offloadedBytes();
+    }
+
+    /** Lets go of what a view of this parameter or state brought into memory: whoever writes a checkpoint is done with it. */
+    public void settle(String name) {
+        memory.settle(name);
     }
 
     /** Bytes of gradients, moments and other state so far: all that lasts but weights, in whatever type. */
@@ -315,7 +336,12 @@ public final class TrainingSession implements AutoCloseable {
     /** Repeats the micro-batches under observation to find the first non-finite result; restores the recipes' state afterwards. */
     private String search(List<MicroBatch> batches) {
         try (Arena arena = Arena.ofConfined()) {
-            Map<String, Tensor> states = memory.copies(ValueRole.STATE, arena);
+            // moments do not change: only the programs of the micro-batches run
+            Set<String> touched = batches.stream()
+                    .flatMap(b -> loaded(b, true).executable().program().lasting().stream())
+                    .map(Value::name)
+                    .collect(Collectors.toSet());
+            Map<String, Tensor> states = memory.copies(ValueRole.STATE, touched::contains, arena);
             String where = "";
             for (int i = 0; i < batches.size(); i++) {
                 MicroBatch batch = batches.get(i);
