@@ -20,6 +20,7 @@ module dev.octet.trainer {
     exports dev.octet.trainer.device.cpu;
     exports dev.octet.trainer.device.cuda;
     exports dev.octet.trainer.device.reference;
+    exports dev.octet.trainer.dialect;
     exports dev.octet.trainer.guard;
     exports dev.octet.trainer.hook;
     exports dev.octet.trainer.kernel;
@@ -29,6 +30,7 @@ module dev.octet.trainer {
     exports dev.octet.trainer.precision;
     exports dev.octet.trainer.program;
     exports dev.octet.trainer.replay;
+    exports dev.octet.trainer.state;
     exports dev.octet.trainer.step;
     exports dev.octet.trainer.yaml;
     // a test of the command line compares the documented list of operators with the table
@@ -37,6 +39,8 @@ module dev.octet.trainer {
 
     // the command line prints these records as JSON
     opens dev.octet.trainer.check to
+            com.fasterxml.jackson.databind;
+    opens dev.octet.trainer.dialect to
             com.fasterxml.jackson.databind;
     // the log of replays is JSON, too
     opens dev.octet.trainer.replay to

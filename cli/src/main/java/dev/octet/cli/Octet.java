@@ -33,6 +33,7 @@ public final class Octet {
             new DiffCommand(),
             new EvaluateCommand(),
             new SensitivityCommand(),
+            new ConfigCommand(),
             new TrainCommand(),
             new ReportCommand(),
             new DoctorCommand(),

@@ -8,6 +8,8 @@ import dev.octet.pipeline.TaskListener;
 import dev.octet.pipeline.Train;
 import dev.octet.pipeline.run.RunFolder;
 import dev.octet.trainer.RunManifest;
+import dev.octet.trainer.dialect.Dialect;
+import dev.octet.trainer.dialect.DialectFiles;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -33,6 +35,12 @@ final class TrainCommand implements Command {
             "with --resume RUN: where the model lies now (default: where it lay when the run started)");
     private static final Option SET = Flags.repeatable(
             "set", "KEY=VALUE", "another value for a key of the configuration, as optimizer.lr=1e-4; the run keeps it");
+    private static final PathOption DEEPSPEED = PathOption.read(
+            "deepspeed", "FILE", "a DeepSpeed JSON to follow; --config or --set give data, loss and steps");
+    static final PathOption HF_ARGS =
+            PathOption.read("hf-args", "FILE", "TrainingArguments as JSON, which fill \"auto\" of a DeepSpeed JSON");
+    static final Option DEEPSPEED_VERSION = Flags.value(
+            "deepspeed-version", "X.Y.Z", "the DeepSpeed whose defaults count for a DeepSpeed JSON (default: the newest)");
     private static final Option FROM_STEP = Flags.value(
             "from-step", "N", "with --resume: continue from the checkpoint of step N (default: the newest)");
     private static final Option STEPS = Flags.value(
@@ -72,6 +80,9 @@ final class TrainCommand implements Command {
                 CONFIG,
                 RUN,
                 SET,
+                DEEPSPEED,
+                HF_ARGS,
+                DEEPSPEED_VERSION,
                 RESUME,
                 MODEL,
                 FROM_STEP,
@@ -90,6 +101,7 @@ final class TrainCommand implements Command {
                 "octet train --example-config lm > train.yaml",
                 "octet train model.onnx --config train.yaml -o runs/first",
                 "octet train model.onnx --config train.yaml -o runs/second --set optimizer.lr=5e-5",
+                "octet train gpt2 --deepspeed ds.json --hf-args args.json --config data.yaml -o runs/third",
                 "octet train --resume runs/first --steps 500");
     }
 
@@ -158,14 +170,34 @@ final class TrainCommand implements Command {
                     "--model is for --resume RUN alone", "give the model as MODEL, or leave out --config and --output");
         }
         if (alone) {
+            arguments.refuse(
+                    List.of(DEEPSPEED, HF_ARGS, DEEPSPEED_VERSION),
+                    "is for a new run",
+                    "leave it out: the run keeps its configuration");
             return arguments.has(RUN)
                     ? Train.Request.ofRun(arguments.requiredPath(RUN), Optional.of(arguments.operand(0)))
                     : Train.Request.ofRun(arguments.operand(0), arguments.path(MODEL));
         }
+        DialectFiles dialects = dialects(arguments);
         Path config = arguments
                 .path(CONFIG)
+                .or(() -> dialects.files().values().stream().findFirst())
                 .orElseThrow(() -> arguments.usage("missing --config FILE", howToStart(arguments.operand(0))));
-        return Train.Request.of(arguments.operand(0), config, arguments.requiredPath(RUN));
+        return Train.Request.of(arguments.operand(0), config, arguments.requiredPath(RUN))
+                .withDialects(dialects);
+    }
+
+    /** Configurations of other libraries that a command line gives. */
+    private static DialectFiles dialects(Arguments arguments) {
+        DialectFiles files = DialectFiles.NONE;
+        if (arguments.has(DEEPSPEED)) {
+            files = files.with(Dialect.DEEPSPEED, arguments.requiredPath(DEEPSPEED));
+        }
+        if (arguments.has(HF_ARGS)) {
+            files = files.with(Dialect.TRANSFORMERS, arguments.requiredPath(HF_ARGS));
+        }
+        Optional<String> version = arguments.text(DEEPSPEED_VERSION);
+        return version.isPresent() ? files.withVersion(version.get()) : files;
     }
 
     private static String howToStart(Path operand) {

@@ -4,6 +4,7 @@ import dev.octet.formats.peft.PeftType;
 import dev.octet.pipeline.Train;
 import dev.octet.pipeline.run.RunSummary;
 import dev.octet.trainer.config.TrainingConfig;
+import dev.octet.trainer.dialect.Reading;
 import dev.octet.trainer.guard.GuardDecision;
 import dev.octet.trainer.hook.DebugFile;
 import dev.octet.trainer.hook.Fp8Report;
@@ -58,6 +59,7 @@ final class TrainPage implements TrainingHook {
     private final Path model;
     private final Path folder;
     private final TrainingConfig config;
+    private final List<Reading> readings;
     private final String data;
     private final long evaluated;
     private final Optional<LogCadence> lines;
@@ -183,6 +185,7 @@ final class TrainPage implements TrainingHook {
         this.model = request.model();
         this.folder = request.folder();
         this.config = setup.config();
+        this.readings = setup.readings();
         this.data = data(setup);
         this.evaluated = setup.eval().map(Train.Data::count).orElse(0L);
     }
@@ -248,8 +251,10 @@ final class TrainPage implements TrainingHook {
                         "optimizer",
                         config.optimizer().type().name().toLowerCase(Locale.ROOT) + ", lr "
                                 + config.optimizer().lr() + ", "
-                                + config.schedule().type().key() + " after "
-                                + counted(config.schedule().warmup(), "step") + " of warm-up")
+                                + config.schedule().type().key()
+                                + (config.schedule().type().hasWarmup()
+                                        ? " after " + counted(config.schedule().warmup(), "step") + " of warm-up"
+                                        : ""))
                 .row("data", data)
                 .row(
                         "steps",
@@ -278,8 +283,15 @@ final class TrainPage implements TrainingHook {
         table.row("device", p.device() + ", " + threads + " threads, products by " + p.products())
                 .row("run", folder + (first > 1 ? ", continues after step " + (first - 1) : ", new"))
                 .row("metrics", metrics());
-        p.notes().forEach(n -> table.row("note", n));
+        notes(p).forEach(n -> table.row("note", n));
         return table;
+    }
+
+    /** What the run says of itself, and of the configurations of other libraries that it follows. */
+    private List<String> notes(RunPlan p) {
+        List<String> notes = new ArrayList<>(p.notes());
+        readings.forEach(r -> notes.addAll(r.notes()));
+        return notes;
     }
 
     private static String counted(long n, String what) {
@@ -356,7 +368,7 @@ final class TrainPage implements TrainingHook {
                                     data,
                                     folder.toString(),
                                     first,
-                                    p.notes())));
+                                    notes(p))));
         } else {
             screen.out().print(table(p, first).text(0));
         }

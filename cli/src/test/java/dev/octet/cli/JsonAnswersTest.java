@@ -116,6 +116,10 @@ class JsonAnswersTest {
         Files.write(folder.resolve("tokens.bin"), tokens);
         JsonNode healthy = answer("doctor", GPT2, "--config", texts.toString());
         assertTrue(healthy.get("healthy").asBoolean(), healthy.toPrettyString());
+        Path deepSpeed = TESTDATA.resolve("configs/deepspeed/zero3-offload.json");
+        JsonNode keys = answer("config", deepSpeed.toString()).get("keys");
+        assertEquals("train_batch_size", keys.get(0).get("key").asText());
+        assertEquals(2, keys.get(0).get("line").asInt());
         answer("completion", "bash");
         assertEquals(
                 verbs().filter(v -> !v.equals(NEEDS_THE_NETWORK)).collect(Collectors.toCollection(TreeSet::new)),

@@ -77,7 +77,9 @@ class LostFilesTest {
             "diff <model <fp8 --report >out.html --force",
             "diff <model/model.safetensors <b.onnx --report >out.html --force",
             "train <b.onnx --config <train.yaml -o >out --report >out.html",
+            "train <b.onnx --deepspeed <ds.json --hf-args <args.json --config <train.yaml -o >out --report >out.html",
             "train <run --resume --model <b.onnx",
+            "config <ds.json --hf-args <args.json -o >out.yaml --force",
             "report <run -o >out.html --force",
             "doctor <run --baseline <run --tasks <text.jsonl --exported <fp8 --model <b.onnx --report >out.html"
                     + " --force",
@@ -120,6 +122,8 @@ class LostFilesTest {
             batch_size: 8
             steps: 1
             """);
+        Files.writeString(made.resolve("ds.json"), "{\"train_batch_size\": \"auto\", \"bf16\": {\"enabled\": false}}");
+        Files.writeString(made.resolve("args.json"), "{\"per_device_train_batch_size\": 8}");
         done("train MADE/b.onnx --config MADE/train.yaml -o MADE/run".replace("MADE", made.toString()));
     }
 

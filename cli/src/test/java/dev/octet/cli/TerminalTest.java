@@ -119,6 +119,14 @@ class TerminalTest {
     }
 
     @Test
+    void the_page_of_a_configuration_of_another_library_fits() {
+        String configs = TESTDATA.resolve("configs/deepspeed").toString();
+        shown(ExitCode.OK, "config", configs + "/zero3-offload.json");
+        shown(ExitCode.CHECK_FAILED, "config", configs + "/features.json");
+        shown(ExitCode.CHECK_FAILED, "config", configs + "/mistakes.json");
+    }
+
+    @Test
     void the_pages_of_checkpoints_fit() throws IOException {
         Files.createDirectories(Path.of(at("")));
         shown(ExitCode.OK, "inspect", LLAMA);

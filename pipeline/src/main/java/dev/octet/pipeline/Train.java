@@ -10,6 +10,8 @@ import dev.octet.trainer.RunOptions;
 import dev.octet.trainer.Trainer;
 import dev.octet.trainer.checkpoint.CheckpointFolder;
 import dev.octet.trainer.config.TrainingConfig;
+import dev.octet.trainer.dialect.DialectFiles;
+import dev.octet.trainer.dialect.Reading;
 import dev.octet.trainer.hook.RunEnd;
 import dev.octet.trainer.hook.RunPlan;
 import dev.octet.trainer.hook.TrainingHook;
@@ -45,6 +47,7 @@ public final class Train {
      * @param device where to compute
      * @param settings keys of the configuration with other values, as {@code optimizer.lr=1e-4}; the run's folder keeps the configuration
      *     with them
+     * @param dialects configurations of other libraries that the run follows; the run's folder keeps them
      */
     public record Request(
             Path model,
@@ -53,14 +56,23 @@ public final class Train {
             OptionalLong resumeFrom,
             long steps,
             DeviceName device,
-            List<String> settings) {
+            List<String> settings,
+            DialectFiles dialects) {
         public Request {
             settings = List.copyOf(settings);
         }
 
         /** A new run of all steps, on the processor. */
         public static Request of(Path model, Path config, Path folder) {
-            return new Request(model, config, folder, OptionalLong.empty(), Long.MAX_VALUE, DeviceName.CPU, List.of());
+            return new Request(
+                    model,
+                    config,
+                    folder,
+                    OptionalLong.empty(),
+                    Long.MAX_VALUE,
+                    DeviceName.CPU,
+                    List.of(),
+                    DialectFiles.NONE);
         }
 
         /**
@@ -90,28 +102,41 @@ public final class Train {
 
         /** The run that is in the folder, going on from the checkpoint of a step. */
         public Request resumingFrom(long step) {
-            return new Request(model, config, folder, OptionalLong.of(step), steps, device, settings);
+            return new Request(model, config, folder, OptionalLong.of(step), steps, device, settings, dialects);
         }
 
         /** The same, at most so many steps now. */
         public Request withSteps(long most) {
-            return new Request(model, config, folder, resumeFrom, most, device, settings);
+            return new Request(model, config, folder, resumeFrom, most, device, settings, dialects);
         }
 
         /** The same on another device. */
         public Request withDevice(DeviceName newDevice) {
-            return new Request(model, config, folder, resumeFrom, steps, newDevice, settings);
+            return new Request(model, config, folder, resumeFrom, steps, newDevice, settings, dialects);
         }
 
         /** The same with other values for some keys of the configuration, each {@code KEY=VALUE}. */
         public Request withSettings(List<String> assignments) {
-            return new Request(model, config, folder, resumeFrom, steps, device, assignments);
+            return new Request(model, config, folder, resumeFrom, steps, device, assignments, dialects);
+        }
+
+        /** The same with configurations of other libraries; {@code config} is one of them where the run has none of its own. */
+        public Request withDialects(DialectFiles files) {
+            return new Request(model, config, folder, resumeFrom, steps, device, settings, files);
         }
 
         /** A command line that starts the same run, which {@code run.json} keeps. */
         public String commandLine() {
-            StringBuilder line = new StringBuilder("octet train " + ShellWord.of(model) + " --config "
-                    + ShellWord.of(config) + " -o " + ShellWord.of(folder));
+            String own = dialects.files().containsValue(config) ? "" : " --config " + ShellWord.of(config);
+            StringBuilder line = new StringBuilder("octet train " + ShellWord.of(model) + own);
+            dialects.files()
+                    .forEach((dialect, file) -> line.append(' ')
+                            .append(DialectFiles.option(dialect))
+                            .append(' ')
+                            .append(ShellWord.of(file)));
+            dialects.version()
+                    .ifPresent(v -> line.append(" --deepspeed-version ").append(ShellWord.of(v)));
+            line.append(" -o ").append(ShellWord.of(folder));
             settings.forEach(s -> line.append(" --set ").append(ShellWord.of(s)));
             return line + onDevice();
         }
@@ -129,8 +154,17 @@ public final class Train {
     /** Samples, by the name of their file. */
     public record Data(String name, long count) {}
 
-    /** What is known of a run before its first step. */
-    public record Setup(Request request, TrainingConfig config, Data train, Optional<Data> eval) {}
+    /**
+     * What is known of a run before its first step.
+     *
+     * @param readings what the configurations of other libraries really do
+     */
+    public record Setup(
+            Request request, TrainingConfig config, List<Reading> readings, Data train, Optional<Data> eval) {
+        public Setup {
+            readings = List.copyOf(readings);
+        }
+    }
 
     /**
      * What a run would do.
@@ -161,7 +195,10 @@ public final class Train {
         return with(request, job, (trainer, setup) -> {
             List<TrainingHook> hooks = new ArrayList<>(watcher.hooks(setup));
             hooks.add(new RunFolder.SavedConfig(
-                    request.config(), request.settings(), setup.config().debug().file()));
+                    request.config(),
+                    request.settings(),
+                    request.dialects(),
+                    setup.config().debug().file()));
             return trainer.run(request.folder(), options(request, job).withHooks(hooks));
         });
     }
@@ -180,14 +217,16 @@ public final class Train {
     }
 
     private static <T> T with(Request request, Job job, Work<T> work) throws IOException {
-        TrainingConfig config = RunFolder.read(request.config(), request.folder(), request.settings());
+        DialectFiles.Merged merged = RunFolder.merged(request.config(), request.settings(), request.dialects());
+        TrainingConfig config =
+                TrainingConfig.of(merged.section(), RunFolder.configFolder(request.config(), request.folder()));
         boolean resumed = request.resumeFrom().isPresent();
         RunFolder.requireApart(paths(request), request.folder(), request.config(), config, resumed);
         requireReady(request, config); // before the model is opened, which may take long
         try (TrainingJob opened = TrainingJob.open(request.model(), config, request.device(), job)) {
             Optional<Data> evaluated = opened.eval().map(e -> new Data(e.name(), e.count()));
             Data trained = new Data(opened.train().name(), opened.train().count());
-            return work.apply(opened.trainer(), new Setup(request, opened.config(), trained, evaluated));
+            return work.apply(opened.trainer(), new Setup(request, opened.config(), merged.readings(), trained, evaluated));
         }
     }
 
@@ -219,7 +258,7 @@ public final class Train {
     private static RunPaths paths(Request request) throws IOException {
         RunPaths paths = RunPaths.none().adding("--output", request.folder(), RunFolder.WRITTEN);
         paths = ModelFile.reading(paths, "MODEL", request.model());
-        return ModelFile.reading(paths, "--config", request.config());
+        return request.dialects().reading(ModelFile.reading(paths, "--config", request.config()));
     }
 
     private static RunOptions options(Request request, Job job) throws IOException {

@@ -15,6 +15,7 @@ import dev.octet.trainer.adapter.AdaptedGraph;
 import dev.octet.trainer.adapter.AdapterSettings;
 import dev.octet.trainer.adapter.InitialValues;
 import dev.octet.trainer.adapter.SavedAdapter;
+import dev.octet.trainer.autodiff.Parameter;
 import dev.octet.trainer.autodiff.Parameters;
 import dev.octet.trainer.autodiff.StoredWeights;
 import dev.octet.trainer.autodiff.Ties;
@@ -23,6 +24,8 @@ import dev.octet.trainer.checkpoint.CheckpointFolder;
 import dev.octet.trainer.checkpoint.TrainingState;
 import dev.octet.trainer.config.LossConfig;
 import dev.octet.trainer.config.Settings;
+import dev.octet.trainer.config.StatesConfig;
+import dev.octet.trainer.config.OptimizerConfig;
 import dev.octet.trainer.config.TrainingConfig;
 import dev.octet.trainer.data.Feed;
 import dev.octet.trainer.data.MicroBatch;
@@ -42,6 +45,7 @@ import dev.octet.trainer.observe.DebugPlan;
 import dev.octet.trainer.observe.DebugSettings;
 import dev.octet.trainer.observe.TensorDumps;
 import dev.octet.trainer.optimizer.Schedule;
+import dev.octet.trainer.optimizer.UpdateProgram;
 import dev.octet.trainer.precision.Fp8Choice;
 import dev.octet.trainer.precision.Fp8Layer;
 import dev.octet.trainer.precision.Fp8Policy;
@@ -52,6 +56,9 @@ import dev.octet.trainer.replay.Examination;
 import dev.octet.trainer.replay.ExaminationOptions;
 import dev.octet.trainer.replay.Excerpt;
 import dev.octet.trainer.step.AdapterSaving;
+import dev.octet.trainer.state.StateForm;
+import dev.octet.trainer.state.StateForms;
+import dev.octet.trainer.state.StateTensors;
 import dev.octet.trainer.step.GraphSource;
 import dev.octet.trainer.step.ProductWatch;
 import dev.octet.trainer.step.ReferenceModel;
@@ -145,7 +152,7 @@ public final class Trainer implements AutoCloseable {
                 : MicroBatches.inOrder(parts.train(), config.batchSize());
         this.evalBatches =
                 parts.eval().map(e -> evaluation(e, config.batchSize())).orElse(null);
-        this.schedule = config.schedule().schedule(config.steps());
+        this.schedule = config.schedule().schedule(config.optimizer().lr(), config.steps());
         this.debug = DebugPlan.of(config.debug(), LinearModule.of(model.graph().graph()));
         this.debugChanges = config.changesFor(model.graph().graph());
         this.session = new TrainingSession(setup(policyFor(device)), device, config.offload());
@@ -228,7 +235,56 @@ public final class Trainer implements AutoCloseable {
                 config.optimizer().optimizer(),
                 config.optimizer().noDecay(),
                 config.clipGradNorm().orElse(Double.POSITIVE_INFINITY),
-                List.copyOf(config.averaging().values()));
+                List.copyOf(config.averaging().values()),
+                stateForms());
+    }
+
+    /** How the tensors of the run are kept between steps. */
+    private StateForms stateForms() {
+        return stateForms(parts.config().optimizer().states());
+    }
+
+    private StateForms stateForms(StatesConfig states) {
+        Set<String> coded = new TreeSet<>(trained);
+        if (states.onlyMatrices()) {
+            coded.retainAll(parameters.all().stream()
+                    .filter(p -> p.use() == Parameter.Use.WEIGHT)
+                    .map(Parameter::name)
+                    .toList());
+        }
+        StateForms forms = states.forms(parts.config().optimizer().optimizer());
+        return forms.isF32() ? forms : forms.onlyOf(coded);
+    }
+
+    /**
+     * State of a checkpoint, kept as this run keeps it: moments of another engine are decoded and encoded anew, codes of its weights left out, since the checkpoint has
+     * the weights in F32, too.
+     */
+    Map<String, Tensor> converted(Map<String, Tensor> state, TrainingState from) {
+        OptimizerConfig config = parts.config().optimizer();
+        StatesConfig before = StatesConfig.of(from.settings());
+        if (before.engine().equals(config.states().engine())) {
+            return state;
+        }
+        StateForms old = stateForms(before);
+        StateForms now = stateForms();
+        Map<String, Tensor> all = new TreeMap<>(state);
+        for (Parameter p : parameters.all()) {
+            Shape shape = p.tensor().shape();
+            StateForm kept = old.parameter(p.name(), shape);
+            kept.names(p.name(), shape).forEach(all::remove);
+            for (String what : config.optimizer().memory()) {
+                String name = UpdateProgram.stateName(what, p.name());
+                Tensor codes = all.get(name);
+                if (codes != null) {
+                    StateForm form = old.memory(what, shape);
+                    Tensor numbers = StateTensors.decode(form, name, shape, codes, state, Arena.ofAuto());
+                    form.names(name, shape).forEach(all::remove);
+                    all.putAll(StateTensors.encode(now.memory(what, shape), numbers));
+                }
+            }
+        }
+        return all;
     }
 
     /** The configured policy, or its base policy where the device does not multiply FP8 and the configuration allows that. */
@@ -279,9 +335,14 @@ public final class Trainer implements AutoCloseable {
         session.usePolicy(policy);
     }
 
+    /** The learning rates of the run. */
+    Schedule schedule() {
+        return schedule;
+    }
+
     /** Learning rate of a step; steps count from 1. */
     public double learningRate(long step) {
-        return parts.config().optimizer().lr() * schedule.factor(step - 1);
+        return schedule.rate(step - 1);
     }
 
     /** How often the training samples have been read after a step, from 1. */

@@ -12,6 +12,7 @@ import dev.octet.trainer.checkpoint.TrainingState;
 import dev.octet.trainer.config.NonFinitePolicy;
 import dev.octet.trainer.config.ScheduleConfig;
 import dev.octet.trainer.config.Settings;
+import dev.octet.trainer.config.StatesConfig;
 import dev.octet.trainer.config.TrainingConfig;
 import dev.octet.trainer.guard.GuardDecision;
 import dev.octet.trainer.hook.CheckpointCadence;
@@ -47,7 +48,6 @@ import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 import java.util.Optional;
-import java.util.OptionalDouble;
 import java.util.TreeMap;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicReference;
@@ -63,6 +63,9 @@ final class TrainingRun implements RunControl {
     static final String GUARD = "guard.";
 
     private static final String REPLAY = "guard.replay";
+
+    /** What the keys of the states' engine begin with. */
+    private static final String STATES = "optimizer.states.";
 
     private final Trainer trainer;
     private final TrainingConfig config;
@@ -177,7 +180,7 @@ final class TrainingRun implements RunControl {
                 || key.equals("guard.spike.retries")
                 || key.startsWith("offload.")
                 || key.startsWith("debug.") // what of it changes numbers is under debug_changes
-                || (key.equals("steps") && config.schedule().type() == ScheduleConfig.Type.CONSTANT)
+                || (key.equals("steps") && !trainer.schedule().dependsOnSteps())
                 || (config.schedule().stretch() && (key.equals("steps") || key.equals("schedule.warmup")));
     }
 
@@ -291,13 +294,32 @@ final class TrainingRun implements RunControl {
     private void requireFits(TrainingState state) {
         String where = checkpoints.path(state.step()).toString();
         requireSameRates(state);
+        requireSameEngine(state, where);
         ResumeCheck.require(
-                state.settings(), settings, key -> isFree(key) || (key.equals("steps") && inWarmup(state)), where);
+                state.settings(),
+                settings,
+                key -> isFree(key)
+                        || key.startsWith(STATES)
+                        || (key.equals("steps") && inWarmup(state)),
+                where);
         if (state.step() >= config.steps()) {
             throw new InvalidOptionException(
                     "all " + config.steps() + " steps are done",
                     where,
                     "raise steps, as with --set steps=" + 2 * config.steps() + ", or start a new run");
+        }
+    }
+
+    /** Rejects a checkpoint whose states are kept otherwise, unless the configuration asks for their conversion. */
+    private void requireSameEngine(TrainingState state, String where) {
+        StatesConfig before = StatesConfig.of(state.settings());
+        StatesConfig now = config.optimizer().states();
+        if (!now.convert() && !before.engine().equals(now.engine())) {
+            throw new InvalidOptionException(
+                    "the run cannot resume: its states are kept by the engine " + before.text() + ", not "
+                            + now.text(),
+                    where,
+                    "convert them with --set optimizer.states.convert=true, or restore the keys of optimizer.states");
         }
     }
 
@@ -314,9 +336,8 @@ final class TrainingRun implements RunControl {
             return;
         }
         ScheduleConfig schedule = config.schedule();
-        double next = new ScheduleConfig(schedule.type(), schedule.warmup(), OptionalDouble.empty(), false)
-                .schedule(Long.parseLong(before))
-                .factor(state.step());
+        double next =
+                schedule.schedule(config.optimizer().lr(), Long.parseLong(before)).rate(state.step());
         throw new InvalidOptionException(
                 String.format(
                         Locale.ROOT,
@@ -324,10 +345,10 @@ final class TrainingRun implements RunControl {
                                 + " depends on it: step %d would have %.2g instead of %.2g",
                         before,
                         config.steps(),
-                        schedule.type().name().toLowerCase(Locale.ROOT),
+                        schedule.type().key(),
                         state.step() + 1,
                         trainer.learningRate(state.step() + 1),
-                        config.optimizer().lr() * next),
+                        next),
                 checkpoints.path(state.step()).toString(),
                 "accept this with --set schedule.stretch=true, or restore steps: " + before);
     }
@@ -343,7 +364,8 @@ final class TrainingRun implements RunControl {
                 keep(RunSnapshot.from(state.step(), state.numbers(), state.parameters(), state.state()));
             }
         }
-        trainer.session().restore(state.parameters(), own, ScaleText.read(state.numbers()));
+        trainer.session()
+                .restore(state.parameters(), trainer.converted(own, state), ScaleText.read(state.numbers()));
         for (TrainingHook hook : hooks) {
             Map<String, String> remembered = withPrefix(prefix(hook), state.numbers());
             if (!remembered.isEmpty()) {

@@ -15,6 +15,8 @@ import dev.octet.trainer.checkpoint.CheckpointFile;
 import dev.octet.trainer.checkpoint.CheckpointFolder;
 import dev.octet.trainer.config.LossConfig;
 import dev.octet.trainer.config.TrainingConfig;
+import dev.octet.trainer.dialect.Dialect;
+import dev.octet.trainer.dialect.DialectFiles;
 import dev.octet.trainer.hook.DebugFile;
 import dev.octet.trainer.hook.Fp8Health;
 import dev.octet.trainer.hook.GuardFile;
@@ -25,6 +27,7 @@ import dev.octet.trainer.hook.TrainingHook;
 import dev.octet.trainer.hook.TransformerEngineLog;
 import dev.octet.trainer.observe.DebugSettings;
 import dev.octet.trainer.observe.TensorDumps;
+import dev.octet.trainer.yaml.Section;
 import dev.octet.trainer.yaml.YamlFile;
 import java.io.IOException;
 import java.nio.ByteBuffer;
@@ -71,6 +74,9 @@ public record RunFolder(Path folder, Path model, TrainingConfig config) {
             DebugSettings.KEPT_FILE,
             CheckpointFolder.NAME,
             TensorBoard.FOLDER,
+            DialectFiles.keptName(Dialect.DEEPSPEED),
+            DialectFiles.keptName(Dialect.ACCELERATE),
+            DialectFiles.keptName(Dialect.TRANSFORMERS),
             Trainer.LOCK);
 
     /** What a run has in its folder, files and folders by name. */
@@ -89,9 +95,12 @@ public record RunFolder(Path folder, Path model, TrainingConfig config) {
      * Keeps the configuration in the run's folder, once the run has begun: as it is, or with the keys that were given other values.
      *
      * @param settings as in {@link #read}
+     * @param dialects as in {@link #read}; kept as they are under names of their own
      * @param debugFile of {@code debug:}, kept too: verbs that read the run need it
      */
-    public record SavedConfig(Path config, List<String> settings, Optional<Path> debugFile) implements TrainingHook {
+    public record SavedConfig(
+            Path config, List<String> settings, DialectFiles dialects, Optional<Path> debugFile)
+            implements TrainingHook {
         public SavedConfig {
             settings = List.copyOf(settings);
         }
@@ -99,8 +108,11 @@ public record RunFolder(Path folder, Path model, TrainingConfig config) {
         @Override
         public void runStarted(RunStart start, RunControl control) throws IOException {
             byte[] text =
-                    settings.isEmpty() ? Files.readAllBytes(config) : changed().getBytes(StandardCharsets.UTF_8);
+                    settings.isEmpty() && dialects.isEmpty() ? Files.readAllBytes(config) : changed().getBytes(StandardCharsets.UTF_8);
             write(start.folder().resolve(CONFIG), text);
+            for (Map.Entry<Dialect, Path> each : dialects.files().entrySet()) {
+                write(start.folder().resolve(DialectFiles.keptName(each.getKey())), Files.readAllBytes(each.getValue()));
+            }
             if (debugFile.isPresent() && Files.isRegularFile(debugFile.get())) {
                 write(start.folder().resolve(DebugSettings.KEPT_FILE), Files.readAllBytes(debugFile.get()));
             }
@@ -115,8 +127,10 @@ public record RunFolder(Path folder, Path model, TrainingConfig config) {
 
         private String changed() throws IOException {
             StringBuilder text = new StringBuilder(comment(config.toString()));
+            dialects.files()
+                    .forEach((dialect, file) -> text.append(comment(DialectFiles.option(dialect) + " " + file)));
             settings.forEach(s -> text.append(comment(SET + " " + s)));
-            return text + YamlFile.read(config).with(settings, SET).yaml();
+            return text + merged(config, settings, dialects).section().yaml();
         }
     }
 
@@ -133,7 +147,25 @@ public record RunFolder(Path folder, Path model, TrainingConfig config) {
      * @throws InvalidOptionException as {@link TrainingConfig#read}
      */
     public static TrainingConfig read(Path config, Path folder, List<String> settings) throws IOException {
-        return TrainingConfig.of(YamlFile.read(config).with(settings, SET), configFolder(config, folder));
+        return TrainingConfig.of(merged(config, settings, DialectFiles.NONE).section(), configFolder(config, folder));
+    }
+
+    /**
+     * The configuration of a run with what else its command line gives.
+     *
+     * @param config the run's own; one of {@code dialects} where it has none
+     * @param settings keys with other values, as {@code optimizer.lr=1e-4}
+     * @param dialects configurations of other libraries
+     * @throws InvalidOptionException as {@link DialectFiles#merge}
+     */
+    public static DialectFiles.Merged merged(Path config, List<String> settings, DialectFiles dialects)
+            throws IOException {
+        Section own = dialects.files().containsValue(config)
+                ? YamlFile.parse("{}", config.toString())
+                : YamlFile.read(config);
+        return dialects.isEmpty()
+                ? new DialectFiles.Merged(own.with(settings, SET), List.of())
+                : dialects.merge(own, settings, SET);
     }
 
     /** The folder that relative paths in a configuration start from. */

@@ -116,4 +116,30 @@ class QuantScaleRuleTest {
         assertEquals(0x1p48f, new TorchaoScale(true).quantScale(0, Float8Format.E4M3FN, DType.F32));
         assertEquals(0f, new TorchaoScale(false).quantScale(Float.POSITIVE_INFINITY, Float8Format.E4M3FN, DType.F32));
     }
+
+    @Test
+    void msamp_takes_powers_of_two_after_the_multiplier_before_with_its_oddities_or_mended() throws IOException {
+        List<String> rows = Files.readAllLines(
+                Path.of(System.getProperty("octet.testdata"), "golden", "training", "msamp_scales.csv"));
+        for (String row : rows) {
+            String[] hex = row.split(",", -1);
+            float amax = Float.intBitsToFloat(Integer.parseUnsignedInt(hex[0], 16));
+            float before = Float.intBitsToFloat(Integer.parseUnsignedInt(hex[1], 16));
+            int column = 2;
+            for (float max : new float[] {448, 57344, 65504}) {
+                for (MsampScale rule : List.of(MsampScale.ORIGINAL, MsampScale.MENDED)) {
+                    float expected = Float.intBitsToFloat(Integer.parseUnsignedInt(hex[column++], 16));
+                    assertEquals(expected, rule.quantScale(amax, before, max), () -> rule + " " + max + " amax " + amax);
+                }
+            }
+        }
+    }
+
+    @Test
+    void an_infinite_amax_turns_msamps_multiplier_over_and_keeps_the_mended_one() {
+        assertEquals(0.125f, MsampScale.ORIGINAL.quantScale(Float.POSITIVE_INFINITY, 8, 448));
+        assertEquals(8f, MsampScale.MENDED.quantScale(Float.POSITIVE_INFINITY, 8, 448));
+        assertEquals(Float.POSITIVE_INFINITY, MsampScale.ORIGINAL.quantScale(1e-37f, 8, 448));
+        assertEquals(0x1p126f, MsampScale.MENDED.quantScale(1e-37f, 8, 448));
+    }
 }

@@ -27,7 +27,7 @@ public final class Autodiff {
         NeededGraph graph = NeededGraph.of(model, options);
         ProgramBuilder builder = new ProgramBuilder();
         PrecisionPolicy policy = options.policy().forProgram(model.graph(), options.hasBackward());
-        ForwardPass forward = new ForwardPass(graph, policy, options.hasBackward(), builder);
+        ForwardPass forward = new ForwardPass(graph, options, policy, builder);
         forward.emit();
         for (String name : options.outputs()) {
             builder.output(name, forward.value(name));

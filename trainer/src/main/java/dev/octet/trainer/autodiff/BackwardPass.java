@@ -6,6 +6,7 @@ import dev.octet.formats.error.InvalidDataException;
 import dev.octet.formats.error.InvalidOptionException;
 import dev.octet.formats.tensor.DType;
 import dev.octet.trainer.kernel.Op;
+import dev.octet.trainer.kernel.OperandType;
 import dev.octet.trainer.op.accumulate.Accumulate;
 import dev.octet.trainer.precision.PrecisionPolicy;
 import dev.octet.trainer.program.Phase;
@@ -13,6 +14,7 @@ import dev.octet.trainer.program.Program;
 import dev.octet.trainer.program.ProgramBuilder;
 import dev.octet.trainer.program.Step;
 import dev.octet.trainer.program.Value;
+import dev.octet.trainer.program.ValueRole;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.HashSet;
@@ -108,7 +110,7 @@ final class BackwardPass {
             if (!forward.uses(name)) {
                 continue;
             }
-            Value v = forward.value(name);
+            Value v = forward.kept(name);
             if (!v.type().dtype().isFloat()) {
                 throw new InvalidOptionException(
                         "'" + name + "' is " + v.type() + ", which has no gradient",
@@ -220,7 +222,7 @@ final class BackwardPass {
         }
 
         private Value part(Value v) {
-            return builder.temporary("d:" + v.name(), v.type());
+            return builder.temporary("d:" + v.name(), isParameter(v) ? v.type().as(DType.F32) : v.type());
         }
 
         void emit() {
@@ -263,6 +265,18 @@ final class BackwardPass {
     }
 
     private Value sum(Value parameter) {
-        return builder.gradient(parameter.name(), parameter.type());
+        OperandType type = parameter.type();
+        return isParameter(parameter)
+                ? builder.keptGradient(
+                                parameter.name(),
+                                options.states().gradient(parameter.name(), type.shape()),
+                                type.as(DType.F32))
+                        .getFirst()
+                : builder.gradient(parameter.name(), type);
+    }
+
+    /** Whether it is a weight, in whatever form: its gradients are F32 until they are summed. */
+    private boolean isParameter(Value v) {
+        return v.role() == ValueRole.PARAMETER && trained.contains(v);
     }
 }

@@ -9,18 +9,23 @@ import dev.octet.trainer.kernel.OperandType;
 import dev.octet.trainer.op.Ops;
 import dev.octet.trainer.op.cast.Cast;
 import dev.octet.trainer.op.dropout.Dropout;
+import dev.octet.trainer.op.state.DecodeState;
 import dev.octet.trainer.precision.PrecisionPolicy;
 import dev.octet.trainer.program.Phase;
 import dev.octet.trainer.program.ProgramBuilder;
 import dev.octet.trainer.program.Value;
 import dev.octet.trainer.program.ValueRole;
+import dev.octet.trainer.state.StateForm;
+import dev.octet.trainer.state.StateForms;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.HashMap;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 import java.util.Objects;
+import java.util.Set;
 import org.jspecify.annotations.Nullable;
 
 /** Emits the forward steps of a graph, with the casts that the precision policy asks for. */
@@ -28,16 +33,25 @@ final class ForwardPass {
     private final NeededGraph graph;
     private final PrecisionPolicy policy;
     private final boolean trains;
+    private final StateForms states;
     private final ProgramBuilder builder;
     private final Map<String, Value> values = new HashMap<>();
     /** Casts so far: each value is cast to a type only once. */
     private final Map<Cast, Map<Value, Value>> casts = new HashMap<>();
+    /** Parameters that are not floats as they lie in memory, by their codes. */
+    private final Map<Value, Kept> coded = new HashMap<>();
 
-    /** @param trains whether a backward half follows; without one nothing is dropped */
-    ForwardPass(NeededGraph graph, PrecisionPolicy policy, boolean trains, ProgramBuilder builder) {
+    private final Set<Value> decoded = new HashSet<>();
+
+    /** A tensor in a form, with the values that stand for it. */
+    private record Kept(StateForm form, OperandType tensor, List<Value> parts) {}
+
+    /** @param options without a backward half nothing is dropped */
+    ForwardPass(NeededGraph graph, ProgramOptions options, PrecisionPolicy policy, ProgramBuilder builder) {
         this.graph = graph;
         this.policy = policy;
-        this.trains = trains;
+        this.trains = options.hasBackward();
+        this.states = options.states();
         this.builder = builder;
     }
 
@@ -51,8 +65,13 @@ final class ForwardPass {
         return values.containsKey(name);
     }
 
-    /** The graph's value named {@code name}. */
+    /** The graph's value named {@code name}, as operators read it. */
     Value value(String name) {
+        return floats(kept(name));
+    }
+
+    /** The graph's value named {@code name}; of a parameter kept in few bits the codes. */
+    Value kept(String name) {
         Value v = values.get(name);
         if (v == null) {
             v = source(name);
@@ -77,9 +96,35 @@ final class ForwardPass {
                     "value '" + name + "'",
                     "check the model with onnx.checker, or export it again");
         }
-        return graph.isWeight(name)
-                ? builder.parameter(name, new OperandType(DType.F32, t.shape()))
-                : builder.constant(name, t);
+        return graph.isWeight(name) ? parameter(name, t) : builder.constant(name, t);
+    }
+
+    private Value parameter(String name, Tensor t) {
+        OperandType tensor = new OperandType(DType.F32, t.shape());
+        StateForm form = states.parameter(name, t.shape());
+        if (form.isF32()) {
+            return builder.parameter(name, tensor);
+        }
+        List<Value> parts = builder.kept(name, form, tensor);
+        coded.put(parts.getFirst(), new Kept(form, tensor, parts));
+        return parts.getFirst();
+    }
+
+    /** What is read where any float type will do: F32 of a parameter kept in few bits. */
+    private Value floats(Value v) {
+        return coded.containsKey(v) ? decoded(v, DType.F32) : v;
+    }
+
+    /** The numbers of a parameter kept in few bits, made once for all micro-batches. */
+    private Value decoded(Value codes, DType to) {
+        Kept kept = Objects.requireNonNull(coded.get(codes));
+        String name = "decoded:" + to.name().toLowerCase(Locale.ROOT) + ":" + codes.name();
+        DecodeState op = new DecodeState(kept.form(), kept.tensor(), to);
+        Value made = builder.prepared(name, kept.tensor().as(to));
+        if (decoded.add(made)) {
+            builder.step(Phase.PREPARE, codes.name(), op, List.copyOf(kept.parts()), List.of(made));
+        }
+        return made;
     }
 
     private void emit(Node node) {
@@ -91,10 +136,10 @@ final class ForwardPass {
         }
         List<@Nullable Value> inputs = new ArrayList<>();
         for (String name : node.inputs()) {
-            inputs.add(name.isEmpty() ? null : value(name));
+            inputs.add(name.isEmpty() ? null : kept(name));
         }
         if (Dropout.is(node) && !trains) {
-            values.put(node.output(), Objects.requireNonNull(inputs.getFirst()));
+            values.put(node.output(), floats(Objects.requireNonNull(inputs.getFirst())));
             return;
         }
         Value fp8 = fp8Linear(node, inputs);
@@ -102,7 +147,7 @@ final class ForwardPass {
             values.put(node.output(), fp8);
             return;
         }
-        List<@Nullable Value> cast = node.is("Cast") ? inputs : castAll(node, inputs);
+        List<@Nullable Value> cast = node.is("Cast") ? allFloats(inputs) : castAll(node, inputs);
         List<@Nullable OperandType> types = new ArrayList<>();
         cast.forEach(v -> types.add(v == null ? null : v.type()));
         Op op = Ops.reader(node).orElseThrow().read(graph.source(node, types));
@@ -128,33 +173,40 @@ final class ForwardPass {
         }
         Value x = inputs.get(0);
         Value w = inputs.get(1);
+        Value bias = inputs.size() > 2 ? inputs.get(2) : null;
         return x == null || w == null
                 ? null
-                : policy.linear(node, x, w, inputs.size() > 2 ? inputs.get(2) : null, builder);
+                : policy.linear(node, x, policy.readsCodes() ? w : floats(w), bias == null ? null : floats(bias), builder);
+    }
+
+    private List<@Nullable Value> allFloats(List<@Nullable Value> inputs) {
+        List<@Nullable Value> all = new ArrayList<>();
+        inputs.forEach(v -> all.add(v == null ? null : floats(v)));
+        return all;
     }
 
     private List<@Nullable Value> castAll(Node node, List<@Nullable Value> inputs) {
         DType to = switch (policy.rule(node)) {
             case LOW -> policy.low();
             case F32 -> DType.F32;
-            case WIDEST -> widest(inputs);
+            case WIDEST -> widest(inputs, coded.keySet());
             case AS_THEY_ARE -> null;
         };
         if (to == null) {
-            return inputs;
+            return allFloats(inputs);
         }
         List<@Nullable Value> all = new ArrayList<>();
         for (Value v : inputs) {
-            all.add(v == null || !v.type().dtype().isFloat() ? v : cast(node, v, to));
+            all.add(v == null || (!v.type().dtype().isFloat() && !coded.containsKey(v)) ? v : cast(node, v, to));
         }
         return all;
     }
 
     /** The widest float type of the inputs; F32 when F16 meets BF16; F64 counts as F32. */
-    private static DType widest(List<@Nullable Value> inputs) {
+    private static DType widest(List<@Nullable Value> inputs, Set<Value> coded) {
         DType widest = null;
         for (Value v : inputs) {
-            DType d = v == null ? null : v.type().dtype();
+            DType d = v == null ? null : coded.contains(v) ? DType.F32 : v.type().dtype();
             if (d == null || !d.isFloat()) {
                 continue;
             }
@@ -168,6 +220,9 @@ final class ForwardPass {
     }
 
     private Value cast(Node node, Value v, DType to) {
+        if (coded.containsKey(v)) {
+            return decoded(v, to);
+        }
         if (v.type().dtype() == to) {
             return v;
         }

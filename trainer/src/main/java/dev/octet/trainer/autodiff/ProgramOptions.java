@@ -1,6 +1,7 @@
 package dev.octet.trainer.autodiff;
 
 import dev.octet.trainer.precision.PrecisionPolicy;
+import dev.octet.trainer.state.StateForms;
 import java.util.Collection;
 import java.util.Collections;
 import java.util.List;
@@ -17,6 +18,7 @@ import org.jspecify.annotations.Nullable;
  * @param trained graph constants and inputs to compute gradients of
  * @param parameters graph constants kept in persistent memory as F32 weights; trained constants need not be listed
  * @param stored graph constants used in the bytes they are stored in; see {@link StoredWeights}
+ * @param states how parameters and their gradients are kept from step to step
  */
 public record ProgramOptions(
         List<String> outputs,
@@ -25,7 +27,8 @@ public record ProgramOptions(
         Set<String> trained,
         Set<String> parameters,
         Set<String> stored,
-        PrecisionPolicy policy) {
+        PrecisionPolicy policy,
+        StateForms states) {
     public ProgramOptions {
         outputs = List.copyOf(outputs);
         // sorted: they determine the order of the program's values
@@ -43,7 +46,7 @@ public record ProgramOptions(
             Set<String> trained,
             Set<String> parameters,
             PrecisionPolicy policy) {
-        this(outputs, loss, upstream, trained, parameters, Set.of(), policy);
+        this(outputs, loss, upstream, trained, parameters, Set.of(), policy, StateForms.F32);
     }
 
     /** Forward only: from the inputs to {@code outputs}. */
@@ -60,12 +63,17 @@ public record ProgramOptions(
 
     /** These options with other readable values. */
     public ProgramOptions withOutputs(Collection<String> names) {
-        return new ProgramOptions(List.copyOf(names), loss, upstream, trained, parameters, stored, policy);
+        return new ProgramOptions(List.copyOf(names), loss, upstream, trained, parameters, stored, policy, states);
     }
 
     /** These options with constants that stay as they are stored. */
     public ProgramOptions withStored(Collection<String> names) {
-        return new ProgramOptions(outputs, loss, upstream, trained, parameters, Set.copyOf(names), policy);
+        return new ProgramOptions(outputs, loss, upstream, trained, parameters, Set.copyOf(names), policy, states);
+    }
+
+    /** These options with parameters and gradients kept in other forms. */
+    public ProgramOptions withStates(StateForms forms) {
+        return new ProgramOptions(outputs, loss, upstream, trained, parameters, stored, policy, forms);
     }
 
     /** Whether the program has a backward half. */

@@ -19,6 +19,7 @@ import java.util.regex.Pattern;
  * @param beta2 decay of Adam's second moment
  * @param eps added to the square root of Adam's second moment
  * @param noDecay parameters that match one of these patterns (anywhere in the name) get no weight decay
+ * @param states how parameters and the optimizer's memory are kept between steps
  */
 public record OptimizerConfig(
         Type type,
@@ -30,7 +31,8 @@ public record OptimizerConfig(
         double beta2,
         double eps,
         double weightDecay,
-        List<Pattern> noDecay) {
+        List<Pattern> noDecay,
+        StatesConfig states) {
     /** Kinds of optimizer. */
     public enum Type {
         SGD,
@@ -61,7 +63,9 @@ public record OptimizerConfig(
                 s.number("eps", 1e-8, 0, Double.MAX_VALUE),
                 s.number(
                         "weight_decay", type == Type.ADAMW || type == Type.STABLEADAMW ? 0.01 : 0, 0, Double.MAX_VALUE),
-                s.patterns("no_decay"));
+                s.patterns("no_decay"),
+                s.has("states") ? s.section("states").read(StatesConfig::read) : StatesConfig.F32);
+        requireEngine(s, type, optimizer.states);
         for (String key : type == Type.SGD ? List.of("betas", "eps") : List.of("momentum", "dampening", "nesterov")) {
             if (s.has(key)) {
                 throw s.error(
@@ -78,6 +82,27 @@ public record OptimizerConfig(
                     "add momentum: 0.9 and leave dampening out, or leave nesterov out");
         }
         return optimizer;
+    }
+
+    /** Rejects an engine whose library lacks the optimizer. */
+    private static void requireEngine(Section s, Type type, StatesConfig states) {
+        String library = switch (states.engine()) {
+            case StatesConfig.Engine.Msamp _ -> "MS-AMP has Adam and AdamW";
+            case StatesConfig.Engine.Te _ -> "Transformer Engine's FusedAdam is Adam and AdamW";
+            case StatesConfig.Engine.Fp32 _, StatesConfig.Engine.Torchao _, StatesConfig.Engine.Bf16 _ -> "";
+        };
+        if (!library.isEmpty() && type != Type.ADAM && type != Type.ADAMW) {
+            throw s.section("states")
+                    .error(
+                            "engine",
+                            library + ", not " + type.name().toLowerCase(Locale.ROOT),
+                            "use engine: torchao or bf16, or type: adamw");
+        }
+    }
+
+    /** Whether it is Adam or AdamW, which the libraries have, each with its own order of roundings. */
+    static boolean isAdam(Optimizer optimizer) {
+        return optimizer instanceof Optimizer.Adam a && a.variant() != Variant.STABLE_ADAMW;
     }
 
     /** The optimizer with these hyperparameters. */

@@ -25,7 +25,8 @@ import java.util.Map;
 public record PrecisionConfig(String mode, PrecisionPolicy policy, LossScaling scaling, List<String> notes) {
     private static final String LOSS_SCALE = "loss_scale";
     private static final Map<String, AutocastList> LISTS =
-            Map.of("cpu", AutocastList.CPU, "cuda", AutocastList.CUDA, "apex", AutocastList.APEX);
+            Map.of(
+            "cpu", AutocastList.CPU, "cuda", AutocastList.CUDA, "apex", AutocastList.APEX, "all", AutocastList.ALL);
     private static final Map<String, Mode> MODES = modes();
     /** Keys that only one mode uses; in another mode they are an error, and the message suggests this mode. */
     private static final Map<String, List<String>> KEYS_OF_MODES = Map.of(

@@ -51,6 +51,8 @@ public final class Settings {
                                 .map(e -> e instanceof Pattern p ? p.pattern() : String.valueOf(e))
                                 .toList()
                                 .toString());
+            case StatesConfig s when s.equals(StatesConfig.F32) -> {} // as before there was such a key
+            case StatesConfig s -> s.settings().forEach((key, v) -> settings.put(path + "." + key, v));
             case GuardConfig g when !g.isOn() -> {} // as in runs from before there was such a key
             case LossConfig.Preference p
             when p.equals(LossConfig.Preference.DEFAULT) -> {} // as before there was such a key
@@ -86,7 +88,8 @@ public final class Settings {
         }
     }
 
-    private static String snakeCase(String name) {
+    /** The key that a component of a record has in a configuration. */
+    static String snakeCase(String name) {
         return name.replaceAll("([A-Z])", "_$1").toLowerCase(Locale.ROOT);
     }
 }

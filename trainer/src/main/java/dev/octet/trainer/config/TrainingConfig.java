@@ -7,19 +7,23 @@ import dev.octet.trainer.device.Offload;
 import dev.octet.trainer.observe.DebugChanges;
 import dev.octet.trainer.observe.DebugPlan;
 import dev.octet.trainer.observe.DebugSettings;
+import dev.octet.trainer.optimizer.Schedule;
 import dev.octet.trainer.optimizer.WeightAveraging;
 import dev.octet.trainer.precision.LinearModule;
 import dev.octet.trainer.yaml.Section;
 import dev.octet.trainer.yaml.YamlFile;
 import java.io.IOException;
 import java.nio.file.Path;
+import java.util.Arrays;
 import java.util.Collections;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.OptionalDouble;
+import java.util.Set;
 import java.util.TreeMap;
 import java.util.regex.Pattern;
+import java.util.stream.Collectors;
 
 /**
  * Configuration of a whole run.
@@ -101,6 +105,15 @@ public record TrainingConfig(
         return file.read(s -> read(s, folder));
     }
 
+    /** Whether most of the outermost keys of a file are those of a configuration here. */
+    public static boolean knows(Section file) {
+        Set<String> keys = Arrays.stream(TrainingConfig.class.getRecordComponents())
+                .map(c -> Settings.snakeCase(c.getName()))
+                .collect(Collectors.toSet());
+        long known = file.keys().stream().filter(keys::contains).count();
+        return 2 * known > file.keys().size();
+    }
+
     private static TrainingConfig read(Section s, Path folder) {
         OtherNames.refuse(s);
         OptionalDouble epochs = s.optionalNumber("epochs", Double.MIN_VALUE, Integer.MAX_VALUE)
@@ -148,6 +161,7 @@ public record TrainingConfig(
                             "texts side by side in a sample are for causal-lm without a teacher",
                             "leave pack out, or train with loss: {type: causal-lm}");
         }
+        Schedule.requireOptions(config.schedule.type(), config.schedule.options(), config.optimizer.lr());
         config.guard.requireFree(s, config.debug);
         if (config.adapter.isPresent()) {
             for (String key : List.of("freeze", "train_only")) {

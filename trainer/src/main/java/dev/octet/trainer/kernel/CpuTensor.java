@@ -113,6 +113,7 @@ public record CpuTensor(OperandType type, MemorySegment bytes) {
         return switch (dtype()) {
             case I64 -> bytes.get(Tensor.I64_LE, i * 8);
             case I32 -> bytes.get(Tensor.I32_LE, i * 4);
+            case I16 -> bytes.get(Tensor.I16_LE, i * 2);
             case BOOL, I8 -> bytes.get(ValueLayout.JAVA_BYTE, i);
             case U8 -> bytes.get(ValueLayout.JAVA_BYTE, i) & 0xFF;
             default -> throw new IllegalStateException(dtype() + " is not an integer type of programs");
@@ -124,6 +125,7 @@ public record CpuTensor(OperandType type, MemorySegment bytes) {
         switch (dtype()) {
             case I64 -> bytes.set(Tensor.I64_LE, i * 8, value);
             case I32 -> bytes.set(Tensor.I32_LE, i * 4, (int) value);
+            case I16 -> bytes.set(Tensor.I16_LE, i * 2, (short) value);
             case BOOL, I8, U8 -> bytes.set(ValueLayout.JAVA_BYTE, i, (byte) value);
             default -> throw new IllegalStateException(dtype() + " is not an integer type of programs");
         }

@@ -5,6 +5,8 @@ import dev.octet.trainer.op.fp8.ActivationFusion;
 import dev.octet.trainer.op.fp8.GeluGradientFusion;
 import dev.octet.trainer.op.norm.RowNormFusion;
 import dev.octet.trainer.op.update.AdamStepCuda;
+import dev.octet.trainer.op.update.CodedSquareSumCuda;
+import dev.octet.trainer.op.update.CodedStepCuda;
 import dev.octet.trainer.op.update.SgdStepCuda;
 import dev.octet.trainer.op.update.SquareSumCuda;
 import dev.octet.trainer.op.update.UpdateRmsCuda;
@@ -19,6 +21,8 @@ public final class GpuFusions {
             new ActivationFusion(),
             new GeluGradientFusion(),
             new SquareSumCuda(),
+            new CodedSquareSumCuda(),
+            new CodedStepCuda(),
             new UpdateRmsCuda(),
             new AdamStepCuda(),
             new SgdStepCuda(),

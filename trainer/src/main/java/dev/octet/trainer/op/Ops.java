@@ -48,7 +48,10 @@ import dev.octet.trainer.op.transpose.Transpose;
 import dev.octet.trainer.op.trilu.Trilu;
 import dev.octet.trainer.op.unary.Unary;
 import dev.octet.trainer.op.unary.UnaryCuda;
+import dev.octet.trainer.op.state.DecodeState;
 import dev.octet.trainer.op.update.AdamStep;
+import dev.octet.trainer.op.update.CodedSquareSum;
+import dev.octet.trainer.op.update.CodedStep;
 import dev.octet.trainer.op.update.FiniteGradients;
 import dev.octet.trainer.op.update.LossCheck;
 import dev.octet.trainer.op.update.SgdStep;
@@ -110,6 +113,9 @@ public final class Ops {
             // --- made by programs: casts, quantisers, updates
             Accumulate.ENTRY,
             AdamStep.ENTRY,
+            CodedSquareSum.ENTRY,
+            CodedStep.ENTRY,
+            DecodeState.ENTRY,
             UpdateRms.ENTRY,
             WeightAverage.ENTRY,
             AmaxUpdate.ENTRY,

@@ -1,33 +1,127 @@
 package dev.octet.trainer.optimizer;
 
+import dev.octet.formats.error.InvalidOptionException;
+import java.util.Collections;
+import java.util.Map;
+import java.util.OptionalDouble;
+import java.util.OptionalLong;
+import java.util.TreeMap;
+
 /**
- * The learning rate over a run, as a factor of the peak. The formulas are those of the transformers library
- * ({@code get_constant_schedule_with_warmup} etc.).
+ * The learning rate over a run.
  *
- * @param warmup steps over which the factor rises linearly from 0; the first step has factor 0
+ * @param type its formula
+ * @param options of {@link ScheduleType#options}, those that are written; numbers as {@link Double#parseDouble} reads them
+ * @param peak learning rate of the optimizer
+ * @param warmup steps of the warm-up, where the type has one
  * @param steps of the whole run
  */
-public record Schedule(Shape shape, long warmup, long steps) {
-    /** Shape after the warm-up. */
-    public enum Shape {
-        /** 1 until the end. */
-        CONSTANT,
-        /** Linear decay to 0. */
-        LINEAR,
-        /** Cosine decay to 0 (half a period). */
-        COSINE
+public record Schedule(ScheduleType type, Map<String, String> options, double peak, long warmup, long steps) {
+    private static final String WHERE = "schedule: {type: ";
+
+    public Schedule {
+        options = Collections.unmodifiableMap(new TreeMap<>(options));
+        requireOptions(type, options, peak);
     }
 
-    /** Factor of the step after {@code done} completed steps. */
-    public double factor(long done) {
-        if (done < warmup) {
-            return (double) done / Math.max(1, warmup);
+    /** A schedule with the defaults of its options. */
+    public static Schedule of(ScheduleType type, double peak, long warmup, long steps) {
+        return new Schedule(type, Map.of(), peak, warmup, steps);
+    }
+
+    /** The learning rate of the step after {@code done} completed steps. */
+    public double rate(long done) {
+        return type.rate(this, done);
+    }
+
+    /** Beta1 of the step after {@code done} completed steps; empty where the schedule leaves it as it is. */
+    public OptionalDouble momentum(long done) {
+        return type == ScheduleType.ONE_CYCLE ? OneCycle.momentum(this, done) : OptionalDouble.empty();
+    }
+
+    /** Whether rates would be others in a run of another number of steps. */
+    public boolean dependsOnSteps() {
+        return type.dependsOnSteps(this);
+    }
+
+    /**
+     * Refuses options that are missing or do not fit each other.
+     *
+     * @param peak learning rate of the optimizer
+     * @throws InvalidOptionException as transformers or DeepSpeed refuse them
+     */
+    public static void requireOptions(ScheduleType type, Map<String, String> options, double peak) {
+        switch (type) {
+            case POLYNOMIAL -> {
+                double end = Double.parseDouble(options.getOrDefault("lr_end", "1e-7"));
+                if (!(peak > end)) {
+                    throw refused(
+                            type,
+                            "lr_end " + end + " is not below the learning rate of " + peak,
+                            "give a smaller lr_end, or a larger optimizer.lr");
+                }
+            }
+            case COSINE_WITH_MIN_LR, COSINE_WARMUP_WITH_MIN_LR -> {
+                if (options.containsKey("min_lr") == options.containsKey("min_lr_rate")) {
+                    throw refused(
+                            type,
+                            options.containsKey("min_lr")
+                                    ? "min_lr and min_lr_rate are both given"
+                                    : "neither min_lr nor min_lr_rate is given",
+                            "give one of them: min_lr: 1.0e-5, or min_lr_rate: 0.1 for a tenth of optimizer.lr");
+                }
+                if (options.containsKey("min_lr") && peak == 0) {
+                    throw refused(type, "min_lr needs a learning rate above 0", "give min_lr_rate, or optimizer.lr");
+                }
+            }
+            case WARMUP_STABLE_DECAY -> require(type, options, "num_decay_steps", "steps of the decay");
+            case ONE_CYCLE -> {
+                require(type, options, "cycle_min_lr", "lower bound of the cycle");
+                require(type, options, "cycle_max_lr", "upper bound of the cycle");
+            }
+            case CONSTANT,
+                    LINEAR,
+                    COSINE,
+                    COSINE_WITH_RESTARTS,
+                    INVERSE_SQRT,
+                    WARMUP_LR,
+                    WARMUP_DECAY_LR,
+                    WARMUP_COSINE_LR,
+                    LR_RANGE_TEST -> {}
         }
-        double left = Math.max(1, steps - warmup);
-        return switch (shape) {
-            case CONSTANT -> 1;
-            case LINEAR -> Math.max(0, (steps - done) / left);
-            case COSINE -> Math.max(0, 0.5 * (1 + Math.cos(Math.PI * ((done - warmup) / left))));
-        };
+    }
+
+    private static void require(ScheduleType type, Map<String, String> options, String name, String what) {
+        if (!options.containsKey(name)) {
+            throw refused(type, name + " is missing, the " + what, "add " + name + ": ... to schedule");
+        }
+    }
+
+    private static InvalidOptionException refused(ScheduleType type, String what, String fix) {
+        return new InvalidOptionException(what, WHERE + type.key() + "}", fix);
+    }
+
+    OptionalDouble number(String name) {
+        String value = options.get(name);
+        return value == null ? OptionalDouble.empty() : OptionalDouble.of(Double.parseDouble(value));
+    }
+
+    OptionalLong whole(String name) {
+        String value = options.get(name);
+        return value == null ? OptionalLong.empty() : OptionalLong.of(Long.parseLong(value));
+    }
+
+    double numberOf(String name) {
+        return Double.parseDouble(choiceOf(name));
+    }
+
+    long wholeOf(String name) {
+        return Long.parseLong(choiceOf(name));
+    }
+
+    /** What is written, else the default. */
+    String choiceOf(String name) {
+        String value = options.get(name);
+        return value != null ? value : type.option(name).orElseThrow().fallback().orElseThrow();
     }
 }

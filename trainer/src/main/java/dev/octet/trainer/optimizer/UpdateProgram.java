@@ -2,9 +2,15 @@ package dev.octet.trainer.optimizer;
 
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
+import dev.octet.trainer.kernel.CounterRandom;
 import dev.octet.trainer.kernel.OperandType;
+import dev.octet.trainer.op.state.DecodeState;
 import dev.octet.trainer.op.update.AdamStep;
+import dev.octet.trainer.op.update.CodedSquareSum;
+import dev.octet.trainer.op.update.CodedStep;
+import dev.octet.trainer.op.update.ElementStep;
 import dev.octet.trainer.op.update.FiniteGradients;
+import dev.octet.trainer.op.update.LibraryAdam;
 import dev.octet.trainer.op.update.SgdStep;
 import dev.octet.trainer.op.update.SquareSum;
 import dev.octet.trainer.op.update.UpdateRms;
@@ -14,6 +20,9 @@ import dev.octet.trainer.program.Phase;
 import dev.octet.trainer.program.Program;
 import dev.octet.trainer.program.ProgramBuilder;
 import dev.octet.trainer.program.Value;
+import dev.octet.trainer.state.StateForm;
+import dev.octet.trainer.state.StateForms;
+import dev.octet.trainer.state.StateForms.Arithmetic;
 import java.util.ArrayList;
 import java.util.Collection;
 import java.util.Collections;
@@ -77,13 +86,32 @@ public record UpdateProgram(
             List<Pattern> noDecay,
             double maxNorm,
             Collection<WeightAveraging> averages) {
-        Predicate<String> decays =
-                name -> noDecay.stream().noneMatch(p -> p.matcher(name).find());
-        return new Writer(optimizer, decays, List.copyOf(averages)).write(training.gradients(), maxNorm);
+        return of(training, optimizer, noDecay, maxNorm, averages, StateForms.F32);
     }
 
-    /** Name of a state in a device's memory. */
-    private static String stateName(String what, String parameter) {
+    /**
+     * The same with tensors kept in other forms than F32.
+     *
+     * @param states those that {@code training} was made with
+     */
+    public static UpdateProgram of(
+            Program training,
+            Optimizer optimizer,
+            List<Pattern> noDecay,
+            double maxNorm,
+            Collection<WeightAveraging> averages,
+            StateForms states) {
+        Predicate<String> decays =
+                name -> noDecay.stream().noneMatch(p -> p.matcher(name).find());
+        return new Writer(optimizer, decays, List.copyOf(averages), states).write(training.gradients(), maxNorm);
+    }
+
+    /**
+     * Name of a state in a device's memory.
+     *
+     * @param what torch's name of a buffer ({@code exp_avg})
+     */
+    public static String stateName(String what, String parameter) {
         return what + ":" + parameter;
     }
 
@@ -91,6 +119,7 @@ public record UpdateProgram(
         private final Optimizer optimizer;
         private final Predicate<String> decays;
         private final List<WeightAveraging> averages;
+        private final StateForms states;
         private final ProgramBuilder builder = new ProgramBuilder();
         private final Value learningRate = builder.state("learning_rate", NUMBER, 0);
         private final Value unscale = builder.state("unscale", NUMBER, 1);
@@ -100,8 +129,9 @@ public record UpdateProgram(
         private final Value nonFinite = builder.state("non_finite", NUMBER, 0);
         private final Value step = builder.state(STEP, NUMBER, 0);
 
-        Writer(Optimizer optimizer, Predicate<String> decays, List<WeightAveraging> averages) {
+        Writer(Optimizer optimizer, Predicate<String> decays, List<WeightAveraging> averages, StateForms states) {
             this.averages = averages;
+            this.states = states;
             this.optimizer = optimizer;
             this.decays = decays;
         }
@@ -111,9 +141,20 @@ public record UpdateProgram(
             Map<String, Map<String, Value>> memory = new LinkedHashMap<>();
             List<Value> checked = new ArrayList<>(List.of(unscale, step, badLoss));
             gradients.forEach((name, g) -> {
-                Value gradient = builder.gradient(name, g.type());
                 Value square = builder.state(stateName("square_sum", name), SquareSum.RESULT);
-                builder.step(Phase.UPDATE, name, new SquareSum(g.type()), List.of(gradient), List.of(square));
+                StateForm form = states.gradient(name, g.type().shape());
+                if (form.isFloats()) {
+                    Value gradient = builder.gradient(name, g.type());
+                    builder.step(Phase.UPDATE, name, new SquareSum(g.type()), List.of(gradient), List.of(square));
+                } else {
+                    OperandType tensor = g.type().as(DType.F32);
+                    builder.step(
+                            Phase.UPDATE,
+                            name,
+                            new CodedSquareSum(tensor, form),
+                            List.copyOf(builder.keptGradient(name, form, tensor)),
+                            List.of(square));
+                }
                 squares.put(name, square);
                 checked.add(square);
             });
@@ -134,25 +175,40 @@ public record UpdateProgram(
         private void average(WeightAveraging a, String name, OperandType type) {
             OperandType kept = type.as(DType.F32);
             Value average = builder.state(a.kind().state(name), kept, 0);
-            WeightAverage op = new WeightAverage(type, kept, a.decay(), a.start(), a.every());
-            builder.step(
-                    Phase.UPDATE,
-                    name,
-                    op,
-                    List.of(average, builder.parameter(name, type), step, nonFinite),
-                    List.of(average));
+            StateForm form = states.parameter(name, type.shape());
+            Value p = form.isF32()
+                    ? builder.parameter(name, type)
+                    : decoded("averaged:" + name, form, kept, builder.kept(name, form, kept));
+            WeightAverage op = new WeightAverage(p.type(), kept, a.decay(), a.start(), a.every());
+            builder.step(Phase.UPDATE, name, op, List.of(average, p, step, nonFinite), List.of(average));
+        }
+
+        /** A tensor in F32, as long as the next steps read it. */
+        private Value decoded(String name, StateForm form, OperandType tensor, List<Value> parts) {
+            Value made = builder.temporary(name, tensor);
+            DecodeState op = new DecodeState(form, tensor, DType.F32);
+            builder.step(Phase.UPDATE, name, op, List.copyOf(parts), List.of(made));
+            return made;
         }
 
         /** What StableAdamW divides the learning rate of a tensor by, from its second moment before the step. */
         private void measure(String name, OperandType type) {
             if (optimizer instanceof Optimizer.Adam a && a.variant() == Variant.STABLE_ADAMW) {
                 OperandType moment = type.as(DType.F32);
-                Value second = builder.state(stateName(a.memory().getLast(), name), moment, 0);
+                String what = a.memory().getLast();
+                StateForm form = states.memory(what, type.shape());
+                Value second = form.isF32()
+                        ? builder.state(stateName(what, name), moment, 0)
+                        : decoded("read:" + name, form, moment, builder.keptState(stateName(what, name), form, moment));
+                StateForm gradients = states.gradient(name, type.shape());
+                Value g = gradients.isFloats()
+                        ? builder.gradient(name, type)
+                        : decoded("read:d:" + name, gradients, moment, builder.keptGradient(name, gradients, moment));
                 builder.step(
                         Phase.UPDATE,
                         name,
-                        new UpdateRms(type, moment, a.beta2(), a.eps()),
-                        List.of(builder.gradient(name, type), second, step, factor),
+                        new UpdateRms(g.type(), moment, a.beta2(), a.eps()),
+                        List.of(g, second, step, factor),
                         List.of(rms(name)));
             }
         }
@@ -169,7 +225,61 @@ public record UpdateProgram(
             return builder.state(stateName("update_rms", name), NUMBER, 0);
         }
 
+        /** Whether a parameter, its gradient and the optimizer's buffers are kept as they are computed. */
+        private boolean isPlain(String name, OperandType type) {
+            return states.arithmetic() == Arithmetic.TORCH
+                    && states.parameter(name, type.shape()).isF32()
+                    && states.gradient(name, type.shape()).isFloats()
+                    && optimizer.memory().stream()
+                            .allMatch(what -> states.memory(what, type.shape()).isF32());
+        }
+
+        /** The step of a parameter in any form. */
+        private Map<String, Value> coded(String name, OperandType tensor) {
+            Optimizer own = decays.test(name) ? optimizer : optimizer.withWeightDecay(0);
+            StateForm p = states.parameter(name, tensor.shape());
+            StateForm g = states.gradient(name, tensor.shape());
+            List<Value> changed = new ArrayList<>(builder.kept(name, p, tensor));
+            List<Value> inputs = new ArrayList<>(changed);
+            inputs.addAll(builder.keptGradient(name, g, tensor));
+            Map<String, Value> memory = new LinkedHashMap<>();
+            List<StateForm> buffers = new ArrayList<>();
+            for (String what : own.memory()) {
+                StateForm form = states.memory(what, tensor.shape());
+                List<Value> parts = builder.keptState(stateName(what, name), form, tensor);
+                memory.put(what, parts.getFirst());
+                buffers.add(form);
+                inputs.addAll(parts);
+                changed.addAll(parts);
+            }
+            inputs.addAll(List.of(learningRate, step, factor, nonFinite));
+            ElementStep rule = rule(own, tensor);
+            if (rule.clipsUpdates()) {
+                inputs.add(rms(name));
+            }
+            CodedStep op = new CodedStep(rule, p, g, buffers, CounterRandom.key(0, name.hashCode()));
+            builder.step(Phase.UPDATE, name, op, List.copyOf(inputs), changed);
+            return memory;
+        }
+
+        private ElementStep rule(Optimizer own, OperandType tensor) {
+            return switch (own) {
+                case Optimizer.Adam a -> {
+                    AdamStep adam =
+                            new AdamStep(tensor, tensor, a.beta1(), a.beta2(), a.eps(), a.weightDecay(), variant(a));
+                    yield states.arithmetic() == Arithmetic.TORCH || adam.clipsUpdates()
+                            ? adam
+                            : new LibraryAdam(adam, states.arithmetic());
+                }
+                case Optimizer.Sgd s ->
+                    new SgdStep(tensor, tensor, s.momentum(), s.dampening(), s.weightDecay(), s.nesterov());
+            };
+        }
+
         private Map<String, Value> update(String name, OperandType type) {
+            if (!isPlain(name, type)) {
+                return coded(name, type.as(DType.F32));
+            }
             Value p = builder.parameter(name, type);
             Value g = builder.gradient(name, type);
             OperandType moment = type.as(DType.F32);

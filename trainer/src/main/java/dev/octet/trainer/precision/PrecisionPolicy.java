@@ -68,6 +68,11 @@ public interface PrecisionPolicy {
         return Fp8Choice.NONE;
     }
 
+    /** Whether {@link #linear} takes weights that are kept in few bits as they are, codes and scales, and not as floats decoded from them. */
+    default boolean readsCodes() {
+        return false;
+    }
+
     /**
      * Writes a Linear in FP8, or leaves it to {@link #rule}.
      *

@@ -3,6 +3,7 @@ package dev.octet.trainer.program;
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.trainer.kernel.Op;
 import dev.octet.trainer.kernel.OperandType;
+import dev.octet.trainer.state.StateForm;
 import java.util.ArrayList;
 import java.util.Comparator;
 import java.util.HashMap;
@@ -50,6 +51,39 @@ public final class ProgramBuilder implements Emitter {
     /** The weight named {@code name}. */
     public Value parameter(String name, OperandType type) {
         return once(name, type, ValueRole.PARAMETER);
+    }
+
+    /** The values that stand for the weight named {@code name} when it is kept in a form: its codes, then what it takes to read them. */
+    public List<Value> kept(String name, StateForm form, OperandType tensor) {
+        List<Value> all = new ArrayList<>();
+        for (StateForm.Part part : form.parts(tensor)) {
+            all.add(all.isEmpty() ? parameter(name, part.type()) : partOf(name, form, part));
+        }
+        return all;
+    }
+
+    /** The values that stand for a gradient. */
+    public List<Value> keptGradient(String parameter, StateForm form, OperandType tensor) {
+        List<Value> all = new ArrayList<>();
+        for (StateForm.Part part : form.parts(tensor)) {
+            Value codes = all.isEmpty() ? gradient(parameter, part.type()) : null;
+            all.add(codes != null ? codes : partOf(all.getFirst().name(), form, part));
+        }
+        return all;
+    }
+
+    /** The values that stand for a state; in a form without scales it begins with zeros. */
+    public List<Value> keptState(String name, StateForm form, OperandType tensor) {
+        List<Value> all = new ArrayList<>();
+        for (StateForm.Part part : form.parts(tensor)) {
+            all.add(all.isEmpty() ? state(name, part.type()) : partOf(name, form, part));
+        }
+        return all;
+    }
+
+    private Value partOf(String name, StateForm form, StateForm.Part part) {
+        float initial = form.initial(part);
+        return initial == 0 ? state(name + part.suffix(), part.type()) : state(name + part.suffix(), part.type(), initial);
     }
 
     /** Bytes of a frozen weight, in place. */

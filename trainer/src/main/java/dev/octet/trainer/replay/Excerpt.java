@@ -77,7 +77,8 @@ public record Excerpt(
                 setup.optimizer(),
                 setup.noDecay(),
                 setup.maxNorm(),
-                List.of()); // averages of the weights change nothing in a replay
+                List.of(), // averages of the weights change nothing in a replay
+                setup.states());
         TrainingSession session = new TrainingSession(changed, device);
         session.restore(parameters, state, scale);
         session.at(firstStep);

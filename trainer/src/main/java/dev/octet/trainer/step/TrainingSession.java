@@ -33,6 +33,9 @@ import dev.octet.trainer.program.Program;
 import dev.octet.trainer.program.Step;
 import dev.octet.trainer.program.Value;
 import dev.octet.trainer.program.ValueRole;
+import dev.octet.trainer.state.StateForm;
+import dev.octet.trainer.state.StateForms;
+import dev.octet.trainer.state.StateTensors;
 import java.lang.foreign.Arena;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -119,7 +122,8 @@ public final class TrainingSession implements AutoCloseable {
     private static Map<String, Tensor> weights(TrainingSetup setup) {
         Map<String, Tensor> weights = new TreeMap<>();
         for (Parameter p : setup.parameters().all()) {
-            weights.put(p.name(), Parameters.master(p, Arena.ofAuto()));
+            Tensor master = Parameters.master(p, Arena.ofAuto());
+            weights.putAll(StateTensors.encode(setup.states().parameter(p.name(), master.shape()), master));
         }
         return weights;
     }
@@ -185,11 +189,18 @@ public final class TrainingSession implements AutoCloseable {
                 ? ProgramOptions.training(graph.loss(), setup.trained(), parameters, policy)
                         .withOutputs(read)
                 : ProgramOptions.forward(read, parameters, policy);
-        Program program = Autodiff.program(graph.model(), options.withStored(setup.stored()));
+        Program program = Autodiff.program(
+                graph.model(), options.withStored(setup.stored()).withStates(setup.states()));
         Executable executable = memory.load(program);
         if (trains && update == null) {
             UpdateProgram made =
-                    UpdateProgram.of(program, setup.optimizer(), setup.noDecay(), setup.maxNorm(), setup.averages());
+                    UpdateProgram.of(
+                            program,
+                            setup.optimizer(),
+                            setup.noDecay(),
+                            setup.maxNorm(),
+                            setup.averages(),
+                            setup.states());
             update = new Update(made, memory.load(made.program()));
         }
         Value loss = Objects.requireNonNull(program.outputs().get(trains ? Program.LOSS : graph.loss()));
@@ -422,24 +433,67 @@ public final class TrainingSession implements AutoCloseable {
         return scale;
     }
 
-    /** Copies of the master weights. */
+    /** Copies of the master weights, in F32 whatever they are kept in. */
     public Map<String, Tensor> parameters(Arena arena) {
-        return memory.copies(ValueRole.PARAMETER, arena);
+        return decoded(memory.copies(ValueRole.PARAMETER, arena), arena);
     }
 
-    /** Views of the F32 master weights for writing a checkpoint, valid until the next step. */
+    /** Weights in F32: those that are kept in few bits are decoded. */
+    private Map<String, Tensor> decoded(Map<String, Tensor> kept, Arena arena) {
+        StateForms states = setup.states();
+        Map<String, Shape> shapes = codedShapes();
+        if (shapes.isEmpty()) {
+            return kept;
+        }
+        Map<String, Tensor> parts = memory.views(ValueRole.STATE, arena);
+        Map<String, Tensor> all = new TreeMap<>(kept);
+        shapes.forEach((name, shape) -> {
+            Tensor codes = kept.get(name);
+            if (codes != null) {
+                StateForm form = states.parameter(name, shape);
+                all.put(name, StateTensors.decode(form, name, shape, codes, parts, arena));
+            }
+        });
+        return all;
+    }
+
+    /** Shapes of the parameters that are kept in few bits. */
+    private Map<String, Shape> codedShapes() {
+        Map<String, Shape> shapes = new TreeMap<>();
+        if (!setup.states().isF32()) {
+            for (Parameter p : setup.parameters().all()) {
+                if (!setup.states().parameter(p.name(), p.tensor().shape()).isF32()) {
+                    shapes.put(p.name(), p.tensor().shape());
+                }
+            }
+        }
+        return shapes;
+    }
+
+    /** Views of the F32 master weights for writing a checkpoint, valid until the next step; weights kept in few bits are decoded. */
     public Map<String, Tensor> parameterViews(Arena arena) {
-        return memory.views(ValueRole.PARAMETER, arena);
+        return decoded(memory.views(ValueRole.PARAMETER, arena), arena);
     }
 
-    /** Views of moments, scales, histories and other state, valid until the next step. */
+    /** Views of moments, scales, histories and other state, codes of weights kept in few bits among them; valid until the next step. */
     public Map<String, Tensor> stateViews(Arena arena) {
-        return memory.views(ValueRole.STATE, arena);
+        return withCodes(memory.views(ValueRole.STATE, arena), memory.views(ValueRole.PARAMETER, arena));
     }
 
-    /** Copies of moments, scales, histories and other state. */
+    /** Copies of moments, scales, histories and other state, codes of weights kept in few bits among them. */
     public Map<String, Tensor> state(Arena arena) {
-        return memory.copies(ValueRole.STATE, arena);
+        return withCodes(memory.copies(ValueRole.STATE, arena), memory.views(ValueRole.PARAMETER, arena));
+    }
+
+    private Map<String, Tensor> withCodes(Map<String, Tensor> state, Map<String, Tensor> parameters) {
+        Map<String, Tensor> all = new TreeMap<>(state);
+        codedShapes().keySet().forEach(name -> {
+            Tensor codes = parameters.get(name);
+            if (codes != null) {
+                all.put(name, codes);
+            }
+        });
+        return all;
     }
 
     /** The layers that the program for micro-batches of these shapes computes in FP8. */
@@ -471,7 +525,15 @@ public final class TrainingSession implements AutoCloseable {
      * @throws InvalidDataException when a tensor has the wrong type or shape
      */
     public void restore(Map<String, Tensor> parameters, Map<String, Tensor> state, LossScaling.State lossScale) {
-        memory.restore(parameters);
+        Map<String, Tensor> weights = new TreeMap<>(parameters);
+        codedShapes().forEach((name, shape) -> {
+            Tensor master = weights.remove(name);
+            // the codes say more than the numbers they were decoded to: a scale that has room
+            if (master != null && !state.containsKey(name)) {
+                weights.putAll(StateTensors.encode(setup.states().parameter(name, shape), master));
+            }
+        });
+        memory.restore(weights);
         memory.restore(state);
         scale = lossScale;
     }

@@ -6,6 +6,7 @@ import dev.octet.trainer.optimizer.Optimizer;
 import dev.octet.trainer.optimizer.WeightAveraging;
 import dev.octet.trainer.precision.LossScaling;
 import dev.octet.trainer.precision.PrecisionPolicy;
+import dev.octet.trainer.state.StateForms;
 import java.util.List;
 import java.util.Set;
 import java.util.TreeSet;
@@ -21,6 +22,7 @@ import java.util.regex.Pattern;
  * @param noDecay parameters that match one of these patterns (anywhere in the name) get no weight decay
  * @param maxNorm largest allowed global gradient norm; infinity for no clipping
  * @param averages of the weights, kept besides them
+ * @param states how parameters, gradients and the optimizer's memory are kept from step to step
  */
 public record TrainingSetup(
         GraphSource source,
@@ -33,7 +35,8 @@ public record TrainingSetup(
         Optimizer optimizer,
         List<Pattern> noDecay,
         double maxNorm,
-        List<WeightAveraging> averages) {
+        List<WeightAveraging> averages,
+        StateForms states) {
     public TrainingSetup {
         stored = Set.copyOf(stored);
         trained = new TreeSet<>(trained);
@@ -53,6 +56,24 @@ public record TrainingSetup(
             List<Pattern> noDecay,
             double maxNorm,
             List<WeightAveraging> averages) {
-        this(source, parameters, Set.of(), trained, loss, policy, scaling, optimizer, noDecay, maxNorm, averages);
+        this(
+                source,
+                parameters,
+                Set.of(),
+                trained,
+                loss,
+                policy,
+                scaling,
+                optimizer,
+                noDecay,
+                maxNorm,
+                averages,
+                StateForms.F32);
+    }
+
+    /** This setup with tensors kept in other forms. */
+    public TrainingSetup withStates(StateForms forms) {
+        return new TrainingSetup(
+                source, parameters, stored, trained, loss, policy, scaling, optimizer, noDecay, maxNorm, averages, forms);
     }
 }

@@ -11,9 +11,14 @@ sealed interface Entry permits Entry.Scalar, Entry.Sequence, Section {
      * A single value.
      *
      * @param text as written, without quotes
-     * @param isNull whether the value is empty or {@code null}
+     * @param kind what the file's grammar takes it for
      */
-    record Scalar(int line, String text, boolean isNull) implements Entry {}
+    record Scalar(int line, String text, Section.Kind kind) implements Entry {
+        /** Whether the value is empty or {@code null}. */
+        boolean isNull() {
+            return kind == Section.Kind.NULL;
+        }
+    }
 
     /** A list, in brackets or with dashes. */
     record Sequence(int line, List<Entry> entries) implements Entry {

@@ -42,9 +42,21 @@ public final class Section implements Entry, RecipeFields {
      *
      * @param key dotted, from the top of the file: {@code optimizer.lr}
      * @param value as written; of a list or mapping all of it
+     * @param kind what the file's grammar takes the value for
+     * @param line of the key, from 1
      * @param where for messages
      */
-    public record Written(String key, String value, String where) {}
+    public record Written(String key, String value, Kind kind, int line, String where) {}
+
+    /** What the grammar of a file takes a value for. */
+    public enum Kind {
+        TEXT,
+        NUMBER,
+        FLAG,
+        NULL,
+        LIST,
+        MAPPING
+    }
 
     Section(String file, String path, int line, Map<String, Entry> entries, Map<String, Integer> lines) {
         this(file, path, line, entries, lines, Map.of());
@@ -314,6 +326,11 @@ public final class Section implements Entry, RecipeFields {
         return List.copyOf(entries.keySet());
     }
 
+    /** The file that this was read from, as messages name it. */
+    public String file() {
+        return file;
+    }
+
     /** A file next to the one that this was read from. */
     public Path sibling(String name) {
         return Path.of(file).resolveSibling(name);
@@ -360,7 +377,7 @@ public final class Section implements Entry, RecipeFields {
     public List<Written> written() {
         List<Written> all = new ArrayList<>();
         entries.forEach((key, entry) -> {
-            all.add(new Written(child(key), text(entry), where(key)));
+            all.add(new Written(child(key), text(entry), kind(entry), lines.getOrDefault(key, line), where(key)));
             if (entry instanceof Section nested) {
                 all.addAll(nested.written());
             }
@@ -391,6 +408,18 @@ public final class Section implements Entry, RecipeFields {
                     List.of(key.split("\\.")), YamlFile.value(assignment.substring(at + 1), key, origin), origin);
         }
         return all;
+    }
+
+    /**
+     * This mapping with another value.
+     *
+     * @param key dotted
+     * @param value in YAML
+     * @param origin where it comes from, for messages
+     * @throws InvalidOptionException when the value is not YAML, or when a mapping is wanted where a single value is
+     */
+    public Section with(String key, String value, String origin) {
+        return with(List.of(key.split("\\.")), YamlFile.value(value, key, origin), origin);
     }
 
     private Section with(List<String> keys, Entry value, String origin) {
@@ -475,6 +504,14 @@ public final class Section implements Entry, RecipeFields {
         List<String> all = new ArrayList<>();
         new TreeMap<>(entries).forEach((key, entry) -> all.add(key + ": " + text(entry)));
         return "{" + String.join(", ", all) + "}";
+    }
+
+    private static Kind kind(Entry entry) {
+        return switch (entry) {
+            case Scalar s -> s.kind();
+            case Sequence _ -> Kind.LIST;
+            case Section _ -> Kind.MAPPING;
+        };
     }
 
     private static String text(Entry entry) {

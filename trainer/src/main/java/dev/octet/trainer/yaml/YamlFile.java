@@ -86,7 +86,7 @@ public final class YamlFile {
     static Entry value(String text, String key, String origin) {
         try (YAMLParser parser = YAML.createParser(text)) {
             YamlFile one = new YamlFile(origin, parser);
-            Entry entry = parser.nextToken() == null ? new Scalar(1, "", true) : one.entry(key, 0);
+            Entry entry = parser.nextToken() == null ? new Scalar(1, "", Section.Kind.NULL) : one.entry(key, 0);
             if (parser.nextToken() != null) {
                 throw one.refused("there is more than one value", "write one value");
             }
@@ -144,8 +144,10 @@ public final class YamlFile {
         return switch (token) {
             case START_OBJECT -> mapping(path, depth + 1);
             case START_ARRAY -> sequence(path, depth + 1);
-            case VALUE_NULL -> new Scalar(line(), "", true);
-            default -> new Scalar(line(), parser.getText(), false);
+            case VALUE_NULL -> new Scalar(line(), "", Section.Kind.NULL);
+            case VALUE_TRUE, VALUE_FALSE -> new Scalar(line(), parser.getText(), Section.Kind.FLAG);
+            case VALUE_NUMBER_INT, VALUE_NUMBER_FLOAT -> new Scalar(line(), parser.getText(), Section.Kind.NUMBER);
+            default -> new Scalar(line(), parser.getText(), Section.Kind.TEXT);
         };
     }
 

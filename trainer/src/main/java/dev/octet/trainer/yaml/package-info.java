@@ -1,4 +1,4 @@
-/** Configuration files: YAML mappings, read by key and type, with line numbers for messages. */
+/** Configuration files: YAML mappings and Hjson objects, read by key and type, with line numbers for messages. */
 @NullMarked
 package dev.octet.trainer.yaml;
 

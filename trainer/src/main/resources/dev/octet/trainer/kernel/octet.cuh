@@ -451,6 +451,32 @@ DEVICE void raise_amax(float* amax, float magnitude, float* scratch) {
     }
 }
 
+// CounterRandom.
+DEVICE u64 random_mix(u64 z) {
+    u64 a = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ull;
+    u64 b = (a ^ (a >> 27)) * 0x94D049BB133111EBull;
+    return b ^ (b >> 31);
+}
+DEVICE u64 random_key(u64 key, i64 counter) { return random_mix(key + 0x9E3779B97F4A7C15ull * (u64)(counter + 1)); }
+DEVICE int random_bits(u64 key, i64 position, int bits) { return (int)(random_key(key, position) >> (64 - bits)); }
+
+// MsampScale: the multiplier after before. quirks: 1 for the library's own.
+DEVICE float msamp_scale(float amax, float before, float format_max, int quirks) {
+    float quotient = quirks ? exact_multiply(exact_divide(1.0f, amax), format_max) : exact_divide(format_max, amax);
+    if (!(amax > 0)) {
+        return before;
+    }
+    if (!is_finite(amax)) {
+        return quirks ? exact_divide(1.0f, before) : before;
+    }
+    if (!is_finite(quotient)) {
+        return quirks ? quotient : bits_float(253u << 23);
+    }
+    int exponent = quirks ? (int)floor((double)(float)(log((double)quotient) / log(2.0)))
+                          : (int)(float_bits(quotient) >> 23) - 127;
+    return bits_float((u32)((exponent > 126 && !quirks ? 126 : exponent) + 127) << 23);
+}
+
 // Instances of a macro M(suffix, type) for each float type; of M(suffix, type, suffix of codes, type of codes) for each type of codes.
 //
 // A source with kernels for many types is compiled in parts (CudaSource.part), so that a run compiles those it launches: kernels of a float

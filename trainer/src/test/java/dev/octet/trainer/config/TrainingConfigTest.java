@@ -7,6 +7,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.octet.formats.error.InvalidOptionException;
 import dev.octet.trainer.autodiff.Ties;
+import dev.octet.trainer.optimizer.ScheduleType;
 import dev.octet.trainer.yaml.Section;
 import dev.octet.trainer.yaml.YamlFile;
 import java.nio.file.Path;
@@ -63,7 +64,7 @@ class TrainingConfigTest {
         assertEquals(OptimizerConfig.Type.ADAMW, c.optimizer().type());
         assertEquals(1e-4, c.optimizer().lr());
         assertEquals(1e-8, c.optimizer().eps()); // YAML 1.1 takes 1e-8 for text
-        assertEquals(ScheduleConfig.Type.LINEAR, c.schedule().type());
+        assertEquals(ScheduleType.LINEAR, c.schedule().type());
         assertEquals(100, c.schedule().warmup());
         assertEquals(1.0, c.clipGradNorm().orElseThrow());
         assertEquals("embeddings.*", c.freeze().getFirst().pattern());
@@ -359,6 +360,50 @@ class TrainingConfigTest {
         assertTrue(e.what().contains("train is missing"), e.what());
         assertTrue(e.where().contains("line 2, key data.trian"), e.where());
         assertTrue(e.fix().contains("did you mean train"), e.fix());
+    }
+
+    @Test
+    void a_schedule_has_the_names_of_its_library() {
+        ScheduleConfig cosine = parse(SMALL + "schedule: {type: cosine_with_min_lr, min_lr_rate: 0.1, warmup: 2}").schedule();
+        assertEquals(ScheduleType.COSINE_WITH_MIN_LR, cosine.type());
+        assertEquals(Map.of("min_lr_rate", "0.1"), cosine.options());
+        assertEquals(1e-4, cosine.schedule(1e-3, 10).rate(10), 1e-18);
+        ScheduleConfig warmed = parse(SMALL + "schedule: {type: WarmupLR, warmup_num_steps: 4}").schedule();
+        assertEquals(ScheduleType.WARMUP_LR, warmed.type());
+        assertEquals(
+                ScheduleType.CONSTANT,
+                parse(SMALL + "schedule: {type: constant_with_warmup, warmup: 3}").schedule().type());
+    }
+
+    @Test
+    void settings_have_the_options_of_a_schedule_only_where_they_are_written() {
+        Map<String, String> plain = Settings.of(parse(SMALL + "schedule: {type: linear, warmup: 2}"));
+        assertEquals("linear", plain.get("schedule.type"));
+        assertTrue(plain.keySet().stream().noneMatch(k -> k.startsWith("schedule.options")), plain.toString());
+        Map<String, String> restarts = Settings.of(parse(SMALL + "schedule: {type: cosine_with_restarts, num_cycles: 3}"));
+        assertEquals("3", restarts.get("schedule.options.num_cycles"));
+    }
+
+    @ParameterizedTest
+    @CsvSource(
+            delimiter = '|',
+            value = {
+                "type: linear, num_cycles: 2            | linear has no num_cycles         | cosine_with_restarts",
+                "type: reduce_lr_on_plateau             | is not computed                  | cosine",
+                "type: WarmupLR, warmup: 5              | WarmupLR has no warmup           | warmup_num_steps",
+                "type: LRRangeTest, warmup: 5           | LRRangeTest has no warmup        | another type",
+                "type: cosine_with_min_lr               | neither min_lr nor min_lr_rate   | min_lr_rate",
+                "type: polynomial, lr_end: 1            | lr_end 1.0 is not below          | smaller lr_end",
+                "type: OneCycle, cycle_min_lr: 1.0e-4   | cycle_max_lr is missing          | cycle_max_lr",
+                "type: warmup_stable_decay              | num_decay_steps is missing       | num_decay_steps",
+                "type: cosine, num_cycles: -1           | out of range                     | of at least 0",
+                "type: WarmupLR, warmup_type: square    | unknown value 'square'           | linear",
+                "type: cosin                            | unknown value 'cosin'            | cosine",
+            })
+    void a_schedule_that_cannot_be_is_refused(String schedule, String what, String fix) {
+        InvalidOptionException e = refused(SMALL + "schedule: {" + schedule + "}");
+        assertTrue(e.what().contains(what), e.what());
+        assertTrue(e.fix().contains(fix), e.fix());
     }
 
     @ParameterizedTest

@@ -3,6 +3,7 @@ package dev.octet.trainer.op.dropout;
 import dev.octet.formats.graph.Node;
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
+import dev.octet.trainer.kernel.CounterRandom;
 import dev.octet.trainer.kernel.Op;
 import dev.octet.trainer.kernel.OpEntry;
 import dev.octet.trainer.kernel.OpSource;
@@ -12,8 +13,8 @@ import java.util.List;
 /**
  * Inverted dropout of a training step: an element is 0 with probability {@code p}, otherwise divided by 1 - p. Programs that only evaluate do without it.
  *
- * <p>Whether element i is kept follows from the seed, the step, the micro-batch and i alone: {@link #bits} is a counter-based generator (the finaliser of
- * SplittableRandom: Steele, Lea and Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014). So the same elements are dropped by any number of threads,
+ * <p>Whether element i is kept follows from the seed, the step, the micro-batch and i alone: {@link #bits} are those of
+ * {@link CounterRandom}. So the same elements are dropped by any number of threads,
  * on every device, backward as forward, and after a resume.
  *
  * <p>Inputs: x; {@link #DRAW}. Output: of the type of x.
@@ -39,9 +40,8 @@ public record Dropout(OperandType x, double p, long seed) implements Op {
     /** Attribute: the seed. */
     public static final String SEED = "seed";
 
-    private static final long GOLDEN = 0x9E3779B97F4A7C15L;
-    /** Numbers of the generator that are compared: 2^24. */
-    private static final int RANGE = 1 << 24;
+    /** Bits of the generator that are compared. */
+    private static final int BITS = 24;
 
     /** Whether a node is one. */
     public static boolean is(Node node) {
@@ -59,7 +59,7 @@ public record Dropout(OperandType x, double p, long seed) implements Op {
 
     /** What {@link #bits} of an element that is kept are at least. */
     int threshold() {
-        return (int) Math.ceil(p * RANGE);
+        return (int) Math.ceil(p * (1 << BITS));
     }
 
     /** Factor of the elements that are kept. */
@@ -69,18 +69,12 @@ public record Dropout(OperandType x, double p, long seed) implements Op {
 
     /** Key of all masks of a micro-batch. */
     long key(long step, long microBatch) {
-        return mix(mix(seed + GOLDEN * (step + 1)) + GOLDEN * (microBatch + 1));
+        return CounterRandom.key(CounterRandom.key(seed, step), microBatch);
     }
 
     /** Uniform in 0 .. 2^24 - 1. */
     static int bits(long key, long element) {
-        return (int) (mix(key + GOLDEN * (element + 1)) >>> 40);
-    }
-
-    private static long mix(long z) {
-        long a = (z ^ (z >>> 30)) * 0xBF58476D1CE4E5B9L;
-        long b = (a ^ (a >>> 27)) * 0x94D049BB133111EBL;
-        return b ^ (b >>> 31);
+        return CounterRandom.bits(key, element, BITS);
     }
 
     @Override

@@ -4,6 +4,7 @@ import dev.octet.formats.tensor.DType;
 import dev.octet.quant.block.Blocks;
 import dev.octet.quant.number.Float8Format;
 import dev.octet.quant.number.Half;
+import dev.octet.quant.scale.MsampScale;
 import dev.octet.quant.scale.QuantScaleRule;
 import dev.octet.quant.scale.TorchaoScale;
 import dev.octet.quant.scale.TransformerEngineMxScale;
@@ -163,6 +164,7 @@ public final class CudaCodes {
             case TransformerEngineScale _ -> 0;
             case TransformerEngineMxScale _ -> 1;
             case TorchaoScale _ -> 2;
+            case MsampScale msamp -> msamp.quirks() ? 3 : 4;
         };
         TransformerEngineScale te = rule instanceof TransformerEngineScale t ? t : null;
         cuda.launch(

@@ -23,7 +23,7 @@ import java.util.function.IntToDoubleFunction;
  */
 public record AdamStep(
         OperandType p, OperandType moment, double beta1, double beta2, double eps, double weightDecay, Variant variant)
-        implements UpdateOp {
+        implements UpdateOp, ElementStep {
     /** How weight decay and the learning rate enter. */
     public enum Variant {
         /** Weight decay is added to the gradient. */
@@ -38,9 +38,6 @@ public record AdamStep(
     public static final OpEntry<AdamStep> ENTRY =
             UpdateOp.entry(AdamStep.class, UpdateReference::adam, new AdamStepCpu(), new AdamStepCuda());
 
-    /** Scalars of a step: the tensor's lr, t, factor, whether it is left out. */
-    record Scalars(double lr, double t, double factor, boolean leftOut) {}
-
     /** The index of the rms among the inputs. */
     static final int RMS = 8;
 
@@ -48,14 +45,15 @@ public record AdamStep(
         return variant != Variant.ADAM;
     }
 
-    boolean clipsUpdates() {
+    @Override
+    public boolean clipsUpdates() {
         return variant == Variant.STABLE_ADAMW;
     }
 
     /** The scalars, read by the index of the input. */
-    Scalars scalars(IntToDoubleFunction read) {
+    StepScalars scalars(IntToDoubleFunction read) {
         double lr = read.applyAsDouble(4);
-        return new Scalars(
+        return new StepScalars(
                 clipsUpdates() ? lr / UpdateRms.divisor(read.applyAsDouble(RMS)) : lr,
                 read.applyAsDouble(5),
                 read.applyAsDouble(6),
@@ -77,22 +75,47 @@ public record AdamStep(
     }
 
     /** lr / (1 - β₁ᵗ). */
-    double stepSize(Scalars s) {
-        return s.lr / (1 - Math.pow(beta1, s.t));
+    double stepSize(StepScalars s) {
+        return s.lr() / (1 - Math.pow(beta1, s.t()));
     }
 
     /** √(1 - β₂ᵗ). */
-    double rootCorrection(Scalars s) {
-        return Math.sqrt(1 - Math.pow(beta2, s.t));
+    double rootCorrection(StepScalars s) {
+        return Math.sqrt(1 - Math.pow(beta2, s.t()));
     }
 
     /** What p is multiplied by before the step. */
-    double kept(Scalars s) {
-        return decoupled() ? 1 - s.lr * weightDecay : 1;
+    double kept(StepScalars s) {
+        return decoupled() ? 1 - s.lr() * weightDecay : 1;
     }
 
     /** How much of p is added to the gradient. */
     double coupledDecay() {
         return decoupled() ? 0 : weightDecay;
+    }
+
+    @Override
+    public int buffers() {
+        return 2;
+    }
+
+    @Override
+    public TileStep tile(StepScalars s) {
+        return new AdamTile(this, s);
+    }
+
+    @Override
+    public CudaRule cuda() {
+        return new CudaRule(0, List.of(beta1, beta2, eps), decoupled(), weightDecay);
+    }
+
+    @Override
+    public ElementFormula formula(StepScalars s) {
+        return x -> {
+            double g = x[1] * s.factor() + coupledDecay() * x[0];
+            x[2] += (1 - beta1) * (g - x[2]);
+            x[3] = beta2 * x[3] + (1 - beta2) * g * g;
+            x[0] = x[0] * kept(s) - stepSize(s) * x[2] / (Math.sqrt(x[3]) / rootCorrection(s) + eps);
+        };
     }
 }

@@ -45,6 +45,11 @@ final class Chunks {
 
     /** Launches a kernel with a block for each chunk, its first arguments the table and the chunks. */
     void launch(CudaStream cuda, String kernel, Object... more) {
+        launch(cuda, SOURCE, kernel, more);
+    }
+
+    /** Launches a kernel of another source, which cuts tensors into the same chunks. */
+    void launch(CudaStream cuda, CudaSource source, String kernel, Object... more) {
         long table = table(cuda);
         long list = cuda.table(chunks.stream().mapToLong(Long::longValue).toArray());
         if (chunks.isEmpty()) {
@@ -52,6 +57,6 @@ final class Chunks {
         }
         List<Object> arguments = new ArrayList<>(List.of(table, list));
         arguments.addAll(List.of(more));
-        cuda.launch(SOURCE, kernel, Grid.of(count(), 256), arguments.toArray());
+        cuda.launch(source, kernel, Grid.of(count(), 256), arguments.toArray());
     }
 }

@@ -34,7 +34,7 @@ final class SquareSumCpu implements CpuKernel.Forward<SquareSum> {
         frame.output(0).bytes().set(Tensor.F64_LE, 0, sum);
     }
 
-    private static double squares(float[] x, int n) {
+    static double squares(float[] x, int n) {
         float sum = VectorMath.dot(x, 0, x, 0, n);
         return sum > SMALLEST && sum < LARGEST ? sum : wideSquares(x, n);
     }

@@ -22,6 +22,11 @@ abstract class UpdateCuda<O extends UpdateOp> implements CudaKernel.Forward<O>, 
     /** Whether two steps have the same scalars. */
     abstract boolean shareScalars(Frame<CudaTensor> first, Frame<CudaTensor> other);
 
+    /** The same for operators whose forms decide where the scalars are. */
+    boolean shareScalars(O first, Frame<CudaTensor> firstFrame, O other, Frame<CudaTensor> otherFrame) {
+        return shareScalars(firstFrame, otherFrame);
+    }
+
     /** Writes steps that belong together. */
     abstract void write(List<O> ops, List<Frame<CudaTensor>> frames, CudaStream cuda);
 
@@ -43,7 +48,7 @@ abstract class UpdateCuda<O extends UpdateOp> implements CudaKernel.Forward<O>, 
         return first.isForward(type)
                 && other.isForward(type)
                 && belongTogether(type.cast(first.op()), type.cast(other.op()))
-                && shareScalars(first.frame(), other.frame());
+                && shareScalars(type.cast(first.op()), first.frame(), type.cast(other.op()), other.frame());
     }
 
     @Override

@@ -11,7 +11,15 @@ import dev.octet.trainer.kernel.ReferenceKernel;
 
 /** An operator without a backward half. */
 public sealed interface UpdateOp extends ForwardOp
-        permits SquareSum, LossCheck, FiniteGradients, UpdateRms, AdamStep, SgdStep, WeightAverage {
+        permits SquareSum,
+                CodedSquareSum,
+                LossCheck,
+                FiniteGradients,
+                UpdateRms,
+                AdamStep,
+                SgdStep,
+                CodedStep,
+                WeightAverage {
     /** One F32 number. */
     OperandType SCALAR = new OperandType(DType.F32, Shape.SCALAR);
 

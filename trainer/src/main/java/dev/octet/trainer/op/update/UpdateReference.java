@@ -49,37 +49,39 @@ final class UpdateReference {
     }
 
     static void adam(AdamStep op, Frame<double[]> frame) {
-        AdamStep.Scalars s = op.scalars(i -> scalar(frame, i));
-        for (int i = 0; i < frame.input(0).length; i++) {
-            double p = frame.input(0)[i];
-            double m = frame.input(2)[i];
-            double v = frame.input(3)[i];
-            if (!s.leftOut()) {
-                double g = frame.input(1)[i] * s.factor() + op.coupledDecay() * p;
-                m += (1 - op.beta1()) * (g - m);
-                v = op.beta2() * v + (1 - op.beta2()) * g * g;
-                p = p * op.kept(s) - op.stepSize(s) * m / (Math.sqrt(v) / op.rootCorrection(s) + op.eps());
-            }
-            frame.output(0)[i] = p;
-            frame.output(1)[i] = m;
-            frame.output(2)[i] = v;
-        }
+        StepScalars s = op.scalars(i -> scalar(frame, i));
+        elements(op, s, frame, new int[] {0, 1, 2, 3}, new int[] {0, 1, 2});
     }
 
     static void sgd(SgdStep op, Frame<double[]> frame) {
-        boolean leftOut = scalar(frame, 5) != 0;
+        StepScalars s = op.scalars(i -> scalar(frame, i));
+        if (op.hasBuffer()) {
+            elements(op, s, frame, new int[] {0, 1, SgdStep.BUFFER}, new int[] {0, 1});
+        } else {
+            elements(op, s, frame, new int[] {0, 1}, new int[] {0});
+        }
+    }
+
+    /**
+     * Moves all elements on.
+     *
+     * @param inputs p, its gradient, the buffers
+     * @param outputs p, the buffers
+     */
+    private static void elements(
+            ElementStep op, StepScalars s, Frame<double[]> frame, int[] inputs, int[] outputs) {
+        ElementStep.ElementFormula formula = op.formula(s);
+        double[] x = new double[inputs.length];
         for (int i = 0; i < frame.input(0).length; i++) {
-            double p = frame.input(0)[i];
-            double g = frame.input(1)[i] * scalar(frame, 4) + op.weightDecay() * p;
-            if (op.hasBuffer()) {
-                double b = frame.input(SgdStep.BUFFER)[i];
-                if (!leftOut) {
-                    b = scalar(frame, 3) == 1 ? g : op.momentum() * b + (1 - op.dampening()) * g;
-                }
-                g = op.nesterov() ? g + op.momentum() * b : b;
-                frame.output(1)[i] = b;
+            for (int k = 0; k < x.length; k++) {
+                x[k] = frame.input(inputs[k])[i];
             }
-            frame.output(0)[i] = leftOut ? p : p - scalar(frame, 2) * g;
+            if (!s.leftOut()) {
+                formula.run(x);
+            }
+            for (int k = 0; k < outputs.length; k++) {
+                frame.output(outputs[k])[i] = x[k == 0 ? 0 : k + 1];
+            }
         }
     }
 

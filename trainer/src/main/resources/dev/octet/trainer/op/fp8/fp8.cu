@@ -388,8 +388,8 @@ DEVICE float torchao_scale(float amax, float format_max, int power_of_two) {
 }
 
 #if HAS_REST
-// Multipliers and scales of blocks from their amaxes. rule: 0 Transformer Engine's, 1 its MX, 2 torchao's. *recorded, where it is wanted and zero
-// before, becomes the largest amax, NaN left out.
+// Multipliers and scales of blocks from their amaxes. rule: 0 Transformer Engine's, 1 its MX, 2 torchao's, 3 MS-AMP's, 4 the same
+// mended. *recorded, where it is wanted and zero before, becomes the largest amax, NaN left out.
 KERNEL(block_scales, 256,
        (const float* amax, i64 blocks, int rule, float format_max, float epsilon, float largest, int power_of_two, float* quant_scales,
         float* scales, float* recorded)) {
@@ -397,7 +397,8 @@ KERNEL(block_scales, 256,
         float a = amax[at];
         float q = rule == 0   ? transformer_engine_scale(a, format_max, epsilon, largest, power_of_two)
                   : rule == 1 ? mx_scale(a, format_max)
-                              : torchao_scale(a, format_max, power_of_two);
+                  : rule == 2 ? torchao_scale(a, format_max, power_of_two)
+                              : msamp_scale(a, 1, format_max, rule == 3);
         quant_scales[at] = q;
         scales[at] = exact_divide(1.0f, q);
         if (recorded && a > 0) {
