@@ -422,7 +422,7 @@ public final class Trainer implements AutoCloseable {
                 List.copyOf(used),
                 trainedElements,
                 frozenElements,
-                session.lastingBytes(),
+                session.residentBytes(),
                 session.temporaryBytes(),
                 notes(used),
                 adapted.map(a -> memory(a, elements, frozen)));
@@ -448,6 +448,9 @@ public final class Trainer implements AutoCloseable {
         }
         List<Tie> restored = restored();
         String setting = " (ties: " + parts.config().ties().name().toLowerCase(Locale.ROOT) + ")";
+        if (parts.config().offload().isOn()) {
+            notes.add(parts.config().offload().text(session.offloadedBytes()));
+        }
         note(notes, "tied: exported twice, trained as one parameter" + setting, restored);
         note(
                 notes,

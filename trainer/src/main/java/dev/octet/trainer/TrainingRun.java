@@ -447,7 +447,7 @@ final class TrainingRun implements RunControl {
                 trainer.epoch(step),
                 seconds,
                 d.dataSeconds(),
-                trainer.session().lastingBytes() + trainer.session().temporaryBytes());
+                trainer.session().residentBytes() + trainer.session().temporaryBytes());
         each(h -> h.afterStep(report));
         if (!guarded.isOn() || guard(step, r, scalesBefore)) {
             evaluateAndKeep(step);

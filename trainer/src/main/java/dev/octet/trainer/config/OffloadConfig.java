@@ -7,11 +7,10 @@ import java.nio.file.Path;
 import java.util.Map;
 import java.util.Optional;
 
-/** Reads {@code offload: {states: host | disk, parameters: host | disk, path: DIR, activations: host}}. */
+/** Reads {@code offload: {states: host | disk, parameters: host | disk, path: DIR}}. */
 final class OffloadConfig {
     private static final Map<String, Place> PLACES =
             Map.of("none", Place.DEVICE, "host", Place.HOST, "disk", Place.DISK);
-    private static final Map<String, Place> MEMORIES = Map.of("none", Place.DEVICE, "host", Place.HOST);
 
     private OffloadConfig() {}
 
@@ -19,7 +18,6 @@ final class OffloadConfig {
     static Offload read(Section s, Path folder) {
         Place states = s.choice("states", PLACES, Place.DEVICE);
         Place parameters = s.choice("parameters", PLACES, Place.DEVICE);
-        Place activations = s.choice("activations", MEMORIES, Place.DEVICE);
         boolean onDisk = states == Place.DISK || parameters == Place.DISK;
         Optional<Path> path = s.path("path", folder);
         if (onDisk && path.isEmpty()) {
@@ -31,6 +29,6 @@ final class OffloadConfig {
         if (!onDisk && path.isPresent()) {
             throw s.error("path", "nothing lies on disk", "leave path out, or set states: disk");
         }
-        return new Offload(states, parameters, path, activations);
+        return new Offload(states, parameters, path);
     }
 }

@@ -6,7 +6,10 @@ import dev.octet.trainer.program.Step;
 import dev.octet.trainer.program.Value;
 import dev.octet.trainer.program.ValueRole;
 import java.nio.file.Path;
+import java.util.ArrayList;
 import java.util.LinkedHashSet;
+import java.util.List;
+import java.util.Locale;
 import java.util.Optional;
 import java.util.Set;
 
@@ -17,14 +20,13 @@ import java.util.Set;
  * @param states where optimizer states (moments, averages) and those master weights lie that neither forward nor backward reads
  * @param parameters where all other weights lie
  * @param folder of mapped files, for {@link Place#DISK}; exists
- * @param activations where values lie from their last use in forward to their first use in backward; not on disk
  */
-public record Offload(Place states, Place parameters, Optional<Path> folder, Place activations) {
+public record Offload(Place states, Place parameters, Optional<Path> folder) {
     /** Bytes below which a value stays on the device: streaming it would cost more than its room is worth. */
     public static final long LEAST_BYTES = 16 << 10;
 
     /** All stays on the device. */
-    public static final Offload NONE = new Offload(Place.DEVICE, Place.DEVICE, Optional.empty(), Place.DEVICE);
+    public static final Offload NONE = new Offload(Place.DEVICE, Place.DEVICE, Optional.empty());
 
     /** Where values lie between the steps that use them. */
     public enum Place {
@@ -41,9 +43,6 @@ public record Offload(Place states, Place parameters, Optional<Path> folder, Pla
         if ((states == Place.DISK || parameters == Place.DISK) && folder.isEmpty()) {
             throw new IllegalArgumentException("no folder for what is on disk");
         }
-        if (activations == Place.DISK) {
-            throw new IllegalArgumentException("activations on disk");
-        }
     }
 
     /** Whether anything lies elsewhere. */
@@ -53,7 +52,7 @@ public record Offload(Place states, Place parameters, Optional<Path> folder, Pla
 
     /** Whether some values lie there. */
     public boolean uses(Place place) {
-        return states == place || parameters == place || activations == place;
+        return states == place || parameters == place;
     }
 
     /**
@@ -78,6 +77,31 @@ public record Offload(Place states, Place parameters, Optional<Path> folder, Pla
             case STATE -> computing ? Place.DEVICE : states;
             case PARAMETER -> computing || states == Place.DEVICE ? parameters : states;
             case INPUT, STORED, CONSTANT, GRADIENT, PREPARED, TEMPORARY -> Place.DEVICE;
+        };
+    }
+
+    /**
+     * What it comes to, in words.
+     *
+     * @param bytes that lie off the device
+     */
+    public String text(long bytes) {
+        List<String> kinds = new ArrayList<>();
+        if (states != Place.DEVICE) {
+            kinds.add("states and masters " + text(states));
+        }
+        if (parameters != Place.DEVICE) {
+            kinds.add("other weights " + text(parameters));
+        }
+        return String.format(
+                Locale.ROOT, "offload: %.1f MiB off the device: %s", bytes / (double) (1 << 20), String.join(", ", kinds));
+    }
+
+    private String text(Place place) {
+        return switch (place) {
+            case DEVICE -> "on the device";
+            case HOST -> "in pinned memory of the host";
+            case DISK -> "in files in " + folder.orElseThrow();
         };
     }
 

@@ -37,6 +37,10 @@ final class PersistentBuffers implements AutoCloseable {
     private final Map<String, Tensor> waiting = new TreeMap<>();
     private final Set<String> offered = new HashSet<>();
 
+    PersistentBuffers(Device device) {
+        this(device, Offload.NONE);
+    }
+
     PersistentBuffers(Device device, Offload offload) {
         this.device = device;
         this.memory = device.allocate(List.of(), offload);

@@ -153,6 +153,11 @@ public final class TrainingSession implements AutoCloseable {
         return memory.offloadedBytes();
     }
 
+    /** Those of {@link #lastingBytes} that stay on the device. */
+    public long residentBytes() {
+        return lastingBytes() - offloadedBytes();
+    }
+
     /** Lets go of what a view of this parameter or state brought into memory: whoever writes a checkpoint is done with it. */
     public void settle(String name) {
         memory.settle(name);

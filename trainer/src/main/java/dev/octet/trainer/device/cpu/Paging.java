@@ -6,7 +6,10 @@ import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import java.lang.invoke.MethodHandle;
 import java.lang.invoke.MethodHandleProxies;
+import java.lang.invoke.MethodHandles;
+import java.lang.invoke.MethodType;
 import java.util.Optional;
+import java.util.function.LongBinaryOperator;
 
 /**
  * What a process says to the system about pages of mapped files: {@code madvise} of Linux and macOS. It changes no byte. Windows has no such call; there the system
@@ -19,44 +22,52 @@ final class Paging {
     private static final int PAGE_OUT = 21;
 
     private static final boolean LINUX = System.getProperty("os.name").startsWith("Linux");
-    private static final Optional<Advice> ADVICE = advice();
+    private static final Optional<MethodHandle> ADVISE = advise();
+    private static final Optional<LongBinaryOperator> AHEAD = advice(WILL_NEED);
+    private static final Optional<LongBinaryOperator> OUT = LINUX ? advice(PAGE_OUT) : Optional.empty();
+    private static final Optional<LongBinaryOperator> AWAY = advice(DO_NOT_NEED);
 
     private Paging() {}
 
-    /** {@code int madvise(void *, size_t, int)}. */
-    @FunctionalInterface
-    interface Advice {
-        int give(long address, long bytes, int advice);
-    }
-
-    private static Optional<Advice> advice() {
+    /** {@code int madvise(void *, size_t, int)}, the address as a number. */
+    private static Optional<MethodHandle> advise() {
         if (System.getProperty("os.name").startsWith("Windows")) {
             return Optional.empty();
         }
         Linker linker = Linker.nativeLinker();
-        return linker.defaultLookup().find("madvise").map(function -> {
-            // the address as a number, as in all 64-bit calling conventions
-            MethodHandle handle = linker.downcallHandle(
-                    function,
-                    FunctionDescriptor.of(
-                            ValueLayout.JAVA_INT, ValueLayout.JAVA_LONG, ValueLayout.JAVA_LONG, ValueLayout.JAVA_INT));
-            // a functional interface instead of invokeExact, which would make us catch Throwable
-            return MethodHandleProxies.asInterfaceInstance(Advice.class, handle);
-        });
+        return linker.defaultLookup()
+                .find("madvise")
+                .map(function -> linker.downcallHandle(
+                        function,
+                        FunctionDescriptor.of(
+                                ValueLayout.JAVA_INT,
+                                ValueLayout.JAVA_LONG,
+                                ValueLayout.JAVA_LONG,
+                                ValueLayout.JAVA_INT)));
+    }
+
+    /** From address and bytes to 0, or -1 where the system does not know this advice. */
+    private static Optional<LongBinaryOperator> advice(int number) {
+        // a functional interface instead of invokeExact, which would make us catch Throwable
+        return ADVISE.map(handle -> MethodHandleProxies.asInterfaceInstance(
+                LongBinaryOperator.class,
+                MethodHandles.explicitCastArguments(
+                        MethodHandles.insertArguments(handle, 2, number),
+                        MethodType.methodType(long.class, long.class, long.class))));
     }
 
     /** Has the system read pages before they are used; returns at once. */
     static void ahead(MemorySegment pages) {
-        ADVICE.ifPresent(a -> a.give(pages.address(), pages.byteSize(), WILL_NEED));
+        boolean _ = given(AHEAD, pages);
     }
 
     /** Writes pages of a mapped file back and gives their memory up. */
     static void drop(MemorySegment pages) {
         pages.force();
-        ADVICE.ifPresent(a -> {
-            if (!LINUX || a.give(pages.address(), pages.byteSize(), PAGE_OUT) != 0) {
-                a.give(pages.address(), pages.byteSize(), DO_NOT_NEED);
-            }
-        });
+        boolean _ = given(OUT, pages) || given(AWAY, pages);
+    }
+
+    private static boolean given(Optional<LongBinaryOperator> advice, MemorySegment pages) {
+        return advice.isPresent() && advice.get().applyAsLong(pages.address(), pages.byteSize()) == 0;
     }
 }
