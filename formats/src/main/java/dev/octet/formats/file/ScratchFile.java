@@ -50,6 +50,7 @@ public final class ScratchFile implements AutoCloseable {
      * @param folder exists
      * @param size at least 1
      * @param arena owns the mapping; closed before this file is
+     * @throws NoSpaceException when a file may not be that large
      * @throws IOException when the folder is not writable
      */
     public static ScratchFile create(Path folder, long size, Arena arena) throws IOException {
@@ -62,7 +63,7 @@ public final class ScratchFile implements AutoCloseable {
                         folder, path, channel, channel.map(FileChannel.MapMode.READ_WRITE, 0, size, arena));
             } catch (IOException e) {
                 channel.close();
-                throw e;
+                throw NoSpaceException.of(path, size, e);
             }
         });
     }

@@ -101,6 +101,8 @@ final class PagedValues implements AutoCloseable {
             unreserved.add(file);
             allocated += sizes.stream().mapToLong(Long::longValue).sum();
             return cut(file.bytes(), sizes);
+        } catch (NoSpaceException e) {
+            throw full(e.needed(), e.free(), e);
         } catch (IOException e) {
             throw new UncheckedIOException(e);
         }
@@ -117,11 +119,13 @@ final class PagedValues implements AutoCloseable {
     }
 
     private UnavailableException full(long needed, long free, @Nullable IOException cause) {
+        boolean limited = free >= needed; // by a quota, or a limit of the size of files
         return new UnavailableException(
-                "the disk for offloaded states has too little room: they take " + mib(needed) + ", " + mib(free)
-                        + " are free",
+                "the disk for offloaded values has too little room: they take " + mib(needed) + ", "
+                        + (limited ? "more than this user or process may use" : mib(free) + " are free"),
                 "offload.path " + folder,
-                "free " + mib(needed - free) + " there, or give another path",
+                (limited ? "raise the quota or limit (ulimit -f)" : "free " + mib(needed - free) + " there")
+                        + ", or give another path",
                 cause);
     }
 
