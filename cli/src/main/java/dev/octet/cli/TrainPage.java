@@ -16,6 +16,7 @@ import dev.octet.trainer.hook.Pace;
 import dev.octet.trainer.hook.RunControl;
 import dev.octet.trainer.hook.RunEnd;
 import dev.octet.trainer.hook.RunPlan;
+import dev.octet.trainer.hook.StatePlan;
 import dev.octet.trainer.hook.RunningLoss;
 import dev.octet.trainer.hook.StepReport;
 import dev.octet.trainer.hook.TrainingHook;
@@ -254,7 +255,12 @@ final class TrainPage implements TrainingHook {
                                 + config.schedule().type().key()
                                 + (config.schedule().type().hasWarmup()
                                         ? " after " + counted(config.schedule().warmup(), "step") + " of warm-up"
-                                        : ""))
+                                        : String.format(
+                                                Locale.ROOT,
+                                                " up to %.3g",
+                                                config.schedule()
+                                                        .schedule(config.optimizer().lr(), config.steps())
+                                                        .highest())))
                 .row("data", data)
                 .row(
                         "steps",
@@ -268,6 +274,7 @@ final class TrainPage implements TrainingHook {
                         "buffers",
                         Quantity.bytes(p.lastingBytes()) + " weights and their state, "
                                 + Quantity.bytes(p.temporaryBytes()) + " within a step");
+        p.states().ifPresent(s -> stateRows(s, table));
         p.adapter()
                 .ifPresent(m -> table.row(
                                 "",
@@ -285,6 +292,22 @@ final class TrainPage implements TrainingHook {
                 .row("metrics", metrics());
         notes(p).forEach(n -> table.row("note", n));
         return table;
+    }
+
+    private static void stateRows(StatePlan s, Table table) {
+        table.row("states", s.engine())
+                .row(
+                        "",
+                        String.format(
+                                Locale.ROOT,
+                                "bytes a parameter: weights %.2f, masters %.2f, gradients %.2f,",
+                                s.each(s.weights()),
+                                s.each(s.masters()),
+                                s.each(s.gradients())))
+                .row(
+                        "",
+                        String.format(
+                                Locale.ROOT, "moments %.2f; %.2f in all", s.each(s.moments()), s.each(s.bytes())));
     }
 
     /** What the run says of itself, and of the configurations of other libraries that it follows. */

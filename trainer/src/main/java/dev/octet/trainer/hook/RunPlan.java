@@ -19,6 +19,7 @@ import java.util.Optional;
  * @param temporaryBytes peak memory within a step, planned for the shapes of the first batch
  * @param notes remarks for the user: settings without effect, ties, layers that compute differently
  * @param adapter its method, and what lasts of {@link #lastingBytes} for what; empty where the model itself is trained
+ * @param states what is kept from step to step in which form; empty where all is F32
  */
 public record RunPlan(
         String device,
@@ -32,7 +33,8 @@ public record RunPlan(
         long lastingBytes,
         long temporaryBytes,
         List<String> notes,
-        Optional<AdapterPlan> adapter) {
+        Optional<AdapterPlan> adapter,
+        Optional<StatePlan> states) {
     public RunPlan {
         keptLinears = List.copyOf(keptLinears);
         trained = List.copyOf(trained);
@@ -64,6 +66,7 @@ public record RunPlan(
                 lastingBytes,
                 temporaryBytes,
                 notes,
+                Optional.empty(),
                 Optional.empty());
     }
 }

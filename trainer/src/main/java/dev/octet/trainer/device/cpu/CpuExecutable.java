@@ -184,7 +184,7 @@ final class CpuExecutable implements Executable {
             if (paged != null) {
                 call.ahead().forEach(paged::ahead);
             }
-            if (watching == null) {
+            if (watching == null || call.step().repeats()) {
                 call.run(cpu);
             } else {
                 long start = System.nanoTime();
