@@ -8,11 +8,11 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
 import dev.octet.formats.error.InvalidOptionException;
-import dev.octet.formats.error.UnavailableException;
 import dev.octet.trainer.checkpoint.CheckpointFolder;
 import dev.octet.trainer.config.Settings;
 import dev.octet.trainer.device.Device;
 import dev.octet.trainer.device.cpu.CpuDevice;
+import dev.octet.trainer.device.cuda.TestGpus;
 import dev.octet.trainer.device.reference.ReferenceDevice;
 import dev.octet.trainer.hook.RunEnd;
 import dev.octet.trainer.hook.RunPlan;
@@ -20,6 +20,7 @@ import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
@@ -198,6 +199,65 @@ class OffloadRunTest {
             TrainingParts parts = parts(onDisk("states: disk"));
             assertThrows(InvalidOptionException.class, () -> Trainer.of(parts, device));
         }
+    }
+
+    private static void onGpu(TrainingParts parts, Path folder, Device device) throws IOException {
+        try (Device gpu = device;
+                Trainer trainer = Trainer.of(parts, gpu)) {
+            trainer.run(folder, RunOptions.defaults());
+        }
+    }
+
+    @ParameterizedTest
+    @ValueSource(
+            strings = {
+                "precision: {mode: fp32}",
+                "precision: {mode: bf16}",
+                "optimizer: {type: stableadamw, lr: 0.003}",
+                "optimizer: {type: adamw, lr: 0.003, states: {engine: msamp}}",
+            })
+    void streamed_through_a_gpu_numbers_are_those_of_a_run_in_its_memory(String what) throws IOException {
+        String averages = "averaging: {ema: {decay: 0.9}}";
+        onGpu(parts(what, averages), folder.resolve("plain"), TestGpus.hostDevice());
+        for (long seed = 1; seed <= 3; seed++) {
+            String places = seed == 3 ? "{states: host, parameters: host}" : "{states: host}";
+            Path run = folder.resolve("host-" + seed);
+            // windows of one step, of two, of all
+            long window = seed == 1 ? 1 : seed == 2 ? 8L * HIDDEN * 4 * 5 : 1 << 30;
+            onGpu(parts(what, averages, "offload: " + places), run, TestGpus.laggingDevice(seed, window));
+            assertSame(folder.resolve("plain"), run);
+        }
+    }
+
+    @Test
+    void lanes_that_do_not_wait_for_each_other_are_noticed() throws IOException {
+        onGpu(parts(), folder.resolve("plain"), TestGpus.hostDevice());
+        onGpu(parts("offload: {states: host}"), folder.resolve("wrong"), TestGpus.unorderedDevice(1, 1));
+        Map<String, byte[]> plain = tensors(folder.resolve("plain"));
+        Map<String, byte[]> wrong = tensors(folder.resolve("wrong"));
+        assertTrue(plain.keySet().stream().anyMatch(name -> !Arrays.equals(plain.get(name), wrong.get(name))));
+    }
+
+    @Test
+    void a_gpu_streams_from_memory_only_and_plans_its_buffers() throws IOException {
+        try (Device gpu = TestGpus.hostDevice()) {
+            TrainingParts parts = parts(onDisk("states: disk"));
+            assertThrows(InvalidOptionException.class, () -> Trainer.of(parts, gpu));
+        }
+        RunPlan plain;
+        RunPlan host;
+        try (Device gpu = TestGpus.hostDevice();
+                Trainer trainer = Trainer.of(parts(), gpu)) {
+            plain = trainer.plan();
+        }
+        try (Device gpu = TestGpus.laggingDevice(1, 1);
+                Trainer trainer = Trainer.of(parts("offload: {states: host}"), gpu)) {
+            host = trainer.plan();
+        }
+        long largest = 8L * HIDDEN * 4;
+        assertTrue(host.lastingBytes() <= plain.lastingBytes() - 2 * largest);
+        // the update is a program of its own; its two buffers hold the moments of the largest matrix
+        assertTrue(host.notes().stream().anyMatch(n -> n.contains("in pinned memory of the host")));
     }
 
     @Test
