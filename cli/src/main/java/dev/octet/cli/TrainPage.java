@@ -164,7 +164,16 @@ final class TrainPage implements TrainingHook {
             String data,
             String run,
             long firstStep,
-            List<String> notes) {}
+            List<String> notes,
+            @Nullable PlannedStates states) {}
+
+    /** Bytes of what is kept for the trained parameters, where it is not all F32. */
+    record PlannedStates(String engine, long weights, long masters, long gradients, long moments, double bytesEach) {
+        static PlannedStates of(StatePlan s) {
+            return new PlannedStates(
+                    s.engine(), s.weights(), s.masters(), s.gradients(), s.moments(), s.each(s.bytes()));
+        }
+    }
 
     /** How answers look. */
     enum Form {
@@ -386,7 +395,8 @@ final class TrainPage implements TrainingHook {
                                     data,
                                     folder.toString(),
                                     first,
-                                    notes(p))));
+                                    notes(p),
+                                    p.states().map(PlannedStates::of).orElse(null))));
         } else {
             screen.out().print(table(p, first).text(0));
         }
