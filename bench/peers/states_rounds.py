@@ -81,14 +81,14 @@ def memory(arguments, folder):
     text, code, base = train(arguments, TINY, folder, "--set", "checkpoint.every=0", states="engine: fp32", **keys)
     rows = [dict(engine="(tiny-lm)", peak=base)]
     for name, states in ENGINES.items():
-        planned, _, _ = train(arguments, large, folder, "--dry-run", states=states, **keys)
-        parts = [float(x) for x in re.findall(r"(?:weights|masters|gradients|moments) ([0-9]+\.[0-9]{2})(?![0-9 ]*[MGk]?B)", planned)]
-        buffers = re.search(r"buffers +([0-9.]+) ([MG])B", planned)
+        planned, _, _ = train(arguments, large, folder, "--dry-run", "--json", states=states, **keys)
+        plan = json.loads(planned[planned.index("{"):])
+        parts = [plan["states"][part] / plan["trained_parameters"] for part in ("weights", "masters", "gradients", "moments")]
         peaks = []
         for _ in range(arguments.rounds):
             text, code, peak = train(arguments, large, folder, states=states, **keys)
             peaks.append(peak)
-        rows.append(dict(engine=name, parts=parts, buffers=buffers and " ".join(buffers.groups()) + "B", peak=min(peaks), code=code))
+        rows.append(dict(engine=name, parts=parts, lasting_bytes=plan["lasting_bytes"], peak=min(peaks), code=code))
         print(rows[-1], file=sys.stderr)
     return rows
 

@@ -167,7 +167,7 @@ final class TrainPage implements TrainingHook {
             List<String> notes,
             @Nullable PlannedStates states) {}
 
-    /** Bytes of what is kept for the trained parameters, where it is not all F32. */
+    /** Bytes of what is kept for the trained parameters. */
     record PlannedStates(String engine, long weights, long masters, long gradients, long moments, double bytesEach) {
         static PlannedStates of(StatePlan s) {
             return new PlannedStates(
@@ -278,7 +278,7 @@ final class TrainPage implements TrainingHook {
                         "buffers",
                         Quantity.bytes(p.lastingBytes()) + " weights and their state, "
                                 + Quantity.bytes(p.temporaryBytes()) + " within a step");
-        p.states().ifPresent(s -> stateRows(s, table));
+        p.states().filter(s -> !s.engine().equals(StatePlan.F32)).ifPresent(s -> stateRows(s, table));
         p.adapter()
                 .ifPresent(m -> table.row(
                                 "",
