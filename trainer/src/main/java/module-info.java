@@ -10,6 +10,7 @@ module dev.octet.trainer {
     requires static jdk.incubator.vector;
 
     exports dev.octet.trainer;
+    exports dev.octet.trainer.activation;
     exports dev.octet.trainer.adapter;
     exports dev.octet.trainer.autodiff;
     exports dev.octet.trainer.check;

@@ -264,7 +264,12 @@ final class TrainPage implements TrainingHook {
                                 + config.schedule().type().key()
                                 + (config.schedule().type().hasWarmup()
                                         ? " after " + counted(config.schedule().warmup(), "step") + " of warm-up"
-                                        : ""))
+                                        : String.format(
+                                                Locale.ROOT,
+                                                " up to %.3g",
+                                                config.schedule()
+                                                        .schedule(config.optimizer().lr(), config.steps())
+                                                        .highest())))
                 .row("data", data)
                 .row(
                         "steps",

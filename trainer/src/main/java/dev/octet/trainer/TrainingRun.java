@@ -174,6 +174,7 @@ final class TrainingRun implements RunControl {
                 || key.equals("schedule.warmup_ratio")
                 || key.equals("schedule.stretch")
                 || key.startsWith("checkpoint.")
+                || key.startsWith("gradient_checkpointing.") // the numbers stay the same
                 || key.startsWith("divergence.")
                 || key.startsWith("fp8_health.")
                 || key.equals(REPLAY)

@@ -2,6 +2,7 @@ package dev.octet.trainer.config;
 
 import dev.octet.formats.peft.PeftConfig;
 import dev.octet.quant.recipe.TrainingRecipe;
+import dev.octet.trainer.activation.ActivationSettings;
 import dev.octet.trainer.observe.DebugSettings;
 import dev.octet.trainer.precision.PrecisionPolicy;
 import java.lang.reflect.InvocationTargetException;
@@ -13,11 +14,15 @@ import java.util.Locale;
 import java.util.Map;
 import java.util.Optional;
 import java.util.OptionalDouble;
+import java.util.Set;
 import java.util.regex.Pattern;
 import org.jspecify.annotations.Nullable;
 
 /** Configurations as dotted keys with plain values, including defaults: for manifests, and to compare two runs field by field. */
 public final class Settings {
+    /** Keys that are left out where they have no value. */
+    private static final Set<String> NEW_KEYS = Set.of("adapter", "optimizer.rule", "optimizer.others");
+
     private Settings() {}
 
     /** Every component of a record and its nested records, as {@code optimizer.weight_decay = 0.01}. */
@@ -31,7 +36,7 @@ public final class Settings {
         switch (value) {
             case null -> settings.put(path, "");
             case Optional<?> o
-            when o.isEmpty() && path.equals("adapter") -> {} // as in runs from before there was such a key
+            when o.isEmpty() && NEW_KEYS.contains(path) -> {} // as in runs from before there was such a key
             case Optional<?> o -> add(settings, path, o.orElse(null));
             case OptionalDouble o -> settings.put(path, o.isPresent() ? String.valueOf(o.getAsDouble()) : "");
             case PeftConfig p -> settings.put(path, p.json().toString());
@@ -52,6 +57,7 @@ public final class Settings {
                                 .toString());
             case StatesConfig s when s.equals(StatesConfig.F32) -> {} // as before there was such a key
             case StatesConfig s -> s.settings().forEach((key, v) -> settings.put(path + "." + key, v));
+            case ActivationSettings a -> settings.putAll(a.keys()); // none as before there were such keys
             case GuardConfig g when !g.isOn() -> {} // as in runs from before there was such a key
             case LossConfig.Preference p
             when p.equals(LossConfig.Preference.DEFAULT) -> {} // as before there was such a key

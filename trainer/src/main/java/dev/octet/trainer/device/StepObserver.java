@@ -6,7 +6,7 @@ import dev.octet.trainer.program.Step;
 @FunctionalInterface
 public interface StepObserver {
     /**
-     * Called after each step that computes something, in execution order.
+     * Called after each step that computes something for the first time, in execution order: repeated steps ({@link Step#repeats}) are not seen.
      *
      * @param nanos duration of the step
      * @param running reads the step's results, which are valid until the next step

@@ -72,4 +72,17 @@ public interface Op {
     default boolean canAccumulate(int i) {
         return false;
     }
+
+    /** Whether forward reads input {@code i}; others are there for backward alone. */
+    default boolean forwardReadsInput(int i) {
+        return true;
+    }
+
+    /**
+     * This operator for a step that computes the same results once more: it changes no state. Its inputs are those of this operator, where a
+     * state that it would have changed may be absent; its outputs are the first of this operator's.
+     */
+    default Op again() {
+        return this;
+    }
 }

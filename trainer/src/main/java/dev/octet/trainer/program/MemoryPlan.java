@@ -9,13 +9,12 @@ import java.util.IdentityHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
-import org.jspecify.annotations.Nullable;
 
 /**
  * Memory plan of the values that live within a micro-batch: offsets in one arena, where values with disjoint lifetimes share memory.
  *
  * <p>A value lives from the first step that touches it to the last. Inputs and outputs live throughout: they are fed before the steps and
- * read after them. A view and its origin are one value here ({@link #root}).
+ * read after them. A view and its origin are one value here ({@link Roots}).
  *
  * <p>Values are placed by decreasing size, each in the smallest sufficient gap between the placed values that live at the same time.
  */
@@ -23,7 +22,7 @@ public final class MemoryPlan {
     /** Alignment of offsets in bytes: a cache line, the widest vector. */
     public static final long ALIGNMENT = 64;
 
-    private final int[] parent;
+    private final Roots roots;
     private final List<Value> values;
     private final Map<Integer, Long> offsets = new HashMap<>();
     private long arenaBytes;
@@ -42,18 +41,7 @@ public final class MemoryPlan {
 
     private MemoryPlan(Program program, Collection<List<Step>> together) {
         values = program.values();
-        parent = new int[values.size()];
-        for (int i = 0; i < parent.length; i++) {
-            parent[i] = i;
-        }
-        for (Step s : program.steps()) {
-            if (s.isView()) {
-                join(
-                        s.backward() ? s.upstream().getFirst() : s.inputs().getFirst(),
-                        s.results().getFirst(),
-                        s);
-            }
-        }
+        roots = Roots.of(program);
         place(lives(program, together));
     }
 
@@ -69,31 +57,6 @@ public final class MemoryPlan {
      */
     public static MemoryPlan of(Program program, Collection<List<Step>> together) {
         return new MemoryPlan(program, together);
-    }
-
-    private int find(int id) {
-        int at = id;
-        while (parent[at] != at) {
-            at = parent[at];
-        }
-        return at;
-    }
-
-    /** Makes {@code view} another name of {@code of}; a value outside the arena stays the root. */
-    private void join(@Nullable Value of, @Nullable Value view, Step s) {
-        if (of == null || view == null) {
-            throw new IllegalStateException("a view without operands: " + s.op().type());
-        }
-        int a = find(of.id());
-        int b = find(view.id());
-        if (a == b) {
-            return;
-        }
-        boolean viewIsTemporary = values.get(b).role() == ValueRole.TEMPORARY;
-        if (!viewIsTemporary && values.get(a).role() != ValueRole.TEMPORARY) {
-            throw new IllegalStateException("" + of + " and " + view + " cannot share memory");
-        }
-        parent[viewIsTemporary ? b : a] = viewIsTemporary ? a : b;
     }
 
     private List<Life> lives(Program program, Collection<List<Step>> together) {
@@ -118,30 +81,30 @@ public final class MemoryPlan {
         }
         for (int k = 0; k < steps.size(); k++) {
             for (Value v : steps.get(k).operands()) {
-                int root = find(v.id());
+                int root = roots.id(v);
                 first[root] = Math.min(first[root], begin[k]);
                 last[root] = Math.max(last[root], end[k]);
             }
         }
         for (Value v : program.inputs().values()) {
-            first[find(v.id())] = -1;
-            last[find(v.id())] = Integer.MAX_VALUE;
+            first[roots.id(v)] = -1;
+            last[roots.id(v)] = Integer.MAX_VALUE;
         }
         for (Value v : program.outputs().values()) {
-            last[find(v.id())] = Integer.MAX_VALUE;
+            last[roots.id(v)] = Integer.MAX_VALUE;
         }
         List<Life> lives = new ArrayList<>();
         for (Value v : values) {
-            if (find(v.id()) == v.id() && inArena(v) && last[v.id()] >= 0) {
-                long bytes = Math.max(1, v.type().byteSize());
-                lives.add(new Life(v, Math.ceilDiv(bytes, ALIGNMENT) * ALIGNMENT, first[v.id()], last[v.id()]));
+            if (roots.id(v) == v.id() && v.role().isInArena() && last[v.id()] >= 0) {
+                lives.add(new Life(v, bytes(v), first[v.id()], last[v.id()]));
             }
         }
         return lives;
     }
 
-    private static boolean inArena(Value v) {
-        return v.role() == ValueRole.TEMPORARY || v.role() == ValueRole.INPUT;
+    /** Bytes of the arena that a value takes. */
+    public static long bytes(Value value) {
+        return Math.ceilDiv(Math.max(1, value.type().byteSize()), ALIGNMENT) * ALIGNMENT;
     }
 
     private void place(List<Life> lives) {
@@ -183,12 +146,12 @@ public final class MemoryPlan {
 
     /** The value whose memory {@code value} uses: itself, or the origin of a view. */
     public Value root(Value value) {
-        return values.get(find(value.id()));
+        return roots.of(value);
     }
 
     /** Whether {@code value} is in the arena; values that no step touches are not. */
     public boolean isPlaced(Value value) {
-        return offsets.containsKey(find(value.id()));
+        return offsets.containsKey(roots.id(value));
     }
 
     /**
@@ -197,7 +160,7 @@ public final class MemoryPlan {
      * @throws IllegalStateException when it is not in the arena
      */
     public long offset(Value value) {
-        Long offset = offsets.get(find(value.id()));
+        Long offset = offsets.get(roots.id(value));
         if (offset == null) {
             throw new IllegalStateException(value + " is not in the arena");
         }

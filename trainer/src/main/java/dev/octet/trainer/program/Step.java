@@ -17,6 +17,7 @@ import org.jspecify.annotations.Nullable;
  * @param upstream backward only: gradients of the outputs; null for outputs without a gradient
  * @param gradients backward only: destinations of the inputs' gradients; null where not wanted
  * @param accumulated indices of the inputs whose gradients are added to their destination
+ * @param repeats whether it computes again what a step of {@link Phase#FORWARD} did: such a step changes no state, and observers do not see it
  */
 public record Step(
         Phase phase,
@@ -27,13 +28,28 @@ public record Step(
         List<@Nullable Value> outputs,
         List<@Nullable Value> upstream,
         List<@Nullable Value> gradients,
-        Set<Integer> accumulated) {
+        Set<Integer> accumulated,
+        boolean repeats) {
     public Step {
         inputs = fixed(inputs);
         outputs = fixed(outputs);
         upstream = fixed(upstream);
         gradients = fixed(gradients);
         accumulated = Set.copyOf(accumulated);
+    }
+
+    /** A step that computes its results for the first time. */
+    public Step(
+            Phase phase,
+            String node,
+            Op op,
+            boolean backward,
+            List<@Nullable Value> inputs,
+            List<@Nullable Value> outputs,
+            List<@Nullable Value> upstream,
+            List<@Nullable Value> gradients,
+            Set<Integer> accumulated) {
+        this(phase, node, op, backward, inputs, outputs, upstream, gradients, accumulated, false);
     }
 
     private static List<@Nullable Value> fixed(List<@Nullable Value> list) {

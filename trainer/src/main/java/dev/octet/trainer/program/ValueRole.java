@@ -26,4 +26,9 @@ public enum ValueRole {
             case INPUT, CONSTANT, TEMPORARY -> false;
         };
     }
+
+    /** Whether values with this role are in the arena of a micro-batch ({@link MemoryPlan}). */
+    public boolean isInArena() {
+        return this == TEMPORARY || this == INPUT;
+    }
 }

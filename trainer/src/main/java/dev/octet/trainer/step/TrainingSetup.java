@@ -1,5 +1,6 @@
 package dev.octet.trainer.step;
 
+import dev.octet.trainer.activation.ActivationSettings;
 import dev.octet.trainer.autodiff.Parameters;
 import dev.octet.trainer.config.LossConfig;
 import dev.octet.trainer.optimizer.Optimizer;
@@ -23,6 +24,7 @@ import java.util.regex.Pattern;
  * @param maxNorm largest allowed global gradient norm; infinity for no clipping
  * @param averages of the weights, kept besides them
  * @param states how parameters, gradients and the optimizer's memory are kept from step to step
+ * @param activations what a step keeps between forward and backward
  */
 public record TrainingSetup(
         GraphSource source,
@@ -36,7 +38,8 @@ public record TrainingSetup(
         List<Pattern> noDecay,
         double maxNorm,
         List<WeightAveraging> averages,
-        StateForms states) {
+        StateForms states,
+        ActivationSettings activations) {
     public TrainingSetup {
         stored = Set.copyOf(stored);
         trained = new TreeSet<>(trained);
@@ -68,12 +71,34 @@ public record TrainingSetup(
                 noDecay,
                 maxNorm,
                 averages,
-                StateForms.F32);
+                StateForms.F32,
+                ActivationSettings.NONE);
     }
 
     /** This setup with tensors kept in other forms. */
     public TrainingSetup withStates(StateForms forms) {
+        return with(forms, activations);
+    }
+
+    /** This setup with steps that keep something else. */
+    public TrainingSetup withActivations(ActivationSettings settings) {
+        return with(states, settings);
+    }
+
+    private TrainingSetup with(StateForms forms, ActivationSettings settings) {
         return new TrainingSetup(
-                source, parameters, stored, trained, loss, policy, scaling, optimizer, noDecay, maxNorm, averages, forms);
+                source,
+                parameters,
+                stored,
+                trained,
+                loss,
+                policy,
+                scaling,
+                optimizer,
+                noDecay,
+                maxNorm,
+                averages,
+                forms,
+                settings);
     }
 }

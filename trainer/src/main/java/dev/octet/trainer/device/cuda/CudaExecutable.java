@@ -266,7 +266,10 @@ final class CudaExecutable implements Executable {
         // fused steps: the last one gets the time
         int last = part.steps().size() - 1;
         for (int i = 0; i <= last; i++) {
-            watching.after(part.steps().get(i), i == last ? nanos : 0, this);
+            Step step = part.steps().get(i);
+            if (!step.repeats()) {
+                watching.after(step, i == last ? nanos : 0, this);
+            }
         }
     }
 

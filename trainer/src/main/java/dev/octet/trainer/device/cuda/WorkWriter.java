@@ -4,6 +4,7 @@ import dev.octet.trainer.kernel.CudaProduct;
 import dev.octet.trainer.kernel.CudaSource;
 import dev.octet.trainer.kernel.CudaStream;
 import dev.octet.trainer.kernel.CudaTensor;
+import dev.octet.trainer.kernel.OperandType;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
@@ -31,7 +32,8 @@ final class WorkWriter implements CudaStream {
     private long derivedBytes;
     private long tableBytes;
 
-    private record Derived(long address, String form) {}
+    /** Operands that share an address at different times differ in their type, or are alike. */
+    private record Derived(long address, OperandType type, String form) {}
 
     /** Addresses of the memory requested in the first pass. */
     private record Room(long workspace, long derived, long tables) {}
@@ -65,7 +67,7 @@ final class WorkWriter implements CudaStream {
     WorkWriter second(long memory, long end, long moved) {
         long afterWorkspace = memory + CudaMemory.aligned(workspace);
         Map<Derived, Long> now = new HashMap<>();
-        derived.forEach((d, at) -> now.put(d.address() < end ? new Derived(d.address() + moved, d.form()) : d, at));
+        derived.forEach((d, at) -> now.put(d.address() < end ? new Derived(d.address() + moved, d.type(), d.form()) : d, at));
         return new WorkWriter(gpu, new Room(memory, afterWorkspace, afterWorkspace + derivedBytes), now);
     }
 
@@ -173,7 +175,7 @@ final class WorkWriter implements CudaStream {
 
     @Override
     public long derived(CudaTensor of, String form, long bytes) {
-        Derived key = new Derived(of.address(), form);
+        Derived key = new Derived(of.address(), of.type(), form);
         Long at = derived.get(key);
         if (at == null) {
             if (room != null) {
@@ -188,7 +190,7 @@ final class WorkWriter implements CudaStream {
 
     @Override
     public long wanted(CudaTensor of, String form) {
-        Long at = derived.get(new Derived(of.address(), form));
+        Long at = derived.get(new Derived(of.address(), of.type(), form));
         return at == null || room == null ? 0 : room.derived() + at;
     }
 }

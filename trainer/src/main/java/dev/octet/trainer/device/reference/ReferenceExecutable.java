@@ -62,7 +62,7 @@ final class ReferenceExecutable implements Executable {
             }
             long start = System.nanoTime();
             call(step);
-            if (observer != null) {
+            if (observer != null && !step.repeats()) {
                 observer.after(step, System.nanoTime() - start, this);
             }
         }

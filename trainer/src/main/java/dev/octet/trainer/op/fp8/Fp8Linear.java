@@ -129,6 +129,11 @@ public record Fp8Linear(
     }
 
     @Override
+    public boolean forwardReadsInput(int i) {
+        return i < X_CODES_WGRAD;
+    }
+
+    @Override
     public boolean canAccumulate(int i) {
         return true;
     }

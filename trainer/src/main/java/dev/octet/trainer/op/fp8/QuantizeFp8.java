@@ -4,6 +4,7 @@ import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.quant.scale.QuantScaleRule;
 import dev.octet.trainer.kernel.ForwardOp;
+import dev.octet.trainer.kernel.Op;
 import dev.octet.trainer.kernel.OpEntry;
 import dev.octet.trainer.kernel.OperandType;
 import java.util.ArrayList;
@@ -36,6 +37,12 @@ public record QuantizeFp8(OperandType x, CodedMatrix form, boolean records) impl
     /** How the scales follow from amaxes. */
     public QuantScaleRule rule() {
         return Objects.requireNonNull(form.rule());
+    }
+
+    /** Without the amax. */
+    @Override
+    public Op again() {
+        return new QuantizeFp8(x, form, false);
     }
 
     @Override

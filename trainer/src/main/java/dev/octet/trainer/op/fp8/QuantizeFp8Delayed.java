@@ -4,6 +4,7 @@ import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.quant.number.Float8Format;
 import dev.octet.trainer.kernel.ForwardOp;
+import dev.octet.trainer.kernel.Op;
 import dev.octet.trainer.kernel.OpEntry;
 import dev.octet.trainer.kernel.OperandType;
 import java.util.List;
@@ -24,6 +25,17 @@ public record QuantizeFp8Delayed(OperandType x, Float8Format format, int history
             new QuantizeFp8DelayedReference(),
             new QuantizeFp8DelayedCpu(),
             new QuantizeFp8DelayedCuda());
+
+    @Override
+    public boolean forwardReadsInput(int i) {
+        return i < 2 || historyLength > 0;
+    }
+
+    /** Without the history. */
+    @Override
+    public Op again() {
+        return new QuantizeFp8Delayed(x, format, 0);
+    }
 
     @Override
     public String type() {

@@ -1,0 +1,123 @@
+package dev.octet.trainer.activation;
+
+import static org.junit.jupiter.api.Assertions.assertArrayEquals;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+import static org.junit.jupiter.api.DynamicTest.dynamicTest;
+
+import dev.octet.formats.error.InvalidOptionException;
+import dev.octet.quant.recipe.Recipes;
+import dev.octet.quant.recipe.TrainingRecipe;
+import dev.octet.trainer.device.Device;
+import dev.octet.trainer.device.cpu.CpuDevice;
+import dev.octet.trainer.precision.Autocast;
+import dev.octet.trainer.precision.Fp8Policy;
+import dev.octet.trainer.precision.Fp8Settings;
+import dev.octet.trainer.precision.PrecisionPolicy;
+import dev.octet.trainer.step.TrainingSession;
+import dev.octet.trainer.yaml.Section;
+import dev.octet.trainer.yaml.YamlFile;
+import java.io.IOException;
+import java.util.Arrays;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.regex.Pattern;
+import java.util.stream.Stream;
+import org.junit.jupiter.api.DisplayNameGeneration;
+import org.junit.jupiter.api.DisplayNameGenerator;
+import org.junit.jupiter.api.DynamicTest;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.TestFactory;
+
+/** Steps that compute parts of forward again against those that keep everything, byte by byte. */
+@DisplayNameGeneration(DisplayNameGenerator.ReplaceUnderscores.class)
+class RecomputeTest {
+    private static final List<Recompute> WAYS = List.of(
+            new Recompute.Layers(1),
+            new Recompute.Layers(2),
+            new Recompute.Matching(Pattern.compile("mlp|act|attn|attention")));
+
+    /** Every precision that a run can have, by name. */
+    static Map<String, PrecisionPolicy> policies() {
+        Map<String, PrecisionPolicy> all = new LinkedHashMap<>();
+        all.put("fp32", PrecisionPolicy.FP32);
+        all.put("bf16", Autocast.bf16());
+        all.put("fp16", Autocast.fp16());
+        Section usual = YamlFile.parse("{}", "none.yaml");
+        for (var recipe : Recipes.TRAINING.entrySet()) {
+            TrainingRecipe r = recipe.getValue().apply(usual);
+            all.put(recipe.getKey(), new Fp8Policy(Autocast.bf16(), Fp8Settings.of(r)));
+        }
+        return all;
+    }
+
+    private static ActivationSettings with(Recompute recompute) {
+        return new ActivationSettings(recompute, Kept.AS_THEY_ARE);
+    }
+
+    private static void requireSame(Map<String, byte[]> expected, Map<String, byte[]> actual) {
+        assertEquals(expected.keySet(), actual.keySet());
+        expected.forEach((name, bytes) -> assertArrayEquals(bytes, actual.get(name), name));
+    }
+
+    @TestFactory
+    Stream<DynamicTest> a_run_has_the_same_bytes_in_every_precision() {
+        return policies().entrySet().stream()
+                .map(policy -> dynamicTest(policy.getKey(), () -> check("gpt2", policy.getValue(), WAYS)));
+    }
+
+    @TestFactory
+    Stream<DynamicTest> a_run_has_the_same_bytes_whatever_the_model() {
+        return Stream.of("llama", "bert-cls", "vit", "gemma2")
+                .flatMap(model -> Stream.of("fp32", "bf16", "delayed", "current")
+                        .filter(policies()::containsKey)
+                        .map(policy -> dynamicTest(
+                                model + ", " + policy,
+                                () -> check(model, policies().get(policy), WAYS.subList(0, 1)))));
+    }
+
+    private static void check(String model, PrecisionPolicy policy, List<Recompute> ways) throws IOException {
+        try (TinyRun run = TinyRun.open(model);
+                Device device = CpuDevice.of(2)) {
+            Map<String, byte[]> expected = run.steps(3, policy, ActivationSettings.NONE, device);
+            for (Recompute way : ways) {
+                try (TrainingSession session = new TrainingSession(run.setup(policy, with(way)), device)) {
+                    boolean repeats = session.program(run.batch(0)).steps().stream().anyMatch(s -> s.repeats());
+                    assertTrue(repeats, way + " repeats nothing");
+                }
+                requireSame(expected, run.steps(3, policy, with(way), device));
+            }
+        }
+    }
+
+    @Test
+    void less_memory_is_needed() throws IOException {
+        try (TinyRun run = TinyRun.open("gpt2");
+                Device device = CpuDevice.of(1)) {
+            long[] bytes = Stream.of(Recompute.NONE, new Recompute.Layers(1))
+                    .mapToLong(way -> {
+                        try (TrainingSession session =
+                                new TrainingSession(run.setup(PrecisionPolicy.FP32, with(way)), device)) {
+                            return ActivationPlan.of(session.program(run.batch(0)), ActivationSettings.NONE).after();
+                        }
+                    })
+                    .toArray();
+            assertTrue(bytes[1] < bytes[0], Arrays.toString(bytes));
+        }
+    }
+
+    @Test
+    void a_pattern_that_no_node_has_is_refused() throws IOException {
+        try (TinyRun run = TinyRun.open("gpt2");
+                Device device = CpuDevice.of(1);
+                TrainingSession session = new TrainingSession(
+                        run.setup(PrecisionPolicy.FP32, with(new Recompute.Matching(Pattern.compile("nothing")))),
+                        device)) {
+            InvalidOptionException e =
+                    assertThrows(InvalidOptionException.class, () -> session.prepare(run.batch(0)));
+            assertTrue(e.getMessage().contains("'nothing' is in the name of none of the"), e.getMessage());
+        }
+    }
+}

@@ -1,0 +1,155 @@
+package dev.octet.trainer.activation;
+
+import dev.octet.converter.Converter;
+import dev.octet.converter.ModelSource;
+import dev.octet.converter.TrainingGraph;
+import dev.octet.converter.pass.PassLog;
+import dev.octet.formats.graph.GraphModel;
+import dev.octet.formats.tensor.DType;
+import dev.octet.formats.tensor.Shape;
+import dev.octet.formats.tensor.Tensor;
+import dev.octet.trainer.autodiff.Parameters;
+import dev.octet.trainer.autodiff.Programs;
+import dev.octet.trainer.config.LossConfig;
+import dev.octet.trainer.data.MicroBatch;
+import dev.octet.trainer.device.Device;
+import dev.octet.trainer.optimizer.Optimizer;
+import dev.octet.trainer.precision.LossScaling;
+import dev.octet.trainer.precision.PrecisionPolicy;
+import dev.octet.trainer.step.GraphSource;
+import dev.octet.trainer.step.StepResult;
+import dev.octet.trainer.step.TrainingSession;
+import dev.octet.trainer.step.TrainingSetup;
+import java.io.IOException;
+import java.lang.foreign.Arena;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.SplittableRandom;
+import java.util.TreeMap;
+
+/** A few steps of a tiny checkpoint of {@code testdata/models/tiny-hf}: everything that comes out of them, as bytes. */
+final class TinyRun implements AutoCloseable {
+    private static final Path MODELS = Path.of(System.getProperty("octet.testdata"), "models/tiny-hf");
+    private static final int SEQUENCE = 12;
+    private static final int ROWS = 2;
+    private static final int MICRO_BATCHES = 2;
+
+    private final String name;
+    private final ModelSource source;
+    private final Converter converter;
+
+    private TinyRun(String name, ModelSource source) {
+        this.name = name;
+        this.source = source;
+        this.converter = Converter.of(source.model());
+    }
+
+    static TinyRun open(String name) throws IOException {
+        return new TinyRun(name, ModelSource.open(MODELS.resolve(name)));
+    }
+
+    GraphModel model() {
+        return converter.canonical();
+    }
+
+    TrainingSetup setup(PrecisionPolicy policy, ActivationSettings activations) {
+        Parameters parameters = Parameters.of(model().graph());
+        boolean isCausal = model().graph().outputs().stream().anyMatch(o -> o.name().equals("logits"))
+                && !name.startsWith("vit")
+                && !name.equals("bert-cls");
+        LossConfig loss = new LossConfig(
+                isCausal ? LossConfig.Type.CAUSAL_LM : LossConfig.Type.CROSS_ENTROPY,
+                Optional.empty(),
+                "labels",
+                -100,
+                Optional.empty());
+        return new TrainingSetup(
+                        new GraphSource(
+                                model(),
+                                (graph, sizes) -> TrainingGraph.of(graph, sizes, new PassLog())),
+                        parameters,
+                        parameters.names(),
+                        loss,
+                        policy,
+                        LossScaling.Fixed.NONE,
+                        Optimizer.Adam.ADAMW,
+                        List.of(),
+                        1.0,
+                        List.of())
+                .withActivations(activations);
+    }
+
+    /** Micro-batch {@code number} of the run. */
+    MicroBatch batch(int number) {
+        SplittableRandom random = new SplittableRandom(number);
+        Arena arena = Arena.ofAuto();
+        Map<String, Tensor> tensors = new TreeMap<>();
+        model().graph().requiredInputs().forEach(input -> {
+            if (input.name().equals("pixel_values")) {
+                Shape shape = Shape.of(ROWS, 3, 16, 16);
+                float[] x = new float[(int) shape.elementCount()];
+                for (int i = 0; i < x.length; i++) {
+                    x[i] = (float) random.nextGaussian();
+                }
+                tensors.put(input.name(), Tensor.ofFloats(arena, input.name(), shape, x));
+            } else {
+                tensors.put(input.name(), longs(arena, input.name(), random, input.name().equals("input_ids") ? 30 : 0));
+            }
+        });
+        boolean perToken = !name.startsWith("vit") && !name.equals("bert-cls");
+        tensors.put(
+                "labels",
+                perToken
+                        ? longs(arena, "labels", random, 30)
+                        : Tensor.ofLongs(arena, "labels", Shape.of(ROWS), 0, 1));
+        return new MicroBatch(number, List.of(0L, 1L), tensors);
+    }
+
+    private static Tensor longs(Arena arena, String name, SplittableRandom random, int below) {
+        long[] all = new long[ROWS * SEQUENCE];
+        for (int i = 0; i < all.length; i++) {
+            all[i] = below > 0 ? random.nextInt(below) : name.contains("mask") ? 1 : 0;
+        }
+        return Tensor.ofLongs(arena, name, Shape.of(ROWS, SEQUENCE), all);
+    }
+
+    /** Losses, gradients, weights and states of some steps, as bytes by name. */
+    Map<String, byte[]> steps(int count, PrecisionPolicy policy, ActivationSettings activations, Device device) {
+        Map<String, byte[]> all = new TreeMap<>();
+        try (TrainingSession session = new TrainingSession(setup(policy, activations), device);
+                Arena arena = Arena.ofConfined()) {
+            for (int step = 1; step <= count; step++) {
+                List<MicroBatch> batches = new ArrayList<>();
+                for (int i = 0; i < MICRO_BATCHES; i++) {
+                    batches.add(batch(step * MICRO_BATCHES + i));
+                }
+                String at = "step " + step + " ";
+                StepResult result = session.step(
+                        batches,
+                        0.01,
+                        gradients -> gradients.names().forEach(n -> {
+                            float[] g = gradients.read(n);
+                            all.put(at + "gradient " + n, bytes(Tensor.ofFloats(arena, n, Shape.of(g.length), g)));
+                        }),
+                        step == count);
+                all.put(at + "result", result.toString().getBytes(java.nio.charset.StandardCharsets.UTF_8));
+                session.parameters(arena).forEach((n, t) -> all.put(at + "weight " + n, bytes(t)));
+                session.state(arena).forEach((n, t) -> all.put(at + "state " + n, bytes(t)));
+            }
+        }
+        return all;
+    }
+
+    private static byte[] bytes(Tensor t) {
+        return t.bytes().toArray(java.lang.foreign.ValueLayout.JAVA_BYTE);
+    }
+
+    @Override
+    public void close() {
+        converter.close();
+        source.close();
+    }
+}
