@@ -52,7 +52,7 @@ def train(arguments, model, folder, *more, **keys):
 
 def losses(arguments, folder):
     rows = []
-    for mode in ("fp32", "bf16"):
+    for mode in arguments.modes.split(","):
         exact = None
         for name, states in ENGINES.items():
             text, code, _ = train(arguments, TINY, folder, states=states, steps=arguments.steps, sequence=64, batch=4, mode=mode)
@@ -99,9 +99,14 @@ def main():
     parser.add_argument("--parts", default="loss,memory")
     parser.add_argument("--steps", type=int, default=200)
     parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--engines", default="", help="names, separated by semicolons; all by default")
+    parser.add_argument("--modes", default="fp32,bf16")
     parser.add_argument("--work")
     parser.add_argument("--octet", default=str(ROOT / "octet"))
     arguments = parser.parse_args()
+    if arguments.engines:
+        for name in set(ENGINES) - set(arguments.engines.split(";")):
+            del ENGINES[name]
     folder = pathlib.Path(arguments.work or tempfile.mkdtemp())
     folder.mkdir(parents=True, exist_ok=True)
     found = {}
@@ -109,10 +114,10 @@ def main():
     if "loss" in arguments.parts:
         found["loss"] = losses(arguments, folder)
         lines += [f"Evaluation loss after {arguments.steps} steps, tiny-lm/gpt2 on testdata/text, AdamW", "",
-                  f"{'engine':22s}{'FP32':>9s}{'off':>9s}{'BF16':>9s}{'off':>9s}"]
+                  f"{'engine':22s}" + "".join(f"{m.upper():>9s}{'off':>9s}" for m in arguments.modes.split(","))]
         for name in ENGINES:
             cells = ""
-            for mode in ("fp32", "bf16"):
+            for mode in arguments.modes.split(","):
                 row = next(r for r in found["loss"] if r["engine"] == name and r["mode"] == mode)
                 cells += f"{row['loss']:9.4f}{100 * row['off']:8.2f}%" if row["loss"] is not None else f"{'diverged':>18s}"
             lines.append(f"{name:22s}{cells}")
