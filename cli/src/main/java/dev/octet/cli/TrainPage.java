@@ -4,7 +4,6 @@ import dev.octet.formats.peft.PeftType;
 import dev.octet.pipeline.Train;
 import dev.octet.pipeline.run.RunSummary;
 import dev.octet.trainer.config.TrainingConfig;
-import dev.octet.trainer.dialect.Reading;
 import dev.octet.trainer.guard.GuardDecision;
 import dev.octet.trainer.hook.DebugFile;
 import dev.octet.trainer.hook.Fp8Report;
@@ -60,7 +59,7 @@ final class TrainPage implements TrainingHook {
     private final Path model;
     private final Path folder;
     private final TrainingConfig config;
-    private final List<Reading> readings;
+    private final List<String> notes;
     private final String data;
     private final long evaluated;
     private final Optional<LogCadence> lines;
@@ -164,7 +163,16 @@ final class TrainPage implements TrainingHook {
             String data,
             String run,
             long firstStep,
-            List<String> notes) {}
+            List<String> notes,
+            @Nullable PlannedStates states) {}
+
+    /** Bytes of what is kept for the trained parameters. */
+    record PlannedStates(String engine, long weights, long masters, long gradients, long moments, double bytesEach) {
+        static PlannedStates of(StatePlan s) {
+            return new PlannedStates(
+                    s.engine(), s.weights(), s.masters(), s.gradients(), s.moments(), s.each(s.bytes()));
+        }
+    }
 
     /** How answers look. */
     enum Form {
@@ -186,7 +194,7 @@ final class TrainPage implements TrainingHook {
         this.model = request.model();
         this.folder = request.folder();
         this.config = setup.config();
-        this.readings = setup.readings();
+        this.notes = setup.notes();
         this.data = data(setup);
         this.evaluated = setup.eval().map(Train.Data::count).orElse(0L);
     }
@@ -274,7 +282,7 @@ final class TrainPage implements TrainingHook {
                         "buffers",
                         Quantity.bytes(p.lastingBytes()) + " weights and their state, "
                                 + Quantity.bytes(p.temporaryBytes()) + " within a step");
-        p.states().ifPresent(s -> stateRows(s, table));
+        p.states().filter(s -> !s.engine().equals(StatePlan.F32)).ifPresent(s -> stateRows(s, table));
         p.adapter()
                 .ifPresent(m -> table.row(
                                 "",
@@ -312,9 +320,9 @@ final class TrainPage implements TrainingHook {
 
     /** What the run says of itself, and of the configurations of other libraries that it follows. */
     private List<String> notes(RunPlan p) {
-        List<String> notes = new ArrayList<>(p.notes());
-        readings.forEach(r -> notes.addAll(r.notes()));
-        return notes;
+        List<String> all = new ArrayList<>(p.notes());
+        all.addAll(notes);
+        return all;
     }
 
     private static String counted(long n, String what) {
@@ -391,7 +399,8 @@ final class TrainPage implements TrainingHook {
                                     data,
                                     folder.toString(),
                                     first,
-                                    notes(p))));
+                                    notes(p),
+                                    p.states().map(PlannedStates::of).orElse(null))));
         } else {
             screen.out().print(table(p, first).text(0));
         }

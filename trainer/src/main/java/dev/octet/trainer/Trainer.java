@@ -157,7 +157,7 @@ public final class Trainer implements AutoCloseable {
         this.schedule = config.schedule().schedule(config.optimizer().lr(), config.steps());
         this.debug = DebugPlan.of(config.debug(), LinearModule.of(model.graph().graph()));
         this.debugChanges = config.changesFor(model.graph().graph());
-        this.session = new TrainingSession(setup(policyFor(device)), device);
+        this.session = new TrainingSession(setup(policyFor(device)), device, config.offload());
         try {
             this.teacher = parts.teacher()
                     .map(t -> Teacher.of(t, model, config.loss().outputOf(model.graph()), device))
@@ -430,17 +430,17 @@ public final class Trainer implements AutoCloseable {
                 List.copyOf(used),
                 trainedElements,
                 frozenElements,
-                session.lastingBytes(),
+                session.residentBytes(),
                 session.temporaryBytes(),
                 notes(used),
                 adapted.map(a -> memory(a, elements, frozen)),
-                statePlan(elements));
+                Optional.of(statePlan(elements)));
     }
 
-    private Optional<StatePlan> statePlan(long trainedElements) {
-        return session.states().isF32()
-                ? Optional.empty()
-                : Optional.of(session.statePlan(parts.config().optimizer().states().text(), trainedElements));
+    private StatePlan statePlan(long trainedElements) {
+        StatesConfig states = parts.config().optimizer().states();
+        boolean byPrecision = states.equals(StatesConfig.F32) && !session.states().isF32();
+        return session.statePlan(byPrecision ? "as precision has it" : states.text(), trainedElements);
     }
 
     /** What an adapter's training keeps between steps; all weights would have as many gradients and moments for each element. */
@@ -464,6 +464,9 @@ public final class Trainer implements AutoCloseable {
         }
         List<Tie> restored = restored();
         String setting = " (ties: " + parts.config().ties().name().toLowerCase(Locale.ROOT) + ")";
+        if (parts.config().offload().isOn()) {
+            notes.add(parts.config().offload().text(session.offloadedBytes()));
+        }
         tinyTensors(used).ifPresent(notes::add);
         note(notes, "tied: exported twice, trained as one parameter" + setting, restored);
         note(

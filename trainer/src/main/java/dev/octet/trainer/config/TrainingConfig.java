@@ -4,6 +4,7 @@ import dev.octet.formats.graph.Graph;
 import dev.octet.trainer.activation.ActivationSettings;
 import dev.octet.trainer.adapter.AdapterSettings;
 import dev.octet.trainer.autodiff.Ties;
+import dev.octet.trainer.device.Offload;
 import dev.octet.trainer.observe.DebugChanges;
 import dev.octet.trainer.observe.DebugPlan;
 import dev.octet.trainer.observe.DebugSettings;
@@ -47,6 +48,7 @@ import java.util.stream.Collectors;
  * @param fp8Health how often to measure what FP8 casts lose
  * @param guard how the run watches itself, and what it does about what it sees
  * @param debug what is looked at and changed layer by layer, in Transformer Engine's terms
+ * @param offload what lies off the device between its uses; changes no number
  */
 public record TrainingConfig(
         DataConfig data,
@@ -72,7 +74,8 @@ public record TrainingConfig(
         DivergenceConfig divergence,
         Fp8HealthConfig fp8Health,
         GuardConfig guard,
-        DebugSettings debug) {
+        DebugSettings debug,
+        Offload offload) {
     public TrainingConfig {
         averaging = Collections.unmodifiableMap(new TreeMap<>(averaging));
         freeze = List.copyOf(freeze);
@@ -153,7 +156,8 @@ public record TrainingConfig(
                 s.section("divergence").read(DivergenceConfig::read),
                 Fp8HealthConfig.read(s, precision),
                 GuardConfig.read(s, precision, onNonFinite, folder),
-                DebugConfig.read(s, folder));
+                DebugConfig.read(s, folder),
+                s.section("offload").read(o -> OffloadConfig.read(o, folder)));
         if (config.data.neighbours() == DataConfig.Neighbours.UNSEEN
                 && (config.loss.type() != LossConfig.Type.CAUSAL_LM
                         || config.loss.distillation().isPresent())) {
@@ -257,6 +261,7 @@ public record TrainingConfig(
                 divergence,
                 fp8Health,
                 guard,
-                debug);
+                debug,
+                offload);
     }
 }

@@ -79,9 +79,13 @@ class DeepSpeedTest {
             strings = {
                 "\"optimizer\": {\"type\": \"Adam\", \"params\": {\"lr\": 1e-4, \"adam_w_mode\": false}}",
                 "\"optimizer\": {\"type\": \"SGD\", \"params\": {\"lr\": 0.1, \"momentum\": 0.9, \"nesterov\": true}}",
+                "\"optimizer\": {\"type\": \"Lamb\", \"params\": {\"lr\": 1e-3, \"max_coeff\": 0.3, \"bias_correction\": false}}",
+                "\"optimizer\": {\"type\": \"LION\", \"params\": {\"lr\": 1e-4, \"weight_decay\": 0.1}}",
+                "\"optimizer\": {\"type\": \"Muon\", \"params\": {\"muon_lr\": 0.02, \"adam_lr\": 3e-4, \"momentum\": 0.9}}",
                 "\"fp16\": {\"enabled\": true, \"min_loss_scale\": 0.5}",
                 "\"fp16\": {\"enabled\": true, \"loss_scale\": 64}",
                 "\"bf16\": {\"enabled\": true}",
+                "\"activation_checkpointing\": {\"partition_activations\": true, \"number_checkpoints\": 4}",
                 "\"torch_autocast\": {\"enabled\": true, \"dtype\": \"bfloat16\"}",
                 "\"amp\": {\"enabled\": true, \"opt_level\": \"O1\", \"loss_scale\": \"dynamic\", \"max_loss_scale\": 65536}",
                 "\"amp\": {\"enabled\": true, \"opt_level\": \"O2\", \"loss_scale\": 128, \"keep_batchnorm_fp32\": true}",
