@@ -91,7 +91,7 @@ public record OptimizerConfig(
             "muon", Type.MUON);
 
     /** Keys that not every type has. */
-    private static final Map<Type, Set<String>> KEYS = Map.of(
+    static final Map<Type, Set<String>> KEYS = Map.of(
             Type.SGD, Set.of("momentum", "dampening", "nesterov"),
             Type.ADAM, Set.of(BETAS, EPS),
             Type.ADAMW, Set.of(BETAS, EPS),
