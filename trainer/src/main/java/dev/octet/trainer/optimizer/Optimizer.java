@@ -260,6 +260,34 @@ public sealed interface Optimizer {
         }
     }
 
+    /**
+     * torch.optim.Adagrad, whose sums start at 0.
+     *
+     * @param lrDecay 0 by default: the learning rate is divided by 1 + lrDecay for each step before
+     * @param eps 1e-10 by default
+     * @param weightDecay 0 by default; added to the gradient
+     */
+    record Adagrad(double lrDecay, double eps, double weightDecay) implements Elementwise {
+        public Adagrad {
+            require(lrDecay >= 0 && eps >= 0 && weightDecay >= 0, lrDecay + ", eps " + eps + ", " + weightDecay);
+        }
+
+        @Override
+        public Adagrad withWeightDecay(double decay) {
+            return new Adagrad(lrDecay, eps, decay);
+        }
+
+        @Override
+        public String title() {
+            return "Adagrad";
+        }
+
+        @Override
+        public List<String> memory() {
+            return List.of("sum");
+        }
+    }
+
     /** Adafactor of transformers or torch. */
     record Adafactor(AdafactorRule rule, double weightDecay) implements Optimizer {
         public Adafactor {
