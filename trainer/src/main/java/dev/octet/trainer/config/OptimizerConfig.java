@@ -2,11 +2,11 @@ package dev.octet.trainer.config;
 
 import dev.octet.trainer.optimizer.Optimizer;
 import dev.octet.trainer.optimizer.Optimizer.Variant;
-import dev.octet.trainer.op.update.AdafactorRule;
-import dev.octet.trainer.op.update.AdagradRule;
-import dev.octet.trainer.op.update.LambRule;
-import dev.octet.trainer.op.update.MuonRule;
-import dev.octet.trainer.op.update.UpdateRule;
+import dev.octet.trainer.rule.AdafactorRule;
+import dev.octet.trainer.rule.AdagradRule;
+import dev.octet.trainer.rule.LambRule;
+import dev.octet.trainer.rule.MuonRule;
+import dev.octet.trainer.rule.UpdateRule;
 import dev.octet.trainer.yaml.Section;
 import java.util.List;
 import java.util.Locale;

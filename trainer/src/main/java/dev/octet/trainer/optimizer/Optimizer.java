@@ -2,9 +2,9 @@ package dev.octet.trainer.optimizer;
 
 import dev.octet.formats.tensor.DType;
 import dev.octet.trainer.kernel.OperandType;
-import dev.octet.trainer.op.update.AdafactorRule;
-import dev.octet.trainer.op.update.LambRule;
-import dev.octet.trainer.op.update.MuonRule;
+import dev.octet.trainer.rule.AdafactorRule;
+import dev.octet.trainer.rule.LambRule;
+import dev.octet.trainer.rule.MuonRule;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;

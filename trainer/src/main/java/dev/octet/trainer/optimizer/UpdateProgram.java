@@ -374,7 +374,7 @@ public record UpdateProgram(
                             l.beta2(),
                             l.eps(),
                             l.weightDecay(),
-                            l.rule().variant());
+                            TrustRatio.variant(l.rule()));
                 case Optimizer.Sgd s ->
                     new SgdStep(p, moment, s.momentum(), s.dampening(), s.weightDecay(), s.nesterov());
                 case Optimizer.Adagrad a -> new AdagradStep(p, a.lrDecay(), a.eps(), a.weightDecay());

@@ -1,4 +1,4 @@
-package dev.octet.trainer.op.update;
+package dev.octet.trainer.rule;
 
 /**
  * What only Adagrad has.
