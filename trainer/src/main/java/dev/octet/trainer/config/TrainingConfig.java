@@ -114,6 +114,11 @@ public record TrainingConfig(
         return 2 * known > file.keys().size();
     }
 
+    private static OptimizerConfig optimizer(Section s, PrecisionConfig precision) {
+        OptimizerConfig own = s.section("optimizer").read(OptimizerConfig::read);
+        return precision.msamp().map(p -> own.withMsamp(p, s)).orElse(own);
+    }
+
     private static TrainingConfig read(Section s, Path folder) {
         OtherNames.refuse(s);
         OptionalDouble epochs = s.optionalNumber("epochs", Double.MIN_VALUE, Integer.MAX_VALUE)
@@ -133,7 +138,7 @@ public record TrainingConfig(
                 steps,
                 epochs,
                 s.whole("seed", 1, Long.MIN_VALUE, Long.MAX_VALUE),
-                s.section("optimizer").read(OptimizerConfig::read),
+                optimizer(s, precision),
                 s.section("schedule").read(x -> ScheduleConfig.read(x, steps)),
                 s.optionalNumber("clip_grad_norm", Double.MIN_VALUE, Double.MAX_VALUE)
                         .map(OptionalDouble::of)
