@@ -123,4 +123,28 @@ class MsampRunTest {
                 assertThrows(InvalidOptionException.class, () -> parts(precision, line));
         assertTrue(e.getMessage().contains(what), e::getMessage);
     }
+
+    @ParameterizedTest
+    @ValueSource(strings = {"min-scale", "ddp", "legacy", "zero"})
+    void four_ranks_learn_by_every_reduction_and_resume_bit_for_bit(String reduction) throws IOException {
+        TrainingParts parts =
+                parts("{mode: msamp, ranks: 4, gradient_reduction: " + reduction + "}", "gradient_accumulation: 8");
+        run(parts, folder.resolve("whole"), RunOptions.defaults(), 1);
+        run(parts, folder.resolve("pieces"), RunOptions.defaults().withMaxSteps(17), 2);
+        run(parts, folder.resolve("pieces"), RunOptions.defaults().resuming(), 2);
+        assertEquals(lastLoss(folder.resolve("whole")), lastLoss(folder.resolve("pieces")));
+        assertTrue(lastLoss(folder.resolve("whole")) < 0.5, () -> reduction + " does not learn");
+    }
+
+    @Test
+    void ranks_share_micro_batches_evenly_or_are_refused_and_one_rank_reduces_nothing() {
+        InvalidOptionException uneven = assertThrows(
+                InvalidOptionException.class,
+                () -> parts("{mode: msamp, ranks: 4}", "gradient_accumulation: 6"));
+        assertTrue(uneven.getMessage().contains("4 ranks cannot share 6 micro-batches a step evenly"));
+        assertEquals("give gradient_accumulation: 8", uneven.fix());
+        InvalidOptionException alone = assertThrows(
+                InvalidOptionException.class, () -> parts("{mode: msamp, gradient_reduction: ddp}"));
+        assertTrue(alone.getMessage().contains("one rank has nothing to reduce"));
+    }
 }

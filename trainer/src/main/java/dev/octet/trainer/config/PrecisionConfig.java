@@ -11,6 +11,7 @@ import dev.octet.trainer.precision.Fp8Policy;
 import dev.octet.trainer.precision.LossScaling;
 import dev.octet.trainer.precision.MsampPolicy;
 import dev.octet.trainer.precision.PrecisionPolicy;
+import dev.octet.trainer.reduction.GradientReduction;
 import dev.octet.trainer.yaml.Section;
 import java.util.Arrays;
 import java.util.LinkedHashMap;
@@ -32,6 +33,7 @@ public record PrecisionConfig(String mode, PrecisionPolicy policy, LossScaling s
             Map.of(
             "cpu", AutocastList.CPU, "cuda", AutocastList.CUDA, "apex", AutocastList.APEX, "all", AutocastList.ALL);
     private static final String MSAMP = "msamp";
+    private static final String GRADIENT_REDUCTION = "gradient_reduction";
     private static final Map<String, Mode> MODES = modes();
     /** Keys that only one mode uses; in another mode they are an error, and the message suggests this mode. */
     private static final Map<String, List<String>> KEYS_OF_MODES = Map.of(
@@ -40,7 +42,7 @@ public record PrecisionConfig(String mode, PrecisionPolicy policy, LossScaling s
             "O2",
             List.of("keep_batchnorm_fp32", "master_weights"),
             MSAMP,
-            List.of("opt_level", "use_te", "compat"));
+            List.of("opt_level", "use_te", "compat", "ranks", GRADIENT_REDUCTION));
 
     /** Reads the remaining keys of a mode. */
     private interface Mode {
@@ -128,9 +130,23 @@ public record PrecisionConfig(String mode, PrecisionPolicy policy, LossScaling s
         MsampPolicy policy = new MsampPolicy(
                 new Autocast(name, base, list(s)),
                 new TrainingRecipe.Msamp(quirks ? MsampScale.ORIGINAL : MsampScale.MENDED, s.flag("use_te", false)),
-                s.choice("opt_level", levels, MsampPolicy.Level.O2));
+                s.choice("opt_level", levels, MsampPolicy.Level.O2),
+                ranks(s));
         LossScaling usual = base == DType.F16 ? LossScaling.GradScaler.DEFAULT : LossScaling.Fixed.NONE;
         return new PrecisionConfig(MSAMP, policy, scaling(s, usual));
+    }
+
+    private static MsampPolicy.Ranks ranks(Section s) {
+        int count = (int) s.whole("ranks", 1, 1, 1024);
+        Map<String, GradientReduction> reductions = new LinkedHashMap<>();
+        for (GradientReduction r : GradientReduction.values()) {
+            reductions.put(r.key(), r);
+        }
+        if (count == 1 && s.has(GRADIENT_REDUCTION)) {
+            throw s.error(
+                    GRADIENT_REDUCTION, "one rank has nothing to reduce", "leave the key out, or give ranks: 2 or more");
+        }
+        return new MsampPolicy.Ranks(count, s.choice(GRADIENT_REDUCTION, reductions, GradientReduction.MIN_SCALE));
     }
 
     private static AutocastList list(Section s) {
