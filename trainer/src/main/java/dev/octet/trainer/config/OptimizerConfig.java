@@ -2,6 +2,7 @@ package dev.octet.trainer.config;
 
 import dev.octet.trainer.optimizer.Optimizer;
 import dev.octet.trainer.optimizer.Optimizer.Variant;
+import dev.octet.trainer.precision.MsampPolicy;
 import dev.octet.trainer.rule.AdafactorRule;
 import dev.octet.trainer.rule.AdagradRule;
 import dev.octet.trainer.rule.LambRule;
@@ -162,6 +163,44 @@ public record OptimizerConfig(
                     "add momentum: 0.9 and leave dampening out, or leave nesterov out");
         }
         return optimizer;
+    }
+
+    /**
+     * This optimizer with the states of MS-AMP's levels.
+     *
+     * @param run the whole configuration, for messages
+     */
+    OptimizerConfig withMsamp(MsampPolicy policy, Section run) {
+        Section s = run.section("optimizer");
+        if (s.has("states")) {
+            throw s.error(
+                    "states",
+                    "precision.mode: msamp says itself how states are kept",
+                    "leave the key out, or choose precision: {mode: fp8}");
+        }
+        if (type != Type.ADAM && type != Type.ADAMW) {
+            throw s.error(
+                    "type",
+                    "MS-AMP has Adam and AdamW, not " + type.key(),
+                    "use type: adamw, or another precision.mode");
+        }
+        StatesConfig.Level level =
+                policy.level() == MsampPolicy.Level.O1 ? StatesConfig.Level.O1 : StatesConfig.Level.O2;
+        return new OptimizerConfig(
+                type,
+                lr,
+                momentum,
+                dampening,
+                nesterov,
+                beta1,
+                beta2,
+                eps,
+                weightDecay,
+                noDecay,
+                new StatesConfig(
+                        new StatesConfig.Engine.Msamp(level, StatesConfig.Masters.FP16, policy.isOriginal()), false),
+                rule,
+                others);
     }
 
     /**
