@@ -30,6 +30,7 @@ import dev.octet.trainer.optimizer.UpdateProgram;
 import dev.octet.trainer.precision.Fp8Choice;
 import dev.octet.trainer.precision.Fp8Layer;
 import dev.octet.trainer.precision.LossScaling;
+import dev.octet.trainer.precision.MsampPolicy;
 import dev.octet.trainer.precision.PrecisionPolicy;
 import dev.octet.trainer.program.Phase;
 import dev.octet.trainer.program.Program;
@@ -332,6 +333,7 @@ public final class TrainingSession implements AutoCloseable {
     private List<Supplier<LossValue>> forwardAndBackward(
             List<MicroBatch> batches, @Nullable Fp8Watch watch, @Nullable TensorWatch tensors) {
         Set<Executable> prepared = new HashSet<>();
+        RankGradients ranks = ranks(batches);
         List<Supplier<LossValue>> losses = new ArrayList<>();
         for (MicroBatch batch : batches) {
             Loaded loaded = loaded(batch, true);
@@ -348,8 +350,25 @@ public final class TrainingSession implements AutoCloseable {
             losses.add(forward(loaded, batch));
             executable.run(Phase.BACKWARD);
             executable.observe(null);
+            if (ranks != null) {
+                ranks.take();
+            }
         }
         return losses;
+    }
+
+    /** The ranks that the step's micro-batches belong to; null when there is one. */
+    private @Nullable RankGradients ranks(List<MicroBatch> batches) {
+        if (!(setup.policy() instanceof MsampPolicy msamp) || msamp.ranks().count() == 1) {
+            return null;
+        }
+        Map<String, Value> sent = new TreeMap<>();
+        loaded(batches.getFirst(), true).executable().program().gradients().forEach((name, value) -> {
+            if (!setup.states().parameter(name, value.type().shape()).isF32()) {
+                sent.put(name, value);
+            }
+        });
+        return new RankGradients(msamp, memory, sent, batches.size());
     }
 
     private static @Nullable StepObserver both(@Nullable StepObserver one, @Nullable StepObserver other) {
