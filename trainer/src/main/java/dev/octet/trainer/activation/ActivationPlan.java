@@ -14,8 +14,8 @@ import java.util.Optional;
  * for bit under every {@link Recompute}; {@link Kept} rounds what is kept.
  *
  * @param program what runs
- * @param before arena bytes of the program that keeps everything
- * @param after arena bytes of {@code program}
+ * @param before arena bytes of the program that keeps everything; 0 when nothing else was asked for
+ * @param after arena bytes of {@code program}; 0 when nothing was asked for
  * @param again part of the operations of the step that are done for the second time, from 0 to below 1
  */
 public record ActivationPlan(Program program, long before, long after, double again) {
@@ -28,11 +28,14 @@ public record ActivationPlan(Program program, long before, long after, double ag
      * @throws InvalidOptionException when layers or a pattern are asked for that the program does not have, or a budget that cannot be met
      */
     public static ActivationPlan of(Program program, ActivationSettings settings) {
-        MemoryPlan plain = MemoryPlan.of(program);
         boolean trains = !program.steps(Phase.BACKWARD).isEmpty();
-        Program less = trains ? recomputed(program, settings.recompute()) : program;
+        if (!trains || settings.equals(ActivationSettings.NONE)) {
+            return new ActivationPlan(program, 0, 0, 0);
+        }
+        MemoryPlan plain = MemoryPlan.of(program);
+        Program less = recomputed(program, settings.recompute());
         Program narrow =
-                trains && settings.kept() != Kept.AS_THEY_ARE ? new NarrowKeeping(new Tape(less), settings.kept()).build() : less;
+                settings.kept() != Kept.AS_THEY_ARE ? new NarrowKeeping(new Tape(less), settings.kept()).build() : less;
         long after = narrow == program ? plain.arenaBytes() : MemoryPlan.of(narrow).arenaBytes();
         return new ActivationPlan(narrow, plain.arenaBytes(), after, share(narrow));
     }
