@@ -8,9 +8,10 @@ import dev.octet.trainer.device.cpu.CpuDevice;
 import dev.octet.trainer.precision.Autocast;
 import dev.octet.trainer.precision.PrecisionPolicy;
 import java.io.IOException;
-import java.nio.ByteBuffer;
-import java.nio.ByteOrder;
+import java.nio.charset.StandardCharsets;
 import java.util.Map;
+import java.util.regex.MatchResult;
+import java.util.regex.Pattern;
 import org.junit.jupiter.api.DisplayNameGeneration;
 import org.junit.jupiter.api.DisplayNameGenerator;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -32,20 +33,7 @@ class NarrowKeepingTest {
                 Device device = CpuDevice.of(2)) {
             Map<String, byte[]> expected = run.steps(1, policy, ActivationSettings.NONE, device);
             Map<String, byte[]> actual = run.steps(1, policy, with(kept), device);
-            double difference = 0;
-            double all = 0;
-            for (Map.Entry<String, byte[]> e : expected.entrySet()) {
-                if (e.getKey().contains("gradient ")) {
-                    float[] wanted = floats(e.getValue());
-                    float[] got = floats(actual.get(e.getKey()));
-                    for (int i = 0; i < wanted.length; i++) {
-                        difference += Math.pow(wanted[i] - got[i], 2);
-                        all += Math.pow(wanted[i], 2);
-                    }
-                }
-            }
-            double error = Math.sqrt(difference / all);
-            assertTrue(error > 0 && error <= limit, "relative error of all gradients: " + error);
+            TinyRun.requireNear(expected, actual, limit);
             String loss = "loss=[-0-9.E]+";
             assertTrue(losses(expected, loss).length > 0);
             assertArrayEquals(losses(expected, loss), losses(actual, loss));
@@ -53,13 +41,7 @@ class NarrowKeepingTest {
     }
 
     private static String[] losses(Map<String, byte[]> run, String pattern) {
-        String text = new String(run.get("step 1 result"), java.nio.charset.StandardCharsets.UTF_8);
-        return java.util.regex.Pattern.compile(pattern).matcher(text).results().map(r -> r.group()).toArray(String[]::new);
-    }
-
-    private static float[] floats(byte[] bytes) {
-        float[] all = new float[bytes.length / Float.BYTES];
-        ByteBuffer.wrap(bytes).order(ByteOrder.LITTLE_ENDIAN).asFloatBuffer().get(all);
-        return all;
+        String text = new String(run.get("step 1 result"), StandardCharsets.UTF_8);
+        return Pattern.compile(pattern).matcher(text).results().map(MatchResult::group).toArray(String[]::new);
     }
 }
