@@ -4,7 +4,6 @@ import dev.octet.formats.peft.PeftType;
 import dev.octet.pipeline.Train;
 import dev.octet.pipeline.run.RunSummary;
 import dev.octet.trainer.config.TrainingConfig;
-import dev.octet.trainer.dialect.Reading;
 import dev.octet.trainer.guard.GuardDecision;
 import dev.octet.trainer.hook.DebugFile;
 import dev.octet.trainer.hook.Fp8Report;
@@ -16,6 +15,7 @@ import dev.octet.trainer.hook.Pace;
 import dev.octet.trainer.hook.RunControl;
 import dev.octet.trainer.hook.RunEnd;
 import dev.octet.trainer.hook.RunPlan;
+import dev.octet.trainer.hook.StatePlan;
 import dev.octet.trainer.hook.RunningLoss;
 import dev.octet.trainer.hook.StepReport;
 import dev.octet.trainer.hook.TrainingHook;
@@ -59,7 +59,7 @@ final class TrainPage implements TrainingHook {
     private final Path model;
     private final Path folder;
     private final TrainingConfig config;
-    private final List<Reading> readings;
+    private final List<String> notes;
     private final String data;
     private final long evaluated;
     private final Optional<LogCadence> lines;
@@ -185,7 +185,7 @@ final class TrainPage implements TrainingHook {
         this.model = request.model();
         this.folder = request.folder();
         this.config = setup.config();
-        this.readings = setup.readings();
+        this.notes = setup.notes();
         this.data = data(setup);
         this.evaluated = setup.eval().map(Train.Data::count).orElse(0L);
     }
@@ -254,7 +254,12 @@ final class TrainPage implements TrainingHook {
                                 + config.schedule().type().key()
                                 + (config.schedule().type().hasWarmup()
                                         ? " after " + counted(config.schedule().warmup(), "step") + " of warm-up"
-                                        : ""))
+                                        : String.format(
+                                                Locale.ROOT,
+                                                " up to %.3g",
+                                                config.schedule()
+                                                        .schedule(config.optimizer().lr(), config.steps())
+                                                        .highest())))
                 .row("data", data)
                 .row(
                         "steps",
@@ -268,6 +273,7 @@ final class TrainPage implements TrainingHook {
                         "buffers",
                         Quantity.bytes(p.lastingBytes()) + " weights and their state, "
                                 + Quantity.bytes(p.temporaryBytes()) + " within a step");
+        p.states().ifPresent(s -> stateRows(s, table));
         p.adapter()
                 .ifPresent(m -> table.row(
                                 "",
@@ -289,14 +295,30 @@ final class TrainPage implements TrainingHook {
         return table;
     }
 
+    private static void stateRows(StatePlan s, Table table) {
+        table.row("states", s.engine())
+                .row(
+                        "",
+                        String.format(
+                                Locale.ROOT,
+                                "bytes a parameter: weights %.2f, masters %.2f, gradients %.2f,",
+                                s.each(s.weights()),
+                                s.each(s.masters()),
+                                s.each(s.gradients())))
+                .row(
+                        "",
+                        String.format(
+                                Locale.ROOT, "moments %.2f; %.2f in all", s.each(s.moments()), s.each(s.bytes())));
+    }
+
     /** What the run says of itself, and of the configurations of other libraries that it follows. */
     private List<String> notes(RunPlan p) {
-        List<String> notes = new ArrayList<>(p.notes());
+        List<String> all = new ArrayList<>(p.notes());
         if (form == Form.JSON) {
-            p.activations().ifPresent(a -> notes.add(a.settings() + ": " + kept(a)));
+            p.activations().ifPresent(a -> all.add(a.settings() + ": " + kept(a)));
         }
-        readings.forEach(r -> notes.addAll(r.notes()));
-        return notes;
+        all.addAll(notes);
+        return all;
     }
 
     private static String kept(RunPlan.ActivationMemory a) {

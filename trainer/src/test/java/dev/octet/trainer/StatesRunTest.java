@@ -14,8 +14,11 @@ import dev.octet.formats.tensor.Tensor;
 import dev.octet.trainer.checkpoint.CheckpointFolder;
 import dev.octet.trainer.device.Device;
 import dev.octet.trainer.device.cpu.CpuDevice;
+import dev.octet.trainer.device.cuda.TestGpus;
 import dev.octet.trainer.device.reference.ReferenceDevice;
 import dev.octet.trainer.hook.RunEnd;
+import dev.octet.trainer.hook.RunPlan;
+import dev.octet.trainer.hook.StatePlan;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -32,6 +35,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.MethodSource;
+import org.junit.jupiter.params.provider.ValueSource;
 
 /** Runs whose parameters and moments are kept in few bits. */
 @DisplayNameGeneration(DisplayNameGenerator.ReplaceUnderscores.class)
@@ -235,5 +239,45 @@ class StatesRunTest {
         assertPiecesAreTheWhole(parts(
                 "{engine: te, master_weight_dtype: fp16, exp_avg_dtype: fp8, exp_avg_sq_dtype: fp16}",
                 "guard: {spike: {window: 4, snapshot_every: 3, retries: 2, skip: 1}}"));
+    }
+
+    @ParameterizedTest
+    @ValueSource(
+            strings = {
+                "{engine: msamp}",
+                "{engine: te, store_param_remainders: true, exp_avg_dtype: bf16, exp_avg_sq_dtype: bf16}",
+            })
+    void the_kernels_train_as_the_processor_does(String states) throws IOException {
+        TrainingParts parts = parts(states, "precision: {mode: bf16}");
+        try (Device cpu = CpuDevice.of(2);
+                Device gpu = TestGpus.hostDevice();
+                Trainer expected = Trainer.of(parts, cpu);
+                Trainer actual = Trainer.of(parts, gpu)) {
+            for (int step = 1; step <= 3; step++) {
+                assertEquals(expected.step(step).loss(), actual.step(step).loss(), 2e-3, "step " + step);
+            }
+        }
+    }
+
+    @Test
+    void a_plan_says_what_each_parameter_takes_and_which_moments_stay_in_F32() throws IOException {
+        try (Device device = CpuDevice.of(1);
+                Trainer plain = Trainer.of(parts(""), device);
+                Trainer coded = Trainer.of(parts("{engine: torchao, bf16_stochastic_round: true}"), device)) {
+            assertTrue(plain.plan().states().isEmpty());
+            RunPlan plan = coded.plan();
+            StatePlan states = plan.states().orElseThrow();
+            long others = 512 + 3 * 512 + 3;
+            assertEquals(4096 + others, states.elements());
+            assertEquals("torchao (format: int8, bf16_stochastic_round: true)", states.engine());
+            assertEquals(2 * states.elements(), states.masters());
+            assertEquals(4 * states.elements(), states.gradients());
+            assertEquals(2 * (4096 + 4 * 4096 / 256) + 8 * others, states.moments());
+            assertTrue(
+                    plan.notes()
+                            .contains("optimizer.states: moments of tensors with fewer than 4096 elements, or that blocks do"
+                                    + " not divide, stay in F32: b1, w2, b2"),
+                    plan.notes().toString());
+        }
     }
 }

@@ -8,6 +8,7 @@ import dev.octet.formats.tensor.DType;
 import dev.octet.trainer.kernel.Op;
 import dev.octet.trainer.kernel.OperandType;
 import dev.octet.trainer.op.accumulate.Accumulate;
+import dev.octet.trainer.op.state.DecodeState;
 import dev.octet.trainer.precision.PrecisionPolicy;
 import dev.octet.trainer.program.Phase;
 import dev.octet.trainer.program.Program;
@@ -212,7 +213,8 @@ final class BackwardPass {
                 }
                 return first;
             }
-            if (alone && !step.isView() && !borrowed.contains(so) && step.op().canAccumulate(i)) {
+            boolean inPlace = alone && !step.isView() && !borrowed.contains(so) && !readsNarrow(v);
+            if (inPlace && step.op().canAccumulate(i)) {
                 added.add(i);
                 return so;
             }
@@ -222,7 +224,16 @@ final class BackwardPass {
         }
 
         private Value part(Value v) {
-            return builder.temporary("d:" + v.name(), isParameter(v) ? v.type().as(DType.F32) : v.type());
+            boolean isF32 = isParameter(v) && !readsNarrow(v);
+            return builder.temporary("d:" + v.name(), isF32 ? v.type().as(DType.F32) : v.type());
+        }
+
+        /** Whether the step reads a weight in BF16 as it is kept: its contribution then is BF16, too, and only the sum F32. */
+        private boolean readsNarrow(Value v) {
+            return isParameter(v)
+                    && v.type().dtype() != DType.F32
+                    && !(step.op() instanceof DecodeState)
+                    && forward.readsAsKept(v);
         }
 
         void emit() {

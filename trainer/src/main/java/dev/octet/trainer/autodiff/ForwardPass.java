@@ -106,13 +106,27 @@ final class ForwardPass {
             return builder.parameter(name, tensor);
         }
         List<Value> parts = builder.kept(name, form, tensor);
+        if (form instanceof StateForm.Plain || form instanceof StateForm.Stochastic) {
+            return parts.getFirst(); // operators read it as any tensor of its type
+        }
         coded.put(parts.getFirst(), new Kept(form, tensor, parts));
         return parts.getFirst();
     }
 
     /** What is read where any float type will do: F32 of a parameter kept in few bits. */
     private Value floats(Value v) {
-        return coded.containsKey(v) ? decoded(v, DType.F32) : v;
+        return coded.containsKey(v) && !isReadAs(v, policy.low()) ? decoded(v, DType.F32) : v;
+    }
+
+    /** Whether operators may read a parameter as it is kept. */
+    boolean readsAsKept(Value parameter) {
+        return !coded.containsKey(parameter) || isReadAs(parameter, DType.BF16);
+    }
+
+    /** Whether the codes are what operators read in a type: the BF16 of a weight that is split, as Transformer Engine's models have it. */
+    private boolean isReadAs(Value codes, DType type) {
+        Kept kept = coded.get(codes);
+        return kept != null && kept.form() instanceof StateForm.Split && type == DType.BF16;
     }
 
     /** The numbers of a parameter kept in few bits, made once for all micro-batches. */
@@ -220,7 +234,7 @@ final class ForwardPass {
     }
 
     private Value cast(Node node, Value v, DType to) {
-        if (coded.containsKey(v)) {
+        if (coded.containsKey(v) && !isReadAs(v, to)) {
             return decoded(v, to);
         }
         if (v.type().dtype() == to) {

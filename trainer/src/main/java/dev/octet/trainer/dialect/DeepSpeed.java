@@ -28,6 +28,12 @@ final class DeepSpeed {
     /** @param given what is known besides the file */
     static Reading read(Section file, Given given) {
         Draft draft = new Draft(Dialect.DEEPSPEED, file);
+        // the sections that pydantic checks take numbers in quotes, the rest of DeepSpeed fails with them
+        for (String key : draft.quotedNumbers()) {
+            if (key.indexOf('.') < 0 || key.startsWith("optimizer.params.") || key.startsWith("scheduler.params.")) {
+                draft.problem(key, "'" + key + "' is the text \"" + draft.text(key) + "\", not a number", "remove the quotes");
+            }
+        }
         DeepSpeedAuto.fill(draft, given);
         DeepSpeed reading = new DeepSpeed(draft, given);
         reading.batch();

@@ -106,11 +106,11 @@ final class DeepSpeedAuto {
     }
 
     private double number(String argument) {
-        return ValueType.number(text(argument));
+        return KeyType.number(text(argument));
     }
 
     private boolean flag(String argument) {
-        return ValueType.isTrue(text(argument));
+        return KeyType.isTrue(text(argument));
     }
 
     private OptionalLong steps() {

@@ -4,12 +4,12 @@ import static dev.octet.trainer.dialect.KeyRule.decided;
 import static dev.octet.trainer.dialect.KeyRule.feature;
 import static dev.octet.trainer.dialect.KeyRule.noEffect;
 import static dev.octet.trainer.dialect.KeyRule.refused;
-import static dev.octet.trainer.dialect.ValueType.ANY;
-import static dev.octet.trainer.dialect.ValueType.FLAG;
-import static dev.octet.trainer.dialect.ValueType.LIST;
-import static dev.octet.trainer.dialect.ValueType.NUMBER;
-import static dev.octet.trainer.dialect.ValueType.TEXT;
-import static dev.octet.trainer.dialect.ValueType.WHOLE;
+import static dev.octet.trainer.dialect.KeyType.ANY;
+import static dev.octet.trainer.dialect.KeyType.FLAG;
+import static dev.octet.trainer.dialect.KeyType.LIST;
+import static dev.octet.trainer.dialect.KeyType.NUMBER;
+import static dev.octet.trainer.dialect.KeyType.TEXT;
+import static dev.octet.trainer.dialect.KeyType.WHOLE;
 
 import java.util.List;
 import java.util.stream.Stream;

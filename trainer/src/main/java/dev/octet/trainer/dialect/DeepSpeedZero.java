@@ -20,8 +20,8 @@ final class DeepSpeedZero {
     static void read(Draft draft) {
         DeepSpeedZero zero = new DeepSpeedZero(draft);
         zero.stage();
-        zero.parameters();
-        zero.states();
+        zero.offload("weights", ZERO + ".cpu_offload_param", PARAMETERS, "offload.parameters", 3);
+        zero.offload("moments and masters", ZERO + ".cpu_offload", STATES, "offload.states", 1);
         zero.activations();
     }
 
@@ -48,111 +48,74 @@ final class DeepSpeedZero {
                                 + " over processes, and there is one, which keeps all.");
     }
 
-    /** Where weights lie between their uses. */
-    private void parameters() {
-        String old = ZERO + ".cpu_offload_param";
-        String device = PARAMETERS + "device";
+    /**
+     * Where weights lie between their uses, with stage 3, and states and masters, with stages 1 to 3.
+     *
+     * @param what is offloaded, for reasons
+     * @param old the deprecated flag for host memory
+     * @param section that replaced it
+     * @param here the key of a run
+     * @param least stage that DeepSpeed reads it with
+     */
+    private void offload(String what, String old, String section, String here, int least) {
+        String device = section + "device";
+        String path = section + "nvme_path";
+        boolean isRead = stage >= least;
+        String idle = "DeepSpeed reads it with stage " + (least == 3 ? "3 only." : "1, 2 or 3 only.");
         if (draft.has(old)) {
             if (draft.has(device) && draft.flag(old)) {
-                both(old, device);
+                draft.problem(old, "the deprecated " + old + " and " + device + " are both given", "keep " + device);
+            } else if (draft.flag(old) && isRead) {
+                host(old, what, here);
+            } else {
+                draft.noEffect(old, draft.flag(old) ? idle : "Nothing is offloaded.");
             }
-            draft.noEffect(
-                    old,
-                    draft.flag(old)
-                            ? "Weights lie where they are multiplied; only optimizer states can lie elsewhere."
-                            : "Weights are not offloaded.");
         }
+        boolean disk = draft.has(device) && draft.word(device).equals("nvme") && isRead;
         if (draft.has(device)) {
             switch (draft.word(device)) {
-                case "none" -> draft.noEffect(device, "Weights are not offloaded.");
-                case "cpu" ->
-                    draft.noEffect(
-                            device,
-                            stage == 3
-                                    ? "One process holds every weight, in the memory of the device that multiplies them."
-                                    : "DeepSpeed reads it with stage 3 only.");
-                case "nvme" -> {
-                    if (stage == 3) {
-                        draft.refused(
+                case "none" -> draft.noEffect(device, "Nothing is offloaded.");
+                case "cpu", "nvme" -> {
+                    if (!isRead) {
+                        draft.noEffect(device, idle);
+                    } else if (!disk) {
+                        host(device, what, here);
+                    } else if (!draft.has(path)) {
+                        draft.problem(
                                 device,
-                                "One process holds every weight in memory; optimizer states can lie on a disk, with"
-                                        + " offload_optimizer.");
+                                what + " are to go to a disk, but nvme_path is missing",
+                                "add \"nvme_path\": \"FOLDER\"");
                     } else {
-                        draft.noEffect(device, "DeepSpeed reads it with stage 3 only.");
+                        draft.mapped(
+                                device,
+                                Character.toUpperCase(what.charAt(0)) + what.substring(1)
+                                        + " lie in mapped files between their uses.",
+                                draft.setting(here, "disk", device));
                     }
                 }
-                default -> unknown(device);
+                default ->
+                    draft.problem(
+                            device,
+                            "there is no device '" + draft.text(device) + "' to offload to",
+                            "write none, cpu or nvme");
             }
         }
-        if (draft.has(PARAMETERS + "nvme_path")) {
-            draft.noEffect(PARAMETERS + "nvme_path", "Weights do not go to a disk.");
+        if (draft.has(path) && disk) {
+            draft.applied(path, "offload.path", quoted(draft.text(path)), "");
+        } else if (draft.has(path)) {
+            draft.noEffect(path, "Nothing of it goes to a disk.");
         }
     }
 
-    /** Where optimizer states and masters lie between steps. */
-    private void states() {
-        String old = ZERO + ".cpu_offload";
-        String device = STATES + "device";
-        String path = STATES + "nvme_path";
-        if (draft.has(old)) {
-            if (draft.has(device) && draft.flag(old)) {
-                both(old, device);
-            } else if (draft.flag(old)) {
-                host(old);
-            } else {
-                draft.noEffect(old, "States are not offloaded.");
-            }
-        }
-        if (draft.has(device)) {
-            switch (draft.word(device)) {
-                case "none" -> draft.noEffect(device, "States are not offloaded.");
-                case "cpu" -> host(device);
-                case "nvme" -> disk(device, path);
-                default -> unknown(device);
-            }
-        }
-        if (draft.has(path) && !(draft.has(device) && draft.word(device).equals("nvme") && stage > 0)) {
-            draft.noEffect(path, "States do not go to a disk.");
-        }
-    }
-
-    private void host(String key) {
-        if (stage == 0) {
-            draft.noEffect(key, "DeepSpeed offloads with stages 1, 2 and 3 only.");
-            return;
-        }
+    private void host(String key, String what, String here) {
         draft.mapped(
                 key,
-                "Moments and masters lie in the memory of the host between steps.",
-                draft.setting("offload.states", "host", key));
-    }
-
-    private void disk(String device, String path) {
-        if (stage == 0) {
-            draft.noEffect(device, "DeepSpeed offloads with stages 1, 2 and 3 only.");
-            return;
-        }
-        if (!draft.has(path)) {
-            draft.problem(device, "states are to go to a disk, but nvme_path is missing", "add \"nvme_path\": \"FOLDER\"");
-            return;
-        }
-        draft.mapped(
-                device,
-                "Moments and masters lie in mapped files between steps.",
-                draft.setting("offload.states", "disk", device));
-        draft.applied(path, "offload.path", quoted(draft.text(path)), "");
+                Character.toUpperCase(what.charAt(0)) + what.substring(1) + " lie in the memory of the host between their uses.",
+                draft.setting(here, "host", key));
     }
 
     private static String quoted(String path) {
         return path.matches("[A-Za-z0-9_./][A-Za-z0-9_./+-]*") ? path : "'" + path.replace("'", "''") + "'";
-    }
-
-    private void both(String old, String current) {
-        draft.problem(old, "the deprecated " + old + " and " + current + " are both given", "keep " + current);
-    }
-
-    private void unknown(String device) {
-        draft.problem(device, "there is no device '" + draft.text(device) + "' to offload to", "write none, cpu or nvme");
     }
 
     /** The section only tunes checkpoints that a model's code makes; where it asks for any, all layers are recomputed: values are the same. */
@@ -165,12 +128,19 @@ final class DeepSpeedZero {
             if (!draft.has(key)) {
                 continue;
             }
-            if (key.equals(asks)) {
+            Setting layers = draft.setting("gradient_checkpointing.layers", "all", key);
+            if (key.equals(host) && draft.flag(host)) {
+                draft.mapped(
+                        key,
+                        "What is kept of each layer lies in the memory of the host until backward.",
+                        layers,
+                        draft.setting("offload.activations", "host", key));
+            } else if (key.equals(asks)) {
                 draft.mapped(
                         key,
                         "In DeepSpeed the model's code says what is recomputed; here it is every layer, with the same"
                                 + " values.",
-                        draft.setting("gradient_checkpointing.layers", "all", key));
+                        layers);
             } else {
                 draft.noEffect(key, asks.isEmpty() ? "It does not ask for recomputation." : "Every layer is recomputed.");
             }

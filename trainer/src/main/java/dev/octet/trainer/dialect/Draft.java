@@ -49,6 +49,9 @@ final class Draft {
     /** Keys with a value, by path: those that hold other keys only where they are empty. */
     private final Map<String, Written> leaves = new LinkedHashMap<>();
 
+    /** The last mapping that is read as a whole; keys below it follow it. */
+    private String whole = "";
+
     /** What {@code "auto"} was filled with, and from what. */
     private final Map<String, String> filled = new LinkedHashMap<>();
 
@@ -67,19 +70,21 @@ final class Draft {
     /** Sorts a key in: a leaf, keys that hold others, or a mistake. */
     private void add(Written written) {
         String key = written.key();
-        if (leaves.keySet().stream().anyMatch(leaf -> key.startsWith(leaf + "."))) {
+        if (!whole.isEmpty() && key.startsWith(whole + ".")) {
             return; // part of a value that is read as a whole
         }
-        if (written.kind() == Kind.MAPPING && hasBelow(key)) {
+        whole = "";
+        if (written.kind() == Kind.MAPPING && dialect.keys().holds(key) && !written.name().contains(".")) {
             if (written.value().equals("{}")) {
                 leaves.put(key, written);
                 noEffect(key, "It is empty: the defaults count.");
             }
             return;
         }
+        whole = written.kind() == Kind.MAPPING ? key : "";
         Optional<KeyRule> rule = dialect.keys().rule(key);
-        if (rule.isEmpty()) {
-            boolean holder = dialect.keys().isKnown(key);
+        if (rule.isEmpty() || (written.name().contains(".") && rule.get().path().equals(key))) {
+            boolean holder = !written.name().contains(".") && dialect.keys().isKnown(key);
             leaves.put(key, written);
             if (holder && written.kind() == Kind.NULL) {
                 noEffect(key, "Null leaves the defaults.");
@@ -95,24 +100,6 @@ final class Draft {
         if (!auto && !rule.get().type().takes(written.value(), written.kind())) {
             problem(key, "'" + key + "' is " + shown(written) + ", not " + rule.get().type().text(), "correct the value");
         }
-    }
-
-    /** Whether the table has keys below this one. */
-    private boolean hasBelow(String key) {
-        String[] its = key.split("\\.");
-        return dialect.keys().rules().stream().map(r -> r.path().split("\\.")).anyMatch(rule -> isBelow(rule, its));
-    }
-
-    private static boolean isBelow(String[] rule, String[] key) {
-        for (int i = 0; i < key.length; i++) {
-            if (i < rule.length && rule[i].equals("**")) {
-                return true;
-            }
-            if (i >= rule.length || !(rule[i].equals("*") || rule[i].equals(key[i]))) {
-                return false;
-            }
-        }
-        return rule.length > key.length;
     }
 
     private static String shown(Written written) {
@@ -163,6 +150,20 @@ final class Draft {
         return dialect.keys().rule(key).filter(r -> !(r.becomes() instanceof Becomes.Decided)).isPresent();
     }
 
+    /** Keys whose value is a number in quotes. */
+    List<String> quotedNumbers() {
+        return leaves.values().stream()
+                .filter(w -> w.kind() == Kind.TEXT && !isMistaken(w.key()))
+                .map(Written::key)
+                .filter(key -> dialect.keys()
+                        .rule(key)
+                        .map(KeyRule::type)
+                        .filter(t -> t == KeyType.NUMBER || t == KeyType.WHOLE)
+                        .isPresent())
+                .filter(key -> !isAuto(key))
+                .toList();
+    }
+
     /** The value of a key as written or filled; otherwise the library's default. */
     String text(String key) {
         if (filled.containsKey(key)) {
@@ -180,12 +181,12 @@ final class Draft {
 
     /** The truth of a key. */
     boolean flag(String key) {
-        return ValueType.isTrue(text(key));
+        return KeyType.isTrue(text(key));
     }
 
     /** The number of a key, which must have a default or be there. */
     double number(String key) {
-        return ValueType.number(text(key));
+        return KeyType.number(text(key));
     }
 
     /** The whole number of a key, which must have a default or be there; {@link Long#MAX_VALUE} for larger ones. */
@@ -300,8 +301,20 @@ final class Draft {
     Reading finish() {
         for (Written written : leaves.values()) {
             String key = written.key();
-            if (!rows.containsKey(key) && !isMistaken(key)) {
-                byTable(key, written, dialect.keys().rule(key).orElseThrow());
+            if (isMistaken(key)) {
+                continue;
+            }
+            Optional<KeyRule> rule = dialect.keys().rule(key);
+            boolean matters = rule.map(KeyRule::becomes)
+                    .filter(b -> b instanceof Becomes.Same || b instanceof Becomes.Decided)
+                    .isPresent();
+            if (isAuto(key) && matters) {
+                problem(
+                        key,
+                        "nothing fills \"auto\" of '" + key + "': transformers has no argument for it",
+                        "write the value");
+            } else if (!rows.containsKey(key)) {
+                byTable(key, written, rule.orElseThrow());
             }
         }
         List<Row> ordered = new ArrayList<>();
@@ -318,13 +331,6 @@ final class Draft {
     }
 
     private void byTable(String key, Written written, KeyRule rule) {
-        if (isAuto(key) && !(rule.becomes() instanceof Becomes.NoEffect)) {
-            problem(
-                    key,
-                    "nothing fills \"auto\" of '" + key + "': transformers has no argument for it",
-                    "write the value");
-            return;
-        }
         if (written.kind() == Kind.NULL) {
             noEffect(key, "Null leaves the default.");
             return;

@@ -2,55 +2,82 @@ package dev.octet.trainer.dialect;
 
 import dev.octet.formats.error.Nearest;
 import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.HashSet;
 import java.util.List;
+import java.util.Map;
 import java.util.Optional;
+import java.util.Set;
 import java.util.TreeSet;
 
-/**
- * The documented keys of a library.
- *
- * @param rules a row for each, none twice
- */
-record KeyTable(List<KeyRule> rules) {
-    KeyTable {
-        rules = List.copyOf(rules);
-        if (rules.stream().map(KeyRule::path).distinct().count() != rules.size()) {
-            throw new IllegalArgumentException("a key has two rows");
+/** The documented keys of a library: a row for each, none twice. */
+final class KeyTable {
+    private final List<KeyRule> rules;
+    private final Map<String, KeyRule> byPath = new HashMap<>();
+
+    /** Rows whose path has a part that stands for any name. */
+    private final List<KeyRule> open = new ArrayList<>();
+
+    /** Paths that other keys are below of. */
+    private final Set<String> holders = new HashSet<>();
+
+    KeyTable(List<KeyRule> rules) {
+        this.rules = List.copyOf(rules);
+        for (KeyRule rule : rules) {
+            if (byPath.put(rule.path(), rule) != null) {
+                throw new IllegalArgumentException("two rows of " + rule.path());
+            }
+            if (rule.path().contains("*")) {
+                open.add(rule);
+            }
+            for (int dot = rule.path().indexOf('.'); dot >= 0; dot = rule.path().indexOf('.', dot + 1)) {
+                holders.add(rule.path().substring(0, dot));
+            }
         }
+    }
+
+    /** All rows, in the order of the documentation. */
+    List<KeyRule> rules() {
+        return rules;
     }
 
     /** The row of a key, the most exact one. */
     Optional<KeyRule> rule(String key) {
-        Optional<KeyRule> exact = rules.stream().filter(r -> r.path().equals(key)).findFirst();
-        return exact.isPresent() ? exact : rules.stream().filter(r -> r.covers(key)).findFirst();
+        KeyRule exact = byPath.get(key);
+        return exact != null
+                ? Optional.of(exact)
+                : open.stream().filter(r -> r.covers(key)).findFirst();
+    }
+
+    /** Whether there are rows of keys below this one. */
+    boolean holds(String key) {
+        return holders.contains(key) || open.stream().anyMatch(r -> r.isBelow(key));
     }
 
     /** Whether a key has a row, or keys below it have. */
     boolean isKnown(String key) {
-        return rule(key).isPresent() || rules.stream().anyMatch(r -> r.path().startsWith(key + "."));
+        return rule(key).isPresent() || holds(key);
     }
 
     /** Keys that may have been meant, for a fix. */
     String advice(String key) {
         int dot = key.lastIndexOf('.');
-        String parent = dot < 0 ? "" : key.substring(0, dot + 1);
+        String name = key.substring(dot + 1);
+        String parent = key.substring(0, dot + 1);
         TreeSet<String> siblings = new TreeSet<>();
         List<String> others = new ArrayList<>();
         for (KeyRule rule : rules) {
             if (rule.path().startsWith(parent)) {
                 siblings.add(rule.path().substring(parent.length()).split("\\.")[0]);
             }
-            if (rule.path().endsWith("." + key.substring(dot + 1))) {
+            if (rule.path().endsWith("." + name)) {
                 others.add(rule.path());
             }
         }
-        List<String> near = Nearest.names(key.substring(dot + 1), siblings);
+        List<String> near = Nearest.names(name, siblings);
         if (!near.isEmpty()) {
             return "did you mean " + String.join(", ", near) + "?";
         }
-        if (!others.isEmpty()) {
-            return "did you mean " + String.join(", ", others) + "?";
-        }
-        return "remove it";
+        return others.isEmpty() ? "remove it" : "did you mean " + String.join(", ", others) + "?";
     }
 }

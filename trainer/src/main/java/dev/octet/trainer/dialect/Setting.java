@@ -19,8 +19,8 @@ public record Setting(String key, String value, String from, boolean isDefault) 
             return false;
         }
         for (int i = 0; i < mine.length; i++) {
-            boolean numbers = ValueType.NUMBER.takes(mine[i], Kind.NUMBER) && ValueType.NUMBER.takes(its[i], Kind.NUMBER);
-            if (numbers ? ValueType.number(mine[i]) != ValueType.number(its[i]) : !mine[i].equalsIgnoreCase(its[i])) {
+            boolean numbers = KeyType.NUMBER.takes(mine[i], Kind.NUMBER) && KeyType.NUMBER.takes(its[i], Kind.NUMBER);
+            if (numbers ? KeyType.number(mine[i]) != KeyType.number(its[i]) : !mine[i].equalsIgnoreCase(its[i])) {
                 return false;
             }
         }

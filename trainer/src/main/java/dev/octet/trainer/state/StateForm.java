@@ -20,6 +20,9 @@ public sealed interface StateForm {
     /** What the name of a tensor's scales ends with. */
     String SCALE = ".scale";
 
+    /** What the name of the rest of a tensor that is split ends with. */
+    String REMAINDER = ".remainder";
+
     /**
      * In a float type, rounded to nearest even.
      *
@@ -144,7 +147,7 @@ public sealed interface StateForm {
                                 : tensor.as(codes.stored()),
                         tensor.count() / codes.block());
             case Split() ->
-                List.of(new Part("", tensor.as(DType.BF16)), new Part(".remainder", tensor.as(DType.I16)));
+                List.of(new Part("", tensor.as(DType.BF16)), new Part(REMAINDER, tensor.as(DType.I16)));
         };
     }
 

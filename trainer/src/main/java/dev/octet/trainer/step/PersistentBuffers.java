@@ -156,6 +156,14 @@ final class PersistentBuffers implements AutoCloseable {
                 .sum();
     }
 
+    /** Bytes of some values so far. */
+    long bytes(Predicate<Value> which) {
+        return values.values().stream()
+                .filter(which)
+                .mapToLong(v -> v.type().byteSize())
+                .sum();
+    }
+
     /** Total bytes of all values so far. */
     long bytes() {
         return values.values().stream().mapToLong(v -> v.type().byteSize()).sum();

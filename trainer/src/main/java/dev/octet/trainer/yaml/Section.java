@@ -41,12 +41,13 @@ public final class Section implements Entry, RecipeFields {
      * A key with a value.
      *
      * @param key dotted, from the top of the file: {@code optimizer.lr}
+     * @param name as written, in which a dot is a letter like others: {@code lr}
      * @param value as written; of a list or mapping all of it
      * @param kind what the file's grammar takes the value for
      * @param line of the key, from 1
      * @param where for messages
      */
-    public record Written(String key, String value, Kind kind, int line, String where) {}
+    public record Written(String key, String name, String value, Kind kind, int line, String where) {}
 
     /** What the grammar of a file takes a value for. */
     public enum Kind {
@@ -377,7 +378,7 @@ public final class Section implements Entry, RecipeFields {
     public List<Written> written() {
         List<Written> all = new ArrayList<>();
         entries.forEach((key, entry) -> {
-            all.add(new Written(child(key), text(entry), kind(entry), lines.getOrDefault(key, line), where(key)));
+            all.add(new Written(child(key), key, text(entry), kind(entry), lines.getOrDefault(key, line), where(key)));
             if (entry instanceof Section nested) {
                 all.addAll(nested.written());
             }

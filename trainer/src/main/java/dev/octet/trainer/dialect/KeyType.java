@@ -5,7 +5,7 @@ import java.util.Locale;
 import java.util.Set;
 
 /** What a library takes as value of a key. */
-public enum ValueType {
+public enum KeyType {
     FLAG("true or false"),
     WHOLE("a whole number"),
     NUMBER("a number"),
@@ -20,7 +20,7 @@ public enum ValueType {
 
     private final String text;
 
-    ValueType(String text) {
+    KeyType(String text) {
         this.text = text;
     }
 
