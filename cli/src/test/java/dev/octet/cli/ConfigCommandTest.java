@@ -200,7 +200,7 @@ class ConfigCommandTest {
                 "train", GPT2, "--deepspeed", ds.toString(), "--config", ownConfig(4).toString(), "-o", run.toString());
         assertEquals(ExitCode.OK, trained.code(), trained.err());
         assertTrue(trained.err().contains("without effect: zero_optimization.stage"), trained.err());
-        assertTrue(trained.err().contains("left out, so clip_grad_norm: 1.0"), trained.err());
+        assertTrue(trained.err().contains("gradient_clipping is left out: clip_grad_norm: 1.0"), trained.err());
         assertEquals(Files.readString(ds), Files.readString(run.resolve("deepspeed.json")));
         List<Double> rates = new ArrayList<>();
         for (String line : Files.readAllLines(run.resolve("metrics.jsonl"))) {

@@ -437,7 +437,7 @@ public final class Trainer implements AutoCloseable {
                 session.temporaryBytes(),
                 notes(used),
                 adapted.map(a -> memory(a, elements, frozen)),
-                statePlan(elements),
+                Optional.of(statePlan(elements)),
                 memory(activations));
     }
 
@@ -450,10 +450,10 @@ public final class Trainer implements AutoCloseable {
                 : Optional.of(new RunPlan.ActivationMemory(settings, plan.before(), plan.after(), plan.again()));
     }
 
-    private Optional<StatePlan> statePlan(long trainedElements) {
-        return session.states().isF32()
-                ? Optional.empty()
-                : Optional.of(session.statePlan(parts.config().optimizer().states().text(), trainedElements));
+    private StatePlan statePlan(long trainedElements) {
+        StatesConfig states = parts.config().optimizer().states();
+        boolean byPrecision = states.equals(StatesConfig.F32) && !session.states().isF32();
+        return session.statePlan(byPrecision ? "as precision has it" : states.text(), trainedElements);
     }
 
     /** What an adapter's training keeps between steps; all weights would have as many gradients and moments for each element. */

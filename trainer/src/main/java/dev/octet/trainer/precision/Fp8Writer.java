@@ -82,6 +82,11 @@ final class Fp8Writer implements PrecisionPolicy {
     }
 
     @Override
+    public boolean writes(Node node) {
+        return plan.layer(node) != null;
+    }
+
+    @Override
     public @Nullable Value linear(Node node, Value x, Value w, @Nullable Value bias, Emitter emitter) {
         Fp8Layer layer = plan.layer(node);
         return layer == null ? null : new LinearSteps(layer, node, x, w, bias, emitter).emit();

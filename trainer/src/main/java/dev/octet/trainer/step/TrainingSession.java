@@ -39,6 +39,7 @@ import dev.octet.trainer.state.StateForm;
 import dev.octet.trainer.state.StateForms;
 import dev.octet.trainer.state.StateTensors;
 import java.lang.foreign.Arena;
+import java.lang.foreign.MemorySegment;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.HashSet;
@@ -49,6 +50,7 @@ import java.util.Set;
 import java.util.TreeMap;
 import java.util.function.Consumer;
 import java.util.function.Supplier;
+import java.util.function.UnaryOperator;
 import java.util.stream.Collectors;
 import org.jspecify.annotations.Nullable;
 
@@ -95,7 +97,7 @@ public final class TrainingSession implements AutoCloseable {
         this.setup = setup;
         this.policy = setup.policy();
         this.scale = setup.scaling().initial();
-        this.memory = new PersistentBuffers(device);
+        this.memory = new PersistentBuffers(device, setup.states());
         this.scalars = new Scalars();
         memory.offer(weights);
     }
@@ -120,7 +122,7 @@ public final class TrainingSession implements AutoCloseable {
         Map<String, Tensor> weights = new TreeMap<>();
         for (Parameter p : setup.parameters().all()) {
             Tensor master = Parameters.master(p, Arena.ofAuto());
-            weights.putAll(StateTensors.encode(setup.states().parameter(p.name(), master.shape()), master));
+            weights.put(p.name(), master);
         }
         return weights;
     }
@@ -478,23 +480,31 @@ public final class TrainingSession implements AutoCloseable {
 
     /** Copies of the master weights, in F32 whatever they are kept in. */
     public Map<String, Tensor> parameters(Arena arena) {
-        return decoded(memory.copies(ValueRole.PARAMETER, arena), arena);
+        return decoded(memory.copies(ValueRole.PARAMETER, arena), tensor -> copy(tensor, arena));
+    }
+
+    private static Tensor copy(Tensor tensor, Arena arena) {
+        Tensor copy = Tensor.allocate(arena, tensor.spec());
+        copy.bytes().copyFrom(tensor.bytes());
+        return copy;
     }
 
     /** Weights in F32: those that are kept in few bits are decoded. */
-    private Map<String, Tensor> decoded(Map<String, Tensor> kept, Arena arena) {
+    private Map<String, Tensor> decoded(Map<String, Tensor> kept, UnaryOperator<Tensor> lasting) {
         StateForms states = setup.states();
         Map<String, Shape> shapes = codedShapes();
         if (shapes.isEmpty()) {
             return kept;
         }
-        Map<String, Tensor> parts = memory.views(ValueRole.STATE, arena);
+        Map<String, Tensor> parts = memory.views(ValueRole.STATE, Arena.ofAuto());
         Map<String, Tensor> all = new TreeMap<>(kept);
         shapes.forEach((name, shape) -> {
             Tensor codes = kept.get(name);
             if (codes != null) {
                 StateForm form = states.parameter(name, shape);
-                all.put(name, StateTensors.decode(form, name, shape, codes, parts, arena));
+                try (Arena one = Arena.ofConfined()) {
+                    all.put(name, lasting.apply(StateTensors.decode(form, name, shape, codes, parts, one)));
+                }
             }
         });
         return all;
@@ -515,7 +525,10 @@ public final class TrainingSession implements AutoCloseable {
 
     /** Views of the F32 master weights for writing a checkpoint, valid until the next step; weights kept in few bits are decoded. */
     public Map<String, Tensor> parameterViews(Arena arena) {
-        return decoded(memory.views(ValueRole.PARAMETER, arena), arena);
+        return decoded(memory.views(ValueRole.PARAMETER, arena), tensor -> {
+            MemorySegment seen = memory.asGradient(tensor.name(), tensor, arena);
+            return seen != null ? new Tensor(tensor.spec(), seen) : copy(tensor, arena);
+        });
     }
 
     /** Views of moments, scales, histories and other state, codes of weights kept in few bits among them; valid until the next step. */
