@@ -9,6 +9,7 @@ import dev.octet.trainer.device.Device;
 import dev.octet.trainer.device.Executable;
 import dev.octet.trainer.device.Fetched;
 import dev.octet.trainer.device.Memory;
+import dev.octet.trainer.device.Offload;
 import dev.octet.trainer.kernel.CpuTensor;
 import dev.octet.trainer.op.dropout.Dropout;
 import dev.octet.trainer.program.Program;
@@ -43,14 +44,17 @@ final class PersistentBuffers implements AutoCloseable {
 
     /** With all parameters in F32. */
     PersistentBuffers(Device device) {
-        this(device, StateForms.F32);
+        this(device, StateForms.F32, Offload.NONE);
     }
 
-    /** @param states how parameters are kept, which are offered in F32 */
-    PersistentBuffers(Device device, StateForms states) {
+    /**
+     * @param states how parameters are kept, which are offered in F32
+     * @param offload what lies off the device between its uses
+     */
+    PersistentBuffers(Device device, StateForms states, Offload offload) {
         this.device = device;
         this.states = states;
-        this.memory = device.allocate(List.of());
+        this.memory = device.allocate(List.of(), offload);
     }
 
     /** Loads a program; its states start with their initial elements, or with those of the checkpoint. */
@@ -194,6 +198,19 @@ final class PersistentBuffers implements AutoCloseable {
         return memory;
     }
 
+    /** Lets go of what a view of this value brought into memory, see {@link Memory#settle}. */
+    void settle(String name) {
+        Value v = values.get(name);
+        if (v != null) {
+            memory.settle(v);
+        }
+    }
+
+    /** Bytes of values that lie off the device between their uses, so far. */
+    long offloadedBytes() {
+        return memory.offloadedBytes();
+    }
+
     /** Bytes of all values with a role so far. */
     long bytes(ValueRole role) {
         return values.values().stream()
@@ -234,6 +251,19 @@ final class PersistentBuffers implements AutoCloseable {
                     return copy;
                 },
                 tensor -> copy(tensor, arena));
+    }
+
+    /** Copies of the values of {@code role} with matching names that a program uses. */
+    Map<String, Tensor> copies(ValueRole role, Predicate<String> names, Arena arena) {
+        Map<String, Tensor> tensors = new TreeMap<>();
+        for (Value v : values.values()) {
+            if (v.role() == role && names.test(v.name())) {
+                Tensor copy = Tensor.allocate(arena, spec(v));
+                memory.read(v, copy.bytes());
+                tensors.put(v.name(), copy);
+            }
+        }
+        return tensors;
     }
 
     /**
@@ -282,7 +312,10 @@ final class PersistentBuffers implements AutoCloseable {
             if (v != null) {
                 write(v, tensor);
             } else {
-                waiting.put(name, copy(tensor, Arena.ofAuto()));
+                Tensor aside = new Tensor(
+                        tensor.spec(), memory.aside(tensor.bytes().byteSize()));
+                aside.bytes().copyFrom(tensor.bytes());
+                waiting.put(name, aside);
             }
         });
     }

@@ -16,6 +16,7 @@ import dev.octet.trainer.data.MicroBatch;
 import dev.octet.trainer.device.Device;
 import dev.octet.trainer.device.Executable;
 import dev.octet.trainer.device.Fetched;
+import dev.octet.trainer.device.Offload;
 import dev.octet.trainer.device.StepObserver;
 import dev.octet.trainer.hook.Fp8Tensor;
 import dev.octet.trainer.hook.Gradients;
@@ -29,6 +30,7 @@ import dev.octet.trainer.optimizer.UpdateProgram;
 import dev.octet.trainer.precision.Fp8Choice;
 import dev.octet.trainer.precision.Fp8Layer;
 import dev.octet.trainer.precision.LossScaling;
+import dev.octet.trainer.precision.MsampPolicy;
 import dev.octet.trainer.precision.PrecisionPolicy;
 import dev.octet.trainer.program.Phase;
 import dev.octet.trainer.program.Program;
@@ -93,11 +95,21 @@ public final class TrainingSession implements AutoCloseable {
 
     /** A session with the weights of the model. */
     public TrainingSession(TrainingSetup setup, Device device) {
+        this(setup, device, Offload.NONE);
+    }
+
+    /**
+     * A session with the weights of the model.
+     *
+     * @param offload what lies off the device between its uses
+     * @throws dev.octet.formats.error.InvalidOptionException when the device cannot do that
+     */
+    public TrainingSession(TrainingSetup setup, Device device, Offload offload) {
         Map<String, Tensor> weights = weights(setup);
         this.setup = setup;
         this.policy = setup.policy();
         this.scale = setup.scaling().initial();
-        this.memory = new PersistentBuffers(device, setup.states());
+        this.memory = new PersistentBuffers(device, setup.states(), offload);
         this.scalars = new Scalars();
         memory.offer(weights);
     }
@@ -150,6 +162,21 @@ public final class TrainingSession implements AutoCloseable {
     /** Bytes of parameters, gradients, moments and other state so far. */
     public long lastingBytes() {
         return memory.bytes();
+    }
+
+    /** Those of {@link #lastingBytes} that lie off the device between their uses. */
+    public long offloadedBytes() {
+        return memory.offloadedBytes();
+    }
+
+    /** Those of {@link #lastingBytes} that stay on the device. */
+    public long residentBytes() {
+        return lastingBytes() - offloadedBytes();
+    }
+
+    /** Lets go of what a view of this parameter or state brought into memory: whoever writes a checkpoint is done with it. */
+    public void settle(String name) {
+        memory.settle(name);
     }
 
     /** Bytes of gradients, moments and other state so far: all that lasts but weights, in whatever type. */
@@ -316,6 +343,7 @@ public final class TrainingSession implements AutoCloseable {
     private List<Supplier<LossValue>> forwardAndBackward(
             List<MicroBatch> batches, @Nullable Fp8Watch watch, @Nullable TensorWatch tensors) {
         Set<Executable> prepared = new HashSet<>();
+        RankGradients ranks = ranks(batches);
         List<Supplier<LossValue>> losses = new ArrayList<>();
         for (MicroBatch batch : batches) {
             Loaded loaded = loaded(batch, true);
@@ -332,8 +360,25 @@ public final class TrainingSession implements AutoCloseable {
             losses.add(forward(loaded, batch));
             executable.run(Phase.BACKWARD);
             executable.observe(null);
+            if (ranks != null) {
+                ranks.take();
+            }
         }
         return losses;
+    }
+
+    /** The ranks that the step's micro-batches belong to; null when there is one. */
+    private @Nullable RankGradients ranks(List<MicroBatch> batches) {
+        if (!(setup.policy() instanceof MsampPolicy msamp) || msamp.ranks().count() == 1) {
+            return null;
+        }
+        Map<String, Value> sent = new TreeMap<>();
+        loaded(batches.getFirst(), true).executable().program().gradients().forEach((name, value) -> {
+            if (!setup.states().parameter(name, value.type().shape()).isF32()) {
+                sent.put(name, value);
+            }
+        });
+        return new RankGradients(msamp, memory, sent, batches.size());
     }
 
     private static @Nullable StepObserver both(@Nullable StepObserver one, @Nullable StepObserver other) {
@@ -397,7 +442,12 @@ public final class TrainingSession implements AutoCloseable {
     /** Repeats the micro-batches under observation to find the first non-finite result; restores the recipes' state afterwards. */
     private String search(List<MicroBatch> batches) {
         try (Arena arena = Arena.ofConfined()) {
-            Map<String, Tensor> states = memory.copies(ValueRole.STATE, arena);
+            // moments do not change: only the programs of the micro-batches run
+            Set<String> touched = batches.stream()
+                    .flatMap(b -> loaded(b, true).executable().program().lasting().stream())
+                    .map(Value::name)
+                    .collect(Collectors.toSet());
+            Map<String, Tensor> states = memory.copies(ValueRole.STATE, touched::contains, arena);
             String where = "";
             for (int i = 0; i < batches.size(); i++) {
                 MicroBatch batch = batches.get(i);
