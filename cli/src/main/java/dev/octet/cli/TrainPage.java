@@ -163,7 +163,16 @@ final class TrainPage implements TrainingHook {
             String data,
             String run,
             long firstStep,
-            List<String> notes) {}
+            List<String> notes,
+            @Nullable PlannedStates states) {}
+
+    /** Bytes of what is kept for the trained parameters. */
+    record PlannedStates(String engine, long weights, long masters, long gradients, long moments, double bytesEach) {
+        static PlannedStates of(StatePlan s) {
+            return new PlannedStates(
+                    s.engine(), s.weights(), s.masters(), s.gradients(), s.moments(), s.each(s.bytes()));
+        }
+    }
 
     /** How answers look. */
     enum Form {
@@ -273,7 +282,7 @@ final class TrainPage implements TrainingHook {
                         "buffers",
                         Quantity.bytes(p.lastingBytes()) + " weights and their state, "
                                 + Quantity.bytes(p.temporaryBytes()) + " within a step");
-        p.states().ifPresent(s -> stateRows(s, table));
+        p.states().filter(s -> !s.engine().equals(StatePlan.F32)).ifPresent(s -> stateRows(s, table));
         p.adapter()
                 .ifPresent(m -> table.row(
                                 "",
@@ -390,7 +399,8 @@ final class TrainPage implements TrainingHook {
                                     data,
                                     folder.toString(),
                                     first,
-                                    notes(p))));
+                                    notes(p),
+                                    p.states().map(PlannedStates::of).orElse(null))));
         } else {
             screen.out().print(table(p, first).text(0));
         }

@@ -50,6 +50,7 @@ import dev.octet.trainer.optimizer.StepRate;
 import dev.octet.trainer.optimizer.UpdateProgram;
 import dev.octet.trainer.precision.Fp8Choice;
 import dev.octet.trainer.precision.Fp8Layer;
+import dev.octet.trainer.precision.MsampPolicy;
 import dev.octet.trainer.precision.Fp8Policy;
 import dev.octet.trainer.precision.LinearModule;
 import dev.octet.trainer.precision.PrecisionPolicy;
@@ -157,7 +158,7 @@ public final class Trainer implements AutoCloseable {
         this.schedule = config.schedule().schedule(config.optimizer().lr(), config.steps());
         this.debug = DebugPlan.of(config.debug(), LinearModule.of(model.graph().graph()));
         this.debugChanges = config.changesFor(model.graph().graph());
-        this.session = new TrainingSession(setup(policyFor(device)), device);
+        this.session = new TrainingSession(setup(policyFor(device)), device, config.offload());
         try {
             this.teacher = parts.teacher()
                     .map(t -> Teacher.of(t, model, config.loss().outputOf(model.graph()), device))
@@ -256,7 +257,25 @@ public final class Trainer implements AutoCloseable {
                     .toList());
         }
         StateForms forms = states.forms(parts.config().optimizer().optimizer());
+        Optional<MsampPolicy> msamp = parts.config().precision().msamp();
+        if (msamp.isPresent()) {
+            return forms.withGradients(msamp.get().gradients()).onlyOf(msampMatrices(msamp.get()));
+        }
         return forms.isF32() ? forms : forms.onlyOf(coded);
+    }
+
+    /** What MS-AMP keeps in few bits: all matrices; with its oddities those of Linears in FP8 alone. */
+    private Set<String> msampMatrices(MsampPolicy policy) {
+        Set<String> linears = policy.fp8(model.graph().graph()).layers().stream()
+                .map(Fp8Layer::weight)
+                .collect(Collectors.toSet());
+        return parameters.all().stream()
+                .filter(p -> trained.contains(p.name()))
+                .filter(p -> policy.isOriginal()
+                        ? linears.contains(p.name())
+                        : p.tensor().shape().rank() == 2)
+                .map(Parameter::name)
+                .collect(Collectors.toSet());
     }
 
     /**
@@ -293,6 +312,12 @@ public final class Trainer implements AutoCloseable {
     /** The configured policy, or its base policy where the device does not multiply FP8 and the configuration allows that. */
     private PrecisionPolicy policyFor(Device on) {
         PrecisionPolicy policy = debugChanges.policy();
+        if (policy instanceof MsampPolicy && !on.multipliesFp8()) {
+            throw new UnavailableException(
+                    "the device does not multiply FP8: NVIDIA GPUs do from compute capability 8.9 on",
+                    on.name() + ", " + on.products() + "; precision.mode: msamp",
+                    "use another GPU or the CPU");
+        }
         if (!(policy instanceof Fp8Policy fp8) || on.multipliesFp8() || !fp8.multipliesCodes()) {
             return policy;
         }
@@ -309,7 +334,11 @@ public final class Trainer implements AutoCloseable {
     /** The policy of a reference: that of the run, of FP8 what the rest of the model computes in, since its scales move. */
     private PrecisionPolicy referencePolicy() {
         PrecisionPolicy policy = policyFor(device);
-        return policy instanceof Fp8Policy fp8 ? fp8.base() : policy;
+        return switch (policy) {
+            case Fp8Policy fp8 -> fp8.base();
+            case MsampPolicy msamp -> msamp.base();
+            default -> policy;
+        };
     }
 
     /** All samples in the file's order; without the last, incomplete batch where the model has a fixed number of rows. */
@@ -430,17 +459,17 @@ public final class Trainer implements AutoCloseable {
                 List.copyOf(used),
                 trainedElements,
                 frozenElements,
-                session.lastingBytes(),
+                session.residentBytes(),
                 session.temporaryBytes(),
                 notes(used),
                 adapted.map(a -> memory(a, elements, frozen)),
-                statePlan(elements));
+                Optional.of(statePlan(elements)));
     }
 
-    private Optional<StatePlan> statePlan(long trainedElements) {
-        return session.states().isF32()
-                ? Optional.empty()
-                : Optional.of(session.statePlan(parts.config().optimizer().states().text(), trainedElements));
+    private StatePlan statePlan(long trainedElements) {
+        StatesConfig states = parts.config().optimizer().states();
+        boolean byPrecision = states.equals(StatesConfig.F32) && !session.states().isF32();
+        return session.statePlan(byPrecision ? "as precision has it" : states.text(), trainedElements);
     }
 
     /** What an adapter's training keeps between steps; all weights would have as many gradients and moments for each element. */
@@ -464,6 +493,9 @@ public final class Trainer implements AutoCloseable {
         }
         List<Tie> restored = restored();
         String setting = " (ties: " + parts.config().ties().name().toLowerCase(Locale.ROOT) + ")";
+        if (parts.config().offload().isOn()) {
+            notes.add(parts.config().offload().text(session.offloadedBytes()));
+        }
         tinyTensors(used).ifPresent(notes::add);
         note(notes, "tied: exported twice, trained as one parameter" + setting, restored);
         note(

@@ -264,7 +264,8 @@ class StatesRunTest {
         try (Device device = CpuDevice.of(1);
                 Trainer plain = Trainer.of(parts(""), device);
                 Trainer coded = Trainer.of(parts("{engine: torchao, bf16_stochastic_round: true}"), device)) {
-            assertTrue(plain.plan().states().isEmpty());
+            StatePlan f32 = plain.plan().states().orElseThrow();
+            assertEquals(16, f32.each(f32.bytes()));
             RunPlan plan = coded.plan();
             StatePlan states = plan.states().orElseThrow();
             long others = 512 + 3 * 512 + 3;

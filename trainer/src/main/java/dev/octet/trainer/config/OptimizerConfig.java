@@ -6,6 +6,7 @@ import dev.octet.trainer.op.update.AdafactorRule;
 import dev.octet.trainer.op.update.LambRule;
 import dev.octet.trainer.op.update.MuonRule;
 import dev.octet.trainer.op.update.UpdateRule;
+import dev.octet.trainer.precision.MsampPolicy;
 import dev.octet.trainer.yaml.Section;
 import java.util.List;
 import java.util.Locale;
@@ -158,6 +159,44 @@ public record OptimizerConfig(
                     "add momentum: 0.9 and leave dampening out, or leave nesterov out");
         }
         return optimizer;
+    }
+
+    /**
+     * This optimizer with the states of MS-AMP's levels.
+     *
+     * @param run the whole configuration, for messages
+     */
+    OptimizerConfig withMsamp(MsampPolicy policy, Section run) {
+        Section s = run.section("optimizer");
+        if (s.has("states")) {
+            throw s.error(
+                    "states",
+                    "precision.mode: msamp says itself how states are kept",
+                    "leave the key out, or choose precision: {mode: fp8}");
+        }
+        if (type != Type.ADAM && type != Type.ADAMW) {
+            throw s.error(
+                    "type",
+                    "MS-AMP has Adam and AdamW, not " + type.key(),
+                    "use type: adamw, or another precision.mode");
+        }
+        StatesConfig.Level level =
+                policy.level() == MsampPolicy.Level.O1 ? StatesConfig.Level.O1 : StatesConfig.Level.O2;
+        return new OptimizerConfig(
+                type,
+                lr,
+                momentum,
+                dampening,
+                nesterov,
+                beta1,
+                beta2,
+                eps,
+                weightDecay,
+                noDecay,
+                new StatesConfig(
+                        new StatesConfig.Engine.Msamp(level, StatesConfig.Masters.FP16, policy.isOriginal()), false),
+                rule,
+                others);
     }
 
     /**

@@ -19,7 +19,7 @@ import java.util.Optional;
  * @param temporaryBytes peak memory within a step, planned for the shapes of the first batch
  * @param notes remarks for the user: settings without effect, ties, layers that compute differently
  * @param adapter its method, and what lasts of {@link #lastingBytes} for what; empty where the model itself is trained
- * @param states what is kept from step to step in which form; empty where all is F32
+ * @param states what is kept from step to step in which form; empty where nothing counted it
  */
 public record RunPlan(
         String device,

@@ -16,6 +16,7 @@ import dev.octet.trainer.data.MicroBatch;
 import dev.octet.trainer.device.Device;
 import dev.octet.trainer.device.Executable;
 import dev.octet.trainer.device.Fetched;
+import dev.octet.trainer.device.Offload;
 import dev.octet.trainer.device.StepObserver;
 import dev.octet.trainer.hook.Fp8Tensor;
 import dev.octet.trainer.hook.Gradients;
@@ -29,6 +30,7 @@ import dev.octet.trainer.optimizer.UpdateProgram;
 import dev.octet.trainer.precision.Fp8Choice;
 import dev.octet.trainer.precision.Fp8Layer;
 import dev.octet.trainer.precision.LossScaling;
+import dev.octet.trainer.precision.MsampPolicy;
 import dev.octet.trainer.precision.PrecisionPolicy;
 import dev.octet.trainer.program.Phase;
 import dev.octet.trainer.program.Program;
@@ -39,6 +41,7 @@ import dev.octet.trainer.state.StateForm;
 import dev.octet.trainer.state.StateForms;
 import dev.octet.trainer.state.StateTensors;
 import java.lang.foreign.Arena;
+import java.lang.foreign.MemorySegment;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.HashSet;
@@ -49,6 +52,7 @@ import java.util.Set;
 import java.util.TreeMap;
 import java.util.function.Consumer;
 import java.util.function.Supplier;
+import java.util.function.UnaryOperator;
 import java.util.stream.Collectors;
 import org.jspecify.annotations.Nullable;
 
@@ -86,11 +90,21 @@ public final class TrainingSession implements AutoCloseable {
 
     /** A session with the weights of the model. */
     public TrainingSession(TrainingSetup setup, Device device) {
+        this(setup, device, Offload.NONE);
+    }
+
+    /**
+     * A session with the weights of the model.
+     *
+     * @param offload what lies off the device between its uses
+     * @throws dev.octet.formats.error.InvalidOptionException when the device cannot do that
+     */
+    public TrainingSession(TrainingSetup setup, Device device, Offload offload) {
         Map<String, Tensor> weights = weights(setup);
         this.setup = setup;
         this.policy = setup.policy();
         this.scale = setup.scaling().initial();
-        this.memory = new PersistentBuffers(device);
+        this.memory = new PersistentBuffers(device, setup.states(), offload);
         this.scalars = new Scalars();
         memory.offer(weights);
     }
@@ -115,7 +129,7 @@ public final class TrainingSession implements AutoCloseable {
         Map<String, Tensor> weights = new TreeMap<>();
         for (Parameter p : setup.parameters().all()) {
             Tensor master = Parameters.master(p, Arena.ofAuto());
-            weights.putAll(StateTensors.encode(setup.states().parameter(p.name(), master.shape()), master));
+            weights.put(p.name(), master);
         }
         return weights;
     }
@@ -138,6 +152,21 @@ public final class TrainingSession implements AutoCloseable {
     /** Bytes of parameters, gradients, moments and other state so far. */
     public long lastingBytes() {
         return memory.bytes();
+    }
+
+    /** Those of {@link #lastingBytes} that lie off the device between their uses. */
+    public long offloadedBytes() {
+        return memory.offloadedBytes();
+    }
+
+    /** Those of {@link #lastingBytes} that stay on the device. */
+    public long residentBytes() {
+        return lastingBytes() - offloadedBytes();
+    }
+
+    /** Lets go of what a view of this parameter or state brought into memory: whoever writes a checkpoint is done with it. */
+    public void settle(String name) {
+        memory.settle(name);
     }
 
     /** Bytes of gradients, moments and other state so far: all that lasts but weights, in whatever type. */
@@ -304,6 +333,7 @@ public final class TrainingSession implements AutoCloseable {
     private List<Supplier<LossValue>> forwardAndBackward(
             List<MicroBatch> batches, @Nullable Fp8Watch watch, @Nullable TensorWatch tensors) {
         Set<Executable> prepared = new HashSet<>();
+        RankGradients ranks = ranks(batches);
         List<Supplier<LossValue>> losses = new ArrayList<>();
         for (MicroBatch batch : batches) {
             Loaded loaded = loaded(batch, true);
@@ -320,8 +350,25 @@ public final class TrainingSession implements AutoCloseable {
             losses.add(forward(loaded, batch));
             executable.run(Phase.BACKWARD);
             executable.observe(null);
+            if (ranks != null) {
+                ranks.take();
+            }
         }
         return losses;
+    }
+
+    /** The ranks that the step's micro-batches belong to; null when there is one. */
+    private @Nullable RankGradients ranks(List<MicroBatch> batches) {
+        if (!(setup.policy() instanceof MsampPolicy msamp) || msamp.ranks().count() == 1) {
+            return null;
+        }
+        Map<String, Value> sent = new TreeMap<>();
+        loaded(batches.getFirst(), true).executable().program().gradients().forEach((name, value) -> {
+            if (!setup.states().parameter(name, value.type().shape()).isF32()) {
+                sent.put(name, value);
+            }
+        });
+        return new RankGradients(msamp, memory, sent, batches.size());
     }
 
     private static @Nullable StepObserver both(@Nullable StepObserver one, @Nullable StepObserver other) {
@@ -385,7 +432,12 @@ public final class TrainingSession implements AutoCloseable {
     /** Repeats the micro-batches under observation to find the first non-finite result; restores the recipes' state afterwards. */
     private String search(List<MicroBatch> batches) {
         try (Arena arena = Arena.ofConfined()) {
-            Map<String, Tensor> states = memory.copies(ValueRole.STATE, arena);
+            // moments do not change: only the programs of the micro-batches run
+            Set<String> touched = batches.stream()
+                    .flatMap(b -> loaded(b, true).executable().program().lasting().stream())
+                    .map(Value::name)
+                    .collect(Collectors.toSet());
+            Map<String, Tensor> states = memory.copies(ValueRole.STATE, touched::contains, arena);
             String where = "";
             for (int i = 0; i < batches.size(); i++) {
                 MicroBatch batch = batches.get(i);
@@ -468,23 +520,31 @@ public final class TrainingSession implements AutoCloseable {
 
     /** Copies of the master weights, in F32 whatever they are kept in. */
     public Map<String, Tensor> parameters(Arena arena) {
-        return decoded(memory.copies(ValueRole.PARAMETER, arena), arena);
+        return decoded(memory.copies(ValueRole.PARAMETER, arena), tensor -> copy(tensor, arena));
+    }
+
+    private static Tensor copy(Tensor tensor, Arena arena) {
+        Tensor copy = Tensor.allocate(arena, tensor.spec());
+        copy.bytes().copyFrom(tensor.bytes());
+        return copy;
     }
 
     /** Weights in F32: those that are kept in few bits are decoded. */
-    private Map<String, Tensor> decoded(Map<String, Tensor> kept, Arena arena) {
+    private Map<String, Tensor> decoded(Map<String, Tensor> kept, UnaryOperator<Tensor> lasting) {
         StateForms states = setup.states();
         Map<String, Shape> shapes = codedShapes();
         if (shapes.isEmpty()) {
             return kept;
         }
-        Map<String, Tensor> parts = memory.views(ValueRole.STATE, arena);
+        Map<String, Tensor> parts = memory.views(ValueRole.STATE, Arena.ofAuto());
         Map<String, Tensor> all = new TreeMap<>(kept);
         shapes.forEach((name, shape) -> {
             Tensor codes = kept.get(name);
             if (codes != null) {
                 StateForm form = states.parameter(name, shape);
-                all.put(name, StateTensors.decode(form, name, shape, codes, parts, arena));
+                try (Arena one = Arena.ofConfined()) {
+                    all.put(name, lasting.apply(StateTensors.decode(form, name, shape, codes, parts, one)));
+                }
             }
         });
         return all;
@@ -505,7 +565,10 @@ public final class TrainingSession implements AutoCloseable {
 
     /** Views of the F32 master weights for writing a checkpoint, valid until the next step; weights kept in few bits are decoded. */
     public Map<String, Tensor> parameterViews(Arena arena) {
-        return decoded(memory.views(ValueRole.PARAMETER, arena), arena);
+        return decoded(memory.views(ValueRole.PARAMETER, arena), tensor -> {
+            MemorySegment seen = memory.asGradient(tensor.name(), tensor, arena);
+            return seen != null ? new Tensor(tensor.spec(), seen) : copy(tensor, arena);
+        });
     }
 
     /** Views of moments, scales, histories and other state, codes of weights kept in few bits among them; valid until the next step. */
