@@ -85,6 +85,8 @@ class DeepSpeedTest {
                 "\"fp16\": {\"enabled\": true, \"min_loss_scale\": 0.5}",
                 "\"fp16\": {\"enabled\": true, \"loss_scale\": 64}",
                 "\"bf16\": {\"enabled\": true}",
+                "\"msamp\": {\"enabled\": true, \"opt_level\": \"O2\"}, \"optimizer\": {\"type\": \"Adam\"}",
+                "\"zero_optimization\": {\"stage\": 3, \"offload_optimizer\": {\"device\": \"nvme\", \"nvme_path\": \"swap\"}}",
                 "\"activation_checkpointing\": {\"partition_activations\": true, \"number_checkpoints\": 4}",
                 "\"torch_autocast\": {\"enabled\": true, \"dtype\": \"bfloat16\"}",
                 "\"amp\": {\"enabled\": true, \"opt_level\": \"O1\", \"loss_scale\": \"dynamic\", \"max_loss_scale\": 65536}",
