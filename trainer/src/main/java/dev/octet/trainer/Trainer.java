@@ -296,6 +296,7 @@ public final class Trainer implements AutoCloseable {
             Shape shape = p.tensor().shape();
             StateForm kept = old.parameter(p.name(), shape);
             kept.names(p.name(), shape).forEach(all::remove);
+            all.remove(TrainingSession.codesName(p.name()));
             for (String what : StatesConfig.buffers(config.optimizer())) {
                 String name = UpdateProgram.stateName(what, p.name());
                 Tensor codes = all.get(name);

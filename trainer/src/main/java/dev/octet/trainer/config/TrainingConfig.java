@@ -8,7 +8,7 @@ import dev.octet.trainer.device.Offload;
 import dev.octet.trainer.observe.DebugChanges;
 import dev.octet.trainer.observe.DebugPlan;
 import dev.octet.trainer.observe.DebugSettings;
-import dev.octet.trainer.op.update.AdafactorRule;
+import dev.octet.trainer.rule.AdafactorRule;
 import dev.octet.trainer.optimizer.Schedule;
 import dev.octet.trainer.optimizer.ScheduleType;
 import dev.octet.trainer.optimizer.WeightAveraging;

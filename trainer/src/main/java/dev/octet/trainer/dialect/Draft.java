@@ -112,6 +112,11 @@ final class Draft {
         };
     }
 
+    /** The name of the file. */
+    String file() {
+        return file;
+    }
+
     /** Whether a key is written with a value: null counts as left out, and so does {@code "auto"} that nothing fills. */
     boolean has(String key) {
         Written written = leaves.get(key);

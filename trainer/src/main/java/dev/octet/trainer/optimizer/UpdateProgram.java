@@ -10,6 +10,7 @@ import dev.octet.trainer.kernel.OperandType;
 import dev.octet.trainer.op.fp8.WindowUpdate;
 import dev.octet.trainer.op.state.DecodeState;
 import dev.octet.trainer.op.update.AdafactorStep;
+import dev.octet.trainer.op.update.AdagradStep;
 import dev.octet.trainer.op.update.AdamStep;
 import dev.octet.trainer.op.update.CodedSquareSum;
 import dev.octet.trainer.op.update.CodedStep;
@@ -308,6 +309,7 @@ public record UpdateProgram(
                         Optimizer.Cycled _,
                         Optimizer.Sgd _,
                         Optimizer.Lion _,
+                        Optimizer.Adagrad _,
                         Optimizer.Adafactor _,
                         Optimizer.Muon _ -> {}
             }
@@ -400,9 +402,10 @@ public record UpdateProgram(
                             l.beta2(),
                             l.eps(),
                             l.weightDecay(),
-                            l.rule().variant());
+                            TrustRatio.variant(l.rule()));
                 case Optimizer.Sgd s ->
                     new SgdStep(p, moment, s.momentum(), s.dampening(), s.weightDecay(), s.nesterov());
+                case Optimizer.Adagrad a -> new AdagradStep(p, a.lrDecay(), a.eps(), a.weightDecay());
                 case Optimizer.Lion l -> new LionStep(p, moment, l.beta1(), l.beta2(), l.weightDecay());
             };
         }
@@ -415,7 +418,8 @@ public record UpdateProgram(
         private Map<String, Value> update(String name, OperandType type) {
             Optimizer own = own(name, type);
             boolean plain = isPlain(name, type, own);
-            if (own instanceof Optimizer.Elementwise e && !plain) {
+            boolean hasOperator = !(own instanceof Optimizer.Adagrad);
+            if (own instanceof Optimizer.Elementwise e && !(plain && hasOperator)) {
                 return coded(name, type.as(DType.F32), e);
             }
             if (!plain) {

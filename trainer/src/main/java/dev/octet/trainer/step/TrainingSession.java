@@ -3,6 +3,7 @@ package dev.octet.trainer.step;
 import dev.octet.formats.error.InvalidDataException;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.Tensor;
+import dev.octet.formats.tensor.TensorSpec;
 import dev.octet.quant.recipe.OperandSpec;
 import dev.octet.quant.recipe.OperandSpec.Scaling;
 import dev.octet.quant.scale.AmaxHistory;
@@ -596,10 +597,17 @@ public final class TrainingSession implements AutoCloseable {
         codedShapes().keySet().forEach(name -> {
             Tensor codes = parameters.get(name);
             if (codes != null) {
-                all.put(name, codes);
+                String saved = codesName(name);
+                TensorSpec spec = new TensorSpec(saved, codes.dtype(), codes.shape());
+                all.put(saved, new Tensor(spec, codes.bytes()));
             }
         });
         return all;
+    }
+
+    /** The name that a checkpoint has for the codes of a parameter: its own is that of the decoded one. */
+    public static String codesName(String parameter) {
+        return "codes:" + parameter;
     }
 
     /** The layers that the program for micro-batches of these shapes computes in FP8. */
@@ -632,15 +640,19 @@ public final class TrainingSession implements AutoCloseable {
      */
     public void restore(Map<String, Tensor> parameters, Map<String, Tensor> state, LossScaling.State lossScale) {
         Map<String, Tensor> weights = new TreeMap<>(parameters);
+        Map<String, Tensor> own = new TreeMap<>(state);
         codedShapes().forEach((name, shape) -> {
             Tensor master = weights.remove(name);
             // the codes say more than the numbers they were decoded to: a scale that has room
-            if (master != null && !state.containsKey(name)) {
+            Tensor codes = own.remove(codesName(name));
+            if (codes != null) {
+                weights.put(name, codes);
+            } else if (master != null) {
                 weights.putAll(StateTensors.encode(setup.states().parameter(name, shape), master));
             }
         });
         memory.restore(weights);
-        memory.restore(state);
+        memory.restore(own);
         scale = lossScale;
     }
 
