@@ -295,6 +295,8 @@ final class TrainPage implements TrainingHook {
                                         "full training: %s gradients and moments; adapter: %.1f %% of it",
                                         Quantity.bytes(m.fullStates()),
                                         100 * m.share())));
+        p.activations()
+                .ifPresent(a -> table.row("activations", a.settings()).row("", kept(a)));
         table.row("device", p.device() + ", " + threads + " threads, products by " + p.products())
                 .row("run", folder + (first > 1 ? ", continues after step " + (first - 1) : ", new"))
                 .row("metrics", metrics());
@@ -321,8 +323,20 @@ final class TrainPage implements TrainingHook {
     /** What the run says of itself, and of the configurations of other libraries that it follows. */
     private List<String> notes(RunPlan p) {
         List<String> all = new ArrayList<>(p.notes());
+        if (form == Form.JSON) {
+            p.activations().ifPresent(a -> all.add(a.settings() + ": " + kept(a)));
+        }
         all.addAll(notes);
         return all;
+    }
+
+    private static String kept(RunPlan.ActivationMemory a) {
+        return String.format(
+                Locale.ROOT,
+                "%s within a step, %s if all is kept; %.1f %% computed twice",
+                Quantity.bytes(a.bytes()),
+                Quantity.bytes(a.plainBytes()),
+                100 * a.again());
     }
 
     private static String counted(long n, String what) {

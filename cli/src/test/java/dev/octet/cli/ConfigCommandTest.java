@@ -59,7 +59,7 @@ class ConfigCommandTest {
 
     @Test
     void the_page_says_of_every_key_what_it_does_and_ends_with_the_configuration_it_becomes() throws IOException {
-        CommandLine run = CommandLine.run(TextStyle.terminal(80), "config", config("zero3-offload.json"));
+        CommandLine run = CommandLine.run(TextStyle.terminal(80), "config", config("zero3-offload.json"), "--device", "cuda");
         assertEquals(ExitCode.OK, run.code(), run.err());
         for (String text : List.of(
                 "a configuration of DeepSpeed",

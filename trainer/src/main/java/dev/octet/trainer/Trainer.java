@@ -11,6 +11,7 @@ import dev.octet.formats.graph.ValueType.TensorType;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.quant.recipe.Product;
+import dev.octet.trainer.activation.ActivationPlan;
 import dev.octet.trainer.adapter.AdaptedGraph;
 import dev.octet.trainer.adapter.AdapterSettings;
 import dev.octet.trainer.adapter.InitialValues;
@@ -429,10 +430,12 @@ public final class Trainer implements AutoCloseable {
      */
     public RunPlan plan() throws IOException {
         Fp8Choice fp8;
+        ActivationPlan activations;
         try (Arena arena = Arena.ofConfined()) {
             MicroBatch first = draw(batches, 0, arena);
             session.prepare(first);
             fp8 = session.fp8(first);
+            activations = session.activations(first);
         }
         long trainedElements = 0;
         long frozenElements = 0;
@@ -464,7 +467,17 @@ public final class Trainer implements AutoCloseable {
                 session.temporaryBytes(),
                 notes(used),
                 adapted.map(a -> memory(a, elements, frozen)),
-                Optional.of(statePlan(elements)));
+                Optional.of(statePlan(elements)),
+                memory(activations));
+    }
+
+    private Optional<RunPlan.ActivationMemory> memory(ActivationPlan plan) {
+        String settings = parts.config().activations().keys().entrySet().stream()
+                .map(e -> e.getKey() + ": " + e.getValue())
+                .collect(Collectors.joining(", "));
+        return settings.isEmpty()
+                ? Optional.empty()
+                : Optional.of(new RunPlan.ActivationMemory(settings, plan.before(), plan.after(), plan.again()));
     }
 
     private StatePlan statePlan(long trainedElements) {

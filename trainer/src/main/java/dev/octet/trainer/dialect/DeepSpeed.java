@@ -41,7 +41,7 @@ final class DeepSpeed {
         DeepSpeedPrecision.read(draft);
         DeepSpeedOptimizer.read(draft);
         DeepSpeedSchedule.read(draft);
-        DeepSpeedZero.read(draft);
+        DeepSpeedZero.read(draft, given);
         return draft.finish();
     }
 

@@ -23,6 +23,7 @@ import dev.octet.trainer.op.elements.Scatter;
 import dev.octet.trainer.op.expand.Expand;
 import dev.octet.trainer.op.fp8.AccumulateCodes;
 import dev.octet.trainer.op.fp8.AmaxUpdate;
+import dev.octet.trainer.op.fp8.DequantizeFp8;
 import dev.octet.trainer.op.fp8.FakeQuantize;
 import dev.octet.trainer.op.fp8.Fp8Linear;
 import dev.octet.trainer.op.fp8.QuantizeFp8;
@@ -137,6 +138,7 @@ public final class Ops {
             WeightAverage.ENTRY,
             AmaxUpdate.ENTRY,
             CopyStates.ENTRY,
+            DequantizeFp8.ENTRY,
             FakeQuantize.ENTRY,
             FiniteGradients.ENTRY,
             Fp8Linear.ENTRY,

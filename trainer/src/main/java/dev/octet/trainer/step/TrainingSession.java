@@ -85,7 +85,12 @@ public final class TrainingSession implements AutoCloseable {
 
     /** @param fp8 which parts of the program compute in FP8 */
     private record Loaded(
-            Executable executable, Value loss, Map<String, Value> lossParts, CountedPositions counted, Fp8Choice fp8) {}
+            Executable executable,
+            Value loss,
+            Map<String, Value> lossParts,
+            CountedPositions counted,
+            Fp8Choice fp8,
+            ActivationPlan activations) {}
 
     private record Update(UpdateProgram program, Executable executable, @Nullable Value beta1) {}
 
@@ -143,6 +148,11 @@ public final class TrainingSession implements AutoCloseable {
     /** The program for micro-batches of these shapes. */
     public Program program(MicroBatch like) {
         return loaded(like, true).executable().program();
+    }
+
+    /** What the program for micro-batches of these shapes keeps between forward and backward. */
+    public ActivationPlan activations(MicroBatch like) {
+        return loaded(like, true).activations();
     }
 
     /** Shapes of the weights that the programs built so far use. */
@@ -265,7 +275,7 @@ public final class TrainingSession implements AutoCloseable {
                         parts.put(part, Objects.requireNonNull(program.outputs().get(name))));
         Set<String> nodes = program.steps().stream().map(Step::node).collect(Collectors.toSet());
         Fp8Choice fp8 = policy.fp8(graph.model().graph()).of(nodes);
-        return new Loaded(executable, loss, parts, graph.counted(), fp8);
+        return new Loaded(executable, loss, parts, graph.counted(), fp8, plan);
     }
 
     private Update update() {
