@@ -72,15 +72,12 @@ final class Repetition {
         return made;
     }
 
-    /** What the repeated form of a step reads: without states that only backward reads or that it would change. */
+    /** What the repeated form of a step reads: without states that only backward reads or that the step records something in. */
     private static List<@Nullable Value> operands(Step step) {
         Op op = step.op().again();
-        List<Value> made = results(step);
         List<@Nullable Value> read = new ArrayList<>();
         for (int i = 0; i < step.inputs().size(); i++) {
-            Value v = step.inputs().get(i);
-            boolean changed = v != null && step.outputs().contains(v) && !made.contains(v);
-            read.add(changed || !op.forwardReadsInput(i) ? null : v);
+            read.add(op.forwardReadsInput(i) ? step.inputs().get(i) : null);
         }
         return read;
     }
@@ -184,6 +181,7 @@ final class Repetition {
                 copiesBefore(i, steps);
                 steps.add(forward.get(i));
             }
+            copiesBefore(forward.size(), steps);
             for (Step s : backward) {
                 for (Value v : Tape.reads(s)) {
                     Integer block = blockOf.get(v);
@@ -232,14 +230,18 @@ final class Repetition {
                     Phase.BACKWARD, s.node(), s.op().again(), false, inputs, outputs, List.of(), List.of(), Set.of(), true);
         }
 
-        /** A lasting value as forward step {@code i} read it: itself where nothing changes it from then on. */
+        /**
+         * A lasting value as forward step {@code i} read it, or left it where it changed it (a window of amaxes gives a tensor the same scale again): itself where nothing
+         * changes it from then on.
+         */
         private Value unchanged(Value v, int i) {
             TreeSet<Integer> all = changes.getOrDefault(v, new TreeSet<>());
-            if (all.ceiling(i) == null) {
+            int then = all.contains(i) ? i + 1 : i;
+            if (all.ceiling(then) == null) {
                 return v;
             }
             // copied right after the last change before, so that copies lie together at the beginning of forward
-            Integer before = all.lower(i);
+            Integer before = all.lower(then);
             return copies.computeIfAbsent(v, _ -> new TreeMap<>())
                     .computeIfAbsent(before == null ? 0 : before + 1, _ -> value("kept:" + v.name(), v.type()));
         }
