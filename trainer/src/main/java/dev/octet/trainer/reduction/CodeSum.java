@@ -5,8 +5,8 @@ import dev.octet.quant.number.Half;
 import dev.octet.quant.number.Overflow;
 
 /**
- * NCCL's sum of E4M3 numbers (src/device/reduce_kernel.h): {@code e4m3(half(x) + half(y))}. Each hop rounds twice and saturates, so a sum of N ranks has
- * N - 1 such roundings, and depends on their order. Octet adds in the order of ranks; NCCL's rings begin at another rank for each part of a
+ * NCCL's sum of E4M3 numbers (src/device/reduce_kernel.h): {@code e4m3(half(x) + half(y))}. Each hop rounds and saturates (the rounding to half never shows:
+ * it has more than twice the digits), so a sum of N ranks has N - 1 roundings, and depends on their order. Octet adds in the order of ranks; NCCL's rings begin at another rank for each part of a
  * buffer.
  */
 public final class CodeSum {
