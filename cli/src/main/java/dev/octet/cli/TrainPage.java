@@ -4,7 +4,6 @@ import dev.octet.formats.peft.PeftType;
 import dev.octet.pipeline.Train;
 import dev.octet.pipeline.run.RunSummary;
 import dev.octet.trainer.config.TrainingConfig;
-import dev.octet.trainer.dialect.Reading;
 import dev.octet.trainer.guard.GuardDecision;
 import dev.octet.trainer.hook.DebugFile;
 import dev.octet.trainer.hook.Fp8Report;
@@ -60,7 +59,7 @@ final class TrainPage implements TrainingHook {
     private final Path model;
     private final Path folder;
     private final TrainingConfig config;
-    private final List<Reading> readings;
+    private final List<String> notes;
     private final String data;
     private final long evaluated;
     private final Optional<LogCadence> lines;
@@ -186,7 +185,7 @@ final class TrainPage implements TrainingHook {
         this.model = request.model();
         this.folder = request.folder();
         this.config = setup.config();
-        this.readings = setup.readings();
+        this.notes = setup.notes();
         this.data = data(setup);
         this.evaluated = setup.eval().map(Train.Data::count).orElse(0L);
     }
@@ -255,7 +254,12 @@ final class TrainPage implements TrainingHook {
                                 + config.schedule().type().key()
                                 + (config.schedule().type().hasWarmup()
                                         ? " after " + counted(config.schedule().warmup(), "step") + " of warm-up"
-                                        : ""))
+                                        : String.format(
+                                                Locale.ROOT,
+                                                " up to %.3g",
+                                                config.schedule()
+                                                        .schedule(config.optimizer().lr(), config.steps())
+                                                        .highest())))
                 .row("data", data)
                 .row(
                         "steps",
@@ -307,9 +311,9 @@ final class TrainPage implements TrainingHook {
 
     /** What the run says of itself, and of the configurations of other libraries that it follows. */
     private List<String> notes(RunPlan p) {
-        List<String> notes = new ArrayList<>(p.notes());
-        readings.forEach(r -> notes.addAll(r.notes()));
-        return notes;
+        List<String> all = new ArrayList<>(p.notes());
+        all.addAll(notes);
+        return all;
     }
 
     private static String counted(long n, String what) {

@@ -11,7 +11,6 @@ import dev.octet.trainer.Trainer;
 import dev.octet.trainer.checkpoint.CheckpointFolder;
 import dev.octet.trainer.config.TrainingConfig;
 import dev.octet.trainer.dialect.DialectFiles;
-import dev.octet.trainer.dialect.Reading;
 import dev.octet.trainer.hook.RunEnd;
 import dev.octet.trainer.hook.RunPlan;
 import dev.octet.trainer.hook.TrainingHook;
@@ -157,12 +156,12 @@ public final class Train {
     /**
      * What is known of a run before its first step.
      *
-     * @param readings what the configurations of other libraries really do
+     * @param notes what configurations of other libraries do otherwise than one reads
      */
     public record Setup(
-            Request request, TrainingConfig config, List<Reading> readings, Data train, Optional<Data> eval) {
+            Request request, TrainingConfig config, List<String> notes, Data train, Optional<Data> eval) {
         public Setup {
-            readings = List.copyOf(readings);
+            notes = List.copyOf(notes);
         }
     }
 
@@ -226,7 +225,7 @@ public final class Train {
         try (TrainingJob opened = TrainingJob.open(request.model(), config, request.device(), job)) {
             Optional<Data> evaluated = opened.eval().map(e -> new Data(e.name(), e.count()));
             Data trained = new Data(opened.train().name(), opened.train().count());
-            return work.apply(opened.trainer(), new Setup(request, opened.config(), merged.readings(), trained, evaluated));
+            return work.apply(opened.trainer(), new Setup(request, opened.config(), merged.notes(), trained, evaluated));
         }
     }
 

@@ -46,6 +46,7 @@ import dev.octet.trainer.observe.DebugPlan;
 import dev.octet.trainer.observe.DebugSettings;
 import dev.octet.trainer.observe.TensorDumps;
 import dev.octet.trainer.optimizer.Schedule;
+import dev.octet.trainer.optimizer.StepRate;
 import dev.octet.trainer.optimizer.UpdateProgram;
 import dev.octet.trainer.precision.Fp8Choice;
 import dev.octet.trainer.precision.Fp8Layer;
@@ -233,7 +234,7 @@ public final class Trainer implements AutoCloseable {
                 config.loss(),
                 policy,
                 config.precision().scaling(),
-                config.optimizer().optimizer(),
+                schedule.of(config.optimizer().optimizer()),
                 config.optimizer().noDecay(),
                 config.clipGradNorm().orElse(Double.POSITIVE_INFINITY),
                 List.copyOf(config.averaging().values()),
@@ -275,7 +276,7 @@ public final class Trainer implements AutoCloseable {
             Shape shape = p.tensor().shape();
             StateForm kept = old.parameter(p.name(), shape);
             kept.names(p.name(), shape).forEach(all::remove);
-            for (String what : config.optimizer().memory()) {
+            for (String what : StatesConfig.buffers(config.optimizer())) {
                 String name = UpdateProgram.stateName(what, p.name());
                 Tensor codes = all.get(name);
                 if (codes != null) {
@@ -344,7 +345,12 @@ public final class Trainer implements AutoCloseable {
 
     /** Learning rate of a step; steps count from 1. */
     public double learningRate(long step) {
-        return schedule.rate(step - 1);
+        return parts.config().optimizer().optimizer().rate(scheduled(step).lr(), step);
+    }
+
+    /** What the schedule says for a step, from which some optimizers make a rate of their own. */
+    private StepRate scheduled(long step) {
+        return schedule.at(step - 1);
     }
 
     /** How often the training samples have been read after a step, from 1. */
@@ -449,6 +455,7 @@ public final class Trainer implements AutoCloseable {
         Set<String> idle = new TreeSet<>(trained);
         idle.removeAll(used);
         List<String> notes = new ArrayList<>(parts.config().precision().notes());
+        muonNote().ifPresent(notes::add);
         notes.addAll(debug.notes());
         notes.addAll(debugChanges.notes());
         if (!policyFor(device).equals(debugChanges.policy())) {
@@ -467,6 +474,30 @@ public final class Trainer implements AutoCloseable {
             notes.add("the loss does not depend on " + String.join(", ", idle));
         }
         return notes;
+    }
+
+    /** Which parameters Muon has, in a run with Muon. */
+    private Optional<String> muonNote() {
+        return parts.config().optimizer().others().map(o -> {
+            Map<String, Set<String>> buffers = session.optimizerBuffers();
+            List<String> own = buffers.entrySet().stream()
+                    .filter(b -> b.getValue().contains("momentum_buffer"))
+                    .map(Map.Entry::getKey)
+                    .toList();
+            if (own.isEmpty()) {
+                throw new InvalidOptionException(
+                        "Muon has no matrix to train: all parameters are vectors, embeddings or output layers, or match"
+                                + " no pattern",
+                        "optimizer: {type: muon, match: ...}",
+                        "name matrices in match, or use type: adamw");
+            }
+            String rest = buffers.size() == own.size()
+                    ? "no other parameter"
+                    : "AdamW at lr " + o.lr() + " the other " + (buffers.size() - own.size());
+            return "muon: updates " + own.size() + (own.size() == 1 ? " matrix: " : " matrices: ")
+                    + own.stream().limit(SHOWN_TIES).collect(Collectors.joining(", "))
+                    + (own.size() > SHOWN_TIES ? " and " + (own.size() - SHOWN_TIES) + " more" : "") + "; " + rest;
+        });
     }
 
     /** Says which moments blocks cannot keep. */
@@ -536,7 +567,7 @@ public final class Trainer implements AutoCloseable {
             long step, List<MicroBatch> drawn, @Nullable Consumer<Gradients> afterBackward, boolean measuresFp8) {
         try {
             session.at(step);
-            return session.step(drawn, learningRate(step), afterBackward, measuresFp8);
+            return session.step(drawn, scheduled(step), afterBackward, measuresFp8);
         } catch (InvalidDataException e) {
             throw atSamples(e, "step " + step, parts.train(), drawn);
         }
@@ -707,7 +738,7 @@ public final class Trainer implements AutoCloseable {
                     .recall(TrainingRun.withPrefix(TrainingRun.GUARD, from.numbers()));
         }
         List<List<MicroBatch>> drawn = new ArrayList<>();
-        List<Double> rates = new ArrayList<>();
+        List<StepRate> rates = new ArrayList<>();
         for (long step = first; step < first + steps; step++) {
             List<MicroBatch> of = new ArrayList<>();
             for (int i = 0; i < accumulation; i++) {
@@ -715,7 +746,7 @@ public final class Trainer implements AutoCloseable {
             }
             drawn.add(of);
             // a replay may reach beyond the end of the run
-            rates.add(learningRate(Math.min(step, parts.config().steps())));
+            rates.add(scheduled(Math.min(step, parts.config().steps())));
         }
         session.prepare(drawn.getFirst().getFirst());
         Map<String, Tensor> weights = from == null ? session.parameters(arena) : from.parameters();

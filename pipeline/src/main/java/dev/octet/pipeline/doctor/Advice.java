@@ -1,6 +1,7 @@
 package dev.octet.pipeline.doctor;
 
 import dev.octet.trainer.config.OptimizerConfig;
+import dev.octet.trainer.optimizer.Optimizer;
 import dev.octet.trainer.config.TrainingConfig;
 import java.util.ArrayList;
 import java.util.List;
@@ -43,7 +44,7 @@ public final class Advice {
                     2 * usual));
         }
         OptimizerConfig optimizer = config.optimizer();
-        if (optimizer.type() != OptimizerConfig.Type.SGD) {
+        if (optimizer.optimizer() instanceof Optimizer.Adam) {
             onAdam(optimizer, usual, trained, advice);
         }
         advice.add("average the weights, so that a spike weighs little in what is exported: averaging: {ema: {decay:"

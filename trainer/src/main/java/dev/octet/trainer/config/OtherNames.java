@@ -7,6 +7,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
+import java.util.Set;
 import java.util.function.UnaryOperator;
 
 /**
@@ -22,6 +23,14 @@ final class OtherNames {
     private static final String BETA1 = "betas[0]";
 
     private static final String BETA2 = "betas[1]";
+
+    /** Keys of a configuration that end as a name of another library for another key. */
+    private static final Set<String> OWN_KEYS = Set.of(
+            "optimizer.beta1",
+            "optimizer.adamw.lr",
+            "optimizer.adamw.betas",
+            "optimizer.adamw.eps",
+            "optimizer.adamw.weight_decay");
 
     /** Every name, once. */
     private static final Map<String, Row> ROWS = rows();
@@ -90,6 +99,28 @@ final class OtherNames {
         same(rows, "optimizer.momentum", "momentum");
         same(rows, "optimizer.dampening", "dampening");
         same(rows, "optimizer.nesterov", "nesterov");
+        for (String key : List.of(
+                "scale_parameter",
+                "relative_step",
+                "warmup_init",
+                "clip_threshold",
+                "decay_rate",
+                "ns_steps",
+                "ns_coefficients",
+                "max_coeff",
+                "min_coeff")) {
+            same(rows, "optimizer." + key, key);
+        }
+        same(rows, "optimizer.adjust_lr", "adjust_lr_fn");
+        same(rows, "optimizer.adamw.lr", "adam_lr");
+        same(rows, "optimizer.lr", "muon_lr");
+        rows.put("optim_args", new Row("", _ -> "its values stand in optimizer: {...} by their names"));
+        rows.put(
+                "lr_scheduler_kwargs",
+                new Row("", _ -> "its values stand in schedule: {...} by their names, as num_cycles: 2"));
+        for (String key : List.of("num_cycles", "lr_end", "timescale", "min_lr", "min_lr_rate", "num_decay_steps")) {
+            same(rows, "schedule." + key, key);
+        }
         same(rows, "gradient_accumulation", "grad_accum", "grad_accum_steps");
         return rows;
     }
@@ -117,6 +148,11 @@ final class OtherNames {
         if (lower.equals("stable_adamw")) {
             return "stableadamw";
         }
+        for (String type : List.of("lion", "lamb", "muon", "adafactor")) {
+            if (lower.contains(type)) { // paged_lion_8bit, FusedLamb
+                return type;
+            }
+        }
         return lower.startsWith("adamw") ? "adamw" : lower.startsWith("adam") ? "adam" : lower;
     }
 
@@ -134,7 +170,7 @@ final class OtherNames {
         for (Section.Written written : file.written()) {
             String name = written.key().substring(written.key().lastIndexOf('.') + 1);
             Row row = ROWS.get(name);
-            if (row == null || row.key().equals(written.key())) {
+            if (row == null || row.key().equals(written.key()) || OWN_KEYS.contains(written.key())) {
                 continue;
             }
             where = where.isEmpty() ? written.where() : where;

@@ -14,11 +14,15 @@ import java.util.Locale;
 import java.util.Map;
 import java.util.Optional;
 import java.util.OptionalDouble;
+import java.util.Set;
 import java.util.regex.Pattern;
 import org.jspecify.annotations.Nullable;
 
 /** Configurations as dotted keys with plain values, including defaults: for manifests, and to compare two runs field by field. */
 public final class Settings {
+    /** Keys that are left out where they have no value. */
+    private static final Set<String> NEW_KEYS = Set.of("adapter", "optimizer.rule", "optimizer.others");
+
     private Settings() {}
 
     /** Every component of a record and its nested records, as {@code optimizer.weight_decay = 0.01}. */
@@ -32,7 +36,7 @@ public final class Settings {
         switch (value) {
             case null -> settings.put(path, "");
             case Optional<?> o
-            when o.isEmpty() && path.equals("adapter") -> {} // as in runs from before there was such a key
+            when o.isEmpty() && NEW_KEYS.contains(path) -> {} // as in runs from before there was such a key
             case Optional<?> o -> add(settings, path, o.orElse(null));
             case OptionalDouble o -> settings.put(path, o.isPresent() ? String.valueOf(o.getAsDouble()) : "");
             case PeftConfig p -> settings.put(path, p.json().toString());

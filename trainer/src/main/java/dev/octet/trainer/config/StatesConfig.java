@@ -292,7 +292,7 @@ public record StatesConfig(Engine engine, boolean convert) {
             case Engine.Bf16(boolean masters, boolean stochastic) -> {
                 StateForm bf16 = stochastic ? new StateForm.Stochastic() : new StateForm.Plain(DType.BF16);
                 Map<String, StateForm> memory = new TreeMap<>();
-                optimizer.memory().forEach(what -> memory.put(what, bf16));
+                buffers(optimizer).forEach(what -> memory.put(what, bf16));
                 yield forms(masters ? bf16 : StateForm.F32, memory, own);
             }
         };
@@ -324,9 +324,14 @@ public record StatesConfig(Engine engine, boolean convert) {
         };
     }
 
+    /** Names of the buffers that may be kept in few bits. */
+    public static List<String> buffers(Optimizer optimizer) {
+        return optimizer instanceof Optimizer.Elementwise e ? e.memory() : List.of();
+    }
+
     private static Map<String, StateForm> memory(Optimizer optimizer, Format format) {
         Map<String, StateForm> memory = new TreeMap<>();
-        for (String what : optimizer.memory()) {
+        for (String what : buffers(optimizer)) {
             boolean positive = what.equals(EXP_AVG_SQ);
             memory.put(
                     what,

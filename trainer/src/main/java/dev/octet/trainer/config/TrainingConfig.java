@@ -7,7 +7,9 @@ import dev.octet.trainer.autodiff.Ties;
 import dev.octet.trainer.observe.DebugChanges;
 import dev.octet.trainer.observe.DebugPlan;
 import dev.octet.trainer.observe.DebugSettings;
+import dev.octet.trainer.op.update.AdafactorRule;
 import dev.octet.trainer.optimizer.Schedule;
+import dev.octet.trainer.optimizer.ScheduleType;
 import dev.octet.trainer.optimizer.WeightAveraging;
 import dev.octet.trainer.precision.LinearModule;
 import dev.octet.trainer.yaml.Section;
@@ -161,6 +163,7 @@ public record TrainingConfig(
                             "texts side by side in a sample are for causal-lm without a teacher",
                             "leave pack out, or train with loss: {type: causal-lm}");
         }
+        requireEffect(s, config);
         Schedule.requireOptions(config.schedule.type(), config.schedule.options(), config.optimizer.lr());
         config.guard.requireFree(s, config.debug);
         if (config.adapter.isPresent()) {
@@ -176,6 +179,27 @@ public record TrainingConfig(
                     "eval_every", "there is no evaluation data", "add data: {eval: FILE}, or leave eval_every out");
         }
         return config;
+    }
+
+    /** A schedule has none with an optimizer whose learning rate follows from the step. */
+    private static void requireEffect(Section s, TrainingConfig config) {
+        boolean relative = config.optimizer.rule().orElse(null) instanceof AdafactorRule a
+                && a.relativeStep()
+                && a.formula() == AdafactorRule.Formula.TRANSFORMERS;
+        if (relative && s.has("schedule")) {
+            throw s.error(
+                    "schedule",
+                    "with relative_step the learning rate follows from the step, and a schedule has no effect",
+                    "leave schedule out, or set optimizer: {relative_step: false}");
+        }
+        boolean cycles = config.schedule.type() == ScheduleType.ONE_CYCLE
+                && !"false".equals(config.schedule.options().get("cycle_momentum"));
+        if (cycles && !config.optimizer.cyclesMomentum()) {
+            throw s.error(
+                    "schedule",
+                    "OneCycle moves beta1 of adam and adamw in F32 states, not of this optimizer",
+                    "add cycle_momentum: false to schedule");
+        }
     }
 
     /**

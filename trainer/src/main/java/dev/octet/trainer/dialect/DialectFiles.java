@@ -32,11 +32,11 @@ public record DialectFiles(Map<Dialect, Path> files, Optional<String> version) {
      * A configuration that other libraries' are part of.
      *
      * @param section all of it
-     * @param readings what each file really does
+     * @param notes what a run says of the files at its start: keys without effect, defaults that matter, who decides
      */
-    public record Merged(Section section, List<Reading> readings) {
+    public record Merged(Section section, List<String> notes) {
         public Merged {
-            readings = List.copyOf(readings);
+            notes = List.copyOf(notes);
         }
     }
 
@@ -141,7 +141,8 @@ public record DialectFiles(Map<Dialect, Path> files, Optional<String> version) {
     }
 
     /**
-     * A run's own configuration with what these files say. Defaults of the libraries give way to it.
+     * A run's own configuration with what these files say. Defaults of the libraries give way to it; where DeepSpeed's file has an optimizer, a
+     * schedule or a number type, TrainingArguments do not decide these, as in transformers.
      *
      * @param own the run's configuration; empty where it has none
      * @param settings keys with other values, which decide where files disagree
@@ -153,42 +154,18 @@ public record DialectFiles(Map<Dialect, Path> files, Optional<String> version) {
         Section wanted = own.with(settings, option);
         List<Reading> readings = read(given(wanted));
         readings.forEach(Reading::requireHonoured);
-        Map<String, String> values = new HashMap<>();
-        Map<String, String> places = new HashMap<>();
-        own.written().forEach(w -> {
-            values.put(w.key(), w.value());
-            places.put(w.key(), w.where());
-        });
-        List<String> decided = settings.stream().map(s -> s.split("=", 2)[0].strip()).toList();
-        List<String> conflicts = new ArrayList<>();
-        List<String> where = new ArrayList<>();
-        Section all = own;
+        MergedSettings merged = new MergedSettings(own, wanted);
         for (boolean defaults : List.of(false, true)) {
             for (Reading reading : readings) {
-                for (Setting setting : reading.settings()) {
-                    String there = values.get(setting.key());
-                    if (setting.isDefault() != defaults) {
-                        continue;
-                    }
-                    if (there == null) {
-                        all = all.with(setting.key(), setting.value(), reading.file() + ", " + setting.from());
-                        values.put(setting.key(), setting.value());
-                        places.put(setting.key(), reading.file());
-                    } else if (!defaults && !setting.isSame(there) && !decided.contains(setting.key())) {
-                        conflicts.add(setting.key() + " is " + there + ", but " + setting.from() + " asks for "
-                                + setting.value());
-                        where.add(places.get(setting.key()) + " and " + reading.file());
-                    }
-                }
+                reading.settings().stream()
+                        .filter(s -> s.isDefault() == defaults)
+                        .forEach(s -> merged.add(reading, s));
             }
         }
-        if (!conflicts.isEmpty()) {
-            throw new InvalidOptionException(
-                    String.join("; ", conflicts),
-                    String.join("; ", where),
-                    "keep one of them, or decide with --set KEY=VALUE");
-        }
-        return new Merged(all.with(settings, option), readings);
+        List<String> notes = new ArrayList<>();
+        readings.forEach(r -> notes.addAll(r.notes()));
+        notes.addAll(merged.notes());
+        return new Merged(merged.section().with(settings, option), notes);
     }
 
     private static Given given(Section wanted) {

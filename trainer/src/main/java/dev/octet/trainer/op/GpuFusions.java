@@ -4,11 +4,14 @@ import dev.octet.trainer.kernel.CudaFusion;
 import dev.octet.trainer.op.fp8.ActivationFusion;
 import dev.octet.trainer.op.fp8.GeluGradientFusion;
 import dev.octet.trainer.op.norm.RowNormFusion;
+import dev.octet.trainer.op.update.AdafactorStepCuda;
 import dev.octet.trainer.op.update.AdamStepCuda;
+import dev.octet.trainer.op.update.LionStepCuda;
 import dev.octet.trainer.op.update.CodedSquareSumCuda;
 import dev.octet.trainer.op.update.CodedStepCuda;
 import dev.octet.trainer.op.update.SgdStepCuda;
 import dev.octet.trainer.op.update.SquareSumCuda;
+import dev.octet.trainer.op.update.TrustRatioCuda;
 import dev.octet.trainer.op.update.UpdateRmsCuda;
 import dev.octet.trainer.op.update.WeightAverageCuda;
 import java.util.List;
@@ -24,8 +27,11 @@ public final class GpuFusions {
             new CodedSquareSumCuda(),
             new CodedStepCuda(),
             new UpdateRmsCuda(),
+            new TrustRatioCuda(),
             new AdamStepCuda(),
+            new AdafactorStepCuda(),
             new SgdStepCuda(),
+            new LionStepCuda(),
             new WeightAverageCuda());
 
     private GpuFusions() {}

@@ -50,13 +50,19 @@ import dev.octet.trainer.op.trilu.Trilu;
 import dev.octet.trainer.op.unary.Unary;
 import dev.octet.trainer.op.unary.UnaryCuda;
 import dev.octet.trainer.op.state.DecodeState;
+import dev.octet.trainer.op.update.AdafactorStep;
 import dev.octet.trainer.op.update.AdamStep;
 import dev.octet.trainer.op.update.CodedSquareSum;
 import dev.octet.trainer.op.update.CodedStep;
 import dev.octet.trainer.op.update.FiniteGradients;
+import dev.octet.trainer.op.update.LionStep;
 import dev.octet.trainer.op.update.LossCheck;
+import dev.octet.trainer.op.update.MuonMomentum;
+import dev.octet.trainer.op.update.MuonScale;
+import dev.octet.trainer.op.update.MuonStep;
 import dev.octet.trainer.op.update.SgdStep;
 import dev.octet.trainer.op.update.SquareSum;
+import dev.octet.trainer.op.update.TrustRatio;
 import dev.octet.trainer.op.update.UpdateRms;
 import dev.octet.trainer.op.update.WeightAverage;
 import dev.octet.trainer.op.view.View;
@@ -113,10 +119,16 @@ public final class Ops {
             SoftmaxCrossEntropyLoss.ENTRY,
             // --- made by programs: casts, quantisers, updates
             Accumulate.ENTRY,
+            AdafactorStep.ENTRY,
             AdamStep.ENTRY,
             CodedSquareSum.ENTRY,
             CodedStep.ENTRY,
             DecodeState.ENTRY,
+            LionStep.ENTRY,
+            MuonMomentum.ENTRY,
+            MuonScale.ENTRY,
+            MuonStep.ENTRY,
+            TrustRatio.ENTRY,
             UpdateRms.ENTRY,
             WeightAverage.ENTRY,
             AmaxUpdate.ENTRY,

@@ -17,6 +17,9 @@ import java.util.TreeMap;
  * @param steps of the whole run
  */
 public record Schedule(ScheduleType type, Map<String, String> options, double peak, long warmup, long steps) {
+    /** Steps looked at for the highest rate. */
+    private static final long SAMPLED = 100_000;
+
     private static final String WHERE = "schedule: {type: ";
 
     public Schedule {
@@ -34,9 +37,34 @@ public record Schedule(ScheduleType type, Map<String, String> options, double pe
         return type.rate(this, done);
     }
 
+    /** The highest rate of the run. */
+    public double highest() {
+        long every = Math.max(1, steps / SAMPLED);
+        double highest = 0;
+        for (long done = 0; done < steps; done += every) {
+            highest = Math.max(highest, rate(done));
+        }
+        return highest;
+    }
+
     /** Beta1 of the step after {@code done} completed steps; empty where the schedule leaves it as it is. */
     public OptionalDouble momentum(long done) {
         return type == ScheduleType.ONE_CYCLE ? OneCycle.momentum(this, done) : OptionalDouble.empty();
+    }
+
+    /** Whether beta1 moves, and beta2 is DeepSpeed's 0.99 instead of the optimizer's. */
+    public boolean movesMomentum() {
+        return momentum(0).isPresent();
+    }
+
+    /** What holds for the step after {@code done} completed steps. */
+    public StepRate at(long done) {
+        return new StepRate(rate(done), momentum(done));
+    }
+
+    /** The optimizer of a run with this schedule. */
+    public Optimizer of(Optimizer optimizer) {
+        return movesMomentum() && optimizer instanceof Optimizer.Adam a ? Optimizer.Cycled.of(a) : optimizer;
     }
 
     /** Whether rates would be others in a run of another number of steps. */

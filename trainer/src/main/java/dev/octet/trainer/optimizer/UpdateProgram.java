@@ -1,18 +1,25 @@
 package dev.octet.trainer.optimizer;
 
+import dev.octet.formats.error.InvalidOptionException;
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
+import dev.octet.formats.tensor.Tensor;
 import dev.octet.trainer.kernel.CounterRandom;
+import dev.octet.trainer.kernel.Op;
 import dev.octet.trainer.kernel.OperandType;
 import dev.octet.trainer.op.state.DecodeState;
+import dev.octet.trainer.op.update.AdafactorStep;
 import dev.octet.trainer.op.update.AdamStep;
 import dev.octet.trainer.op.update.CodedSquareSum;
 import dev.octet.trainer.op.update.CodedStep;
 import dev.octet.trainer.op.update.ElementStep;
 import dev.octet.trainer.op.update.FiniteGradients;
 import dev.octet.trainer.op.update.LibraryAdam;
+import dev.octet.trainer.op.update.LionStep;
 import dev.octet.trainer.op.update.SgdStep;
 import dev.octet.trainer.op.update.SquareSum;
+import dev.octet.trainer.op.update.TrustRatio;
+import dev.octet.trainer.op.update.UpdateOp;
 import dev.octet.trainer.op.update.UpdateRms;
 import dev.octet.trainer.op.update.WeightAverage;
 import dev.octet.trainer.optimizer.Optimizer.Variant;
@@ -20,15 +27,22 @@ import dev.octet.trainer.program.Phase;
 import dev.octet.trainer.program.Program;
 import dev.octet.trainer.program.ProgramBuilder;
 import dev.octet.trainer.program.Value;
+import dev.octet.trainer.program.ValueRole;
 import dev.octet.trainer.state.StateForm;
 import dev.octet.trainer.state.StateForms;
 import dev.octet.trainer.state.StateForms.Arithmetic;
+import java.lang.foreign.Arena;
 import java.util.ArrayList;
 import java.util.Collection;
 import java.util.Collections;
+import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
+import java.util.Locale;
 import java.util.Map;
+import java.util.Objects;
+import java.util.Optional;
+import java.util.Set;
 import java.util.function.Predicate;
 import java.util.regex.Pattern;
 
@@ -64,6 +78,9 @@ public record UpdateProgram(
         Map<String, Value> squares) {
     /** Name of the state that counts the updates so far, F32. */
     public static final String STEP = "optimizer_step";
+
+    /** Name of the state with the first beta of the next step, F32, where a schedule moves it. */
+    private static final String BETA1 = "beta1";
 
     private static final OperandType NUMBER = new OperandType(DType.F32, Shape.SCALAR);
 
@@ -103,7 +120,15 @@ public record UpdateProgram(
             StateForms states) {
         Predicate<String> decays =
                 name -> noDecay.stream().noneMatch(p -> p.matcher(name).find());
-        return new Writer(optimizer, decays, List.copyOf(averages), states).write(training.gradients(), maxNorm);
+        return new Writer(optimizer, decays, List.copyOf(averages), states, Embeddings.of(training))
+                .write(training.gradients(), maxNorm);
+    }
+
+    /** Where the caller writes the first beta before each step, F32; empty where it is fixed. */
+    public Optional<Value> beta1() {
+        return program.values().stream()
+                .filter(v -> v.role() == ValueRole.STATE && v.name().equals(BETA1))
+                .findFirst();
     }
 
     /**
@@ -120,6 +145,7 @@ public record UpdateProgram(
         private final Predicate<String> decays;
         private final List<WeightAveraging> averages;
         private final StateForms states;
+        private final Set<String> lookedUp;
         private final ProgramBuilder builder = new ProgramBuilder();
         private final Value learningRate = builder.state("learning_rate", NUMBER, 0);
         private final Value unscale = builder.state("unscale", NUMBER, 1);
@@ -128,8 +154,18 @@ public record UpdateProgram(
         private final Value factor = builder.state("gradient_factor", NUMBER, 1);
         private final Value nonFinite = builder.state("non_finite", NUMBER, 0);
         private final Value step = builder.state(STEP, NUMBER, 0);
+        /** What a step of a tensor whose learning rate is measured reads, by parameter. */
+        private final Map<String, Value> measured = new HashMap<>();
 
-        Writer(Optimizer optimizer, Predicate<String> decays, List<WeightAveraging> averages, StateForms states) {
+        private final Map<Double, Value> multiples = new HashMap<>();
+
+        Writer(
+                Optimizer optimizer,
+                Predicate<String> decays,
+                List<WeightAveraging> averages,
+                StateForms states,
+                Set<String> lookedUp) {
+            this.lookedUp = lookedUp;
             this.averages = averages;
             this.states = states;
             this.optimizer = optimizer;
@@ -191,26 +227,80 @@ public record UpdateProgram(
             return made;
         }
 
-        /** What StableAdamW divides the learning rate of a tensor by, from its second moment before the step. */
+        /** The optimizer of a parameter, with its weight decay. */
+        private Optimizer own(String name, OperandType type) {
+            Optimizer own = optimizer.of(name, type, lookedUp.contains(name));
+            return decays.test(name) ? own : own.withWeightDecay(0);
+        }
+
+        /** What the learning rate of a tensor follows from: StableAdamW's from its second moment before the step, LAMB's from its update. */
         private void measure(String name, OperandType type) {
-            if (optimizer instanceof Optimizer.Adam a && a.variant() == Variant.STABLE_ADAMW) {
-                OperandType moment = type.as(DType.F32);
-                String what = a.memory().getLast();
-                StateForm form = states.memory(what, type.shape());
-                Value second = form.isF32()
-                        ? builder.state(stateName(what, name), moment, 0)
-                        : decoded("read:" + name, form, moment, builder.keptState(stateName(what, name), form, moment));
-                StateForm gradients = states.gradient(name, type.shape());
-                Value g = gradients.isFloats()
-                        ? builder.gradient(name, type)
-                        : decoded("read:d:" + name, gradients, moment, builder.keptGradient(name, gradients, moment));
-                builder.step(
-                        Phase.UPDATE,
-                        name,
-                        new UpdateRms(g.type(), moment, a.beta2(), a.eps()),
-                        List.of(g, second, step, factor),
-                        List.of(rms(name)));
+            OperandType moment = type.as(DType.F32);
+            switch (own(name, type)) {
+                case Optimizer.Adam a when a.variant() == Variant.STABLE_ADAMW -> {
+                    Value second = moment(a.memory().getLast(), name, moment);
+                    Value g = gradient(name, type);
+                    builder.step(
+                            Phase.UPDATE,
+                            name,
+                            new UpdateRms(g.type(), moment, a.beta2(), a.eps()),
+                            List.of(g, second, step, factor),
+                            List.of(rms(name)));
+                }
+                case Optimizer.Lamb l -> {
+                    StateForm form = states.parameter(name, type.shape());
+                    Value p = form.isF32()
+                            ? builder.parameter(name, type)
+                            : decoded("read:" + name, form, moment, builder.kept(name, form, moment));
+                    Value g = gradient(name, p.type());
+                    builder.step(
+                            Phase.UPDATE,
+                            name,
+                            new TrustRatio(
+                                    p.type(), moment, l.beta1(), l.beta2(), l.eps(), l.weightDecay(), l.rule()),
+                            List.of(
+                                    p,
+                                    g,
+                                    moment(l.memory().getFirst(), name, moment),
+                                    moment(l.memory().getLast(), name, moment),
+                                    step,
+                                    factor),
+                            List.of(measured.computeIfAbsent(
+                                    name, n -> builder.temporary("trust_ratio:" + n, NUMBER))));
+                }
+                case Optimizer.Scaled s ->
+                    measured.put(
+                            name,
+                            multiples.computeIfAbsent(
+                                    s.multiple(),
+                                    m -> builder.constant(
+                                            "rate",
+                                            Tensor.ofFloats(Arena.ofAuto(), "rate", Shape.SCALAR, m.floatValue()))));
+                case Optimizer.Adam _,
+                        Optimizer.Cycled _,
+                        Optimizer.Sgd _,
+                        Optimizer.Lion _,
+                        Optimizer.Adafactor _,
+                        Optimizer.Muon _ -> {}
             }
+        }
+
+        /** A buffer of the optimizer, read as F32. */
+        private Value moment(String what, String name, OperandType type) {
+            StateForm form = states.memory(what, type.shape());
+            String state = stateName(what, name);
+            return form.isF32()
+                    ? builder.state(state, type, 0)
+                    : decoded("read:" + state, form, type, builder.keptState(state, form, type));
+        }
+
+        /** The gradient of a parameter, decoded where it is kept in few bits. */
+        private Value gradient(String name, OperandType type) {
+            StateForm form = states.gradient(name, type.shape());
+            OperandType decoded = type.as(DType.F32);
+            return form.isFloats()
+                    ? builder.gradient(name, type)
+                    : decoded("read:d:" + name, form, decoded, builder.keptGradient(name, form, decoded));
         }
 
         private static AdamStep.Variant variant(Optimizer.Adam adam) {
@@ -222,21 +312,23 @@ public record UpdateProgram(
         }
 
         private Value rms(String name) {
-            return builder.state(stateName("update_rms", name), NUMBER, 0);
+            Value rms = builder.state(stateName("update_rms", name), NUMBER, 0);
+            measured.put(name, rms);
+            return rms;
         }
 
-        /** Whether a parameter, its gradient and the optimizer's buffers are kept as they are computed. */
-        private boolean isPlain(String name, OperandType type) {
+        /** Whether a parameter, its gradient and its buffers are kept as they are computed. */
+        private boolean isPlain(String name, OperandType type, Optimizer own) {
             return states.arithmetic() == Arithmetic.TORCH
                     && states.parameter(name, type.shape()).isF32()
                     && states.gradient(name, type.shape()).isFloats()
-                    && optimizer.memory().stream()
-                            .allMatch(what -> states.memory(what, type.shape()).isF32());
+                    && own.memory(type).entrySet().stream()
+                            .allMatch(m -> states.memory(m.getKey(), m.getValue().shape())
+                                    .isF32());
         }
 
         /** The step of a parameter in any form. */
-        private Map<String, Value> coded(String name, OperandType tensor) {
-            Optimizer own = decays.test(name) ? optimizer : optimizer.withWeightDecay(0);
+        private Map<String, Value> coded(String name, OperandType tensor, Optimizer.Elementwise own) {
             StateForm p = states.parameter(name, tensor.shape());
             StateForm g = states.gradient(name, tensor.shape());
             List<Value> changed = new ArrayList<>(builder.kept(name, p, tensor));
@@ -253,62 +345,115 @@ public record UpdateProgram(
                 changed.addAll(parts);
             }
             inputs.addAll(List.of(learningRate, step, factor, nonFinite));
-            ElementStep rule = rule(own, tensor);
-            if (rule.clipsUpdates()) {
-                inputs.add(rms(name));
+            ElementStep rule = rule(own, tensor, tensor);
+            if (rule.measuresRate()) {
+                inputs.add(Objects.requireNonNull(measured.get(name)));
             }
             CodedStep op = new CodedStep(rule, p, g, buffers, CounterRandom.key(0, name.hashCode()));
             builder.step(Phase.UPDATE, name, op, List.copyOf(inputs), changed);
             return memory;
         }
 
-        private ElementStep rule(Optimizer own, OperandType tensor) {
+        private ElementStep rule(Optimizer.Elementwise own, OperandType p, OperandType moment) {
             return switch (own) {
                 case Optimizer.Adam a -> {
-                    AdamStep adam =
-                            new AdamStep(tensor, tensor, a.beta1(), a.beta2(), a.eps(), a.weightDecay(), variant(a));
-                    yield states.arithmetic() == Arithmetic.TORCH || adam.clipsUpdates()
+                    AdamStep adam = adam(a, p, moment, variant(a));
+                    yield states.arithmetic() == Arithmetic.TORCH || adam.measuresRate()
                             ? adam
                             : new LibraryAdam(adam, states.arithmetic());
                 }
+                case Optimizer.Cycled c -> adam(c.adam(), p, moment, variant(c.adam())).cycling();
+                case Optimizer.Scaled s -> adam(s.adam(), p, moment, AdamStep.Variant.SCALED_ADAMW);
+                case Optimizer.Lamb l ->
+                    new AdamStep(
+                            p,
+                            moment,
+                            l.beta1(),
+                            l.beta2(),
+                            l.eps(),
+                            l.weightDecay(),
+                            l.rule().variant());
                 case Optimizer.Sgd s ->
-                    new SgdStep(tensor, tensor, s.momentum(), s.dampening(), s.weightDecay(), s.nesterov());
+                    new SgdStep(p, moment, s.momentum(), s.dampening(), s.weightDecay(), s.nesterov());
+                case Optimizer.Lion l -> new LionStep(p, moment, l.beta1(), l.beta2(), l.weightDecay());
             };
         }
 
+        private static AdamStep adam(
+                Optimizer.Adam a, OperandType p, OperandType moment, AdamStep.Variant variant) {
+            return new AdamStep(p, moment, a.beta1(), a.beta2(), a.eps(), a.weightDecay(), variant);
+        }
+
         private Map<String, Value> update(String name, OperandType type) {
-            if (!isPlain(name, type)) {
-                return coded(name, type.as(DType.F32));
+            Optimizer own = own(name, type);
+            boolean plain = isPlain(name, type, own);
+            if (own instanceof Optimizer.Elementwise e && !plain) {
+                return coded(name, type.as(DType.F32), e);
             }
-            Value p = builder.parameter(name, type);
-            Value g = builder.gradient(name, type);
-            OperandType moment = type.as(DType.F32);
+            if (!plain) {
+                throw new InvalidOptionException(
+                        own.title() + " needs its buffers, the parameter and its gradient as they are, but those of '"
+                                + name + "' are kept in another form",
+                        "optimizer: {type: " + own.title().toLowerCase(Locale.ROOT) + ", states: ...}",
+                        "leave states out, or choose an optimizer that updates each element by itself: sgd, adam, adamw,"
+                                + " stableadamw, lion, lamb");
+            }
             Map<String, Value> memory = new LinkedHashMap<>();
-            optimizer.memory().forEach(what -> memory.put(what, builder.state(stateName(what, name), moment, 0)));
-            List<Value> changed = new ArrayList<>(List.of(p));
-            changed.addAll(memory.values());
-            Optimizer own = decays.test(name) ? optimizer : optimizer.withWeightDecay(0);
-            List<Value> inputs = new ArrayList<>();
+            own.memory(type)
+                    .forEach((what, kept) -> memory.put(what, builder.state(stateName(what, name), kept, 0)));
             switch (own) {
-                case Optimizer.Adam a -> {
-                    inputs.addAll(List.of(p, g));
-                    inputs.addAll(memory.values());
-                    inputs.addAll(List.of(learningRate, step, factor, nonFinite));
-                    AdamStep op =
-                            new AdamStep(type, moment, a.beta1(), a.beta2(), a.eps(), a.weightDecay(), variant(a));
-                    if (a.variant() == Variant.STABLE_ADAMW) {
-                        inputs.add(rms(name));
-                    }
-                    builder.step(Phase.UPDATE, name, op, List.copyOf(inputs), changed);
+                case Optimizer.Elementwise e -> elements(e, name, type, memory);
+                case Optimizer.Adafactor a -> {
+                    AdafactorStep op = new AdafactorStep(type, a.rule(), a.weightDecay());
+                    builder.step(
+                            Phase.UPDATE, name, op, scalarsFirst(name, type, memory), changed(name, type, memory));
                 }
-                case Optimizer.Sgd s -> {
-                    inputs.addAll(List.of(p, g, learningRate, step, factor, nonFinite));
-                    inputs.addAll(memory.values());
-                    SgdStep op = new SgdStep(type, moment, s.momentum(), s.dampening(), s.weightDecay(), s.nesterov());
-                    builder.step(Phase.UPDATE, name, op, List.copyOf(inputs), changed);
-                }
+                case Optimizer.Muon m ->
+                    new MuonSteps(builder, m.rule(), name)
+                            .write(
+                                    builder.parameter(name, type),
+                                    builder.gradient(name, type),
+                                    memory.values().iterator().next(),
+                                    new MuonSteps.Scalars(learningRate, factor, nonFinite),
+                                    m.weightDecay());
             }
             return memory;
+        }
+
+        private void elements(Optimizer.Elementwise own, String name, OperandType type, Map<String, Value> memory) {
+            OperandType moment = type.as(DType.F32);
+            Op op = (UpdateOp) rule(own, type, moment);
+            List<Value> inputs = scalarsFirst(name, type, memory);
+            if (op instanceof AdamStep adam) {
+                inputs = new ArrayList<>(List.of(builder.parameter(name, type), builder.gradient(name, type)));
+                inputs.addAll(memory.values());
+                inputs.addAll(List.of(learningRate, step, factor, nonFinite));
+                if (adam.measuresRate()) {
+                    inputs.add(Objects.requireNonNull(measured.get(name)));
+                }
+                if (adam.cycles()) {
+                    inputs.add(builder.state(BETA1, NUMBER, (float) adam.beta1()));
+                }
+            }
+            builder.step(Phase.UPDATE, name, op, List.copyOf(inputs), changed(name, type, memory));
+        }
+
+        private List<Value> scalarsFirst(String name, OperandType type, Map<String, Value> memory) {
+            List<Value> inputs = new ArrayList<>(List.of(
+                    builder.parameter(name, type),
+                    builder.gradient(name, type),
+                    learningRate,
+                    step,
+                    factor,
+                    nonFinite));
+            inputs.addAll(memory.values());
+            return List.copyOf(inputs);
+        }
+
+        private List<Value> changed(String name, OperandType type, Map<String, Value> memory) {
+            List<Value> changed = new ArrayList<>(List.of(builder.parameter(name, type)));
+            changed.addAll(memory.values());
+            return changed;
         }
     }
 }

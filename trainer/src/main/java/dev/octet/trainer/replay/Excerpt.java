@@ -4,6 +4,7 @@ import dev.octet.formats.tensor.Tensor;
 import dev.octet.quant.number.BFloat16;
 import dev.octet.trainer.data.MicroBatch;
 import dev.octet.trainer.device.Device;
+import dev.octet.trainer.optimizer.StepRate;
 import dev.octet.trainer.precision.LossScaling;
 import dev.octet.trainer.precision.PrecisionPolicy;
 import dev.octet.trainer.step.TrainingSession;
@@ -33,7 +34,7 @@ public record Excerpt(
         Device device,
         long firstStep,
         List<List<MicroBatch>> batches,
-        List<Double> rates,
+        List<StepRate> rates,
         Map<String, Tensor> parameters,
         Map<String, Tensor> state,
         LossScaling.State scale,

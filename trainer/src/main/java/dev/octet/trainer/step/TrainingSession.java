@@ -24,6 +24,7 @@ import dev.octet.trainer.kernel.OperandType;
 import dev.octet.trainer.loss.CountedPositions;
 import dev.octet.trainer.loss.LossGraph;
 import dev.octet.trainer.loss.LossValue;
+import dev.octet.trainer.optimizer.StepRate;
 import dev.octet.trainer.optimizer.UpdateProgram;
 import dev.octet.trainer.precision.Fp8Choice;
 import dev.octet.trainer.precision.Fp8Layer;
@@ -81,7 +82,7 @@ public final class TrainingSession implements AutoCloseable {
     private record Loaded(
             Executable executable, Value loss, Map<String, Value> lossParts, CountedPositions counted, Fp8Choice fp8) {}
 
-    private record Update(UpdateProgram program, Executable executable) {}
+    private record Update(UpdateProgram program, Executable executable, @Nullable Value beta1) {}
 
     /** A session with the weights of the model. */
     public TrainingSession(TrainingSetup setup, Device device) {
@@ -144,6 +145,15 @@ public final class TrainingSession implements AutoCloseable {
         return memory.bytes(ValueRole.GRADIENT) + memory.bytes(ValueRole.STATE);
     }
 
+    /** Names of the optimizer's buffers, by parameter; empty before the first program is built. */
+    public Map<String, Set<String>> optimizerBuffers() {
+        Map<String, Set<String>> buffers = new TreeMap<>();
+        if (update != null) {
+            update.program().memory().forEach((name, memory) -> buffers.put(name, memory.keySet()));
+        }
+        return buffers;
+    }
+
     /** How tensors are kept between steps. */
     public StateForms states() {
         return setup.states();
@@ -151,7 +161,8 @@ public final class TrainingSession implements AutoCloseable {
 
     /** Bytes of what is kept for the trained parameters so far, by part; adapters and masters in F32 included. */
     public StatePlan statePlan(String engine, long trainedElements) {
-        Set<String> moments = new HashSet<>(setup.optimizer().memory());
+        Set<String> moments = new HashSet<>();
+        optimizerBuffers().values().forEach(moments::addAll);
         return new StatePlan(
                 engine,
                 trainedElements,
@@ -175,7 +186,8 @@ public final class TrainingSession implements AutoCloseable {
 
     /** Bytes of inputs, constants and temporaries of all programs so far. */
     public long temporaryBytes() {
-        return programs.all().stream().mapToLong(l -> l.executable().bytes()).sum();
+        return programs.all().stream().mapToLong(l -> l.executable().bytes()).sum()
+                + (update == null ? 0 : update.executable().bytes());
     }
 
     private Loaded loaded(MicroBatch batch, boolean trains) {
@@ -213,7 +225,8 @@ public final class TrainingSession implements AutoCloseable {
                             setup.maxNorm(),
                             setup.averages(),
                             setup.states());
-            update = new Update(made, memory.load(made.program()));
+            update = new Update(
+                    made, memory.load(made.program()), made.beta1().orElse(null));
         }
         Value loss = Objects.requireNonNull(program.outputs().get(trains ? Program.LOSS : graph.loss()));
         Map<String, Value> parts = new TreeMap<>();
@@ -239,16 +252,25 @@ public final class TrainingSession implements AutoCloseable {
         tensorWatch = watch;
     }
 
+    /** Runs one step at a learning rate; otherwise as {@link #step(List, StepRate, Consumer, boolean)}. */
+    public StepResult step(
+            List<MicroBatch> batches, double lr, @Nullable Consumer<Gradients> afterBackward, boolean measuresFp8) {
+        return step(batches, StepRate.of(lr), afterBackward, measuresFp8);
+    }
+
     /**
      * Runs one step.
      *
      * @param batches its micro-batches
-     * @param lr learning rate
+     * @param rate learning rate, and the first beta where it moves
      * @param afterBackward reads the gradients before they are clipped and used; may be null
      * @param measuresFp8 whether to count what FP8 casts lose; does not change the step's numbers
      */
     public StepResult step(
-            List<MicroBatch> batches, double lr, @Nullable Consumer<Gradients> afterBackward, boolean measuresFp8) {
+            List<MicroBatch> batches,
+            StepRate rate,
+            @Nullable Consumer<Gradients> afterBackward,
+            boolean measuresFp8) {
         batches.forEach(this::prepare);
         memory.zeroGradients();
         UpdateProgram program = update().program();
@@ -260,7 +282,11 @@ public final class TrainingSession implements AutoCloseable {
         if (afterBackward != null) {
             afterBackward.accept(gradients());
         }
-        scalars.write(memory.memory(), program.learningRate(), (float) lr);
+        scalars.write(memory.memory(), program.learningRate(), (float) rate.lr());
+        Value beta1 = update().beta1();
+        if (beta1 != null && rate.beta1().isPresent()) {
+            scalars.write(memory.memory(), beta1, (float) rate.beta1().getAsDouble());
+        }
         scalars.write(memory.memory(), program.unscale(), setup.scaling().inverse(scale));
         update().executable().run(Phase.UPDATE);
         // the device has already decided whether the step counts: the host waits only from here on

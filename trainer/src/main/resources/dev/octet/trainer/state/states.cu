@@ -147,9 +147,12 @@ struct Constants {
     bool first;
 };
 
-enum RuleId { TORCH_ADAM, MSAMP_ADAM, TE_ADAM, TORCHAO_ADAM, SGD, MSAMP_F32_ADAM };
+enum RuleId { TORCH_ADAM, MSAMP_ADAM, TE_ADAM, TORCHAO_ADAM, SGD, MSAMP_F32_ADAM, LION, SCALED_ADAM, UNCORRECTED_ADAM };
 
-// LibraryAdam.constants, AdamTile and SgdTile.
+// Whether the learning rate of a tensor is multiplied by what was measured.
+DEVICE bool is_scaled(int id) { return id == SCALED_ADAM || id == UNCORRECTED_ADAM; }
+
+// LibraryAdam.constants, AdamTile, SgdTile and LionStep.
 CALLED void constants(const Rule& r, double weight_decay, double lr, double t, float factor, Constants& c) {
     c.factor = factor;
     c.first = t == 1;
@@ -160,9 +163,19 @@ CALLED void constants(const Rule& r, double weight_decay, double lr, double t, f
         c.lr = (float)lr;
         return;
     }
+    if (r.id == LION) {
+        c.coupled = 0;
+        c.decay = (float)(1 - lr * weight_decay);
+        c.beta1 = (float)r.h0;
+        c.weight1 = (float)(1 - r.h0);
+        c.beta2 = (float)r.h1;
+        c.weight2 = (float)(1 - r.h1);
+        c.lr = (float)lr;
+        return;
+    }
     bool decoupled = r.flag;
-    double correction1 = 1 - pow(r.h0, t);
-    double correction2 = 1 - pow(r.h1, t);
+    double correction1 = r.id == UNCORRECTED_ADAM ? 1 : 1 - pow(r.h0, t);
+    double correction2 = r.id == UNCORRECTED_ADAM ? 1 : 1 - pow(r.h1, t);
     c.coupled = decoupled ? 0.0f : (float)weight_decay;
     c.beta1 = (float)r.h0;
     c.weight1 = (float)(1 - r.h0);
@@ -173,7 +186,7 @@ CALLED void constants(const Rule& r, double weight_decay, double lr, double t, f
     c.correction2 = (float)sqrt(correction2);
     c.lr = (float)lr;
     float kept = decoupled ? (float)(1 - lr * weight_decay) : 1.0f;
-    if (r.id == TORCH_ADAM) {
+    if (r.id == TORCH_ADAM || is_scaled(r.id)) {
         c.decay = kept;
         c.lr = (float)(-lr / correction1);
     } else if (r.id == MSAMP_F32_ADAM) {
@@ -209,11 +222,18 @@ CALLED void move_on(const Rule& r, const Constants& c, float* p, float* g, float
             p[i] = p[i] - exact_multiply(c.lr, dx);
             continue;
         }
+        if (r.id == LION) {
+            float direction = exact_add(exact_multiply(m[i], c.beta1), exact_multiply(dx, c.weight1));
+            p[i] = exact_multiply(p[i], c.decay) - (direction > 0 ? c.lr : direction < 0 ? -c.lr : 0.0f);
+            m[i] = exact_add(exact_multiply(m[i], c.beta2), exact_multiply(dx, c.weight2));
+            continue;
+        }
+        bool torch = r.id == TORCH_ADAM || is_scaled(r.id);
         bool msamp = r.id == MSAMP_ADAM || r.id == MSAMP_F32_ADAM;
         float square = r.id == TORCHAO_ADAM ? exact_multiply(dx, dx)
                        : msamp              ? exact_multiply(c.weight2, exact_multiply(dx, dx))
                                             : exact_multiply(exact_multiply(c.weight2, dx), dx);
-        if (r.id == TORCH_ADAM || r.id == TORCHAO_ADAM) {
+        if (torch || r.id == TORCHAO_ADAM) {
             m[i] = exact_add(m[i], exact_multiply(c.weight1, dx - m[i]));
         } else {
             m[i] = exact_add(exact_multiply(c.beta1, m[i]), exact_multiply(c.weight1, dx));
@@ -226,7 +246,7 @@ CALLED void move_on(const Rule& r, const Constants& c, float* p, float* g, float
             continue;
         }
         float divisor = exact_add(exact_divide(sqrtf(v[i]), c.correction2), c.eps);
-        if (r.id == TORCH_ADAM) {
+        if (torch) {
             p[i] = exact_add(exact_multiply(p[i], c.decay), exact_divide(exact_multiply(c.lr, m[i]), divisor));
         } else if (msamp) {
             p[i] = exact_multiply(p[i], c.decay) - exact_multiply(c.lr, exact_divide(m[i], divisor));
@@ -237,7 +257,7 @@ CALLED void move_on(const Rule& r, const Constants& c, float* p, float* g, float
     }
 }
 
-// Rows: elements, weight decay as the bits of an F64, address of the rms or 0, seed, then p, the two buffers and the gradient, KEPT words each; a buffer that is not there has
+// Rows: elements, weight decay as the bits of an F64, address of what was measured or 0, seed, then p, the two buffers and the gradient, KEPT words each; a buffer that is not there has
 // the form -1. numbers: for each row 9 floats: the largest magnitudes as they are found, the scales before the step, what new elements are multiplied by.
 #define ROW (4 + 4 * KEPT)
 #define NUMBERS 9
@@ -261,8 +281,8 @@ CALLED void compute(const i64* row, const Rule& r, const Constants& c, const flo
 }
 
 DEVICE void begin(const i64* row, const Rule& r, const float* lr, const float* step, const float* factor, Constants& c) {
-    const float* rms = (const float*)row[2];
-    double rate = rms && *rms > 1 ? *lr / (double)*rms : *lr;
+    const float* measured = (const float*)row[2];
+    double rate = is_scaled(r.id) ? *lr * (double)*measured : measured && *measured > 1 ? *lr / (double)*measured : *lr;
     constants(r, *(const double*)(row + 1), rate, *step, *factor, c);
 }
 

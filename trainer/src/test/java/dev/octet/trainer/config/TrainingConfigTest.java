@@ -7,6 +7,10 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.octet.formats.error.InvalidOptionException;
 import dev.octet.trainer.autodiff.Ties;
+import dev.octet.trainer.op.update.AdafactorRule;
+import dev.octet.trainer.op.update.LambRule;
+import dev.octet.trainer.op.update.MuonRule;
+import dev.octet.trainer.optimizer.Optimizer;
 import dev.octet.trainer.optimizer.ScheduleType;
 import dev.octet.trainer.yaml.Section;
 import dev.octet.trainer.yaml.YamlFile;
@@ -14,6 +18,7 @@ import java.nio.file.Path;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.stream.Collectors;
 import org.junit.jupiter.api.DisplayNameGeneration;
 import org.junit.jupiter.api.DisplayNameGenerator;
 import org.junit.jupiter.api.Test;
@@ -202,9 +207,12 @@ class TrainingConfigTest {
     void what_is_not_said_has_the_defaults_of_torch() {
         TrainingConfig c = parse(SMALL);
         assertEquals(
-                "OptimizerConfig[type=ADAMW, lr=0.001, momentum=0.0, dampening=0.0, nesterov=false, beta1=0.9,"
-                        + " beta2=0.999, eps=1.0E-8, weightDecay=0.01, noDecay=[]]",
-                c.optimizer().toString());
+                "type=adamw, lr=0.001, momentum=0.0, dampening=0.0, nesterov=false, beta1=0.9, beta2=0.999, eps=1.0E-8,"
+                        + " weight_decay=0.01, no_decay=[]",
+                Settings.of(c).entrySet().stream()
+                        .filter(e -> e.getKey().startsWith("optimizer."))
+                        .map(e -> e.getKey().substring("optimizer.".length()) + "=" + e.getValue())
+                        .collect(Collectors.joining(", ")));
         assertEquals(0, parse(SMALL + "optimizer: {type: adam}").optimizer().weightDecay());
         assertEquals(NonFinitePolicy.SKIP, c.onNonFinite());
         assertEquals(Ties.Restored.EMBEDDINGS, c.ties());
@@ -404,6 +412,90 @@ class TrainingConfigTest {
         InvalidOptionException e = refused(SMALL + "schedule: {" + schedule + "}");
         assertTrue(e.what().contains(what), e.what());
         assertTrue(e.fix().contains(fix), e.fix());
+    }
+
+    @Test
+    void each_optimizer_has_the_defaults_of_its_library() {
+        assertEquals(
+                new Optimizer.Lion(0.9, 0.99, 0),
+                parse(SMALL + "optimizer: {type: lion}").optimizer().optimizer());
+        assertEquals(1e-4, parse(SMALL + "optimizer: {type: lion}").optimizer().lr());
+        assertEquals(
+                new Optimizer.Lamb(0.9, 0.999, 1e-6, 0.01, LambRule.APEX),
+                parse(SMALL + "optimizer: {type: lamb}").optimizer().optimizer());
+        assertEquals(
+                new Optimizer.Lamb(0.9, 0.999, 1e-8, 0, LambRule.DEEPSPEED),
+                parse(SMALL + "optimizer: {type: lamb, formula: deepspeed}")
+                        .optimizer()
+                        .optimizer());
+        assertEquals(
+                new Optimizer.Adafactor(AdafactorRule.TRANSFORMERS, 0),
+                parse(SMALL + "optimizer: {type: adafactor}").optimizer().optimizer());
+        OptimizerConfig torch =
+                parse(SMALL + "optimizer: {type: adafactor, formula: torch}").optimizer();
+        assertEquals(new Optimizer.Adafactor(AdafactorRule.TORCH, 0), torch.optimizer());
+        assertEquals(1e-2, torch.lr());
+        Optimizer.Adam others = new Optimizer.Adam(0.9, 0.95, 1e-10, 0, Optimizer.Variant.ADAMW);
+        assertEquals(
+                new Optimizer.Muon(MuonRule.DEFAULT, 0.1, new Optimizer.Scaled(others, 0.3), List.of()),
+                parse(SMALL + "optimizer: {type: muon}").optimizer().optimizer());
+    }
+
+    @Test
+    void a_relative_step_gives_the_rate_that_metrics_show() {
+        Optimizer relative = parse(SMALL + "optimizer: {type: adafactor, relative_step: true, warmup_init: true}")
+                .optimizer()
+                .optimizer();
+        assertEquals(7e-6, relative.rate(1e-3, 7), 1e-18);
+        assertEquals(1e-3, parse(SMALL).optimizer().optimizer().rate(1e-3, 7));
+    }
+
+    @ParameterizedTest
+    @CsvSource(
+            delimiter = '|',
+            value = {
+                "type: lion, eps: 1.0e-8                        | lion has no eps            | leave the key out",
+                "type: adamw, clip_threshold: 1                 | adamw has no clip_threshold | another type",
+                "type: adafactor, betas: [0.9, 0.99]            | adafactor has no betas     | another type",
+                "type: adafactor, formula: torch, beta1: 0.9    | torch's Adafactor has no beta1 | formula: transformers",
+                "type: adafactor, relative_step: true, lr: 0.1  | lr has no effect           | leave lr out",
+                "type: adafactor, warmup_init: true             | warmup_init needs relative_step | relative_step",
+                "type: lamb, min_coeff: 2, max_coeff: 1         | below min_coeff            | exchange",
+                "type: muon, ns_steps: 100                      | 100 is out of range        | from 0 to 99",
+                "type: muon, adjust_lr: half                    | unknown value 'half'       | original",
+                "type: muon, lr: 0                              | above 0                    | lr",
+                "type: muon, states: {engine: bf16}             | not kept in codes          | adamw",
+                "type: adafactor, states: {engine: torchao}     | not kept in codes          | lamb",
+                "type: muon, adamw: {learning: 1}               | unknown key 'optimizer.adamw.learning' | lr",
+            })
+    void an_optimizer_that_cannot_be_is_refused(String optimizer, String what, String fix) {
+        InvalidOptionException e = refused(SMALL + "optimizer: {" + optimizer + "}");
+        assertTrue(e.what().contains(what), e.what());
+        assertTrue(e.fix().contains(fix), e.fix());
+    }
+
+    @Test
+    void a_schedule_without_effect_is_refused() {
+        InvalidOptionException e =
+                refused(SMALL + "optimizer: {type: adafactor, relative_step: true}\nschedule: {type: linear}");
+        assertTrue(e.what().contains("a schedule has no effect"), e.what());
+        InvalidOptionException cycle = refused(
+                SMALL + "optimizer: {type: lion}\nschedule: {type: OneCycle, cycle_min_lr: 1, cycle_max_lr: 2}");
+        assertTrue(cycle.fix().contains("cycle_momentum: false"), cycle.fix());
+    }
+
+    @Test
+    void names_of_optimizers_and_schedules_in_other_libraries_are_answered_with_what_to_write() {
+        assertEquals(
+                "write optimizer: {type: lion}", refused(SMALL + "optim: paged_lion_8bit").fix());
+        assertEquals(
+                "write optimizer: {type: adafactor, relative_step: true}",
+                refused(SMALL + "optim: adafactor\nrelative_step: true").fix());
+        assertEquals(
+                "write schedule: {type: cosine_with_restarts}; its values stand in schedule: {...} by their names, as"
+                        + " num_cycles: 2",
+                refused(SMALL + "lr_scheduler_type: cosine_with_restarts\nlr_scheduler_kwargs: {power: 2}")
+                        .fix());
     }
 
     @ParameterizedTest

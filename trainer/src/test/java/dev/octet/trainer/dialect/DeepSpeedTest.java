@@ -79,6 +79,9 @@ class DeepSpeedTest {
             strings = {
                 "\"optimizer\": {\"type\": \"Adam\", \"params\": {\"lr\": 1e-4, \"adam_w_mode\": false}}",
                 "\"optimizer\": {\"type\": \"SGD\", \"params\": {\"lr\": 0.1, \"momentum\": 0.9, \"nesterov\": true}}",
+                "\"optimizer\": {\"type\": \"Lamb\", \"params\": {\"lr\": 1e-3, \"max_coeff\": 0.3, \"bias_correction\": false}}",
+                "\"optimizer\": {\"type\": \"LION\", \"params\": {\"lr\": 1e-4, \"weight_decay\": 0.1}}",
+                "\"optimizer\": {\"type\": \"Muon\", \"params\": {\"muon_lr\": 0.02, \"adam_lr\": 3e-4, \"momentum\": 0.9}}",
                 "\"fp16\": {\"enabled\": true, \"min_loss_scale\": 0.5}",
                 "\"fp16\": {\"enabled\": true, \"loss_scale\": 64}",
                 "\"bf16\": {\"enabled\": true}",

@@ -19,6 +19,7 @@ import dev.octet.trainer.device.cuda.TestGpus;
 import dev.octet.trainer.device.reference.ReferenceDevice;
 import dev.octet.trainer.kernel.CounterRandom;
 import dev.octet.trainer.kernel.OperandType;
+import dev.octet.trainer.op.update.LambRule;
 import dev.octet.trainer.program.Phase;
 import dev.octet.trainer.program.ProgramBuilder;
 import dev.octet.trainer.program.Value;
@@ -278,6 +279,58 @@ class CodedUpdateTest {
                         }
                     });
                 }
+            }
+        }));
+    }
+
+    /** All but Adam and AdamW, each in two ways. */
+    static Map<String, Golden> others() {
+        StateForm random = new StateForm.Stochastic();
+        StateForm fp8 = new StateForm.Blocked(BlockCodes.FP8);
+        Map<String, Optimizer> optimizers = Map.of(
+                "Lion", new Optimizer.Lion(0.9, 0.99, 0.1),
+                "LAMB", new Optimizer.Lamb(0.9, 0.999, 1e-6, 0.01, LambRule.APEX),
+                "DeepSpeed's LAMB", new Optimizer.Lamb(0.9, 0.999, 1e-8, 0, LambRule.DEEPSPEED),
+                "StableAdamW", Optimizer.Adam.STABLE_ADAMW);
+        Map<String, Golden> all = new TreeMap<>();
+        optimizers.forEach((name, o) -> {
+            all.put(name + " in BF16", new Golden(forms(random, random, random, Arithmetic.TORCH), o));
+            all.put(name + " in FP8", new Golden(forms(StateForm.F32, fp8, fp8, Arithmetic.TORCH), o));
+        });
+        return all;
+    }
+
+    @TestFactory
+    Stream<DynamicTest> Optimizers_that_move_each_element_by_itself_do_so_in_any_form() {
+        return others().entrySet().stream().map(e -> dynamicTest(e.getKey(), () -> {
+            float[] w = normal(1, 0.05);
+            Golden o = e.getValue();
+            // LAMB's steps are shares of the parameter's norm
+            double lr = o.optimizer() instanceof Optimizer.Lamb ? 2e-2 : 1e-3;
+            try (CpuDevice cpu = CpuDevice.of(2);
+                    Device gpu = TestGpus.hostDevice();
+                    Run plain = new Run(cpu, o.optimizer(), StateForms.F32, w);
+                    Run coded = new Run(cpu, o.optimizer(), o.states(), w);
+                    Run kernels = new Run(gpu, o.optimizer(), o.states(), w)) {
+                for (int i = 0; i < 10; i++) {
+                    float[] g = normal(100 + i, 1e-3);
+                    for (Run run : List.of(plain, coded, kernels)) {
+                        run.step(lr, g);
+                    }
+                    g[5] = Float.NaN; // a step that does not count
+                    Map<String, byte[]> before = coded.bytes();
+                    coded.step(lr, g);
+                    Map<String, byte[]> after = coded.bytes();
+                    for (String name : List.of("w", "exp_avg:w", UpdateProgram.STEP)) {
+                        assertArrayEquals(before.get(name), after.get(name), name);
+                    }
+                }
+                double moved = difference(plain.w(), w);
+                assertTrue(moved > 1e-4, "moved " + moved);
+                double off = difference(plain.w(), coded.w());
+                assertTrue(off < 0.3 * moved, "off " + off + " of " + moved);
+                double twins = difference(kernels.w(), coded.w());
+                assertTrue(twins < 0.02 * moved, "twins differ by " + twins + " of " + moved);
             }
         }));
     }

@@ -7,7 +7,8 @@ import java.util.function.IntToDoubleFunction;
 
 /**
  * One step of Adam (Kingma and Ba, arXiv:1412.6980) or, when decoupled, AdamW (Loshchilov and Hutter, arXiv:1711.05101), as torch
- * computes it, or StableAdamW, which is AdamW with the learning rate divided by {@link UpdateRms} where that is above 1; t is the step's number from 1:
+ * computes it, or StableAdamW, which is AdamW with the learning rate divided by {@link UpdateRms} where that is above 1, or a step whose learning rate is
+ * multiplied by a number of the tensor, as LAMB's by {@link TrustRatio}; t is the step's number from 1:
  *
  * <pre>
  * g  = gradient · factor                       Adam: g += weightDecay · p     AdamW: p *= 1 - lr · weightDecay
@@ -15,14 +16,22 @@ import java.util.function.IntToDoubleFunction;
  * p -= lr / (1 - β₁ᵗ) · m / (√v / √(1 - β₂ᵗ) + eps)
  * </pre>
  *
- * <p>Inputs: p, gradient, m, v, then the scalars lr, t, factor, whether the step is left out (1, then nothing changes), and for StableAdamW the
- * rms. Outputs: p, m and v, which lie where the inputs do.
+ * <p>Without correction both powers of β are taken as 0. Inputs: p, gradient, m, v, then the scalars lr, t, factor, whether the step is left out (1, then nothing
+ * changes), and for StableAdamW the rms, for a scaled step the multiplier. Outputs: p, m and v, which lie where the inputs do.
  *
  * @param p type of the parameter
  * @param moment type of m and v
+ * @param cycles whether β₁ is the last input instead
  */
 public record AdamStep(
-        OperandType p, OperandType moment, double beta1, double beta2, double eps, double weightDecay, Variant variant)
+        OperandType p,
+        OperandType moment,
+        double beta1,
+        double beta2,
+        double eps,
+        double weightDecay,
+        Variant variant,
+        boolean cycles)
         implements UpdateOp, ElementStep {
     /** How weight decay and the learning rate enter. */
     public enum Variant {
@@ -31,30 +40,78 @@ public record AdamStep(
         /** Weight decay shrinks the parameter. */
         ADAMW,
         /** As AdamW; the update of a tensor is clipped. */
-        STABLE_ADAMW
+        STABLE_ADAMW,
+        /** As AdamW; the learning rate of a tensor is multiplied by an input. */
+        SCALED_ADAMW,
+        /** The same without bias correction. */
+        SCALED_UNCORRECTED
     }
 
     /** Its row in the table of operators. */
     public static final OpEntry<AdamStep> ENTRY =
             UpdateOp.entry(AdamStep.class, UpdateReference::adam, new AdamStepCpu(), new AdamStepCuda());
 
-    /** The index of the rms among the inputs. */
-    static final int RMS = 8;
+    /** The index of the rms, or of the multiplier, among the inputs. */
+    static final int RATE = 8;
+
+    /** A step whose β₁ is fixed. */
+    public AdamStep(
+            OperandType p,
+            OperandType moment,
+            double beta1,
+            double beta2,
+            double eps,
+            double weightDecay,
+            Variant variant) {
+        this(p, moment, beta1, beta2, eps, weightDecay, variant, false);
+    }
+
+    /** This step with β₁ from an input. */
+    public AdamStep cycling() {
+        return new AdamStep(p, moment, beta1, beta2, eps, weightDecay, variant, true);
+    }
+
+    /** The input that holds β₁. */
+    int betaInput() {
+        return measuresRate() ? RATE + 1 : RATE;
+    }
+
+    /** This step with the β₁ of its inputs, read by their index. */
+    AdamStep now(IntToDoubleFunction read) {
+        return cycles
+                ? new AdamStep(p, moment, read.applyAsDouble(betaInput()), beta2, eps, weightDecay, variant)
+                : this;
+    }
 
     boolean decoupled() {
         return variant != Variant.ADAM;
     }
 
     @Override
-    public boolean clipsUpdates() {
-        return variant == Variant.STABLE_ADAMW;
+    public boolean measuresRate() {
+        return variant == Variant.STABLE_ADAMW || isScaled();
+    }
+
+    /** Whether the learning rate is multiplied by an input. */
+    boolean isScaled() {
+        return variant == Variant.SCALED_ADAMW || variant == Variant.SCALED_UNCORRECTED;
+    }
+
+    /** Whether moments are corrected for their start at 0. */
+    boolean corrects() {
+        return variant != Variant.SCALED_UNCORRECTED;
+    }
+
+    @Override
+    public double rate(double lr, double measured) {
+        return isScaled() ? lr * measured : ElementStep.super.rate(lr, measured);
     }
 
     /** The scalars, read by the index of the input. */
     StepScalars scalars(IntToDoubleFunction read) {
         double lr = read.applyAsDouble(4);
         return new StepScalars(
-                clipsUpdates() ? lr / UpdateRms.divisor(read.applyAsDouble(RMS)) : lr,
+                measuresRate() ? rate(lr, read.applyAsDouble(RATE)) : lr,
                 read.applyAsDouble(5),
                 read.applyAsDouble(6),
                 read.applyAsDouble(7) != 0);
@@ -66,6 +123,7 @@ public record AdamStep(
             case ADAM -> "Adam";
             case ADAMW -> "AdamW";
             case STABLE_ADAMW -> "StableAdamW";
+            case SCALED_ADAMW, SCALED_UNCORRECTED -> "ScaledAdamW";
         };
     }
 
@@ -76,12 +134,12 @@ public record AdamStep(
 
     /** lr / (1 - β₁ᵗ). */
     double stepSize(StepScalars s) {
-        return s.lr() / (1 - Math.pow(beta1, s.t()));
+        return corrects() ? s.lr() / (1 - Math.pow(beta1, s.t())) : s.lr();
     }
 
     /** √(1 - β₂ᵗ). */
     double rootCorrection(StepScalars s) {
-        return Math.sqrt(1 - Math.pow(beta2, s.t()));
+        return corrects() ? Math.sqrt(1 - Math.pow(beta2, s.t())) : 1;
     }
 
     /** What p is multiplied by before the step. */
@@ -106,7 +164,12 @@ public record AdamStep(
 
     @Override
     public CudaRule cuda() {
-        return new CudaRule(0, List.of(beta1, beta2, eps), decoupled(), weightDecay);
+        int id = switch (variant) {
+            case ADAM, ADAMW, STABLE_ADAMW -> 0;
+            case SCALED_ADAMW -> 7;
+            case SCALED_UNCORRECTED -> 8;
+        };
+        return new CudaRule(id, List.of(beta1, beta2, eps), decoupled(), weightDecay);
     }
 
     @Override

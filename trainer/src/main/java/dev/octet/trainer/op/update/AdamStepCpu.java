@@ -21,7 +21,7 @@ final class AdamStepCpu implements CpuKernel.Forward<AdamStep> {
             return;
         }
         tiles(op.p().count(), cpu, () -> {
-            ElementStep.TileStep tile = op.tile(s);
+            ElementStep.TileStep tile = op.now(i -> scalar(frame, i)).tile(s);
             float[] p = new float[CpuContext.TILE];
             float[] g = new float[CpuContext.TILE];
             float[][] moments = new float[2][CpuContext.TILE];

@@ -18,12 +18,13 @@ public final class AdamStepCuda extends UpdateCuda<AdamStep> {
                 && first.beta1() == other.beta1()
                 && first.beta2() == other.beta2()
                 && first.eps() == other.eps()
-                && first.variant() == other.variant();
+                && first.variant() == other.variant()
+                && first.cycles() == other.cycles();
     }
 
     @Override
     boolean shareScalars(Frame<CudaTensor> first, Frame<CudaTensor> other) {
-        return sameInputs(first, other, 4, 8);
+        return sameInputs(first, other, 4, 8); // β₁ of a step that cycles is the same for all, too
     }
 
     @Override
@@ -44,7 +45,7 @@ public final class AdamStepCuda extends UpdateCuda<AdamStep> {
                     f.output(2).address(),
                     count,
                     Double.doubleToRawLongBits(ops.get(i).weightDecay()),
-                    op.clipsUpdates() ? f.input(AdamStep.RMS).address() : 0);
+                    op.measuresRate() ? f.input(AdamStep.RATE).address() : 0);
         }
         Frame<CudaTensor> scalars = frames.getFirst();
         chunks.launch(
@@ -57,6 +58,7 @@ public final class AdamStepCuda extends UpdateCuda<AdamStep> {
                 op.beta1(),
                 op.beta2(),
                 op.eps(),
-                op.decoupled() ? 1 : 0);
+                (op.decoupled() ? 1 : 0) | (op.isScaled() ? 2 : 0) | (op.corrects() ? 0 : 4),
+                op.cycles() ? scalars.input(op.betaInput()) : 0L);
     }
 }

@@ -15,7 +15,7 @@ import java.util.function.IntToDoubleFunction;
  * <p>Where one scale belongs to a tensor, the elements are computed twice: once for the largest magnitude, then, from the same codes, to be written with the new scale.
  *
  * <p>Inputs: the parts of p ({@link StateForm#parts}), of the gradient, of each buffer, then the scalars lr, t, factor, whether the step is left out (1, then nothing
- * changes), and for a step that clips updates the rms. Outputs: the parts of p and of each buffer, which lie where the inputs do.
+ * changes), and for a step that measures its rate what is measured. Outputs: the parts of p and of each buffer, which lie where the inputs do.
  *
  * @param rule what is computed
  * @param p form of the parameter
@@ -95,7 +95,7 @@ public record CodedStep(ElementStep rule, StateForm p, StateForm g, List<StateFo
         int at = scalarInput();
         double lr = read.applyAsDouble(at);
         return new StepScalars(
-                rule.clipsUpdates() ? lr / UpdateRms.divisor(read.applyAsDouble(at + 4)) : lr,
+                rule.measuresRate() ? rule.rate(lr, read.applyAsDouble(at + 4)) : lr,
                 read.applyAsDouble(at + 1),
                 read.applyAsDouble(at + 2),
                 read.applyAsDouble(at + 3) != 0);

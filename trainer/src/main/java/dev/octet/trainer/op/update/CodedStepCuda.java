@@ -85,7 +85,7 @@ public final class CodedStepCuda extends UpdateCuda<CodedStep> {
         long[] row = new long[4 + (KEPT + 1) * CudaState.WORDS];
         row[0] = op.tensor().count();
         row[1] = Double.doubleToRawLongBits(op.rule().cuda().weightDecay());
-        row[2] = op.rule().clipsUpdates() ? f.input(op.scalarInput() + 4).address() : 0;
+        row[2] = op.rule().measuresRate() ? f.input(op.scalarInput() + 4).address() : 0;
         row[3] = op.seed();
         List<StateForm> kept = op.kept();
         for (int k = 0; k < KEPT; k++) {

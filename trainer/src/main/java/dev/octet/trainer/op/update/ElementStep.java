@@ -7,7 +7,7 @@ import java.util.List;
  * What an optimizer computes for each element on its own, from a parameter, its gradient and some buffers. How these tensors are kept is another matter: an
  * operator of its own where all are in F32, {@link CodedStep} in any form.
  */
-public sealed interface ElementStep permits AdamStep, SgdStep, LibraryAdam {
+public sealed interface ElementStep permits AdamStep, SgdStep, LionStep, LibraryAdam {
     /** Type of the parameter. */
     OperandType p();
 
@@ -17,9 +17,18 @@ public sealed interface ElementStep permits AdamStep, SgdStep, LibraryAdam {
     /** Name for prints and messages. */
     String type();
 
-    /** Whether the learning rate of a tensor is divided by {@link UpdateRms}, which is then an input. */
-    default boolean clipsUpdates() {
+    /** Whether the learning rate of a tensor follows from a number measured for it, which is then an input. */
+    default boolean measuresRate() {
         return false;
+    }
+
+    /**
+     * The learning rate of a tensor.
+     *
+     * @param measured of the tensor: {@link UpdateRms}, unless the step says otherwise
+     */
+    default double rate(double lr, double measured) {
+        return lr / UpdateRms.divisor(measured);
     }
 
     /** The CPU twin's work, in F32; a new one for each thread. */

@@ -22,7 +22,7 @@ import dev.octet.trainer.state.StateForms.Arithmetic;
 public record LibraryAdam(AdamStep adam, Arithmetic arithmetic) implements ElementStep {
     /** Refuses what the libraries lack. */
     public LibraryAdam {
-        if (adam.clipsUpdates() || arithmetic == Arithmetic.TORCH) {
+        if (adam.measuresRate() || arithmetic == Arithmetic.TORCH) {
             throw new IllegalArgumentException(adam.type() + " in the arithmetic of " + arithmetic);
         }
     }

@@ -16,7 +16,13 @@ public sealed interface UpdateOp extends ForwardOp
                 LossCheck,
                 FiniteGradients,
                 UpdateRms,
+                TrustRatio,
                 AdamStep,
+                AdafactorStep,
+                LionStep,
+                MuonMomentum,
+                MuonScale,
+                MuonStep,
                 SgdStep,
                 CodedStep,
                 WeightAverage {

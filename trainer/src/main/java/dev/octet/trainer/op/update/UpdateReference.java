@@ -40,6 +40,26 @@ final class UpdateReference {
         frame.output(0)[0] = Math.sqrt(sum / Math.max(1, frame.input(0).length));
     }
 
+    static void trustRatio(TrustRatio op, Frame<double[]> frame) {
+        double t = scalar(frame, 4);
+        double ofP = 0;
+        double ofU = 0;
+        for (int i = 0; i < frame.input(0).length; i++) {
+            double p = frame.input(0)[i];
+            double g = frame.input(1)[i] * scalar(frame, 5);
+            double m = op.beta1() * frame.input(2)[i] + (1 - op.beta1()) * g;
+            double v = op.beta2() * frame.input(3)[i] + (1 - op.beta2()) * g * g;
+            double u = m / op.correction(t) / (Math.sqrt(v) / op.rootCorrection(t) + op.eps()) + op.weightDecay() * p;
+            ofP += p * p;
+            ofU += u * u;
+        }
+        frame.output(0)[0] = op.multiplier(ofP, ofU, t);
+    }
+
+    static void lion(LionStep op, Frame<double[]> frame) {
+        elements(op, op.scalars(i -> scalar(frame, i)), frame, new int[] {0, 1, LionStep.MOMENT}, new int[] {0, 1});
+    }
+
     static void average(WeightAverage op, Frame<double[]> frame) {
         double weight = op.weight(scalar(frame, 2), scalar(frame, 3) != 0);
         for (int i = 0; i < frame.input(0).length; i++) {
@@ -50,7 +70,7 @@ final class UpdateReference {
 
     static void adam(AdamStep op, Frame<double[]> frame) {
         StepScalars s = op.scalars(i -> scalar(frame, i));
-        elements(op, s, frame, new int[] {0, 1, 2, 3}, new int[] {0, 1, 2});
+        elements(op.now(i -> scalar(frame, i)), s, frame, new int[] {0, 1, 2, 3}, new int[] {0, 1, 2});
     }
 
     static void sgd(SgdStep op, Frame<double[]> frame) {

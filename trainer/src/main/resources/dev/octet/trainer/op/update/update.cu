@@ -97,28 +97,31 @@ struct AdamNumbers {
     float factor, decay, kept, weight1, beta2, weight2, root, eps, size;
 };
 
-// Rows: p, gradient, m, v, new p, new m, new v, elements, weight decay as the bits of an F64, address of the rms of StableAdamW or 0. Learning rate, step, factor and whether
-// the step is left out lie in memory, so that a graph of this launch is the same at every step.
+// Rows: p, gradient, m, v, new p, new m, new v, elements, weight decay as the bits of an F64, address of the rms of StableAdamW, of the
+// multiplier of a scaled step, or 0. how: bit 0 decoupled decay, bit 1 a multiplier, bit 2 no bias correction. Learning rate, step, factor and whether
+// the step is left out lie in memory, and a beta1 that moves does, so that a graph of this launch is the same at every step.
 template <typename T>
 DEVICE void adam(const i64* table, const i64* chunks, const float* lr, const float* step, const float* factor, const float* left_out,
-                 double beta1, double beta2, double eps, int decoupled) {
+                 double given1, double beta2, double eps, int how, const float* moved) {
     SHARED AdamNumbers numbers;
     Chunk c = chunk(chunks);
     const i64* row = table + 10 * c.row;
     if (thread_index() == 0) {
         double decay = *(const double*)(row + 8);
         double t = *step;
-        const float* rms = (const float*)row[9];
-        double rate = rms && *rms > 1 ? *lr / (double)*rms : *lr;
+        double beta1 = moved ? (double)*moved : given1;
+        const float* measured = (const float*)row[9];
+        bool decoupled = how & 1;
+        double rate = how & 2 ? *lr * (double)*measured : measured && *measured > 1 ? *lr / (double)*measured : *lr;
         numbers.factor = *factor;
         numbers.decay = decoupled ? 0.0f : (float)decay;
         numbers.kept = decoupled ? (float)(1 - rate * decay) : 1.0f;
         numbers.weight1 = (float)(1 - beta1);
         numbers.beta2 = (float)beta2;
         numbers.weight2 = (float)(1 - beta2);
-        numbers.root = (float)sqrt(1 - pow(beta2, t));
+        numbers.root = how & 4 ? 1.0f : (float)sqrt(1 - pow(beta2, t));
         numbers.eps = (float)eps;
-        numbers.size = (float)(-rate / (1 - pow(beta1, t)));
+        numbers.size = how & 4 ? (float)-rate : (float)(-rate / (1 - pow(beta1, t)));
     }
     block_barrier();
     bool skip = *left_out != 0;
@@ -201,6 +204,115 @@ KERNEL(update_rms_join, 256, (const i64* table, i64 rows, const double* parts)) 
     }
 }
 
+// --- trust ratios -------------------------------------------------------------------------------------------------------------------
+
+// Rows: p, gradient, m, v, elements, first chunk, chunks, weight decay as the bits of an F64, address of the ratio. parts: for each chunk the sums of the
+// squares of p and of the update. how: bit 0 bias correction, bit 1 DeepSpeed's order.
+template <typename T>
+DEVICE void trust_parts(const i64* table, const i64* chunks, const float* step, const float* factor, double beta1, double beta2, double eps,
+                        int how, double* parts) {
+    SHARED double scratch[33];
+    Chunk c = chunk(chunks);
+    const i64* row = table + 9 * c.row;
+    float decay = (float)*(const double*)(row + 7);
+    float f = *factor;
+    bool corrects = how == 1;
+    float correction1 = corrects ? (float)(1 - pow(beta1, (double)*step)) : 1.0f;
+    float root = corrects ? (float)sqrt(1 - pow(beta2, (double)*step)) : 1.0f;
+    i64 end = c.from + CHUNK < row[4] ? c.from + CHUNK : row[4];
+    double of_p = 0;
+    double of_u = 0;
+    for (i64 at = c.from + thread_index() * 4; at < end; at += thread_count() * 4) {
+        int n = end - at < 4 ? (int)(end - at) : 4;
+        float p[4], g[4], m[4], v[4];
+        load_some<4>((const T*)row[0] + at, p, n);
+        load_some<4>((const T*)row[1] + at, g, n);
+        load_some<4>((const float*)row[2] + at, m, n);
+        load_some<4>((const float*)row[3] + at, v, n);
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            float x = g[i] * f;
+            float first = m[i] + (float)(1 - beta1) * (x - m[i]);
+            float second = v[i] * (float)beta2 + (float)(1 - beta2) * x * x;
+            float u = first / correction1 / (sqrtf(second) / root + (float)eps) + decay * p[i];
+            of_p += i < n ? (double)p[i] * p[i] : 0.0;
+            of_u += i < n ? (double)u * u : 0.0;
+        }
+    }
+    of_p = block_fold(of_p, Sum(), 0.0, scratch);
+    block_barrier();
+    of_u = block_fold(of_u, Sum(), 0.0, scratch);
+    if (thread_index() == 0) {
+        parts[2 * block_index()] = of_p;
+        parts[2 * block_index() + 1] = of_u;
+    }
+}
+
+// A warp for each row.
+#if HAS_REST
+KERNEL(trust_join, 256,
+       (const i64* table, i64 rows, const double* parts, const float* step, double beta1, double beta2, double least, double most, int always,
+        int how)) {
+    i64 r = block_index() * (thread_count() / WARP) + warp();
+    if (r < rows) {
+        const i64* row = table + 9 * r;
+        double of_p = 0;
+        double of_u = 0;
+        for (i64 i = lane(); i < row[6]; i += WARP) {
+            of_p += parts[2 * (row[5] + i)];
+            of_u += parts[2 * (row[5] + i) + 1];
+        }
+        of_p = warp_fold(of_p, Sum());
+        of_u = warp_fold(of_u, Sum());
+        if (lane() == 0) {
+            double ratio = 1;
+            if ((always || *(const double*)(row + 7) != 0) && of_p > 0 && of_u > 0) {
+                ratio = sqrt(of_p) / sqrt(of_u);
+                ratio = ratio > most ? most : ratio < least ? least : ratio;
+            }
+            double t = *step;
+            *(float*)row[8] = (float)(how == 3 ? ratio * (sqrt(1 - pow(beta2, t)) / (1 - pow(beta1, t))) : ratio);
+        }
+    }
+}
+#endif
+
+// --- Lion ---------------------------------------------------------------------------------------------------------------------------
+
+// Rows: p, gradient, m, new p, new m, elements, weight decay as the bits of an F64.
+template <typename T>
+DEVICE void lion(const i64* table, const i64* chunks, const float* lr, const float* factor, const float* left_out, double beta1,
+                 double beta2) {
+    Chunk c = chunk(chunks);
+    const i64* row = table + 7 * c.row;
+    bool skip = *left_out != 0;
+    if (skip && row[0] == row[3]) {
+        return;
+    }
+    float rate = *lr;
+    float kept = (float)(1 - (double)*lr * *(const double*)(row + 6));
+    float f = *factor;
+    i64 end = c.from + CHUNK < row[5] ? c.from + CHUNK : row[5];
+    for (i64 at = c.from + thread_index() * 4; at < end; at += thread_count() * 4) {
+        int n = end - at < 4 ? (int)(end - at) : 4;
+        float p[4], g[4], m[4];
+        load_some<4>((const T*)row[0] + at, p, n);
+        load_some<4>((const T*)row[1] + at, g, n);
+        load_some<4>((const float*)row[2] + at, m, n);
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            if (!skip) {
+                float x = g[i] * f;
+                float direction = m[i] * (float)beta1 + x * (float)(1 - beta1);
+                p[i] = p[i] * kept - (direction > 0 ? rate : direction < 0 ? -rate : 0.0f);
+                m[i] = m[i] * (float)beta2 + x * (float)(1 - beta2);
+            }
+        }
+        store_some<4>((T*)row[3] + at, p, n);
+        store_some<4>((float*)row[4] + at, m, n);
+    }
+}
+
 // --- averages of weights --------------------------------------------------------------------------------------------------------------
 
 // Rows: average, p, new average, elements.
@@ -280,12 +392,22 @@ DEVICE void sgd(const i64* table, const i64* chunks, const float* lr, const floa
     }                                                                                                                                 \
     KERNEL(adam_##S, 256,                                                                                                             \
            (const i64* table, const i64* chunks, const float* lr, const float* step, const float* factor, const float* left_out,        \
-            double beta1, double beta2, double eps, int decoupled)) {                                                                   \
-        adam<T>(table, chunks, lr, step, factor, left_out, beta1, beta2, eps, decoupled);                                             \
+            double beta1, double beta2, double eps, int how, const float* moved)) {                                                     \
+        adam<T>(table, chunks, lr, step, factor, left_out, beta1, beta2, eps, how, moved);                                            \
     }                                                                                                                                 \
     KERNEL(update_rms_parts_##S, 256,                                                                                                 \
            (const i64* table, const i64* chunks, const float* step, const float* factor, double beta2, double eps, double* parts)) {     \
         update_rms_parts<T>(table, chunks, step, factor, beta2, eps, parts);                                                          \
+    }                                                                                                                                 \
+    KERNEL(trust_parts_##S, 256,                                                                                                      \
+           (const i64* table, const i64* chunks, const float* step, const float* factor, double beta1, double beta2, double eps,      \
+            int how, double* parts)) {                                                                                                \
+        trust_parts<T>(table, chunks, step, factor, beta1, beta2, eps, how, parts);                                                   \
+    }                                                                                                                                 \
+    KERNEL(lion_##S, 256,                                                                                                             \
+           (const i64* table, const i64* chunks, const float* lr, const float* factor, const float* left_out, double beta1,           \
+            double beta2)) {                                                                                                          \
+        lion<T>(table, chunks, lr, factor, left_out, beta1, beta2);                                                                   \
     }                                                                                                                                 \
     KERNEL(weight_average_##S, 256,                                                                                                   \
            (const i64* table, const i64* chunks, const float* step, const float* left_out, double decay, double start, double every)) { \

@@ -28,11 +28,59 @@ class UpdateOpsTest extends TwinTest {
             inputs.add(new double[] {s});
             types.add(f32());
         }
-        if (variant != Variant.STABLE_ADAMW) {
+        if (!op.measuresRate()) {
             inputs.removeLast();
             types.removeLast();
         }
         return new Case(name, op, types, List.copyOf(inputs));
+    }
+
+    /** The same with its first beta as an input. */
+    private static Case cycling(String name, OperandType p, Variant variant) {
+        Case fixed = adam(name, p, variant, 0);
+        List<double[]> inputs = new ArrayList<>(fixed.inputs());
+        inputs.add(new double[] {0.8125});
+        List<OperandType> types = new ArrayList<>(fixed.types());
+        types.add(f32());
+        return new Case(name, ((AdamStep) fixed.op()).cycling(), types, List.copyOf(inputs));
+    }
+
+    /** Its first beta is exact, so that no sign depends on rounding. */
+    private static Case lion(String name, OperandType p, double leftOut) {
+        Case drawn = Case.normal(name, new LionStep(p, p.as(DType.F32), 0.875, 0.99, 0.1), p, p, p.as(DType.F32));
+        List<double[]> inputs = new ArrayList<>(drawn.inputs());
+        List<OperandType> types = new ArrayList<>(drawn.types());
+        double[] scalars = {0.125, 3, 0.5, leftOut};
+        for (int i = 0; i < scalars.length; i++) {
+            inputs.add(2 + i, new double[] {scalars[i]});
+            types.add(2 + i, f32());
+        }
+        return new Case(name, drawn.op(), types, List.copyOf(inputs));
+    }
+
+    private static Case trust(String name, OperandType p, LambRule rule, double decay) {
+        TrustRatio op = new TrustRatio(p, p.as(DType.F32), 0.9, 0.99, 1e-6, decay, rule);
+        Case drawn = Case.normal(name, op, p, p, p.as(DType.F32), p.as(DType.F32));
+        List<double[]> inputs = new ArrayList<>(drawn.inputs());
+        inputs.set(3, Arrays.stream(inputs.get(3)).map(x -> x * x).toArray());
+        return with(name, drawn, inputs, 3, 0.5);
+    }
+
+    private static Case muonMomentum(String name, DType to, boolean nesterov, double leftOut) {
+        Case drawn = Case.normal(name, new MuonMomentum(f32(33, 70), to, 0.95, nesterov), f32(33, 70), f32(33, 70));
+        return with(name, drawn, new ArrayList<>(drawn.inputs()), 0.5, leftOut);
+    }
+
+    private static Case muonScale(String name, OperandType x, double squares) {
+        Case drawn = Case.normal(name, new MuonScale(x, 1e-3), x);
+        List<double[]> inputs = new ArrayList<>(drawn.inputs());
+        inputs.add(new double[] {squares});
+        return new Case(name, drawn.op(), List.of(x, SquareSum.RESULT), List.copyOf(inputs));
+    }
+
+    private static Case muonStep(String name, OperandType p, DType update, double leftOut) {
+        Case drawn = Case.normal(name, new MuonStep(p, p.as(update), 0.1, 1.5), p, p.as(update));
+        return with(name, drawn, new ArrayList<>(drawn.inputs()), 0.125, leftOut);
     }
 
     private static Case rms(String name, OperandType g, double eps) {
@@ -109,6 +157,32 @@ class UpdateOpsTest extends TwinTest {
                 adam("Adam", f32(1), Variant.ADAM, 0),
                 adam("StableAdamW, many", MANY, Variant.STABLE_ADAMW, 0),
                 adam("StableAdamW, left out", f32(3, 5), Variant.STABLE_ADAMW, 1),
+                adam("AdamW, multiplied, many", MANY, Variant.SCALED_ADAMW, 0),
+                adam("AdamW, multiplied, left out", f32(3, 5), Variant.SCALED_ADAMW, 1),
+                adam("AdamW, multiplied, uncorrected", MANY, Variant.SCALED_UNCORRECTED, 0),
+                cycling("AdamW, beta1 an input", MANY, Variant.ADAMW),
+                cycling("AdamW, multiplied, beta1 an input", f32(7), Variant.SCALED_ADAMW),
+                lion("Lion", f32(3, 5), 0),
+                lion("Lion, many", MANY, 0),
+                lion("Lion, left out", f32(7), 1),
+                trust("trust ratio", f32(3, 5), LambRule.APEX, 0.1),
+                trust("trust ratio, many", MANY, LambRule.APEX, 0.1),
+                trust("trust ratio without decay", f32(7), LambRule.APEX, 0),
+                trust("trust ratio, DeepSpeed", MANY, LambRule.DEEPSPEED, 0),
+                trust(
+                        "trust ratio, bounded",
+                        f32(7),
+                        new LambRule(LambRule.Formula.DEEPSPEED, false, 0.75, 0.875, true),
+                        0),
+                muonMomentum("Muon's momentum", DType.F32, true, 0),
+                muonMomentum("Muon's momentum without Nesterov in BF16", DType.BF16, false, 0),
+                muonMomentum("Muon's momentum, left out", DType.BF16, true, 1),
+                muonScale("Muon's norm", f32(33, 70), 5),
+                muonScale("Muon's norm, none", f32(3, 4), 0),
+                muonScale("Muon's norm in BF16", f32(3, 40).as(DType.BF16), 7),
+                muonStep("Muon's step", f32(33, 70), DType.F32, 0),
+                muonStep("Muon's step from BF16", f32(33, 70), DType.BF16, 0),
+                muonStep("Muon's step, left out", f32(3, 4), DType.BF16, 1),
                 rms("rms", f32(3, 5), 1e-8),
                 rms("rms, many", MANY, 1e-8),
                 rms("rms, floor", f32(7), 3),
