@@ -8,6 +8,7 @@ import dev.octet.trainer.precision.AutocastList;
 import dev.octet.trainer.precision.Fp8Policy;
 import dev.octet.trainer.precision.LossScaling;
 import dev.octet.trainer.precision.PrecisionPolicy;
+import dev.octet.trainer.reduction.RankSettings;
 import dev.octet.trainer.yaml.Section;
 import java.util.Arrays;
 import java.util.LinkedHashMap;
@@ -21,8 +22,9 @@ import java.util.Map;
  * @param policy the precision policy of the mode
  * @param scaling loss scaling
  * @param notes for the user, on keys that have no effect
+ * @param ranks data-parallel ranks that are simulated
  */
-public record PrecisionConfig(String mode, PrecisionPolicy policy, LossScaling scaling, List<String> notes) {
+public record PrecisionConfig(String mode, PrecisionPolicy policy, LossScaling scaling, List<String> notes, RankSettings ranks) {
     private static final String LOSS_SCALE = "loss_scale";
     private static final Map<String, AutocastList> LISTS =
             Map.of(
@@ -66,6 +68,11 @@ public record PrecisionConfig(String mode, PrecisionPolicy policy, LossScaling s
         this(mode, policy, scaling, List.of());
     }
 
+    /** Without ranks. */
+    public PrecisionConfig(String mode, PrecisionPolicy policy, LossScaling scaling, List<String> notes) {
+        this(mode, policy, scaling, notes, RankSettings.NONE);
+    }
+
     /** Whether the policy has FP8 Linears. */
     public boolean isFp8() {
         return policy instanceof Fp8Policy;
@@ -81,7 +88,8 @@ public record PrecisionConfig(String mode, PrecisionPolicy policy, LossScaling s
                 throw s.error(k, "mode " + name + " has no " + k, "leave the key out, or choose mode: " + owner);
             });
         });
-        return mode.read(s, name);
+        PrecisionConfig read = mode.read(s, name);
+        return new PrecisionConfig(read.mode, read.policy, read.scaling, read.notes, RanksConfig.read(s));
     }
 
     private static PrecisionConfig fp32(Section s, String name) {

@@ -164,6 +164,7 @@ public record TrainingConfig(
                             "leave pack out, or train with loss: {type: causal-lm}");
         }
         requireEffect(s, config);
+        RanksConfig.require(s, config);
         Schedule.requireOptions(config.schedule.type(), config.schedule.options(), config.optimizer.lr());
         config.guard.requireFree(s, config.debug);
         if (config.adapter.isPresent()) {

@@ -55,6 +55,14 @@ final class PersistentBuffers implements AutoCloseable {
         return executable;
     }
 
+    /** Zeroes the gradient sum of a parameter. */
+    void zeroGradient(String parameter) {
+        Value v = values.get("d:" + parameter);
+        if (v != null && v.role() == ValueRole.GRADIENT) {
+            memory.zero(v);
+        }
+    }
+
     /** Initial elements of values with these names, unless a checkpoint has them; not copied. */
     void offer(Map<String, Tensor> initial) {
         waiting.putAll(initial);

@@ -35,16 +35,19 @@ import dev.octet.trainer.program.Program;
 import dev.octet.trainer.program.Step;
 import dev.octet.trainer.program.Value;
 import dev.octet.trainer.program.ValueRole;
+import dev.octet.trainer.reduction.ReductionReport;
 import dev.octet.trainer.state.StateForm;
 import dev.octet.trainer.state.StateForms;
 import dev.octet.trainer.state.StateTensors;
 import java.lang.foreign.Arena;
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.Collections;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
+import java.util.Optional;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.function.Consumer;
@@ -71,6 +74,7 @@ public final class TrainingSession implements AutoCloseable {
     private final RecentPrograms<Key, Loaded> programs =
             new RecentPrograms<>(l -> l.executable().close());
     private @Nullable Update update;
+    private @Nullable Ranks ranks;
     private @Nullable TensorWatch tensorWatch;
     private LossScaling.State scale;
     private @Nullable ProductWatch products;
@@ -81,6 +85,9 @@ public final class TrainingSession implements AutoCloseable {
     /** @param fp8 which parts of the program compute in FP8 */
     private record Loaded(
             Executable executable, Value loss, Map<String, Value> lossParts, CountedPositions counted, Fp8Choice fp8) {}
+
+    /** What simulated ranks run besides. */
+    private record Ranks(RankPrograms programs, List<Executable> collect, Executable average) {}
 
     private record Update(UpdateProgram program, Executable executable, @Nullable Value beta1) {}
 
@@ -228,6 +235,9 @@ public final class TrainingSession implements AutoCloseable {
             update = new Update(
                     made, memory.load(made.program()), made.beta1().orElse(null));
         }
+        if (trains && ranks == null && setup.ranks().isOn()) {
+            ranks = loadRanks(program);
+        }
         Value loss = Objects.requireNonNull(program.outputs().get(trains ? Program.LOSS : graph.loss()));
         Map<String, Value> parts = new TreeMap<>();
         graph.parts()
@@ -236,6 +246,43 @@ public final class TrainingSession implements AutoCloseable {
         Set<String> nodes = program.steps().stream().map(Step::node).collect(Collectors.toSet());
         Fp8Choice fp8 = policy.fp8(graph.model().graph()).of(nodes);
         return new Loaded(executable, loss, parts, graph.counted(), fp8);
+    }
+
+    private Ranks loadRanks(Program training) {
+        Set<String> matrices = setup.parameters().all().stream()
+                .filter(p -> p.use() == Parameter.Use.WEIGHT)
+                .map(Parameter::name)
+                .collect(Collectors.toSet());
+        RankPrograms made = RankPrograms.of(training, setup.ranks(), setup.states(), matrices);
+        return new Ranks(
+                made, made.collect().stream().map(memory::load).toList(), memory.load(made.average()));
+    }
+
+    /** How the averages of the last step's ranks fitted E4M3; empty without ranks. */
+    private Optional<ReductionReport> rankReport() {
+        if (ranks == null) {
+            return Optional.empty();
+        }
+        long saturated = 0;
+        long elements = 0;
+        String worst = "";
+        double worstShare = 0;
+        float smallest = Float.POSITIVE_INFINITY;
+        float largest = 0;
+        for (Map.Entry<String, RankPrograms.Coded> e : ranks.programs().coded().entrySet()) {
+            long count = (long) memory.readNumber(e.getValue().saturated());
+            double share = (double) count / Math.max(1, e.getValue().elements());
+            saturated += count;
+            elements += e.getValue().elements();
+            if (share > worstShare) {
+                worst = e.getKey();
+                worstShare = share;
+            }
+            float preScale = (float) memory.readNumber(e.getValue().preScale());
+            smallest = Math.min(smallest, preScale);
+            largest = Math.max(largest, preScale);
+        }
+        return Optional.of(new ReductionReport(saturated, elements, worst, worstShare, smallest, largest));
     }
 
     private Update update() {
@@ -279,6 +326,9 @@ public final class TrainingSession implements AutoCloseable {
         TensorWatch tensors = tensorWatch;
         tensorWatch = null;
         List<Supplier<LossValue>> losses = forwardAndBackward(batches, watch, tensors);
+        if (ranks != null) {
+            ranks.average().run(Phase.UPDATE);
+        }
         if (afterBackward != null) {
             afterBackward.accept(gradients());
         }
@@ -304,24 +354,36 @@ public final class TrainingSession implements AutoCloseable {
     private List<Supplier<LossValue>> forwardAndBackward(
             List<MicroBatch> batches, @Nullable Fp8Watch watch, @Nullable TensorWatch tensors) {
         Set<Executable> prepared = new HashSet<>();
-        List<Supplier<LossValue>> losses = new ArrayList<>();
-        for (MicroBatch batch : batches) {
+        List<@Nullable Supplier<LossValue>> losses = new ArrayList<>(Collections.nCopies(batches.size(), null));
+        int count = setup.ranks().ranks();
+        if (batches.size() % count != 0) {
+            throw new IllegalArgumentException(batches.size() + " micro-batches on " + count + " ranks");
+        }
+        int own = batches.size() / count;
+        for (int run = 0; run < batches.size(); run++) {
+            int rank = run / own;
+            int i = run % own * count + rank; // consecutive ones are those of the ranks
+            MicroBatch batch = batches.get(i);
             Loaded loaded = loaded(batch, true);
             Executable executable = loaded.executable();
             StepObserver casts = watch == null ? null : watch.of(loaded.fp8().layers());
-            StepObserver read = tensors == null ? null : tensors.ofMicroBatch(losses.isEmpty());
+            StepObserver read = tensors == null ? null : tensors.ofMicroBatch(run == 0);
             StepObserver measured = products == null ? null : products.observer();
             executable.observe(both(both(casts, read), measured));
             if (prepared.add(executable)) {
-                memory.writeLossGradient(executable.program(), scale.scale() / batches.size());
+                memory.writeLossGradient(executable.program(), scale.scale() / own);
                 executable.run(Phase.PREPARE);
             }
-            memory.writeDraw(step, losses.size());
-            losses.add(forward(loaded, batch));
+            memory.writeDraw(step, i);
+            losses.set(i, forward(loaded, batch));
             executable.run(Phase.BACKWARD);
             executable.observe(null);
+            if (ranks != null && run % own == own - 1) {
+                ranks.collect().get(rank).run(Phase.UPDATE);
+                update().program().squares().keySet().forEach(memory::zeroGradient);
+            }
         }
-        return losses;
+        return losses.stream().map(Objects::requireNonNull).toList();
     }
 
     private static @Nullable StepObserver both(@Nullable StepObserver one, @Nullable StepObserver other) {
@@ -365,7 +427,7 @@ public final class TrainingSession implements AutoCloseable {
                 !bad.isEmpty() && (bad.equals("loss") || !setup.scaling().isDynamic());
         String where = searched ? search(batches) : "";
         scale = setup.scaling().next(scale, !bad.isEmpty());
-        return new StepResult(loss.total(), loss.parts(), norm, !bad.isEmpty(), bad, where, before, scale.scale(), fp8);
+        return new StepResult(loss.total(), loss.parts(), norm, !bad.isEmpty(), bad, where, before, scale.scale(), fp8, rankReport());
     }
 
     private String badGradients(UpdateProgram program) {
@@ -576,6 +638,10 @@ public final class TrainingSession implements AutoCloseable {
         programs.close();
         if (update != null) {
             update.executable().close();
+        }
+        if (ranks != null) {
+            ranks.collect().forEach(Executable::close);
+            ranks.average().close();
         }
         memory.close();
         scalars.close();
