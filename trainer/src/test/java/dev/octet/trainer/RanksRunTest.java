@@ -1,0 +1,163 @@
+package dev.octet.trainer;
+
+import static org.junit.jupiter.api.Assertions.assertArrayEquals;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertNotEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import dev.octet.formats.error.InvalidOptionException;
+import dev.octet.trainer.checkpoint.CheckpointFolder;
+import dev.octet.trainer.config.Settings;
+import dev.octet.trainer.device.Device;
+import dev.octet.trainer.device.cpu.CpuDevice;
+import dev.octet.trainer.device.reference.ReferenceDevice;
+import dev.octet.trainer.reduction.GradientReduction;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.TreeMap;
+import java.util.stream.Stream;
+import org.junit.jupiter.api.DisplayNameGeneration;
+import org.junit.jupiter.api.DisplayNameGenerator;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.EnumSource;
+import org.junit.jupiter.params.provider.ValueSource;
+
+/** Runs that simulate data-parallel ranks. */
+@DisplayNameGeneration(DisplayNameGenerator.ReplaceUnderscores.class)
+class RanksRunTest {
+    @TempDir
+    Path folder;
+
+    private static TrainingParts parts(String precision) {
+        return SmallRun.parts(SmallRun.with("steps: 24", "gradient_accumulation: 4", "precision: " + precision));
+    }
+
+    private static TrainingParts ranks(GradientReduction reduction, String more) {
+        return parts("{mode: fp32, ranks: 4, gradient_reduction: " + reduction.text() + more + "}");
+    }
+
+    private static void run(TrainingParts parts, Path folder, RunOptions options, int threads) throws IOException {
+        try (Device device = CpuDevice.of(threads);
+                Trainer trainer = Trainer.of(parts, device)) {
+            trainer.run(folder, options);
+        }
+    }
+
+    private static Map<String, byte[]> files(Path run) throws IOException {
+        Map<String, byte[]> files = new TreeMap<>();
+        try (Stream<Path> all = Files.list(new CheckpointFolder(run).path(24))) {
+            for (Path file : all.toList()) {
+                files.put(file.getFileName().toString(), Files.readAllBytes(file));
+            }
+        }
+        return files;
+    }
+
+    private static List<JsonNode> steps(Path run) throws IOException {
+        List<JsonNode> steps = new ArrayList<>();
+        for (String line : Files.readAllLines(run.resolve("metrics.jsonl"))) {
+            JsonNode node = new ObjectMapper().readTree(line);
+            if (node.has("loss")) {
+                steps.add(node);
+            }
+        }
+        return steps;
+    }
+
+    private static Map<String, float[]> gradients(TrainingParts parts, Device device) throws IOException {
+        Map<String, float[]> all = new TreeMap<>();
+        try (device;
+                Trainer trainer = Trainer.of(parts, device)) {
+            trainer.step(1, g -> g.names().forEach(n -> all.put(n, g.read(n))), false);
+        }
+        return all;
+    }
+
+    @ParameterizedTest
+    @EnumSource
+    void gradients_are_those_of_one_process_within_the_rounding_of_E4M3_and_biases_to_the_bits_of_F32(
+            GradientReduction reduction) throws IOException {
+        Map<String, float[]> plain = gradients(parts("{mode: fp32}"), CpuDevice.of(2));
+        for (Device device : List.of(CpuDevice.of(2), new ReferenceDevice())) {
+            Map<String, float[]> averaged = gradients(ranks(reduction, ""), device);
+            assertEquals(plain.keySet(), averaged.keySet());
+            plain.forEach((name, g) -> {
+                float amax = 0;
+                for (float x : g) {
+                    amax = Math.max(amax, Math.abs(x));
+                }
+                boolean matrix = name.startsWith("w");
+                assertArrayEquals(g, averaged.get(name), amax * (matrix ? 0.13f : 2e-6f), name);
+                if (matrix) {
+                    assertFalse(java.util.Arrays.equals(g, averaged.get(name)), name + " was rounded");
+                }
+            });
+        }
+    }
+
+    @ParameterizedTest
+    @EnumSource
+    void a_run_in_pieces_on_other_threads_is_the_whole_run_byte_for_byte_mu_included(GradientReduction reduction)
+            throws IOException {
+        TrainingParts parts = ranks(reduction, ", auto_scale: true");
+        Path whole = folder.resolve("whole");
+        run(parts, whole, RunOptions.defaults(), 1);
+        Path pieces = folder.resolve("pieces");
+        run(parts, pieces, RunOptions.defaults().withMaxSteps(7), 2);
+        run(parts, pieces, RunOptions.defaults().resuming(), 3);
+        Map<String, byte[]> first = files(whole);
+        Map<String, byte[]> second = files(pieces);
+        assertEquals(first.keySet(), second.keySet());
+        first.forEach((name, bytes) -> assertArrayEquals(bytes, second.get(name), name));
+        JsonNode last = steps(pieces).getLast();
+        assertEquals(24, steps(pieces).size());
+        assertTrue(last.get("reduction_saturated").asDouble() >= 0);
+        assertNotEquals(0.5, last.get("reduction_pre_scale_max").asDouble(), "mu moved from 1 / √4");
+    }
+
+    @ParameterizedTest
+    @ValueSource(strings = {"", ", auto_scale: true", ", compat: msamp"})
+    void the_loss_falls_as_without_ranks(String more) throws IOException {
+        run(parts("{mode: fp32}"), folder.resolve("plain"), RunOptions.defaults(), 2);
+        run(ranks(GradientReduction.MIN_SCALE, more), folder.resolve("ranks"), RunOptions.defaults(), 2);
+        List<JsonNode> plain = steps(folder.resolve("plain"));
+        List<JsonNode> ranks = steps(folder.resolve("ranks"));
+        assertEquals(plain.getFirst().get("loss"), ranks.getFirst().get("loss"));
+        double expected = plain.getLast().get("loss").asDouble();
+        assertEquals(expected, ranks.getLast().get("loss").asDouble(), 0.03 * expected);
+        assertFalse(plain.getLast().has("reduction_saturated"));
+    }
+
+    @Test
+    void ranks_that_do_not_share_out_the_micro_batches_are_refused() {
+        assertEquals(
+                "a step's 4 micro-batches cannot be shared out evenly to 3 ranks",
+                assertThrows(InvalidOptionException.class, () -> parts("{mode: fp32, ranks: 3}")).what());
+        assertEquals(
+                "a run on one rank averages no gradients",
+                assertThrows(InvalidOptionException.class, () -> parts("{mode: fp32, gradient_reduction: ddp}"))
+                        .what());
+    }
+
+    @Test
+    void another_reduction_does_not_resume_and_runs_without_ranks_have_no_such_settings() throws IOException {
+        Path run = folder.resolve("run");
+        run(ranks(GradientReduction.DDP, ""), run, RunOptions.defaults().withMaxSteps(3), 2);
+        InvalidOptionException refused = assertThrows(
+                InvalidOptionException.class,
+                () -> run(ranks(GradientReduction.ZERO, ""), run, RunOptions.defaults().resuming(), 2));
+        assertTrue(refused.what().contains("precision.gradient_reduction was ddp and is zero"), refused.what());
+        assertTrue(Settings.of(parts("{mode: fp32}").config()).keySet().stream()
+                .noneMatch(key -> key.contains("ranks") || key.contains("reduction")));
+    }
+}
