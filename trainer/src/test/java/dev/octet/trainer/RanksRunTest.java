@@ -16,10 +16,12 @@ import dev.octet.trainer.device.Device;
 import dev.octet.trainer.device.cpu.CpuDevice;
 import dev.octet.trainer.device.reference.ReferenceDevice;
 import dev.octet.trainer.reduction.GradientReduction;
+import dev.octet.trainer.reduction.RankGradient;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
@@ -92,14 +94,19 @@ class RanksRunTest {
             Map<String, float[]> averaged = gradients(ranks(reduction, ""), device);
             assertEquals(plain.keySet(), averaged.keySet());
             plain.forEach((name, g) -> {
-                float amax = 0;
-                for (float x : g) {
-                    amax = Math.max(amax, Math.abs(x));
-                }
+                float[] got = averaged.get(name);
+                float amax = RankGradient.amax(g);
+                float largest = RankGradient.amax(got);
                 boolean matrix = name.startsWith("w");
-                assertArrayEquals(g, averaged.get(name), amax * (matrix ? 0.13f : 2e-6f), name);
+                for (int i = 0; i < g.length; i++) {
+                    // ranks whose gradients agree leave the range of E4M3 together: their sum stays at its end
+                    boolean saturated = matrix && Math.abs(got[i]) == largest && g[i] * got[i] > 0 && Math.abs(g[i]) > largest;
+                    if (!saturated) {
+                        assertEquals(g[i], got[i], amax * (matrix ? 0.13f : 2e-6f), name + " " + i);
+                    }
+                }
                 if (matrix) {
-                    assertFalse(java.util.Arrays.equals(g, averaged.get(name)), name + " was rounded");
+                    assertFalse(Arrays.equals(g, got), name + " was rounded");
                 }
             });
         }
@@ -126,7 +133,7 @@ class RanksRunTest {
     }
 
     @ParameterizedTest
-    @ValueSource(strings = {"", ", auto_scale: true", ", compat: msamp"})
+    @ValueSource(strings = {"", ", auto_scale: false", ", compat: msamp"})
     void the_loss_falls_as_without_ranks(String more) throws IOException {
         run(parts("{mode: fp32}"), folder.resolve("plain"), RunOptions.defaults(), 2);
         run(ranks(GradientReduction.MIN_SCALE, more), folder.resolve("ranks"), RunOptions.defaults(), 2);
@@ -136,6 +143,19 @@ class RanksRunTest {
         double expected = plain.getLast().get("loss").asDouble();
         assertEquals(expected, ranks.getLast().get("loss").asDouble(), 0.03 * expected);
         assertFalse(plain.getLast().has("reduction_saturated"));
+    }
+
+    @Test
+    void mu_is_automatic_under_min_scale_as_in_the_paper_and_stays_where_a_shipped_reduction_has_none() {
+        assertTrue(parts("{mode: fp32, ranks: 2}").config().precision().ranks().automatic().isPresent());
+        for (String shipped : List.of("compat: msamp", "gradient_reduction: ddp", "auto_scale: false")) {
+            assertTrue(parts("{mode: fp32, ranks: 2, " + shipped + "}")
+                    .config()
+                    .precision()
+                    .ranks()
+                    .automatic()
+                    .isEmpty());
+        }
     }
 
     @Test

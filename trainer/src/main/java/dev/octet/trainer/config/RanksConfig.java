@@ -34,10 +34,13 @@ final class RanksConfig {
         Map<String, GradientReduction> names = GradientReduction.byName();
         boolean quirks =
                 s.has("compat") && s.choice("compat", Map.of("none", false, "msamp", true), false);
+        GradientReduction reduction = s.choice(REDUCTION, names, GradientReduction.MIN_SCALE);
+        // the paper's scheme has it; what was shipped has not
+        boolean automatic = s.flag(AUTO, reduction == GradientReduction.MIN_SCALE && !quirks);
         return new RankSettings(
                 ranks,
-                s.choice(REDUCTION, names, GradientReduction.MIN_SCALE),
-                s.flag(AUTO, false) ? Optional.of(AutoScale.DEFAULT) : Optional.empty(),
+                reduction,
+                automatic ? Optional.of(AutoScale.DEFAULT) : Optional.empty(),
                 quirks ? MsampScale.ORIGINAL : MsampScale.MENDED);
     }
 

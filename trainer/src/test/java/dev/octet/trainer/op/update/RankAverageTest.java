@@ -1,6 +1,7 @@
 package dev.octet.trainer.op.update;
 
-import dev.octet.formats.tensor.DType;
+import static java.util.Objects.requireNonNull;
+
 import dev.octet.quant.scale.MsampScale;
 import dev.octet.trainer.kernel.OperandType;
 import dev.octet.trainer.op.TwinTest;
@@ -16,7 +17,6 @@ import java.util.stream.Stream;
 
 class RankAverageTest extends TwinTest {
     private static final OperandType MANY = f32(3, 20011);
-    private static final StateForm CODES = StateForm.PowerOfTwo.of(DType.F8_E4M3FN);
 
     private static Case floats(String name, OperandType g, int ranks) {
         OperandType[] types = Stream.generate(() -> g).limit(ranks).toArray(OperandType[]::new);
@@ -28,17 +28,16 @@ class RankAverageTest extends TwinTest {
             String name,
             OperandType g,
             ReductionRule rule,
-            StateForm form,
             Optional<AutoScale> automatic,
             float preScale,
             double size) {
         OperandType[] drawnTypes = Stream.generate(() -> g).limit(rule.ranks()).toArray(OperandType[]::new);
-        CodedRankAverage op = new CodedRankAverage(g, form, rule, automatic);
+        CodedRankAverage op = new CodedRankAverage(g, StateForm.F32, rule, automatic);
         Case drawn = Case.normal(name, op, drawnTypes);
         List<double[]> inputs = new ArrayList<>();
         for (int r = 0; r < rule.ranks(); r++) {
             double by = size * Math.scalb(1.0, -3 * r);
-            inputs.add(Arrays.stream(java.util.Objects.requireNonNull(drawn.inputs().get(r)))
+            inputs.add(Arrays.stream(requireNonNull(drawn.inputs().get(r)))
                     .map(x -> x * by)
                     .toArray());
         }
@@ -49,7 +48,7 @@ class RankAverageTest extends TwinTest {
     }
 
     private static Case coded(String name, OperandType g, ReductionRule rule) {
-        return coded(name, g, rule, StateForm.F32, Optional.empty(), rule.preScale(), 1);
+        return coded(name, g, rule, Optional.empty(), rule.preScale(), 1);
     }
 
     @Override
@@ -65,10 +64,9 @@ class RankAverageTest extends TwinTest {
             all.add(coded(reduction.text(), f32(3, 5), ReductionRule.of(reduction, 3)));
             all.add(coded(reduction.text() + " with quirks, many", MANY, new ReductionRule(reduction, MsampScale.ORIGINAL, 4)));
             all.add(coded(
-                    reduction.text() + ", codes, automatic, many",
+                    reduction.text() + ", automatic, many",
                     MANY,
                     ReductionRule.of(reduction, 2),
-                    CODES,
                     Optional.of(AutoScale.DEFAULT),
                     0.7f,
                     1));
@@ -76,7 +74,6 @@ class RankAverageTest extends TwinTest {
                     reduction.text() + ", saturated, automatic",
                     f32(3, 5),
                     ReductionRule.of(reduction, 2),
-                    StateForm.F32,
                     Optional.of(AutoScale.DEFAULT),
                     3,
                     1));
@@ -84,7 +81,6 @@ class RankAverageTest extends TwinTest {
                     reduction.text() + " of zeros",
                     f32(7),
                     ReductionRule.of(reduction, 2),
-                    CODES,
                     Optional.of(AutoScale.DEFAULT),
                     0.5f,
                     0));
