@@ -1,4 +1,4 @@
-"""Twenty steps of Adafactor, LAMB, Lion and Muon.
+"""Twenty steps of Adafactor, Adagrad, LAMB, Lion and Muon.
 
 usage: python other_optimizers.py RATES.csv OPTIMIZERS.safetensors
 made with torch 2.13.0 and transformers 5.18.0 on the CPU
@@ -6,7 +6,7 @@ made with torch 2.13.0 and transformers 5.18.0 on the CPU
 For each configuration NAME and each tensor i of SHAPES that it takes: NAME.i.start, NAME.i.gradients [20, ..], NAME.i.parameters [20, ..] (after each step), and the
 optimizer's tensors after the last step, NAME.i.exp_avg etc. All in F32, computed in F64 but where named.
 
-adafactor*: transformers.optimization.Adafactor; torch_adafactor*: torch.optim.Adafactor. muon_f32*: torch.optim.Muon whose products are in F64 in place of BF16 (its
+adafactor*: transformers.optimization.Adafactor; torch_adafactor*: torch.optim.Adafactor; adagrad*: torch.optim.Adagrad. muon_f32*: torch.optim.Muon whose products are in F64 in place of BF16 (its
 cast to BF16 is replaced by one to F64); muon_bf16: as it is. lion*: the update of google/automl's lion_pytorch.py, in F32. lamb*: the formulas of apex
 (csrc/multi_tensor_lamb.cu), lamb_deepspeed*: those of DeepSpeed (csrc/lamb/fused_lamb_cuda_kernel.cu, commit edaa722). adamw_cycle: torch.optim.AdamW with the
 rates and betas of the second OneCycle of RATES.csv (make/schedules.py).
@@ -123,6 +123,8 @@ CONFIGURATIONS = {
 
 cycle = [line.strip("\n").split("|") for line in open(sys.argv[1], encoding="utf-8") if line.startswith("OneCycle")][1]
 CYCLE = list(zip(map(float, cycle[5].split()), map(float, cycle[6].split())))
+CONFIGURATIONS["adagrad"] = (torch.optim.Adagrad, dict(), ALL, F64)
+CONFIGURATIONS["adagrad_decay"] = (torch.optim.Adagrad, dict(lr=0.3, lr_decay=0.2, weight_decay=0.1, eps=1e-3), ALL, F64)
 CONFIGURATIONS["adamw_cycle"] = (torch.optim.AdamW, dict(lr=1e-3, weight_decay=0.1), ALL, F64)
 
 found = {}

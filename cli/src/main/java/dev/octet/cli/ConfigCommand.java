@@ -33,7 +33,7 @@ final class ConfigCommand implements Command {
 
     @Override
     public List<Option> options() {
-        return List.of(YAML, TrainCommand.HF_ARGS, TrainCommand.DEEPSPEED_VERSION, Flags.FORCE);
+        return List.of(YAML, TrainCommand.HF_ARGS, TrainCommand.DEEPSPEED_VERSION, TrainCommand.DEVICE, Flags.FORCE);
     }
 
     @Override
@@ -43,7 +43,8 @@ final class ConfigCommand implements Command {
 
     @Override
     public ExitCode run(Arguments arguments, Screen screen) throws IOException {
-        ConfigReading.Request request = ConfigReading.Request.of(arguments.operand(0));
+        ConfigReading.Request request =
+                ConfigReading.Request.of(arguments.operand(0)).withDevice(TrainCommand.device(arguments));
         arguments.requireInputs();
         Optional<Path> arg = arguments.path(TrainCommand.HF_ARGS);
         if (arg.isPresent()) {

@@ -163,7 +163,16 @@ final class TrainPage implements TrainingHook {
             String data,
             String run,
             long firstStep,
-            List<String> notes) {}
+            List<String> notes,
+            @Nullable PlannedStates states) {}
+
+    /** Bytes of what is kept for the trained parameters. */
+    record PlannedStates(String engine, long weights, long masters, long gradients, long moments, double bytesEach) {
+        static PlannedStates of(StatePlan s) {
+            return new PlannedStates(
+                    s.engine(), s.weights(), s.masters(), s.gradients(), s.moments(), s.each(s.bytes()));
+        }
+    }
 
     /** How answers look. */
     enum Form {
@@ -273,7 +282,7 @@ final class TrainPage implements TrainingHook {
                         "buffers",
                         Quantity.bytes(p.lastingBytes()) + " weights and their state, "
                                 + Quantity.bytes(p.temporaryBytes()) + " within a step");
-        p.states().ifPresent(s -> stateRows(s, table));
+        p.states().filter(s -> !s.engine().equals(StatePlan.F32)).ifPresent(s -> stateRows(s, table));
         p.adapter()
                 .ifPresent(m -> table.row(
                                 "",
@@ -286,6 +295,8 @@ final class TrainPage implements TrainingHook {
                                         "full training: %s gradients and moments; adapter: %.1f %% of it",
                                         Quantity.bytes(m.fullStates()),
                                         100 * m.share())));
+        p.activations()
+                .ifPresent(a -> table.row("activations", a.settings()).row("", kept(a)));
         table.row("device", p.device() + ", " + threads + " threads, products by " + p.products())
                 .row("run", folder + (first > 1 ? ", continues after step " + (first - 1) : ", new"))
                 .row("metrics", metrics());
@@ -312,8 +323,20 @@ final class TrainPage implements TrainingHook {
     /** What the run says of itself, and of the configurations of other libraries that it follows. */
     private List<String> notes(RunPlan p) {
         List<String> all = new ArrayList<>(p.notes());
+        if (form == Form.JSON) {
+            p.activations().ifPresent(a -> all.add(a.settings() + ": " + kept(a)));
+        }
         all.addAll(notes);
         return all;
+    }
+
+    private static String kept(RunPlan.ActivationMemory a) {
+        return String.format(
+                Locale.ROOT,
+                "%s within a step, %s if all is kept; %.1f %% computed twice",
+                Quantity.bytes(a.bytes()),
+                Quantity.bytes(a.plainBytes()),
+                100 * a.again());
     }
 
     private static String counted(long n, String what) {
@@ -390,7 +413,8 @@ final class TrainPage implements TrainingHook {
                                     data,
                                     folder.toString(),
                                     first,
-                                    notes(p))));
+                                    notes(p),
+                                    p.states().map(PlannedStates::of).orElse(null))));
         } else {
             screen.out().print(table(p, first).text(0));
         }

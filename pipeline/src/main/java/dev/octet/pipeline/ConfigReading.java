@@ -35,26 +35,33 @@ public final class ConfigReading {
      * @param arguments TrainingArguments that fill {@code "auto"} of a file of DeepSpeed
      * @param version of DeepSpeed whose defaults count; empty for the newest
      * @param output where the configuration is written that the file becomes; empty for nowhere
+     * @param device that a run would compute on
      */
-    public record Request(Path file, Optional<Path> arguments, Optional<String> version, Optional<Path> output) {
+    public record Request(
+            Path file, Optional<Path> arguments, Optional<String> version, Optional<Path> output, DeviceName device) {
         /** A file alone. */
         public static Request of(Path file) {
-            return new Request(file, Optional.empty(), Optional.empty(), Optional.empty());
+            return new Request(file, Optional.empty(), Optional.empty(), Optional.empty(), DeviceName.CPU);
         }
 
         /** The same with TrainingArguments. */
         public Request withArguments(Path json) {
-            return new Request(file, Optional.of(json), version, output);
+            return new Request(file, Optional.of(json), version, output, device);
         }
 
         /** The same with a version of DeepSpeed. */
         public Request withVersion(String newVersion) {
-            return new Request(file, arguments, Optional.of(newVersion), output);
+            return new Request(file, arguments, Optional.of(newVersion), output, device);
         }
 
         /** The same, written. */
         public Request withOutput(Path yaml) {
-            return new Request(file, arguments, version, Optional.of(yaml));
+            return new Request(file, arguments, version, Optional.of(yaml), device);
+        }
+
+        /** The same for a run on another device. */
+        public Request withDevice(DeviceName other) {
+            return new Request(file, arguments, version, output, other);
         }
     }
 
@@ -114,7 +121,8 @@ public final class ConfigReading {
         if (dialect.isEmpty()) {
             return own(request, file);
         }
-        DialectFiles files = DialectFiles.NONE.with(dialect.get(), request.file());
+        DialectFiles files =
+                DialectFiles.NONE.with(dialect.get(), request.file()).on(request.device().isGpu());
         if (request.arguments().isPresent()) {
             if (dialect.get() == Dialect.TRANSFORMERS) {
                 throw new InvalidOptionException(

@@ -29,6 +29,11 @@ public record DeviceName(String text) {
         return VALID.matcher(text).matches();
     }
 
+    /** Whether it is a GPU, whose memory is not that of the host. */
+    public boolean isGpu() {
+        return text.startsWith("cuda");
+    }
+
     /**
      * The device, to be closed by the caller.
      *

@@ -196,7 +196,7 @@ public final class Train {
             hooks.add(new RunFolder.SavedConfig(
                     request.config(),
                     request.settings(),
-                    request.dialects(),
+                    dialects(request),
                     setup.config().debug().file()));
             return trainer.run(request.folder(), options(request, job).withHooks(hooks));
         });
@@ -216,7 +216,7 @@ public final class Train {
     }
 
     private static <T> T with(Request request, Job job, Work<T> work) throws IOException {
-        DialectFiles.Merged merged = RunFolder.merged(request.config(), request.settings(), request.dialects());
+        DialectFiles.Merged merged = RunFolder.merged(request.config(), request.settings(), dialects(request));
         TrainingConfig config =
                 TrainingConfig.of(merged.section(), RunFolder.configFolder(request.config(), request.folder()));
         boolean resumed = request.resumeFrom().isPresent();
@@ -252,6 +252,10 @@ public final class Train {
                 throw new NoSuchFileException(path.toString());
             }
         }
+    }
+
+    private static DialectFiles dialects(Request request) {
+        return request.dialects().on(request.device().isGpu());
     }
 
     private static RunPaths paths(Request request) throws IOException {

@@ -79,6 +79,10 @@ public final class RunManifest {
                 .put("frozen_parameters", plan.frozenElements())
                 .put("lasting_bytes", plan.lastingBytes())
                 .put("temporary_bytes", plan.temporaryBytes());
+        plan.activations()
+                .ifPresent(a -> session.put("activation_bytes", a.bytes())
+                        .put("activation_bytes_plain", a.plainBytes())
+                        .put("recomputed", a.again()));
         plan.notes().forEach(session.putArray("notes")::add);
         options.manifest().forEach(session::put);
     }

@@ -11,6 +11,7 @@ import dev.octet.formats.graph.ValueType.TensorType;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.quant.recipe.Product;
+import dev.octet.trainer.activation.ActivationPlan;
 import dev.octet.trainer.adapter.AdaptedGraph;
 import dev.octet.trainer.adapter.AdapterSettings;
 import dev.octet.trainer.adapter.InitialValues;
@@ -50,6 +51,7 @@ import dev.octet.trainer.optimizer.StepRate;
 import dev.octet.trainer.optimizer.UpdateProgram;
 import dev.octet.trainer.precision.Fp8Choice;
 import dev.octet.trainer.precision.Fp8Layer;
+import dev.octet.trainer.precision.MsampPolicy;
 import dev.octet.trainer.precision.Fp8Policy;
 import dev.octet.trainer.precision.LinearModule;
 import dev.octet.trainer.precision.PrecisionPolicy;
@@ -157,7 +159,7 @@ public final class Trainer implements AutoCloseable {
         this.schedule = config.schedule().schedule(config.optimizer().lr(), config.steps());
         this.debug = DebugPlan.of(config.debug(), LinearModule.of(model.graph().graph()));
         this.debugChanges = config.changesFor(model.graph().graph());
-        this.session = new TrainingSession(setup(policyFor(device)), device);
+        this.session = new TrainingSession(setup(policyFor(device)), device, config.offload());
         try {
             this.teacher = parts.teacher()
                     .map(t -> Teacher.of(t, model, config.loss().outputOf(model.graph()), device))
@@ -257,7 +259,25 @@ public final class Trainer implements AutoCloseable {
                     .toList());
         }
         StateForms forms = states.forms(parts.config().optimizer().optimizer());
+        Optional<MsampPolicy> msamp = parts.config().precision().msamp();
+        if (msamp.isPresent()) {
+            return forms.withGradients(msamp.get().gradients()).onlyOf(msampMatrices(msamp.get()));
+        }
         return forms.isF32() ? forms : forms.onlyOf(coded);
+    }
+
+    /** What MS-AMP keeps in few bits: all matrices; with its oddities those of Linears in FP8 alone. */
+    private Set<String> msampMatrices(MsampPolicy policy) {
+        Set<String> linears = policy.fp8(model.graph().graph()).layers().stream()
+                .map(Fp8Layer::weight)
+                .collect(Collectors.toSet());
+        return parameters.all().stream()
+                .filter(p -> trained.contains(p.name()))
+                .filter(p -> policy.isOriginal()
+                        ? linears.contains(p.name())
+                        : p.tensor().shape().rank() == 2)
+                .map(Parameter::name)
+                .collect(Collectors.toSet());
     }
 
     /**
@@ -277,6 +297,7 @@ public final class Trainer implements AutoCloseable {
             Shape shape = p.tensor().shape();
             StateForm kept = old.parameter(p.name(), shape);
             kept.names(p.name(), shape).forEach(all::remove);
+            all.remove(TrainingSession.codesName(p.name()));
             for (String what : StatesConfig.buffers(config.optimizer())) {
                 String name = UpdateProgram.stateName(what, p.name());
                 Tensor codes = all.get(name);
@@ -294,6 +315,12 @@ public final class Trainer implements AutoCloseable {
     /** The configured policy, or its base policy where the device does not multiply FP8 and the configuration allows that. */
     private PrecisionPolicy policyFor(Device on) {
         PrecisionPolicy policy = debugChanges.policy();
+        if (policy instanceof MsampPolicy && !on.multipliesFp8()) {
+            throw new UnavailableException(
+                    "the device does not multiply FP8: NVIDIA GPUs do from compute capability 8.9 on",
+                    on.name() + ", " + on.products() + "; precision.mode: msamp",
+                    "use another GPU or the CPU");
+        }
         if (!(policy instanceof Fp8Policy fp8) || on.multipliesFp8() || !fp8.multipliesCodes()) {
             return policy;
         }
@@ -310,7 +337,11 @@ public final class Trainer implements AutoCloseable {
     /** The policy of a reference: that of the run, of FP8 what the rest of the model computes in, since its scales move. */
     private PrecisionPolicy referencePolicy() {
         PrecisionPolicy policy = policyFor(device);
-        return policy instanceof Fp8Policy fp8 ? fp8.base() : policy;
+        return switch (policy) {
+            case Fp8Policy fp8 -> fp8.base();
+            case MsampPolicy msamp -> msamp.base();
+            default -> policy;
+        };
     }
 
     /** All samples in the file's order; without the last, incomplete batch where the model has a fixed number of rows. */
@@ -400,10 +431,12 @@ public final class Trainer implements AutoCloseable {
      */
     public RunPlan plan() throws IOException {
         Fp8Choice fp8;
+        ActivationPlan activations;
         try (Arena arena = Arena.ofConfined()) {
             MicroBatch first = draw(batches, 0, arena);
             session.prepare(first);
             fp8 = session.fp8(first);
+            activations = session.activations(first);
         }
         long trainedElements = 0;
         long frozenElements = 0;
@@ -431,17 +464,27 @@ public final class Trainer implements AutoCloseable {
                 List.copyOf(used),
                 trainedElements,
                 frozenElements,
-                session.lastingBytes(),
+                session.residentBytes(),
                 session.temporaryBytes(),
                 notes(used),
                 adapted.map(a -> memory(a, elements, frozen)),
-                statePlan(elements));
+                Optional.of(statePlan(elements)),
+                memory(activations));
     }
 
-    private Optional<StatePlan> statePlan(long trainedElements) {
-        return session.states().isF32()
+    private Optional<RunPlan.ActivationMemory> memory(ActivationPlan plan) {
+        String settings = parts.config().activations().keys().entrySet().stream()
+                .map(e -> e.getKey() + ": " + e.getValue())
+                .collect(Collectors.joining(", "));
+        return settings.isEmpty()
                 ? Optional.empty()
-                : Optional.of(session.statePlan(parts.config().optimizer().states().text(), trainedElements));
+                : Optional.of(new RunPlan.ActivationMemory(settings, plan.before(), plan.after(), plan.again()));
+    }
+
+    private StatePlan statePlan(long trainedElements) {
+        StatesConfig states = parts.config().optimizer().states();
+        boolean byPrecision = states.equals(StatesConfig.F32) && !session.states().isF32();
+        return session.statePlan(byPrecision ? "as precision has it" : states.text(), trainedElements);
     }
 
     /** What an adapter's training keeps between steps; all weights would have as many gradients and moments for each element. */
@@ -465,6 +508,9 @@ public final class Trainer implements AutoCloseable {
         }
         List<Tie> restored = restored();
         String setting = " (ties: " + parts.config().ties().name().toLowerCase(Locale.ROOT) + ")";
+        if (parts.config().offload().isOn()) {
+            notes.add(parts.config().offload().text(session.offloadedBytes()));
+        }
         tinyTensors(used).ifPresent(notes::add);
         note(notes, "tied: exported twice, trained as one parameter" + setting, restored);
         note(

@@ -179,6 +179,7 @@ final class TrainingRun implements RunControl {
                 || key.startsWith("fp8_health.")
                 || key.equals(REPLAY)
                 || key.equals("guard.spike.retries")
+                || key.startsWith("offload.")
                 || key.startsWith("debug.") // what of it changes numbers is under debug_changes
                 || (key.equals("steps") && !trainer.schedule().dependsOnSteps())
                 || (config.schedule().stretch() && (key.equals("steps") || key.equals("schedule.warmup")));
@@ -447,7 +448,7 @@ final class TrainingRun implements RunControl {
                 trainer.epoch(step),
                 seconds,
                 d.dataSeconds(),
-                trainer.session().lastingBytes() + trainer.session().temporaryBytes(),
+                trainer.session().residentBytes() + trainer.session().temporaryBytes(),
                 r.ranks());
         each(h -> h.afterStep(report));
         if (!guarded.isOn() || guard(step, r, scalesBefore)) {
@@ -606,7 +607,8 @@ final class TrainingRun implements RunControl {
             Map<String, Tensor> kept = trainer.keptParameters(arena);
             TrainingState state = new TrainingState(
                     done, trainer.microBatches(done), settings, numbers, kept, own, trainer.keptAdapter(kept, arena));
-            written = checkpoints.write(state, config.checkpoint().keep());
+            written = checkpoints.write(
+                    state, config.checkpoint().keep(), trainer.session()::settle);
         }
         lastCheckpoint = done;
         double seconds = (System.nanoTime() - from) / 1e9;

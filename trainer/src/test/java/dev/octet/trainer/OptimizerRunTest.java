@@ -81,6 +81,7 @@ class OptimizerRunTest {
     @ValueSource(
             strings = {
                 "{type: lion, lr: 0.003, weight_decay: 0.1}",
+                "{type: adagrad, lr: 0.05}",
                 "{type: lamb, lr: 0.02}",
                 "{type: lamb, formula: deepspeed, lr: 0.02}",
                 "{type: adafactor, lr: 0.02, beta1: 0.9}",
@@ -159,6 +160,7 @@ class OptimizerRunTest {
     @ParameterizedTest
     @CsvSource({
         "'{type: lion}', 195",
+        "'{type: adagrad}', 195",
         "'{type: lamb}', 390",
         "'{type: adafactor}', 62", // 16 + 8 and 16 + 3 of the matrices, all of the vectors
         "'{type: adafactor, beta1: 0.9}', 257",

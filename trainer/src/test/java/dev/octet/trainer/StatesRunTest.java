@@ -163,13 +163,13 @@ class StatesRunTest {
         run(parts("{engine: msamp}"), folder, RunOptions.defaults());
         types(folder, "parameters.safetensors").forEach((name, type) -> assertEquals(DType.F32, type, name));
         Map<String, DType> states = types(folder, "state.safetensors");
-        assertEquals(DType.F16, states.get("w1"));
+        assertEquals(DType.F16, states.get("codes:w1"));
         assertEquals(DType.F32, states.get("w1.scale"));
         assertEquals(DType.F8_E4M3FN, states.get("exp_avg:w1"));
         assertEquals(DType.F32, states.get("exp_avg:w1.scale"));
         assertEquals(DType.F16, states.get("exp_avg_sq:w1"));
         assertEquals(DType.F8_E4M3FN, states.get("exp_avg:b1"));
-        assertTrue(!states.containsKey("b1"), "biases have no codes: " + states);
+        assertTrue(!states.containsKey("codes:b1"), "biases have no codes: " + states);
     }
 
     @Test
@@ -179,7 +179,7 @@ class StatesRunTest {
         try (ModelFile parameters = ModelFile.open(checkpoint.resolve("parameters.safetensors"));
                 ModelFile state = ModelFile.open(checkpoint.resolve("state.safetensors"))) {
             Tensor decoded = parameters.model().tensors().get("w1");
-            Tensor codes = state.model().tensors().get("w1");
+            Tensor codes = state.model().tensors().get("codes:w1");
             float scale = state.model().tensors().get("w1.scale").toFloats()[0];
             assertEquals(0, Float.floatToIntBits(scale) & 0x7FFFFF, "a power of two: " + scale);
             for (int i = 0; i < 4096; i++) {
@@ -207,7 +207,7 @@ class StatesRunTest {
         Map<String, DType> states = types(folder, "state.safetensors");
         assertEquals(DType.U8, states.get("exp_avg:w1"));
         assertEquals(DType.F32, states.get("exp_avg:b1"));
-        assertTrue(!states.containsKey("w1") && !states.containsKey("exp_avg:b1.scale"), states.toString());
+        assertTrue(!states.containsKey("codes:w1") && !states.containsKey("exp_avg:b1.scale"), states.toString());
         assertTrue(losses(folder).getLast() < 0.4);
     }
 
@@ -264,7 +264,8 @@ class StatesRunTest {
         try (Device device = CpuDevice.of(1);
                 Trainer plain = Trainer.of(parts(""), device);
                 Trainer coded = Trainer.of(parts("{engine: torchao, bf16_stochastic_round: true}"), device)) {
-            assertTrue(plain.plan().states().isEmpty());
+            StatePlan f32 = plain.plan().states().orElseThrow();
+            assertEquals(16, f32.each(f32.bytes()));
             RunPlan plan = coded.plan();
             StatePlan states = plan.states().orElseThrow();
             long others = 512 + 3 * 512 + 3;

@@ -2,6 +2,8 @@ package dev.octet.bench.gpu;
 
 import dev.octet.trainer.device.cuda.Gpu;
 import dev.octet.trainer.device.cuda.GpuInfo;
+import dev.octet.trainer.device.cuda.Lane;
+import dev.octet.trainer.device.cuda.Signal;
 import dev.octet.trainer.device.cuda.Work;
 import dev.octet.trainer.kernel.CudaProduct;
 import dev.octet.trainer.kernel.CudaSource;
@@ -204,6 +206,21 @@ final class MeasuredGpu implements Gpu {
     @Override
     public Work download(long from, MemorySegment pinned) {
         return new Timed(gpu.download(from, pinned), 0, false);
+    }
+
+    @Override
+    public Work upload(Lane lane, MemorySegment pinned, long to) {
+        return new Timed(gpu.upload(lane, pinned, to), 0, false);
+    }
+
+    @Override
+    public Work download(Lane lane, long from, MemorySegment pinned) {
+        return new Timed(gpu.download(lane, from, pinned), 0, false);
+    }
+
+    @Override
+    public Signal signal(Lane setter, Lane waiter) {
+        return gpu.signal(setter, waiter);
     }
 
     @Override

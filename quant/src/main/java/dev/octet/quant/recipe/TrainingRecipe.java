@@ -7,10 +7,12 @@ import dev.octet.quant.block.Granularity.PerTensor;
 import dev.octet.quant.number.QuantType;
 import dev.octet.quant.recipe.OperandSpec.Scaling;
 import dev.octet.quant.scale.AmaxHistory;
+import dev.octet.quant.scale.MsampScale;
 import dev.octet.quant.scale.QuantScaleRule;
 import dev.octet.quant.scale.TorchaoScale;
 import dev.octet.quant.scale.TransformerEngineMxScale;
 import dev.octet.quant.scale.TransformerEngineScale;
+import dev.octet.quant.scale.WindowedScale;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
@@ -307,6 +309,36 @@ public sealed interface TrainingRecipe extends Recipe {
                     format.of(tensor),
                     square ? new PerBlock(SIZE, SIZE) : new Granularity.Mx(product.summedAxis(tensor), SIZE),
                     new TransformerEngineMxScale());
+        }
+    }
+
+    /**
+     * MS-AMP's FP8Linear, read by {@code precision.mode: msamp}: powers of two for each tensor; inputs in E4M3 and gradients in E5M2 with the scale of a window of
+     * steps, weights in E4M3 with a scale from their own values.
+     *
+     * @param rule whether the library's oddities stay
+     * @param useTe whether inputs and gradients are scaled as in Transformer Engine's {@link DelayedScaling#DEFAULT}
+     */
+    record Msamp(MsampScale rule, boolean useTe) implements TrainingRecipe {
+        @Override
+        public String name() {
+            return "msamp";
+        }
+
+        @Override
+        public boolean narrowsBias() {
+            return useTe;
+        }
+
+        @Override
+        public @Nullable OperandSpec operand(Product product, LinearTensor tensor) {
+            if (tensor == LinearTensor.WEIGHT) {
+                return current(QuantType.E4M3FN, new PerTensor(), rule);
+            }
+            return useTe
+                    ? DelayedScaling.DEFAULT.operand(product, tensor)
+                    : current(
+                            FormatPair.HYBRID.of(tensor), new PerTensor(), new WindowedScale(rule, WindowedScale.SIZE));
         }
     }
 

@@ -4,21 +4,21 @@ import dev.octet.formats.error.InvalidOptionException;
 import dev.octet.trainer.program.MemoryPlan;
 import dev.octet.trainer.program.Phase;
 import dev.octet.trainer.program.Program;
-import dev.octet.trainer.program.Roots;
 import dev.octet.trainer.program.Step;
 import java.util.Arrays;
 import java.util.List;
+import java.util.Optional;
 
 /**
  * A training program that keeps less between forward and backward, made from one that keeps everything. Whatever the program computes in, its results stay the same bit
  * for bit under every {@link Recompute}; {@link Kept} rounds what is kept.
  *
  * @param program what runs
- * @param before arena bytes of the program that keeps everything
- * @param after arena bytes of {@code program}
- * @param repeatedSteps number of steps that run twice
+ * @param before arena bytes of the program that keeps everything; 0 when nothing else was asked for
+ * @param after arena bytes of {@code program}; 0 when nothing was asked for
+ * @param again part of the operations of the step that are done for the second time, from 0 to below 1
  */
-public record ActivationPlan(Program program, long before, long after, int repeatedSteps) {
+public record ActivationPlan(Program program, long before, long after, double again) {
     /** The section of a configuration that says what is computed again. */
     public static final String KEY = "gradient_checkpointing";
 
@@ -28,12 +28,28 @@ public record ActivationPlan(Program program, long before, long after, int repea
      * @throws InvalidOptionException when layers or a pattern are asked for that the program does not have, or a budget that cannot be met
      */
     public static ActivationPlan of(Program program, ActivationSettings settings) {
-        MemoryPlan plain = MemoryPlan.of(program);
         boolean trains = !program.steps(Phase.BACKWARD).isEmpty();
-        Program less = trains ? recomputed(program, settings.recompute()) : program;
-        long after = less == program ? plain.arenaBytes() : MemoryPlan.of(less).arenaBytes();
-        int repeats = (int) less.steps().stream().filter(Step::repeats).count();
-        return new ActivationPlan(less, plain.arenaBytes(), after, repeats);
+        if (!trains || settings.equals(ActivationSettings.NONE)) {
+            return new ActivationPlan(program, 0, 0, 0);
+        }
+        MemoryPlan plain = MemoryPlan.of(program);
+        Program less = recomputed(program, settings.recompute());
+        Program narrow =
+                settings.kept() != Kept.AS_THEY_ARE ? new NarrowKeeping(new Tape(less), settings.kept()).build() : less;
+        long after = narrow == program ? plain.arenaBytes() : MemoryPlan.of(narrow).arenaBytes();
+        return new ActivationPlan(narrow, plain.arenaBytes(), after, share(narrow));
+    }
+
+    /** Part of a step's products that is computed for the second time. */
+    private static double share(Program program) {
+        long all = 0;
+        long again = 0;
+        for (Step s : program.steps()) {
+            long flops = StepCost.of(s).flops();
+            all += flops;
+            again += s.repeats() ? flops : 0;
+        }
+        return all == 0 ? 0 : (double) again / all;
     }
 
     private static Program recomputed(Program program, Recompute recompute) {
@@ -43,7 +59,7 @@ public record ActivationPlan(Program program, long before, long after, int repea
                 Layers layers = Layers.in(program);
                 requireLayers(layers);
                 int[] groups = layers.groups(count);
-                yield new Repetition(program, Roots.of(program), groups, groups).build();
+                yield new Repetition(new Tape(program), groups, groups).build();
             }
             case Recompute.Matching(var pattern) -> {
                 Layers layers = Layers.in(program);
@@ -67,10 +83,33 @@ public record ActivationPlan(Program program, long before, long after, int repea
                             "write part of a node's name, such as '"
                                     + steps.get(steps.size() / 2).node() + "'; `octet inspect --nodes` lists them");
                 }
-                yield new Repetition(program, Roots.of(program), blocks, homes).build();
+                yield new Repetition(new Tape(program), blocks, homes).build();
             }
-            case Recompute.Budget(long bytes) -> throw new InvalidOptionException("" + bytes, KEY, "");
+            case Recompute.Budget(long bytes) -> within(program, bytes);
         };
+    }
+
+    private static Program within(Program program, long budget) {
+        long plain = MemoryPlan.of(program).arenaBytes();
+        if (plain <= budget) {
+            return program;
+        }
+        Tape tape = new Tape(program);
+        BudgetPlanner planner = new BudgetPlanner(tape, BudgetPlanner.units(tape, Layers.in(program)));
+        Optional<Program> found = planner.within(budget);
+        if (found.isPresent()) {
+            return found.get();
+        }
+        Program least = planner.least();
+        long bytes = Math.min(plain, MemoryPlan.of(least).arenaBytes());
+        if (bytes <= budget) {
+            return least;
+        }
+        throw new InvalidOptionException(
+                "a micro-batch needs " + plain + " bytes, and " + bytes + " bytes when as much as possible is computed again; the budget is "
+                        + budget,
+                KEY + ".budget",
+                "set budget: " + bytes + " or more, or make the micro-batch smaller: batch_size with gradient_accumulation, shorter samples");
     }
 
     private static void requireLayers(Layers layers) {

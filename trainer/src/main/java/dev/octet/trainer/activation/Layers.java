@@ -99,18 +99,23 @@ final class Layers {
         for (Value v : step.operands()) {
             String weight = weight(v, weights);
             if (weight != null) {
-                String name = weight.replace('/', '.');
+                String name = dotted(weight);
                 if (NUMBERED.matcher(name).find()) {
                     return name;
                 }
                 other = name;
             }
         }
-        String node = step.node().replace('/', '.');
+        String node = dotted(step.node());
         if (NUMBERED.matcher(node).find()) {
             return node;
         }
         return other != null ? other : node.equals("loss") || node.equals("fp8") ? node : null;
+    }
+
+    /** As torch writes it: exporters to ONNX begin with a slash and separate by them. */
+    private static String dotted(String name) {
+        return name.replace('/', '.').replaceFirst("^\\.+", "");
     }
 
     /** The layer of forward step {@code i}, or {@link #OUTSIDE}. */

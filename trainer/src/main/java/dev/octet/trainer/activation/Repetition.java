@@ -5,7 +5,6 @@ import dev.octet.trainer.kernel.OperandType;
 import dev.octet.trainer.op.states.CopyStates;
 import dev.octet.trainer.program.Phase;
 import dev.octet.trainer.program.Program;
-import dev.octet.trainer.program.Roots;
 import dev.octet.trainer.program.Step;
 import dev.octet.trainer.program.Value;
 import dev.octet.trainer.program.ValueRole;
@@ -32,40 +31,24 @@ import org.jspecify.annotations.Nullable;
  * <p>Values that a backward step outside the block's home reads are kept as well: they would call the block back long before its own backward begins.
  */
 final class Repetition {
-    private final Program program;
+    private final Tape tape;
     private final List<Step> forward;
     private final List<Step> backward;
-    private final Roots roots;
     private final int[] blocks;
     private final int[] homes;
-
-    /** Forward step that makes a value, by the value's id; -1 for others. */
-    private final int[] makers;
-
     private final boolean[] repeated;
     private final Set<Value> kept = new HashSet<>();
 
     /**
-     * @param roots of the program
      * @param blocks of each forward step, from 0; -1 for steps that are not repeated
      * @param homes of each forward step; the steps of a block have one home
      */
-    Repetition(Program program, Roots roots, int[] blocks, int[] homes) {
-        this.program = program;
-        this.roots = roots;
+    Repetition(Tape tape, int[] blocks, int[] homes) {
+        this.tape = tape;
         this.blocks = blocks;
         this.homes = homes;
-        this.forward = program.steps(Phase.FORWARD);
-        this.backward = program.steps(Phase.BACKWARD);
-        this.makers = new int[program.values().size()];
-        Arrays.fill(makers, -1);
-        for (int i = 0; i < forward.size(); i++) {
-            for (Value v : forward.get(i).outputs()) {
-                if (v != null && v.role() == ValueRole.TEMPORARY) {
-                    makers[v.id()] = i;
-                }
-            }
-        }
+        this.forward = tape.forward();
+        this.backward = tape.backward();
         this.repeated = new boolean[forward.size()];
         choose();
     }
@@ -104,25 +87,19 @@ final class Repetition {
 
     /** Decides, from the last forward step to the first, which run again: their readers are all known by then. */
     private void choose() {
-        for (Value v : program.outputs().values()) {
-            kept.add(roots.of(v));
-        }
-        Map<List<Object>, Integer> homeOfBackward = new HashMap<>();
-        for (int i = 0; i < forward.size(); i++) {
-            homeOfBackward.putIfAbsent(List.of(forward.get(i).node(), forward.get(i).op()), homes[i]);
-        }
-        boolean[] readInside = new boolean[makers.length];
-        boolean[] readOutside = new boolean[makers.length];
-        for (Step s : backward) {
-            int home = homeOfBackward.getOrDefault(List.of(s.node(), s.op()), -1);
-            for (Value v : reads(s)) {
-                int maker = makers[v.id()];
+        int values = tape.program().values().size();
+        boolean[] readInside = new boolean[values];
+        boolean[] readOutside = new boolean[values];
+        for (int k = 0; k < backward.size(); k++) {
+            int home = tape.twin(k) < 0 ? -1 : homes[tape.twin(k)];
+            for (Value v : Tape.reads(backward.get(k))) {
+                int maker = tape.maker(v);
                 if (maker >= 0) {
                     (homes[maker] == home ? readInside : readOutside)[v.id()] = true;
                 }
             }
         }
-        int[] readers = new int[makers.length];
+        int[] readers = new int[values];
         Arrays.fill(readers, -1);
         for (int i = forward.size() - 1; i >= 0; i--) {
             Step s = forward.get(i);
@@ -131,8 +108,8 @@ final class Repetition {
             }
             boolean needed = false;
             for (Value v : results(s)) {
-                Value root = roots.of(v);
-                if (readOutside[v.id()] || root.role() != ValueRole.TEMPORARY) {
+                Value root = tape.root(v);
+                if (readOutside[v.id()] || root.role() != ValueRole.TEMPORARY || tape.isOutput(root)) {
                     kept.add(root);
                 }
                 needed |= !kept.contains(root) && (readInside[v.id()] || readers[v.id()] == blocks[i]);
@@ -140,30 +117,17 @@ final class Repetition {
             repeated[i] = needed;
             if (needed) {
                 for (Value v : operands(s)) {
-                    int maker = v == null ? -1 : makers[v.id()];
+                    int maker = v == null ? -1 : tape.maker(v);
                     if (v != null && maker >= 0) {
                         if (blocks[maker] == blocks[i]) {
                             readers[v.id()] = blocks[i];
                         } else {
-                            kept.add(roots.of(v));
+                            kept.add(tape.root(v));
                         }
                     }
                 }
             }
         }
-    }
-
-    /** What a backward step reads of forward. */
-    private static List<Value> reads(Step step) {
-        List<Value> all = new ArrayList<>();
-        for (List<@Nullable Value> list : List.of(step.inputs(), step.backward() ? step.outputs() : List.<@Nullable Value>of())) {
-            for (Value v : list) {
-                if (v != null) {
-                    all.add(v);
-                }
-            }
-        }
-        return all;
     }
 
     /** Whether forward step {@code i} runs again. */
@@ -177,6 +141,7 @@ final class Repetition {
     }
 
     private final class Writer {
+        private final Program program = tape.program();
         private final List<Value> values = new ArrayList<>(program.values());
         /** Fresh values by the values of forward that they repeat. */
         private final Map<Value, Value> fresh = new HashMap<>();
@@ -205,7 +170,7 @@ final class Repetition {
                     int block = blocks[i];
                     again.computeIfAbsent(block, _ -> new ArrayList<>()).add(again(i));
                     for (Value v : results(forward.get(i))) {
-                        if (!kept.contains(roots.of(v))) {
+                        if (!kept.contains(tape.root(v))) {
                             blockOf.put(v, block);
                         }
                     }
@@ -220,7 +185,7 @@ final class Repetition {
                 steps.add(forward.get(i));
             }
             for (Step s : backward) {
-                for (Value v : reads(s)) {
+                for (Value v : Tape.reads(s)) {
                     Integer block = blockOf.get(v);
                     if (block != null && again.containsKey(block)) {
                         steps.addAll(again.remove(block));
@@ -259,7 +224,7 @@ final class Repetition {
             for (Value v : results(s)) {
                 Value made = value("again:" + v.name(), v.type());
                 outputs.add(made);
-                if (!kept.contains(roots.of(v))) {
+                if (!kept.contains(tape.root(v))) {
                     fresh.put(v, made);
                 }
             }
@@ -298,7 +263,7 @@ final class Repetition {
         }
 
         private Step renamed(Step s) {
-            if (reads(s).stream().noneMatch(fresh::containsKey)) {
+            if (Tape.reads(s).stream().noneMatch(fresh::containsKey)) {
                 return s;
             }
             return new Step(

@@ -8,6 +8,7 @@ import dev.octet.formats.tensor.DType;
 import dev.octet.trainer.kernel.Op;
 import dev.octet.trainer.kernel.OperandType;
 import dev.octet.trainer.op.accumulate.Accumulate;
+import dev.octet.trainer.op.fp8.AccumulateCodes;
 import dev.octet.trainer.op.state.DecodeState;
 import dev.octet.trainer.precision.PrecisionPolicy;
 import dev.octet.trainer.program.Phase;
@@ -16,6 +17,7 @@ import dev.octet.trainer.program.ProgramBuilder;
 import dev.octet.trainer.program.Step;
 import dev.octet.trainer.program.Value;
 import dev.octet.trainer.program.ValueRole;
+import dev.octet.trainer.state.StateForm;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.HashSet;
@@ -213,7 +215,7 @@ final class BackwardPass {
                 }
                 return first;
             }
-            boolean inPlace = alone && !step.isView() && !borrowed.contains(so) && !readsNarrow(v);
+            boolean inPlace = alone && !isCoded(v) && !step.isView() && !borrowed.contains(so) && !readsNarrow(v);
             if (inPlace && step.op().canAccumulate(i)) {
                 added.add(i);
                 return so;
@@ -259,6 +261,20 @@ final class BackwardPass {
         }
 
         private void add(Value v, Value part) {
+            if (isCoded(v)) {
+                OperandType tensor = v.type().as(DType.F32);
+                StateForm.PowerOfTwo form = (StateForm.PowerOfTwo) form(v);
+                List<Value> kept = builder.keptGradient(v.name(), form, tensor);
+                List<@Nullable Value> inputs = new ArrayList<>(kept);
+                inputs.add(part);
+                builder.step(
+                        Phase.BACKWARD,
+                        step.node(),
+                        new AccumulateCodes(form, tensor, policy.low()),
+                        inputs,
+                        kept);
+                return;
+            }
             boolean isParameter = trained.contains(v);
             Value so = isParameter ? sum(v) : requireNonNull(gradients.get(v));
             Value to = so;
@@ -275,12 +291,21 @@ final class BackwardPass {
         }
     }
 
+    private StateForm form(Value parameter) {
+        return options.states().gradient(parameter.name(), parameter.type().shape());
+    }
+
+    /** Whether the gradient of a value is kept in FP8: each contribution is added to what it stands for, and cast again. */
+    private boolean isCoded(Value v) {
+        return isParameter(v) && form(v) instanceof StateForm.PowerOfTwo;
+    }
+
     private Value sum(Value parameter) {
         OperandType type = parameter.type();
         return isParameter(parameter)
                 ? builder.keptGradient(
                                 parameter.name(),
-                                options.states().gradient(parameter.name(), type.shape()),
+                                form(parameter),
                                 type.as(DType.F32))
                         .getFirst()
                 : builder.gradient(parameter.name(), type);

@@ -188,9 +188,11 @@ final class ForwardPass {
         Value x = inputs.get(0);
         Value w = inputs.get(1);
         Value bias = inputs.size() > 2 ? inputs.get(2) : null;
-        return x == null || w == null
-                ? null
-                : policy.linear(node, x, policy.readsCodes() ? w : floats(w), bias == null ? null : floats(bias), builder);
+        if (x == null || w == null || (coded.containsKey(w) && !policy.readsCodes() && !policy.writes(node))) {
+            return null;
+        }
+        return policy.linear(
+                node, floats(x), policy.readsCodes() ? w : floats(w), bias == null ? null : floats(bias), builder);
     }
 
     private List<@Nullable Value> allFloats(List<@Nullable Value> inputs) {

@@ -30,6 +30,7 @@ import java.util.Map;
 import java.util.Objects;
 import java.util.Optional;
 import java.util.TreeMap;
+import java.util.function.Consumer;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -68,11 +69,11 @@ public final class CheckpointFile implements AutoCloseable {
     }
 
     /** Writes the files into a new folder; the caller renames it to its final name. */
-    static void write(Path folder, TrainingState state) throws IOException {
+    static void write(Path folder, TrainingState state, Consumer<String> written) throws IOException {
         SavedAdapter adapter = state.adapter().orElse(null);
         Map<String, Tensor> own = new TreeMap<>(state.state());
         if (adapter == null) {
-            SafetensorsWriter.write(folder.resolve(PARAMETERS), state.parameters(), Map.of());
+            tensors(folder.resolve(PARAMETERS), state.parameters(), written);
         } else {
             PeftAdapter.write(folder, adapter.config(), adapter.tensors(state.parameters()));
             state.parameters().forEach((name, tensor) -> {
@@ -81,7 +82,7 @@ public final class CheckpointFile implements AutoCloseable {
                 }
             });
         }
-        SafetensorsWriter.write(folder.resolve(STATE), own, Map.of());
+        tensors(folder.resolve(STATE), own, written);
         Map<String, Object> json = new LinkedHashMap<>();
         json.put("format", "octet-checkpoint");
         json.put("version", VERSION);
@@ -102,6 +103,16 @@ public final class CheckpointFile implements AutoCloseable {
                     .append('\n');
         }
         writeText(folder.resolve(SUMS), sums.toString());
+    }
+
+    private static void tensors(Path file, Map<String, Tensor> tensors, Consumer<String> written) throws IOException {
+        List<TensorSpec> specs = new ArrayList<>();
+        tensors.forEach((name, tensor) -> specs.add(tensor.spec().withName(name)));
+        SafetensorsWriter.Content content = SafetensorsWriter.Content.of(tensors);
+        SafetensorsWriter.write(file, specs, Map.of(), (spec, sink) -> {
+            content.write(spec, sink);
+            written.accept(spec.name());
+        });
     }
 
     private static void writeText(Path file, String text) throws IOException {

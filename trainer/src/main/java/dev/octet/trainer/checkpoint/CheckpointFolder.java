@@ -11,6 +11,7 @@ import java.nio.file.StandardCopyOption;
 import java.nio.file.StandardOpenOption;
 import java.util.Comparator;
 import java.util.List;
+import java.util.function.Consumer;
 import java.util.regex.Pattern;
 import java.util.stream.Stream;
 
@@ -73,12 +74,22 @@ public final class CheckpointFolder {
      * @throws IOException when the disk is full, among others; earlier checkpoints are then intact
      */
     public Path write(TrainingState state, int keep) throws IOException {
+        return write(state, keep, _ -> {});
+    }
+
+    /**
+     * The same for tensors that are brought into memory one by one.
+     *
+     * @param written called with the name of each parameter and state that has been written
+     * @throws IOException as there
+     */
+    public Path write(TrainingState state, int keep, Consumer<String> written) throws IOException {
         Files.createDirectories(folder);
         Path hidden = folder.resolve(HIDDEN + state.step() + ".new");
         delete(hidden);
         Files.createDirectory(hidden);
         try {
-            CheckpointFile.write(hidden, state);
+            CheckpointFile.write(hidden, state, written);
             force(hidden);
             publish(hidden, path(state.step()));
         } catch (IOException e) {

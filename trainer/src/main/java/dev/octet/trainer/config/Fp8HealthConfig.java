@@ -19,7 +19,9 @@ public record Fp8HealthConfig(long every) {
         if (run.has(KEY)) {
             throw run.error(
                     KEY,
-                    "mode " + precision.mode() + " casts nothing to FP8, so there is nothing to measure",
+                    precision.msamp().isPresent()
+                            ? "mode msamp casts weights from scaled F16, which these measurements do not read"
+                            : "mode " + precision.mode() + " casts nothing to FP8, so there is nothing to measure",
                     "leave the key out, or choose precision: {mode: fp8}");
         }
         return new Fp8HealthConfig(0);

@@ -241,7 +241,9 @@ public record GuardConfig(
     /** A guard of the whole run alone: nothing is cast, so there is no product to demote. */
     private static GuardConfig withoutFp8(
             Section s, PrecisionConfig precision, Optional<SpikeConfig> spike, Optional<Path> replay) {
-        String what = "mode " + precision.mode() + " casts nothing to FP8, so no product can be demoted";
+        String what = precision.msamp().isPresent()
+                ? "mode msamp has no level to demote a product to: its weights are there in few bits only"
+                : "mode " + precision.mode() + " casts nothing to FP8, so no product can be demoted";
         String fix = "keep only guard: {spike: ...}, or choose precision: {mode: fp8}";
         s.written().stream()
                 .map(w -> w.key().substring(KEY.length() + 1))

@@ -2,10 +2,12 @@ package dev.octet.trainer.config;
 
 import dev.octet.trainer.optimizer.Optimizer;
 import dev.octet.trainer.optimizer.Optimizer.Variant;
-import dev.octet.trainer.op.update.AdafactorRule;
-import dev.octet.trainer.op.update.LambRule;
-import dev.octet.trainer.op.update.MuonRule;
-import dev.octet.trainer.op.update.UpdateRule;
+import dev.octet.trainer.precision.MsampPolicy;
+import dev.octet.trainer.rule.AdafactorRule;
+import dev.octet.trainer.rule.AdagradRule;
+import dev.octet.trainer.rule.LambRule;
+import dev.octet.trainer.rule.MuonRule;
+import dev.octet.trainer.rule.UpdateRule;
 import dev.octet.trainer.yaml.Section;
 import java.util.List;
 import java.util.Locale;
@@ -26,7 +28,7 @@ import java.util.regex.Pattern;
  * @param eps added to the square root of the second moment; Muon's least norm
  * @param noDecay parameters that match one of these patterns (anywhere in the name) get no weight decay
  * @param states how parameters and the optimizer's memory are kept between steps
- * @param rule what only LAMB, Adafactor and Muon have
+ * @param rule what only Adagrad, LAMB, Adafactor and Muon have
  * @param others Muon only: which parameters are its own, and what the rest is updated by
  */
 public record OptimizerConfig(
@@ -50,6 +52,7 @@ public record OptimizerConfig(
         ADAMW,
         /** AdamW whose updates are clipped tensor by tensor. */
         STABLEADAMW,
+        ADAGRAD,
         LION,
         /** AdamW with a learning rate for each tensor. */
         LAMB,
@@ -85,17 +88,19 @@ public record OptimizerConfig(
             "adam", Type.ADAM,
             "adamw", Type.ADAMW,
             "stableadamw", Type.STABLEADAMW,
+            "adagrad", Type.ADAGRAD,
             "lion", Type.LION,
             "lamb", Type.LAMB,
             "adafactor", Type.ADAFACTOR,
             "muon", Type.MUON);
 
     /** Keys that not every type has. */
-    private static final Map<Type, Set<String>> KEYS = Map.of(
+    static final Map<Type, Set<String>> KEYS = Map.of(
             Type.SGD, Set.of("momentum", "dampening", "nesterov"),
             Type.ADAM, Set.of(BETAS, EPS),
             Type.ADAMW, Set.of(BETAS, EPS),
             Type.STABLEADAMW, Set.of(BETAS, EPS),
+            Type.ADAGRAD, Set.of("lr_decay", EPS),
             Type.LION, Set.of(BETAS),
             Type.LAMB, Set.of(BETAS, EPS, FORMULA, "bias_correction", "min_coeff", "max_coeff", "always_adapt"),
             Type.ADAFACTOR,
@@ -161,6 +166,44 @@ public record OptimizerConfig(
     }
 
     /**
+     * This optimizer with the states of MS-AMP's levels.
+     *
+     * @param run the whole configuration, for messages
+     */
+    OptimizerConfig withMsamp(MsampPolicy policy, Section run) {
+        Section s = run.section("optimizer");
+        if (s.has("states")) {
+            throw s.error(
+                    "states",
+                    "precision.mode: msamp says itself how states are kept",
+                    "leave the key out, or choose precision: {mode: fp8}");
+        }
+        if (type != Type.ADAM && type != Type.ADAMW) {
+            throw s.error(
+                    "type",
+                    "MS-AMP has Adam and AdamW, not " + type.key(),
+                    "use type: adamw, or another precision.mode");
+        }
+        StatesConfig.Level level =
+                policy.level() == MsampPolicy.Level.O1 ? StatesConfig.Level.O1 : StatesConfig.Level.O2;
+        return new OptimizerConfig(
+                type,
+                lr,
+                momentum,
+                dampening,
+                nesterov,
+                beta1,
+                beta2,
+                eps,
+                weightDecay,
+                noDecay,
+                new StatesConfig(
+                        new StatesConfig.Engine.Msamp(level, StatesConfig.Masters.FP16, policy.isOriginal()), false),
+                rule,
+                others);
+    }
+
+    /**
      * What is taken where nothing is written.
      *
      * @param beta1 of the types that have it
@@ -176,6 +219,7 @@ public record OptimizerConfig(
                 case ADAMW -> new Defaults(1e-3, 0.9, 0.999, 1e-8, 0.01);
                 case STABLEADAMW ->
                     new Defaults(1e-3, 0.9, Optimizer.Adam.STABLE_ADAMW.beta2(), 1e-8, 0.01);
+                case ADAGRAD -> new Defaults(1e-2, 0.9, 0.999, 1e-10, 0);
                 case LION -> new Defaults(1e-4, 0.9, 0.99, 1e-8, 0);
                 case LAMB -> new Defaults(1e-3, 0.9, 0.999, deepspeed ? 1e-8 : 1e-6, deepspeed ? 0 : 0.01);
                 case ADAFACTOR -> new Defaults(torch ? 1e-2 : 1e-3, 0.9, 0.999, 0, 0);
@@ -253,6 +297,7 @@ public record OptimizerConfig(
             case ADAM -> adam(Variant.ADAM);
             case ADAMW -> adam(Variant.ADAMW);
             case STABLEADAMW -> adam(Variant.STABLE_ADAMW);
+            case ADAGRAD -> new Optimizer.Adagrad(((AdagradRule) rule.orElseThrow()).lrDecay(), eps, weightDecay);
             case LION -> new Optimizer.Lion(beta1, beta2, weightDecay);
             case LAMB -> new Optimizer.Lamb(beta1, beta2, eps, weightDecay, (LambRule) rule.orElseThrow());
             case ADAFACTOR -> new Optimizer.Adafactor((AdafactorRule) rule.orElseThrow(), weightDecay);

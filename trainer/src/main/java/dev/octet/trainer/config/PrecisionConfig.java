@@ -2,11 +2,14 @@ package dev.octet.trainer.config;
 
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.FloatName;
+import dev.octet.quant.recipe.TrainingRecipe;
+import dev.octet.quant.scale.MsampScale;
 import dev.octet.trainer.precision.ApexLevel;
 import dev.octet.trainer.precision.Autocast;
 import dev.octet.trainer.precision.AutocastList;
 import dev.octet.trainer.precision.Fp8Policy;
 import dev.octet.trainer.precision.LossScaling;
+import dev.octet.trainer.precision.MsampPolicy;
 import dev.octet.trainer.precision.PrecisionPolicy;
 import dev.octet.trainer.reduction.RankSettings;
 import dev.octet.trainer.yaml.Section;
@@ -14,6 +17,7 @@ import java.util.Arrays;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 
 /**
  * The floating-point type that each operator computes in, and loss scaling.
@@ -29,13 +33,16 @@ public record PrecisionConfig(String mode, PrecisionPolicy policy, LossScaling s
     private static final Map<String, AutocastList> LISTS =
             Map.of(
             "cpu", AutocastList.CPU, "cuda", AutocastList.CUDA, "apex", AutocastList.APEX, "all", AutocastList.ALL);
+    private static final String MSAMP = "msamp";
     private static final Map<String, Mode> MODES = modes();
     /** Keys that only one mode uses; in another mode they are an error, and the message suggests this mode. */
     private static final Map<String, List<String>> KEYS_OF_MODES = Map.of(
             "fp8",
             List.of("recipe", "fp8_format", "base", "amax_history_len", "amax_compute_algo", "margin", "layers"),
             "O2",
-            List.of("keep_batchnorm_fp32", "master_weights"));
+            List.of("keep_batchnorm_fp32", "master_weights"),
+            MSAMP,
+            List.of("opt_level", "use_te", "compat"));
 
     /** Reads the remaining keys of a mode. */
     private interface Mode {
@@ -54,6 +61,7 @@ public record PrecisionConfig(String mode, PrecisionPolicy policy, LossScaling s
                 (s, name) -> new PrecisionConfig(
                         name, new Autocast(name, DType.F16, list(s)), scaling(s, LossScaling.GradScaler.DEFAULT)));
         modes.put("fp8", (s, name) -> fp8(s));
+        modes.put(MSAMP, (s, name) -> msamp(s));
         for (ApexLevel level : ApexLevel.values()) {
             modes.put(level.name(), (s, name) -> apex(s, level));
         }
@@ -78,13 +86,19 @@ public record PrecisionConfig(String mode, PrecisionPolicy policy, LossScaling s
         return policy instanceof Fp8Policy;
     }
 
+    /** MS-AMP's policy; empty in other modes. */
+    public Optional<MsampPolicy> msamp() {
+        return policy instanceof MsampPolicy p ? Optional.of(p) : Optional.empty();
+    }
+
     static PrecisionConfig read(Section s) {
         String name = s.text("mode").map(FloatName::normal).orElse("fp32");
         Mode mode = s.choice("mode", MODES, PrecisionConfig::fp32);
         boolean apex = Arrays.stream(ApexLevel.values()).anyMatch(l -> l.name().equals(name));
         KEYS_OF_MODES.forEach((owner, keys) -> {
-            boolean has = owner.equals(name) || (apex && !owner.equals("fp8"));
-            keys.stream().filter(k -> !has && s.isWritten(k)).findFirst().ifPresent(k -> {
+            boolean has = owner.equals(name) || (apex && owner.equals("O2"));
+            boolean msampHas = name.equals(MSAMP) && owner.equals("fp8");
+            keys.stream().filter(k -> !has && !(msampHas && k.equals("base")) && s.isWritten(k)).findFirst().ifPresent(k -> {
                 throw s.error(k, "mode " + name + " has no " + k, "leave the key out, or choose mode: " + owner);
             });
         });
@@ -109,6 +123,23 @@ public record PrecisionConfig(String mode, PrecisionPolicy policy, LossScaling s
                 policy,
                 scaling(s, usual),
                 Fp8Config.notes(s, policy.settings().recipe()));
+    }
+
+    private static PrecisionConfig msamp(Section s) {
+        DType base = s.choice("base", FloatName.types(), DType.BF16);
+        String name = s.text("base").map(FloatName::normal).orElse("bf16");
+        boolean quirks = s.choice("compat", Map.of("none", false, MSAMP, true), false);
+        Map<String, MsampPolicy.Level> levels = new LinkedHashMap<>();
+        for (MsampPolicy.Level level : MsampPolicy.Level.values()) {
+            levels.put(level.name(), level);
+        }
+        MsampPolicy policy = new MsampPolicy(
+                new Autocast(name, base, list(s)),
+                new TrainingRecipe.Msamp(quirks ? MsampScale.ORIGINAL : MsampScale.MENDED, s.flag("use_te", false)),
+                s.choice("opt_level", levels, MsampPolicy.Level.O2),
+                RanksConfig.read(s));
+        LossScaling usual = base == DType.F16 ? LossScaling.GradScaler.DEFAULT : LossScaling.Fixed.NONE;
+        return new PrecisionConfig(MSAMP, policy, scaling(s, usual));
     }
 
     private static AutocastList list(Section s) {

@@ -1,7 +1,6 @@
 package dev.octet.trainer.config;
 
 import dev.octet.quant.scale.MsampScale;
-import dev.octet.trainer.op.update.CodedRankAverage;
 import dev.octet.trainer.reduction.AutoScale;
 import dev.octet.trainer.reduction.GradientReduction;
 import dev.octet.trainer.reduction.RankSettings;
@@ -44,31 +43,22 @@ final class RanksConfig {
                 quirks ? MsampScale.ORIGINAL : MsampScale.MENDED);
     }
 
-    /** Micro-batches are shared out evenly, and gradients are kept in a form that an average can have. */
+    /** Gradients of ranks are summed as floats. */
     static void require(Section s, TrainingConfig config) {
         RankSettings ranks = config.precision().ranks();
         if (!ranks.isOn()) {
             return;
         }
-        int batches = config.gradientAccumulation();
-        if (batches % ranks.ranks() != 0) {
-            throw s.section("precision")
-                    .error(
-                            RANKS,
-                            "a step's " + batches + " micro-batches cannot be shared out evenly to " + ranks.ranks()
-                                    + " ranks",
-                            "set gradient_accumulation to a multiple of ranks");
-        }
         StateForm gradients = config.optimizer()
                 .states()
                 .forms(config.optimizer().optimizer())
                 .gradients();
-        if (!gradients.isFloats() && !CodedRankAverage.keeps(gradients)) {
+        if (!(gradients instanceof StateForm.Plain)) {
             throw s.section("precision")
                     .error(
                             RANKS,
-                            "the average of ranks is not kept as " + gradients.text(),
-                            "keep gradients in F32 or E4M3");
+                            "gradients of ranks are not kept as " + gradients.text(),
+                            "keep gradients in F32, or leave ranks out");
         }
     }
 }

@@ -3,6 +3,7 @@ package dev.octet.trainer.config;
 import dev.octet.formats.peft.PeftConfig;
 import dev.octet.quant.recipe.TrainingRecipe;
 import dev.octet.trainer.activation.ActivationSettings;
+import dev.octet.trainer.device.Offload;
 import dev.octet.trainer.observe.DebugSettings;
 import dev.octet.trainer.precision.PrecisionPolicy;
 import dev.octet.trainer.reduction.RankSettings;
@@ -67,6 +68,7 @@ public final class Settings {
             case DataConfig.Chat c when c.equals(DataConfig.Chat.DEFAULT) -> {} // as before there was such a key
             case DataConfig.Neighbours n when n == DataConfig.Neighbours.SEEN -> {} // as before there was such a key
             case DebugSettings d when d.equals(DebugSettings.NONE) -> {} // as before there was such a key
+            case Offload o when !o.isOn() -> {} // as before there was such a key
             case Enum<?> e -> settings.put(path, e.name().toLowerCase(Locale.ROOT));
             case Map<?, ?> map -> map.forEach((key, v) -> add(settings, path + "." + key, v));
             case PrecisionPolicy p when !(p instanceof Record) -> settings.put(path, p.name());

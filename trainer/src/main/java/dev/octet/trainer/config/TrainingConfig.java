@@ -4,10 +4,11 @@ import dev.octet.formats.graph.Graph;
 import dev.octet.trainer.activation.ActivationSettings;
 import dev.octet.trainer.adapter.AdapterSettings;
 import dev.octet.trainer.autodiff.Ties;
+import dev.octet.trainer.device.Offload;
 import dev.octet.trainer.observe.DebugChanges;
 import dev.octet.trainer.observe.DebugPlan;
 import dev.octet.trainer.observe.DebugSettings;
-import dev.octet.trainer.op.update.AdafactorRule;
+import dev.octet.trainer.rule.AdafactorRule;
 import dev.octet.trainer.optimizer.Schedule;
 import dev.octet.trainer.optimizer.ScheduleType;
 import dev.octet.trainer.optimizer.WeightAveraging;
@@ -47,6 +48,7 @@ import java.util.stream.Collectors;
  * @param fp8Health how often to measure what FP8 casts lose
  * @param guard how the run watches itself, and what it does about what it sees
  * @param debug what is looked at and changed layer by layer, in Transformer Engine's terms
+ * @param offload what lies off the device between its uses; changes no number
  */
 public record TrainingConfig(
         DataConfig data,
@@ -72,7 +74,8 @@ public record TrainingConfig(
         DivergenceConfig divergence,
         Fp8HealthConfig fp8Health,
         GuardConfig guard,
-        DebugSettings debug) {
+        DebugSettings debug,
+        Offload offload) {
     public TrainingConfig {
         averaging = Collections.unmodifiableMap(new TreeMap<>(averaging));
         freeze = List.copyOf(freeze);
@@ -116,6 +119,11 @@ public record TrainingConfig(
         return 2 * known > file.keys().size();
     }
 
+    private static OptimizerConfig optimizer(Section s, PrecisionConfig precision) {
+        OptimizerConfig own = s.section("optimizer").read(OptimizerConfig::read);
+        return precision.msamp().map(p -> own.withMsamp(p, s)).orElse(own);
+    }
+
     private static TrainingConfig read(Section s, Path folder) {
         OtherNames.refuse(s);
         OptionalDouble epochs = s.optionalNumber("epochs", Double.MIN_VALUE, Integer.MAX_VALUE)
@@ -126,6 +134,15 @@ public record TrainingConfig(
         }
         long steps = epochs.isPresent() ? 0 : s.requiredWhole("steps", 1, Long.MAX_VALUE);
         PrecisionConfig precision = s.section("precision").read(PrecisionConfig::read);
+        int ranks = precision.ranks().ranks();
+        long microBatches = s.whole("gradient_accumulation", 1, 1, Integer.MAX_VALUE);
+        if (microBatches % ranks != 0) {
+            throw s.section("precision")
+                    .error(
+                            "ranks",
+                            ranks + " ranks cannot share " + microBatches + " micro-batches a step evenly",
+                            "give gradient_accumulation: " + Math.ceilDiv(microBatches, (long) ranks) * ranks);
+        }
         NonFinitePolicy onNonFinite = s.choice("on_non_finite", POLICIES, NonFinitePolicy.SKIP);
         TrainingConfig config = new TrainingConfig(
                 s.section("data").read(d -> DataConfig.read(d, folder)),
@@ -135,7 +152,7 @@ public record TrainingConfig(
                 steps,
                 epochs,
                 s.whole("seed", 1, Long.MIN_VALUE, Long.MAX_VALUE),
-                s.section("optimizer").read(OptimizerConfig::read),
+                optimizer(s, precision),
                 s.section("schedule").read(x -> ScheduleConfig.read(x, steps)),
                 s.optionalNumber("clip_grad_norm", Double.MIN_VALUE, Double.MAX_VALUE)
                         .map(OptionalDouble::of)
@@ -153,7 +170,8 @@ public record TrainingConfig(
                 s.section("divergence").read(DivergenceConfig::read),
                 Fp8HealthConfig.read(s, precision),
                 GuardConfig.read(s, precision, onNonFinite, folder),
-                DebugConfig.read(s, folder));
+                DebugConfig.read(s, folder),
+                s.section("offload").read(o -> OffloadConfig.read(o, folder)));
         if (config.data.neighbours() == DataConfig.Neighbours.UNSEEN
                 && (config.loss.type() != LossConfig.Type.CAUSAL_LM
                         || config.loss.distillation().isPresent())) {
@@ -258,6 +276,7 @@ public record TrainingConfig(
                 divergence,
                 fp8Health,
                 guard,
-                debug);
+                debug,
+                offload);
     }
 }

@@ -1,10 +1,11 @@
 package dev.octet.trainer.config;
 
 import dev.octet.formats.tensor.DType;
-import dev.octet.trainer.op.update.AdafactorRule;
-import dev.octet.trainer.op.update.LambRule;
-import dev.octet.trainer.op.update.MuonRule;
-import dev.octet.trainer.op.update.UpdateRule;
+import dev.octet.trainer.rule.AdafactorRule;
+import dev.octet.trainer.rule.AdagradRule;
+import dev.octet.trainer.rule.LambRule;
+import dev.octet.trainer.rule.MuonRule;
+import dev.octet.trainer.rule.UpdateRule;
 import dev.octet.trainer.yaml.Section;
 import java.util.List;
 import java.util.Map;
@@ -24,6 +25,7 @@ final class UpdateRules {
     static Optional<UpdateRule> read(Section s, OptimizerConfig.Type type) {
         return switch (type) {
             case SGD, ADAM, ADAMW, STABLEADAMW, LION -> Optional.empty();
+            case ADAGRAD -> Optional.of(new AdagradRule(s.number("lr_decay", 0, 0, Double.MAX_VALUE)));
             case LAMB -> Optional.of(lamb(s));
             case ADAFACTOR -> Optional.of(adafactor(s));
             case MUON -> Optional.of(muon(s));

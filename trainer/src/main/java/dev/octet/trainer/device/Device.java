@@ -1,5 +1,6 @@
 package dev.octet.trainer.device;
 
+import dev.octet.formats.error.InvalidOptionException;
 import dev.octet.trainer.program.Program;
 import dev.octet.trainer.program.Value;
 import java.util.Collection;
@@ -26,6 +27,20 @@ public interface Device extends AutoCloseable {
      * @throws dev.octet.formats.error.UnavailableException when memory does not suffice, before anything ran
      */
     Memory allocate(Collection<Value> lasting);
+
+    /**
+     * As {@link #allocate(Collection)}, for programs whose values {@code offload} names lie elsewhere between their uses.
+     *
+     * @throws dev.octet.formats.error.InvalidOptionException when the device has no such place
+     * @throws dev.octet.formats.error.UnavailableException when the place cannot be used
+     */
+    default Memory allocate(Collection<Value> lasting, Offload offload) {
+        if (offload.isOn()) {
+            throw new InvalidOptionException(
+                    "the device '" + name() + "' offloads nothing", "offload", "leave offload out, or use cpu or cuda");
+        }
+        return allocate(lasting);
+    }
 
     /**
      * Prepares a program: allocates its temporaries, looks up its kernels.

@@ -35,6 +35,22 @@ public interface Memory extends AutoCloseable {
     /** Fills with zeros. */
     void zero(Value value);
 
+    /**
+     * Lets go of what {@link #view} brought into memory of a value that does not lie there between its uses; the view stays valid, and reading it again brings it
+     * back.
+     */
+    default void settle(Value value) {}
+
+    /** Room for {@code bytes} that wait for their value to be used, where the values themselves lie; freed when it is no longer referred to. */
+    default MemorySegment aside(long bytes) {
+        return Arena.ofAuto().allocate(Math.max(1, bytes), 64).asSlice(0, bytes);
+    }
+
+    /** Bytes of values that lie off the device between their uses, so far. */
+    default long offloadedBytes() {
+        return 0;
+    }
+
     @Override
     void close();
 }

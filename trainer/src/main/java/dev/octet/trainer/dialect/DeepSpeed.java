@@ -41,7 +41,7 @@ final class DeepSpeed {
         DeepSpeedPrecision.read(draft);
         DeepSpeedOptimizer.read(draft);
         DeepSpeedSchedule.read(draft);
-        DeepSpeedZero.read(draft);
+        DeepSpeedZero.read(draft, given);
         return draft.finish();
     }
 
@@ -120,9 +120,9 @@ final class DeepSpeed {
             return;
         }
         boolean clips = given.version().map(v -> isAtLeast(v, CLIPS_BY_DEFAULT)).orElse(true);
-        String rule = "Left out, it is 1.0 from DeepSpeed 0.19.3 on (June 2026) and was 0, no clipping, before";
+        String rule = "The default is 1.0 from DeepSpeed 0.19.3 on (June 2026); before it was 0, no clipping";
         if (clips) {
-            clipped(rule + (given.version().isPresent() ? "." : "; --deepspeed-version says which counts."));
+            clipped(rule + (given.version().isPresent() ? "." : ". --deepspeed-version says which counts."));
         } else {
             draft.noEffect(CLIPPING, rule + ": DeepSpeed " + given.version().orElseThrow() + " does not clip.");
         }
@@ -137,7 +137,7 @@ final class DeepSpeed {
     }
 
     private static boolean isAtLeast(String version, List<Integer> least) {
-        String[] parts = version.split("[^0-9]+");
+        String[] parts = version.split("[^0-9]+", -1);
         for (int i = 0; i < least.size(); i++) {
             int part = i < parts.length && parts[i].matches("[0-9]{1,6}") ? Integer.parseInt(parts[i]) : 0;
             if (part != least.get(i)) {

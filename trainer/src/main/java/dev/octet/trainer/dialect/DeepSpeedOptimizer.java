@@ -37,6 +37,10 @@ final class DeepSpeedOptimizer {
                 take(List.of("lr", "momentum", "dampening", "weight_decay"));
                 flag("nesterov");
             }
+            case "adagrad" -> {
+                named("adagrad");
+                take(List.of("lr", "lr_decay", "eps", "weight_decay"));
+            }
             case "lamb" -> lamb();
             case "lion" -> lion();
             case "muon" -> muon();
@@ -156,7 +160,7 @@ final class DeepSpeedOptimizer {
         if (type.startsWith("mu") && !type.equals("muon")) {
             return "It scales learning rates by the width that the package mup notes in a model; a graph has no such notes.";
         }
-        return "A run has adam, adamw, lamb, lion, muon and sgd, and others that DeepSpeed has no name for.";
+        return "A run has adagrad, adam, adamw, lamb, lion, muon and sgd, and others that DeepSpeed has no name for.";
     }
 
     private void named(String here) {

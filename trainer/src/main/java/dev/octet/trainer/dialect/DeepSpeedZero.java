@@ -11,14 +11,16 @@ final class DeepSpeedZero {
     private static final String CHECKPOINTING = "activation_checkpointing.";
 
     private final Draft draft;
+    private final boolean onGpu;
     private long stage;
 
-    private DeepSpeedZero(Draft draft) {
+    private DeepSpeedZero(Draft draft, boolean onGpu) {
         this.draft = draft;
+        this.onGpu = onGpu;
     }
 
-    static void read(Draft draft) {
-        DeepSpeedZero zero = new DeepSpeedZero(draft);
+    static void read(Draft draft, Given given) {
+        DeepSpeedZero zero = new DeepSpeedZero(draft, given.onGpu());
         zero.stage();
         zero.offload("weights", ZERO + ".cpu_offload_param", PARAMETERS, "offload.parameters", 3);
         zero.offload("moments and masters", ZERO + ".cpu_offload", STATES, "offload.states", 1);
@@ -72,6 +74,7 @@ final class DeepSpeedZero {
             }
         }
         boolean disk = draft.has(device) && draft.word(device).equals("nvme") && isRead;
+        boolean files = disk && !onGpu;
         if (draft.has(device)) {
             switch (draft.word(device)) {
                 case "none" -> draft.noEffect(device, "Nothing is offloaded.");
@@ -85,6 +88,8 @@ final class DeepSpeedZero {
                                 device,
                                 what + " are to go to a disk, but nvme_path is missing",
                                 "add \"nvme_path\": \"FOLDER\"");
+                    } else if (onGpu) {
+                        draft.refused(device, "On a GPU they go to the memory of the host, not to a disk: write cpu.");
                     } else {
                         draft.mapped(
                                 device,
@@ -100,7 +105,7 @@ final class DeepSpeedZero {
                             "write none, cpu or nvme");
             }
         }
-        if (draft.has(path) && disk) {
+        if (draft.has(path) && files) {
             draft.applied(path, "offload.path", quoted(draft.text(path)), "");
         } else if (draft.has(path)) {
             draft.noEffect(path, "Nothing of it goes to a disk.");
@@ -108,6 +113,10 @@ final class DeepSpeedZero {
     }
 
     private void host(String key, String what, String here) {
+        if (!onGpu) {
+            draft.noEffect(key, "On a processor they lie in the memory of the host anyway; on a GPU it is " + here + ": host.");
+            return;
+        }
         draft.mapped(
                 key,
                 Character.toUpperCase(what.charAt(0)) + what.substring(1) + " lie in the memory of the host between their uses.",
@@ -129,13 +138,7 @@ final class DeepSpeedZero {
                 continue;
             }
             Setting layers = draft.setting("gradient_checkpointing.layers", "all", key);
-            if (key.equals(host) && draft.flag(host)) {
-                draft.mapped(
-                        key,
-                        "What is kept of each layer lies in the memory of the host until backward.",
-                        layers,
-                        draft.setting("offload.activations", "host", key));
-            } else if (key.equals(asks)) {
+            if (key.equals(asks)) {
                 draft.mapped(
                         key,
                         "In DeepSpeed the model's code says what is recomputed; here it is every layer, with the same"

@@ -23,10 +23,11 @@ import java.util.Optional;
  *
  * @param files at most one of each library
  * @param version of DeepSpeed whose defaults count; empty for the newest
+ * @param onGpu whether the run computes on a GPU
  */
-public record DialectFiles(Map<Dialect, Path> files, Optional<String> version) {
+public record DialectFiles(Map<Dialect, Path> files, Optional<String> version, boolean onGpu) {
     /** None. */
-    public static final DialectFiles NONE = new DialectFiles(Map.of(), Optional.empty());
+    public static final DialectFiles NONE = new DialectFiles(Map.of(), Optional.empty(), false);
 
     /**
      * A configuration that other libraries' are part of.
@@ -50,12 +51,17 @@ public record DialectFiles(Map<Dialect, Path> files, Optional<String> version) {
     public DialectFiles with(Dialect dialect, Path file) {
         Map<Dialect, Path> more = new HashMap<>(files);
         more.put(dialect, file);
-        return new DialectFiles(more, version);
+        return new DialectFiles(more, version, onGpu);
     }
 
     /** The same with a version of DeepSpeed. */
     public DialectFiles withVersion(String newVersion) {
-        return new DialectFiles(files, Optional.of(newVersion));
+        return new DialectFiles(files, Optional.of(newVersion), onGpu);
+    }
+
+    /** The same on a GPU or on a processor. */
+    public DialectFiles on(boolean gpu) {
+        return new DialectFiles(files, version, gpu);
     }
 
     /** Whether there is none. */
@@ -123,7 +129,7 @@ public record DialectFiles(Map<Dialect, Path> files, Optional<String> version) {
      * @throws IOException when one cannot be read
      */
     public List<Reading> read(Given given) throws IOException {
-        Given all = version.isPresent() ? given.withVersion(version.get()) : given;
+        Given all = (version.isPresent() ? given.withVersion(version.get()) : given).on(onGpu);
         if (files.containsKey(Dialect.TRANSFORMERS)) {
             all = all.withArguments(parse(files.get(Dialect.TRANSFORMERS)));
         }

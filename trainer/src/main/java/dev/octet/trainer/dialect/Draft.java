@@ -112,6 +112,11 @@ final class Draft {
         };
     }
 
+    /** The name of the file. */
+    String file() {
+        return file;
+    }
+
     /** Whether a key is written with a value: null counts as left out, and so does {@code "auto"} that nothing fills. */
     boolean has(String key) {
         Written written = leaves.get(key);
@@ -169,8 +174,9 @@ final class Draft {
         if (filled.containsKey(key)) {
             return filled.get(key);
         }
-        return has(key)
-                ? leaves.get(key).value()
+        Written written = leaves.get(key);
+        return written != null && has(key)
+                ? written.value()
                 : dialect.keys().rule(key).map(KeyRule::standard).orElse("");
     }
 
@@ -211,11 +217,6 @@ final class Draft {
     /** Whether a key has a mistake. */
     boolean isMistaken(String key) {
         return mistaken.contains(key);
-    }
-
-    /** Whether the file has mistakes so far. */
-    boolean hasProblems() {
-        return !problems.isEmpty();
     }
 
     /** The key means the same here and keeps its value. */
@@ -326,7 +327,7 @@ final class Draft {
     }
 
     private static int order(Setting setting) {
-        int at = ORDER.indexOf(setting.key().split("\\.")[0]);
+        int at = ORDER.indexOf(setting.key().split("\\.", -1)[0]);
         return at < 0 ? ORDER.size() : at;
     }
 

@@ -38,7 +38,7 @@ public record KeyRule(String path, KeyType type, String standard, Becomes become
 
     /** Whether this row is about a key of a file. */
     boolean covers(String key) {
-        String[] mine = path.split("\\.");
+        String[] mine = path.split("\\.", -1);
         String[] its = key.split("\\.", -1);
         for (int i = 0; i < mine.length; i++) {
             if (mine[i].equals("**")) {
@@ -53,7 +53,7 @@ public record KeyRule(String path, KeyType type, String standard, Becomes become
 
     /** Whether this row is about keys below one. */
     boolean isBelow(String key) {
-        String[] mine = path.split("\\.");
+        String[] mine = path.split("\\.", -1);
         String[] its = key.split("\\.", -1);
         for (int i = 0; i < its.length; i++) {
             if (i < mine.length && mine[i].equals("**")) {

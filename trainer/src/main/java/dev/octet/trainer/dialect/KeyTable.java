@@ -68,7 +68,7 @@ final class KeyTable {
         List<String> others = new ArrayList<>();
         for (KeyRule rule : rules) {
             if (rule.path().startsWith(parent)) {
-                siblings.add(rule.path().substring(parent.length()).split("\\.")[0]);
+                siblings.add(rule.path().substring(parent.length()).split("\\.", -1)[0]);
             }
             if (rule.path().endsWith("." + name)) {
                 others.add(rule.path());

@@ -44,7 +44,7 @@ final class MergedSettings {
     }
 
     void add(Reading reading, Setting setting) {
-        String part = setting.key().split("\\.")[0];
+        String part = setting.key().split("\\.", -1)[0];
         if (reading.dialect() == Dialect.DEEPSPEED && !setting.isDefault()) {
             decided.add(part);
         }

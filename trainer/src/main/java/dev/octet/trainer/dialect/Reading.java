@@ -69,7 +69,7 @@ public record Reading(Dialect dialect, String file, List<Row> rows, List<Setting
         idle.forEach((reason, keys) -> notes.add(file + ": without effect: " + String.join(", ", keys) + ". " + reason));
         rows.stream()
                 .filter(r -> r.line().isEmpty() && !r.becomes().isEmpty())
-                .forEach(r -> notes.add(file + ": left out, so " + r.becomes()
+                .forEach(r -> notes.add(file + ": " + r.key() + " is left out: " + r.becomes()
                         + (r.reason().isEmpty() ? "" : ". " + r.reason())));
         return notes;
     }
@@ -119,7 +119,7 @@ public record Reading(Dialect dialect, String file, List<Row> rows, List<Setting
         head.forEach(h -> wrap(lines, h));
         Map<String, List<Setting>> sections = new LinkedHashMap<>();
         settings.forEach(s ->
-                sections.computeIfAbsent(s.key().split("\\.")[0], _ -> new ArrayList<>()).add(s));
+                sections.computeIfAbsent(s.key().split("\\.", -1)[0], _ -> new ArrayList<>()).add(s));
         sections.forEach((_, in) -> add(lines, in, 0));
         return String.join("\n", lines) + "\n";
     }
@@ -127,7 +127,7 @@ public record Reading(Dialect dialect, String file, List<Row> rows, List<Setting
     /** A comment, broken between words. */
     private static void wrap(List<String> lines, String text) {
         StringBuilder line = new StringBuilder("#");
-        for (String word : text.replaceAll("\\p{Cntrl}", " ").split(" ")) {
+        for (String word : text.replaceAll("\\p{Cntrl}", " ").split(" ", -1)) {
             if (line.length() + 1 + word.length() > COLUMNS && line.length() > 1) {
                 lines.add(line.toString());
                 line = new StringBuilder("#  ");
@@ -139,7 +139,7 @@ public record Reading(Dialect dialect, String file, List<Row> rows, List<Setting
 
     /** Settings that share their first {@code depth} names. */
     private static void add(List<String> lines, List<Setting> settings, int depth) {
-        String[] first = settings.getFirst().key().split("\\.");
+        String[] first = settings.getFirst().key().split("\\.", -1);
         String indent = "  ".repeat(depth);
         if (first.length == depth + 1) {
             Setting setting = settings.getFirst();
@@ -156,7 +156,7 @@ public record Reading(Dialect dialect, String file, List<Row> rows, List<Setting
         }
         lines.add(indent + first[depth] + ":");
         Map<String, List<Setting>> nested = new LinkedHashMap<>();
-        settings.forEach(s -> nested.computeIfAbsent(s.key().split("\\.")[depth + 1], _ -> new ArrayList<>())
+        settings.forEach(s -> nested.computeIfAbsent(s.key().split("\\.", -1)[depth + 1], _ -> new ArrayList<>())
                 .add(s));
         nested.values().forEach(in -> add(lines, in, depth + 1));
     }

@@ -19,7 +19,8 @@ import java.util.Optional;
  * @param temporaryBytes peak memory within a step, planned for the shapes of the first batch
  * @param notes remarks for the user: settings without effect, ties, layers that compute differently
  * @param adapter its method, and what lasts of {@link #lastingBytes} for what; empty where the model itself is trained
- * @param states what is kept from step to step in which form; empty where all is F32
+ * @param states what is kept from step to step in which form; empty where nothing counted it
+ * @param activations what the settings of {@code gradient_checkpointing} and {@code activations} do; empty without them
  */
 public record RunPlan(
         String device,
@@ -34,7 +35,18 @@ public record RunPlan(
         long temporaryBytes,
         List<String> notes,
         Optional<AdapterPlan> adapter,
-        Optional<StatePlan> states) {
+        Optional<StatePlan> states,
+        Optional<ActivationMemory> activations) {
+    /**
+     * What a micro-batch needs between forward and backward.
+     *
+     * @param settings keys and values that say so, as in {@code gradient_checkpointing.layers: all}
+     * @param plainBytes of a micro-batch's values when all of them are kept
+     * @param bytes of a micro-batch's values as planned
+     * @param again part of the step's operations that are done for the second time
+     */
+    public record ActivationMemory(String settings, long plainBytes, long bytes, double again) {}
+
     public RunPlan {
         keptLinears = List.copyOf(keptLinears);
         trained = List.copyOf(trained);
@@ -66,6 +78,7 @@ public record RunPlan(
                 lastingBytes,
                 temporaryBytes,
                 notes,
+                Optional.empty(),
                 Optional.empty(),
                 Optional.empty());
     }

@@ -11,6 +11,9 @@ package dev.octet.trainer.hook;
  * @param moments bytes of the optimizer's buffers, with their scales
  */
 public record StatePlan(String engine, long elements, long weights, long masters, long gradients, long moments) {
+    /** What is said of runs that keep all in F32. */
+    public static final String F32 = "fp32";
+
     /** Bytes in sum. */
     public long bytes() {
         return weights + masters + gradients + moments;

@@ -21,11 +21,16 @@ import dev.octet.trainer.op.dropout.Dropout;
 import dev.octet.trainer.op.elements.GatherElements;
 import dev.octet.trainer.op.elements.Scatter;
 import dev.octet.trainer.op.expand.Expand;
+import dev.octet.trainer.op.fp8.AccumulateCodes;
 import dev.octet.trainer.op.fp8.AmaxUpdate;
+import dev.octet.trainer.op.fp8.DequantizeFp8;
 import dev.octet.trainer.op.fp8.FakeQuantize;
 import dev.octet.trainer.op.fp8.Fp8Linear;
 import dev.octet.trainer.op.fp8.QuantizeFp8;
 import dev.octet.trainer.op.fp8.QuantizeFp8Delayed;
+import dev.octet.trainer.op.fp8.QuantizeState;
+import dev.octet.trainer.op.fp8.QuantizeWindowed;
+import dev.octet.trainer.op.fp8.WindowUpdate;
 import dev.octet.trainer.op.gather.Gather;
 import dev.octet.trainer.op.gelu.Gelu;
 import dev.octet.trainer.op.loss.KlDivergenceLoss;
@@ -136,10 +141,15 @@ public final class Ops {
             WeightAverage.ENTRY,
             AmaxUpdate.ENTRY,
             CopyStates.ENTRY,
+            DequantizeFp8.ENTRY,
             FakeQuantize.ENTRY,
             FiniteGradients.ENTRY,
             Fp8Linear.ENTRY,
             LossCheck.ENTRY,
+            AccumulateCodes.ENTRY,
+            QuantizeState.ENTRY,
+            QuantizeWindowed.ENTRY,
+            WindowUpdate.ENTRY,
             QuantizeFp8.ENTRY,
             QuantizeFp8Delayed.ENTRY,
             RankAverage.ENTRY,

@@ -4,7 +4,7 @@ import dev.octet.formats.tensor.Shape;
 import dev.octet.trainer.kernel.OperandType;
 import dev.octet.trainer.op.product.Gemm;
 import dev.octet.trainer.op.update.MuonMomentum;
-import dev.octet.trainer.op.update.MuonRule;
+import dev.octet.trainer.rule.MuonRule;
 import dev.octet.trainer.op.update.MuonScale;
 import dev.octet.trainer.op.update.MuonStep;
 import dev.octet.trainer.op.update.SquareSum;

@@ -2,9 +2,9 @@ package dev.octet.trainer.optimizer;
 
 import dev.octet.formats.tensor.DType;
 import dev.octet.trainer.kernel.OperandType;
-import dev.octet.trainer.op.update.AdafactorRule;
-import dev.octet.trainer.op.update.LambRule;
-import dev.octet.trainer.op.update.MuonRule;
+import dev.octet.trainer.rule.AdafactorRule;
+import dev.octet.trainer.rule.LambRule;
+import dev.octet.trainer.rule.MuonRule;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -257,6 +257,34 @@ public sealed interface Optimizer {
         @Override
         public List<String> memory() {
             return List.of("exp_avg");
+        }
+    }
+
+    /**
+     * torch.optim.Adagrad, whose sums start at 0.
+     *
+     * @param lrDecay 0 by default: the learning rate is divided by 1 + lrDecay for each step before
+     * @param eps 1e-10 by default
+     * @param weightDecay 0 by default; added to the gradient
+     */
+    record Adagrad(double lrDecay, double eps, double weightDecay) implements Elementwise {
+        public Adagrad {
+            require(lrDecay >= 0 && eps >= 0 && weightDecay >= 0, lrDecay + ", eps " + eps + ", " + weightDecay);
+        }
+
+        @Override
+        public Adagrad withWeightDecay(double decay) {
+            return new Adagrad(lrDecay, eps, decay);
+        }
+
+        @Override
+        public String title() {
+            return "Adagrad";
+        }
+
+        @Override
+        public List<String> memory() {
+            return List.of("sum");
         }
     }
 

@@ -7,8 +7,10 @@ import dev.octet.formats.tensor.Tensor;
 import dev.octet.trainer.kernel.CounterRandom;
 import dev.octet.trainer.kernel.Op;
 import dev.octet.trainer.kernel.OperandType;
+import dev.octet.trainer.op.fp8.WindowUpdate;
 import dev.octet.trainer.op.state.DecodeState;
 import dev.octet.trainer.op.update.AdafactorStep;
+import dev.octet.trainer.op.update.AdagradStep;
 import dev.octet.trainer.op.update.AdamStep;
 import dev.octet.trainer.op.update.CodedSquareSum;
 import dev.octet.trainer.op.update.CodedStep;
@@ -26,6 +28,7 @@ import dev.octet.trainer.optimizer.Optimizer.Variant;
 import dev.octet.trainer.program.Phase;
 import dev.octet.trainer.program.Program;
 import dev.octet.trainer.program.ProgramBuilder;
+import dev.octet.trainer.program.Step;
 import dev.octet.trainer.program.Value;
 import dev.octet.trainer.program.ValueRole;
 import dev.octet.trainer.state.StateForm;
@@ -121,7 +124,7 @@ public record UpdateProgram(
         Predicate<String> decays =
                 name -> noDecay.stream().noneMatch(p -> p.matcher(name).find());
         return new Writer(optimizer, decays, List.copyOf(averages), states, Embeddings.of(training))
-                .write(training.gradients(), maxNorm);
+                .write(training, maxNorm);
     }
 
     /** Where the caller writes the first beta before each step, F32; empty where it is fixed. */
@@ -172,7 +175,8 @@ public record UpdateProgram(
             this.decays = decays;
         }
 
-        UpdateProgram write(Map<String, Value> gradients, double maxNorm) {
+        UpdateProgram write(Program training, double maxNorm) {
+            Map<String, Value> gradients = training.gradients();
             Map<String, Value> squares = new LinkedHashMap<>();
             Map<String, Map<String, Value>> memory = new LinkedHashMap<>();
             List<Value> checked = new ArrayList<>(List.of(unscale, step, badLoss));
@@ -200,11 +204,36 @@ public record UpdateProgram(
                     new FiniteGradients(squares.size(), maxNorm),
                     checked,
                     List.of(norm, factor, nonFinite, step));
+            moveWindows(training);
             gradients.forEach((name, g) -> measure(name, g.type()));
             gradients.forEach((name, g) -> memory.put(name, update(name, g.type())));
             averages.forEach(a -> gradients.forEach((name, g) -> average(a, name, g.type())));
             return new UpdateProgram(
                     builder.build(), learningRate, unscale, badLoss, norm, factor, nonFinite, step, memory, squares);
+        }
+
+        /** MS-AMP's windows of amaxes move with each step that counts. */
+        private void moveWindows(Program training) {
+            Map<String, WindowUpdate.Slot> slots = new LinkedHashMap<>();
+            List<Value> states = new ArrayList<>();
+            for (Step s : training.steps()) {
+                WindowUpdate.Windowed windowed = WindowUpdate.of(s.op());
+                Value quantScale = windowed == null ? null : s.inputs().get(windowed.quantScale());
+                Value window = windowed == null ? null : s.inputs().get(windowed.window());
+                if (windowed != null
+                        && quantScale != null
+                        && window != null
+                        && slots.putIfAbsent(window.name(), windowed.slot()) == null) {
+                    states.add(builder.state(quantScale.name(), quantScale.type(), 1));
+                    states.add(builder.state(window.name(), window.type(), 0));
+                }
+            }
+            if (!slots.isEmpty()) {
+                List<Value> inputs = new ArrayList<>(List.of(nonFinite));
+                inputs.addAll(states);
+                WindowUpdate op = new WindowUpdate(List.copyOf(slots.values()));
+                builder.step(Phase.UPDATE, "fp8", op, List.copyOf(inputs), states);
+            }
         }
 
         /** Must follow the step. */
@@ -280,6 +309,7 @@ public record UpdateProgram(
                         Optimizer.Cycled _,
                         Optimizer.Sgd _,
                         Optimizer.Lion _,
+                        Optimizer.Adagrad _,
                         Optimizer.Adafactor _,
                         Optimizer.Muon _ -> {}
             }
@@ -372,9 +402,10 @@ public record UpdateProgram(
                             l.beta2(),
                             l.eps(),
                             l.weightDecay(),
-                            l.rule().variant());
+                            TrustRatio.variant(l.rule()));
                 case Optimizer.Sgd s ->
                     new SgdStep(p, moment, s.momentum(), s.dampening(), s.weightDecay(), s.nesterov());
+                case Optimizer.Adagrad a -> new AdagradStep(p, a.lrDecay(), a.eps(), a.weightDecay());
                 case Optimizer.Lion l -> new LionStep(p, moment, l.beta1(), l.beta2(), l.weightDecay());
             };
         }
@@ -387,7 +418,8 @@ public record UpdateProgram(
         private Map<String, Value> update(String name, OperandType type) {
             Optimizer own = own(name, type);
             boolean plain = isPlain(name, type, own);
-            if (own instanceof Optimizer.Elementwise e && !plain) {
+            boolean hasOperator = !(own instanceof Optimizer.Adagrad);
+            if (own instanceof Optimizer.Elementwise e && !(plain && hasOperator)) {
                 return coded(name, type.as(DType.F32), e);
             }
             if (!plain) {

@@ -13,8 +13,10 @@ import dev.octet.quant.recipe.OperandSpec.Scaling;
 import dev.octet.quant.recipe.Product;
 import dev.octet.quant.recipe.ProductOperand;
 import dev.octet.quant.recipe.TrainingRecipe.DelayedScaling;
+import dev.octet.quant.scale.MsampScale;
 import dev.octet.quant.scale.QuantScaleRule;
 import dev.octet.quant.scale.TransformerEngineScale;
+import dev.octet.quant.scale.WindowedScale;
 import dev.octet.trainer.kernel.Op;
 import dev.octet.trainer.kernel.OperandType;
 import dev.octet.trainer.op.cast.Cast;
@@ -25,9 +27,13 @@ import dev.octet.trainer.op.fp8.Fp8Linear;
 import dev.octet.trainer.op.fp8.ProductForm;
 import dev.octet.trainer.op.fp8.QuantizeFp8;
 import dev.octet.trainer.op.fp8.QuantizeFp8Delayed;
+import dev.octet.trainer.op.fp8.QuantizeState;
+import dev.octet.trainer.op.fp8.QuantizeWindowed;
 import dev.octet.trainer.program.Emitter;
 import dev.octet.trainer.program.Phase;
 import dev.octet.trainer.program.Value;
+import dev.octet.trainer.program.ValueRole;
+import dev.octet.trainer.state.StateForm;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.HashMap;
@@ -43,6 +49,7 @@ final class Fp8Writer implements PrecisionPolicy {
     private final Autocast base;
     private final Fp8Plan plan;
     private final boolean trains;
+    private final @Nullable CodedWeights codedWeights;
 
     /** What has been quantised, and how: several Linears that read one value share its codes. */
     private final Map<List<Object>, Coded> coded = new HashMap<>();
@@ -55,9 +62,28 @@ final class Fp8Writer implements PrecisionPolicy {
     private final Map<String, Slot> backwardSlots = new LinkedHashMap<>();
 
     Fp8Writer(Autocast base, Fp8Plan plan, boolean trains) {
+        this(base, plan, trains, null);
+    }
+
+    /** @param codedWeights null where weights are floats */
+    Fp8Writer(Autocast base, Fp8Plan plan, boolean trains, @Nullable CodedWeights codedWeights) {
+        this.codedWeights = codedWeights;
         this.base = base;
         this.plan = plan;
         this.trains = trains;
+    }
+
+    /**
+     * Weights that are kept in codes, and are cast to FP8 from these.
+     *
+     * @param form of the weights
+     * @param lasting whether the FP8 codes are made once a step and kept, not with each micro-batch
+     */
+    record CodedWeights(StateForm form, boolean lasting) {}
+
+    @Override
+    public boolean readsCodes() {
+        return codedWeights != null;
     }
 
     /** Codes and the scales that belong to them. */
@@ -79,6 +105,11 @@ final class Fp8Writer implements PrecisionPolicy {
     @Override
     public Rule rule(Node node) {
         return plan.isFusedNorm(node) ? Rule.F32 : base.rule(node);
+    }
+
+    @Override
+    public boolean writes(Node node) {
+        return plan.layer(node) != null;
     }
 
     @Override
@@ -202,9 +233,12 @@ final class Fp8Writer implements PrecisionPolicy {
                 put(inputs, Fp8Linear.W_CODES_DGRAD, w, LinearTensor.WEIGHT, Product.DGRAD, dgrad.right());
             }
             if (trains && op.hasDelayedGradient()) {
-                Slot slot = slot(LinearTensor.GRAD_OUTPUT, delayedGradient());
-                inputs[Fp8Linear.DY_QUANT_SCALE] = slot.quantScale();
-                inputs[Fp8Linear.DY_HISTORY] = slot.history();
+                WindowedScale window = op.dgrad().left() == null ? null : window(op.dgrad().left().rule());
+                Slot slot = window == null ? slot(LinearTensor.GRAD_OUTPUT, delayedGradient()) : null;
+                String name = layer.slot(LinearTensor.GRAD_OUTPUT);
+                inputs[Fp8Linear.DY_QUANT_SCALE] = slot == null ? quantScale(name) : slot.quantScale();
+                inputs[Fp8Linear.DY_HISTORY] =
+                        slot == null ? window(name, requireNonNull(window)) : slot.history();
             }
             Value result = emitter.temporary(node.output(), y);
             emitter.step(Phase.FORWARD, node.id(), op, Arrays.asList(inputs), List.of(result));
@@ -322,6 +356,10 @@ final class Fp8Writer implements PrecisionPolicy {
             Coded known = coded.get(key);
             if (known == null) {
                 known = switch (spec.scaling()) {
+                    case Scaling.Current(QuantScaleRule rule) when rule instanceof WindowedScale windowed ->
+                        windowed(source, tensor, spec, windowed);
+                    case Scaling.Current(QuantScaleRule rule)
+                    when codedWeights != null && isCoded(source) -> codedWeight(source, spec, (MsampScale) rule);
                     case Scaling.Current _ -> current(source, tensor, product, matrix);
                     case Scaling.Delayed _ -> delayed(source, tensor, spec);
                     case Scaling.FromValues _, Scaling.FromStatistics _, Scaling.Dynamic _ ->
@@ -360,6 +398,57 @@ final class Fp8Writer implements PrecisionPolicy {
             }
             emitter.step(phaseOf(source), node.id(), op, inputs, outputs);
             return new Coded(outputs.get(0), outputs.get(1));
+        }
+
+        /** Codes by MS-AMP's window of steps. */
+        private Coded windowed(Value source, LinearTensor tensor, OperandSpec spec, WindowedScale rule) {
+            String name = layer.slot(tensor);
+            QuantizeWindowed op = new QuantizeWindowed(source.type(), spec.format(), rule, trains);
+            List<Value> outputs = outputs(op, source, "");
+            List<@Nullable Value> inputs = List.of(source, quantScale(name), window(name, rule));
+            if (trains) {
+                outputs.add(quantScale(name));
+                outputs.add(window(name, rule));
+            }
+            emitter.step(phaseOf(source), node.id(), op, inputs, outputs);
+            return new Coded(outputs.get(0), outputs.get(1));
+        }
+
+        private static @Nullable WindowedScale window(@Nullable QuantScaleRule rule) {
+            return rule instanceof WindowedScale windowed ? windowed : null;
+        }
+
+        private Value quantScale(String slot) {
+            return emitter.state(slot + ".quant_scale", one(), 1);
+        }
+
+        private Value window(String slot, WindowedScale rule) {
+            return emitter.state(slot + ".window", new OperandType(DType.F32, Shape.of(rule.length())), 0);
+        }
+
+        /** Whether a weight is kept in codes. */
+        private static boolean isCoded(Value w) {
+            return w.role() == ValueRole.PARAMETER && w.type().dtype() == DType.F16;
+        }
+
+        /** Codes of a weight that is kept in codes of another type; made for each micro-batch, or once for all where they are kept, too. */
+        private Coded codedWeight(Value source, OperandSpec spec, MsampScale rule) {
+            CodedWeights kept = requireNonNull(codedWeights);
+            OperandType tensor = source.type().as(DType.F32);
+            QuantizeState op = new QuantizeState(kept.form(), tensor, spec.format(), rule);
+            Value scale = emitter.state(StateForm.scale(source.name()), one(), 1);
+            String name = "fp8:" + layer.recipe().name() + ":" + source.name();
+            List<Value> made = new ArrayList<>();
+            for (int i = 0; i < op.outputs().size(); i++) {
+                String part = i == 0 ? name : "scale:" + name;
+                made.add(
+                        kept.lasting()
+                                ? emitter.prepared(part, op.outputs().get(i))
+                                : emitter.temporary(part, op.outputs().get(i)));
+            }
+            Phase phase = kept.lasting() ? Phase.PREPARE : Phase.FORWARD;
+            emitter.step(phase, node.id(), op, List.of(source, scale), made);
+            return new Coded(made.get(0), made.get(1));
         }
 
         /** Codes and scale. */

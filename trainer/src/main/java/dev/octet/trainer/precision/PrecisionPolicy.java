@@ -68,6 +68,11 @@ public interface PrecisionPolicy {
         return Fp8Choice.NONE;
     }
 
+    /** Whether {@link #linear} writes a node, as far as its weight's form is concerned; weights are decoded to F32 for those alone. */
+    default boolean writes(Node node) {
+        return false;
+    }
+
     /** Whether {@link #linear} takes weights that are kept in few bits as they are, codes and scales, and not as floats decoded from them. */
     default boolean readsCodes() {
         return false;

@@ -5,6 +5,7 @@ import dev.octet.quant.cast.ElementCast;
 import dev.octet.quant.number.Float8Format;
 import dev.octet.quant.number.Overflow;
 import java.lang.foreign.MemorySegment;
+import java.util.List;
 
 /**
  * What one rank does to average its gradient of one tensor with those of the others: {@link #announce} before the first collective, {@link #agree} after
@@ -144,6 +145,32 @@ public final class RankGradient {
         encode(gradient, gradient.length, codes);
         others.sum(codes);
         return codes;
+    }
+
+    /**
+     * Rounds gradients as ranks keep them between two of a step's micro-batches: E4M3 with each rank's own scale where ranks share scales, otherwise with that of the
+     * largest amax of all. A gradient with NaN or an infinity stays as it is: its step is left out.
+     *
+     * @param ranks the gradient of each; overwritten
+     */
+    public static void rounded(ReductionRule rule, List<float[]> ranks) {
+        float all = 0;
+        for (float[] gradient : ranks) {
+            all = Math.max(all, amax(gradient));
+        }
+        for (float[] gradient : ranks) {
+            float amax = rule.reduction().sharesScales() ? amax(gradient) : all;
+            if (amax > 0 && Float.isFinite(amax)) {
+                float scale = rule.scale().quantScale(amax, 1, E4M3.maxValue());
+                float inverse = 1 / scale;
+                multiply(gradient, gradient.length, scale);
+                byte[] codes = new byte[gradient.length];
+                cast(gradient, gradient.length, codes);
+                for (int i = 0; i < codes.length; i++) {
+                    gradient[i] = E4M3.decode(codes[i] & 0xFF) * inverse;
+                }
+            }
+        }
     }
 
     /** The largest magnitude; NaN if an element is. */

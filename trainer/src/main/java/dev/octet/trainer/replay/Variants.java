@@ -338,7 +338,8 @@ final class Variants {
                         b.gradientDim(),
                         b.backwardOverride());
             case TrainingRecipe.Tensorwise _ -> new TrainingRecipe.Tensorwise(true);
-            case TrainingRecipe.Mxfp8 _,
+            case TrainingRecipe.Msamp _,
+                    TrainingRecipe.Mxfp8 _,
                     TrainingRecipe.Rowwise _,
                     TrainingRecipe.RowwiseWithGwHp _,
                     TrainingRecipe.Qat _ -> recipe;

@@ -124,7 +124,7 @@ public final class CpuState {
         for (int i = 0; i < n; i++) {
             short low = remainders.getAtIndex(Tensor.I16_LE, from + i);
             int high = codes().getAtIndex(Tensor.I16_LE, from + i) - (low < 0 ? 1 : 0);
-            to[i] = Float.intBitsToFloat(high << 16 | low & 0xFFFF);
+            to[i] = Float.intBitsToFloat((high << 16) | (low & 0xFFFF));
         }
     }
 
@@ -239,7 +239,7 @@ public final class CpuState {
             }
         } else {
             for (int i = at; i < at + size; i += 2) {
-                int pair = map.code(values[i]) << 4 | map.code(values[i + 1]);
+                int pair = (map.code(values[i]) << 4) | map.code(values[i + 1]);
                 codes().set(ValueLayout.JAVA_BYTE, (from + i) / 2, (byte) pair);
             }
         }

@@ -83,8 +83,8 @@ public final class CudaState {
         }
         long[] words = new long[all.length / 2];
         for (int i = 0; i < words.length; i++) {
-            words[i] = (long) Float.floatToRawIntBits(all[2 * i + 1]) << 32
-                    | Float.floatToRawIntBits(all[2 * i]) & 0xFFFFFFFFL;
+            words[i] = ((long) Float.floatToRawIntBits(all[2 * i + 1]) << 32)
+                    | (Float.floatToRawIntBits(all[2 * i]) & 0xFFFFFFFFL);
         }
         return cuda.table(words);
     }

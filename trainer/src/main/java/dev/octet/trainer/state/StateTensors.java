@@ -26,6 +26,11 @@ public final class StateTensors {
      * @param tensor F32; a form that is F32 gives it back as it is
      */
     public static Map<String, Tensor> encode(StateForm form, Tensor tensor) {
+        return encode(form, tensor, Arena.ofAuto());
+    }
+
+    /** The same in an arena. */
+    public static Map<String, Tensor> encode(StateForm form, Tensor tensor, Arena arena) {
         if (form.isF32()) {
             return Map.of(tensor.name(), tensor);
         }
@@ -35,7 +40,7 @@ public final class StateTensors {
         for (StateForm.Part part : form.parts(type)) {
             String name = tensor.name() + part.suffix();
             Tensor made = Tensor.allocate(
-                    Arena.ofAuto(), new TensorSpec(name, part.type().dtype(), part.type().shape()));
+                    arena, new TensorSpec(name, part.type().dtype(), part.type().shape()));
             CpuTensor kept = new CpuTensor(part.type(), made.bytes());
             if (form.initial(part) != 0) {
                 kept.writeNumber(0, form.initial(part));

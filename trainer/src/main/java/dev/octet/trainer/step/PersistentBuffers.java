@@ -9,11 +9,15 @@ import dev.octet.trainer.device.Device;
 import dev.octet.trainer.device.Executable;
 import dev.octet.trainer.device.Fetched;
 import dev.octet.trainer.device.Memory;
+import dev.octet.trainer.device.Offload;
 import dev.octet.trainer.kernel.CpuTensor;
 import dev.octet.trainer.op.dropout.Dropout;
 import dev.octet.trainer.program.Program;
 import dev.octet.trainer.program.Value;
 import dev.octet.trainer.program.ValueRole;
+import dev.octet.trainer.state.StateForm;
+import dev.octet.trainer.state.StateForms;
+import dev.octet.trainer.state.StateTensors;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.util.HashSet;
@@ -24,6 +28,7 @@ import java.util.TreeMap;
 import java.util.function.Function;
 import java.util.function.Predicate;
 import java.util.function.UnaryOperator;
+import org.jspecify.annotations.Nullable;
 
 /**
  * Device memory that outlives a step, by name, for checkpoints. Programs are built when their shapes first occur; checkpoint values that no
@@ -35,10 +40,21 @@ final class PersistentBuffers implements AutoCloseable {
     private final Map<String, Value> values = new TreeMap<>();
     private final Map<String, Tensor> waiting = new TreeMap<>();
     private final Set<String> offered = new HashSet<>();
+    private final StateForms states;
 
+    /** With all parameters in F32. */
     PersistentBuffers(Device device) {
+        this(device, StateForms.F32, Offload.NONE);
+    }
+
+    /**
+     * @param states how parameters are kept, which are offered in F32
+     * @param offload what lies off the device between its uses
+     */
+    PersistentBuffers(Device device, StateForms states, Offload offload) {
         this.device = device;
-        this.memory = device.allocate(List.of());
+        this.states = states;
+        this.memory = device.allocate(List.of(), offload);
     }
 
     /** Loads a program; its states start with their initial elements, or with those of the checkpoint. */
@@ -47,12 +63,25 @@ final class PersistentBuffers implements AutoCloseable {
         for (Value v : program.lasting()) {
             if (values.putIfAbsent(v.name(), v) == null) {
                 Tensor saved = waiting.remove(v.name());
-                if (saved != null) {
+                if (saved != null && v.role() == ValueRole.PARAMETER && saved.dtype() == DType.F32) {
+                    begin(v, saved, program);
+                } else if (saved != null) {
                     write(v, saved);
                 }
             }
         }
         return executable;
+    }
+
+    /** Replaces the F32 gradient of a parameter. */
+    void writeGradient(String parameter, float[] elements) {
+        Value v = values.get("d:" + parameter);
+        if (v == null) {
+            throw new IllegalArgumentException("'" + parameter + "' has no gradient");
+        }
+        try (Arena arena = Arena.ofConfined()) {
+            memory.write(v, Tensor.ofFloats(arena, v.name(), v.type().shape(), elements).bytes());
+        }
     }
 
     /** Zeroes the gradient sum of a parameter. */
@@ -63,7 +92,39 @@ final class PersistentBuffers implements AutoCloseable {
         }
     }
 
-    /** Initial elements of values with these names, unless a checkpoint has them; not copied. */
+    /** Writes the parts that stand for a parameter. */
+    private void begin(Value parameter, Tensor master, Program program) {
+        StateForm form = states.parameter(parameter.name(), parameter.type().shape());
+        if (form.isF32()) {
+            write(parameter, master);
+            return;
+        }
+        try (Arena arena = Arena.ofConfined()) {
+            StateTensors.encode(form, master, arena)
+                    .forEach((name, part) -> write(
+                            program.lasting().stream()
+                                    .filter(v -> v.name().equals(name))
+                                    .findFirst()
+                                    .orElseThrow(),
+                            part));
+        }
+    }
+
+    /**
+     * Writes F32 elements where the sums of a parameter's gradient lie, which nothing reads between a step and the next, and returns a view of them; null where these have another
+     * type or are not there.
+     */
+    @Nullable
+    MemorySegment asGradient(String parameter, Tensor elements, Arena arena) {
+        Value v = values.get("d:" + parameter);
+        if (v == null || v.role() != ValueRole.GRADIENT || v.type().dtype() != DType.F32) {
+            return null;
+        }
+        memory.write(v, elements.bytes());
+        return memory.view(v, arena);
+    }
+
+    /** Initial elements of values with these names, parameters in F32 whatever they are kept in, unless a checkpoint has them; not copied. */
     void offer(Map<String, Tensor> initial) {
         waiting.putAll(initial);
         offered.addAll(initial.keySet());
@@ -156,6 +217,19 @@ final class PersistentBuffers implements AutoCloseable {
         return memory;
     }
 
+    /** Lets go of what a view of this value brought into memory, see {@link Memory#settle}. */
+    void settle(String name) {
+        Value v = values.get(name);
+        if (v != null) {
+            memory.settle(v);
+        }
+    }
+
+    /** Bytes of values that lie off the device between their uses, so far. */
+    long offloadedBytes() {
+        return memory.offloadedBytes();
+    }
+
     /** Bytes of all values with a role so far. */
     long bytes(ValueRole role) {
         return values.values().stream()
@@ -196,6 +270,19 @@ final class PersistentBuffers implements AutoCloseable {
                     return copy;
                 },
                 tensor -> copy(tensor, arena));
+    }
+
+    /** Copies of the values of {@code role} with matching names that a program uses. */
+    Map<String, Tensor> copies(ValueRole role, Predicate<String> names, Arena arena) {
+        Map<String, Tensor> tensors = new TreeMap<>();
+        for (Value v : values.values()) {
+            if (v.role() == role && names.test(v.name())) {
+                Tensor copy = Tensor.allocate(arena, spec(v));
+                memory.read(v, copy.bytes());
+                tensors.put(v.name(), copy);
+            }
+        }
+        return tensors;
     }
 
     /**
@@ -244,7 +331,10 @@ final class PersistentBuffers implements AutoCloseable {
             if (v != null) {
                 write(v, tensor);
             } else {
-                waiting.put(name, copy(tensor, Arena.ofAuto()));
+                Tensor aside = new Tensor(
+                        tensor.spec(), memory.aside(tensor.bytes().byteSize()));
+                aside.bytes().copyFrom(tensor.bytes());
+                waiting.put(name, aside);
             }
         });
     }

@@ -3,6 +3,7 @@ package dev.octet.trainer.step;
 import dev.octet.formats.error.InvalidDataException;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.Tensor;
+import dev.octet.formats.tensor.TensorSpec;
 import dev.octet.quant.recipe.OperandSpec;
 import dev.octet.quant.recipe.OperandSpec.Scaling;
 import dev.octet.quant.scale.AmaxHistory;
@@ -16,6 +17,7 @@ import dev.octet.trainer.data.MicroBatch;
 import dev.octet.trainer.device.Device;
 import dev.octet.trainer.device.Executable;
 import dev.octet.trainer.device.Fetched;
+import dev.octet.trainer.device.Offload;
 import dev.octet.trainer.device.StepObserver;
 import dev.octet.trainer.hook.Fp8Tensor;
 import dev.octet.trainer.hook.Gradients;
@@ -35,14 +37,13 @@ import dev.octet.trainer.program.Program;
 import dev.octet.trainer.program.Step;
 import dev.octet.trainer.program.Value;
 import dev.octet.trainer.program.ValueRole;
-import dev.octet.trainer.reduction.ReductionReport;
 import dev.octet.trainer.state.StateForm;
 import dev.octet.trainer.state.StateForms;
 import dev.octet.trainer.state.StateTensors;
 import java.lang.foreign.Arena;
+import java.lang.foreign.MemorySegment;
 import java.util.ArrayList;
 import java.util.Arrays;
-import java.util.Collections;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
@@ -52,6 +53,7 @@ import java.util.Set;
 import java.util.TreeMap;
 import java.util.function.Consumer;
 import java.util.function.Supplier;
+import java.util.function.UnaryOperator;
 import java.util.stream.Collectors;
 import org.jspecify.annotations.Nullable;
 
@@ -74,7 +76,7 @@ public final class TrainingSession implements AutoCloseable {
     private final RecentPrograms<Key, Loaded> programs =
             new RecentPrograms<>(l -> l.executable().close());
     private @Nullable Update update;
-    private @Nullable Ranks ranks;
+    private @Nullable RankGradients ranks;
     private @Nullable TensorWatch tensorWatch;
     private LossScaling.State scale;
     private @Nullable ProductWatch products;
@@ -84,20 +86,32 @@ public final class TrainingSession implements AutoCloseable {
 
     /** @param fp8 which parts of the program compute in FP8 */
     private record Loaded(
-            Executable executable, Value loss, Map<String, Value> lossParts, CountedPositions counted, Fp8Choice fp8) {}
-
-    /** What simulated ranks run besides. */
-    private record Ranks(RankPrograms programs, List<Executable> collect, Executable average) {}
+            Executable executable,
+            Value loss,
+            Map<String, Value> lossParts,
+            CountedPositions counted,
+            Fp8Choice fp8,
+            ActivationPlan activations) {}
 
     private record Update(UpdateProgram program, Executable executable, @Nullable Value beta1) {}
 
     /** A session with the weights of the model. */
     public TrainingSession(TrainingSetup setup, Device device) {
+        this(setup, device, Offload.NONE);
+    }
+
+    /**
+     * A session with the weights of the model.
+     *
+     * @param offload what lies off the device between its uses
+     * @throws dev.octet.formats.error.InvalidOptionException when the device cannot do that
+     */
+    public TrainingSession(TrainingSetup setup, Device device, Offload offload) {
         Map<String, Tensor> weights = weights(setup);
         this.setup = setup;
         this.policy = setup.policy();
         this.scale = setup.scaling().initial();
-        this.memory = new PersistentBuffers(device);
+        this.memory = new PersistentBuffers(device, setup.states(), offload);
         this.scalars = new Scalars();
         memory.offer(weights);
     }
@@ -122,7 +136,7 @@ public final class TrainingSession implements AutoCloseable {
         Map<String, Tensor> weights = new TreeMap<>();
         for (Parameter p : setup.parameters().all()) {
             Tensor master = Parameters.master(p, Arena.ofAuto());
-            weights.putAll(StateTensors.encode(setup.states().parameter(p.name(), master.shape()), master));
+            weights.put(p.name(), master);
         }
         return weights;
     }
@@ -137,6 +151,11 @@ public final class TrainingSession implements AutoCloseable {
         return loaded(like, true).executable().program();
     }
 
+    /** What the program for micro-batches of these shapes keeps between forward and backward. */
+    public ActivationPlan activations(MicroBatch like) {
+        return loaded(like, true).activations();
+    }
+
     /** Shapes of the weights that the programs built so far use. */
     public Map<String, Shape> parameterShapes() {
         return memory.shapes(ValueRole.PARAMETER);
@@ -145,6 +164,21 @@ public final class TrainingSession implements AutoCloseable {
     /** Bytes of parameters, gradients, moments and other state so far. */
     public long lastingBytes() {
         return memory.bytes();
+    }
+
+    /** Those of {@link #lastingBytes} that lie off the device between their uses. */
+    public long offloadedBytes() {
+        return memory.offloadedBytes();
+    }
+
+    /** Those of {@link #lastingBytes} that stay on the device. */
+    public long residentBytes() {
+        return lastingBytes() - offloadedBytes();
+    }
+
+    /** Lets go of what a view of this parameter or state brought into memory: whoever writes a checkpoint is done with it. */
+    public void settle(String name) {
+        memory.settle(name);
     }
 
     /** Bytes of gradients, moments and other state so far: all that lasts but weights, in whatever type. */
@@ -245,44 +279,19 @@ public final class TrainingSession implements AutoCloseable {
                         parts.put(part, Objects.requireNonNull(program.outputs().get(name))));
         Set<String> nodes = program.steps().stream().map(Step::node).collect(Collectors.toSet());
         Fp8Choice fp8 = policy.fp8(graph.model().graph()).of(nodes);
-        return new Loaded(executable, loss, parts, graph.counted(), fp8);
+        return new Loaded(executable, loss, parts, graph.counted(), fp8, plan);
     }
 
-    private Ranks loadRanks(Program training) {
+    /** Gradients of the matrices kept in few bits, or of all, are averaged in E4M3. */
+    private RankGradients loadRanks(Program training) {
+        StateForms states = setup.states();
         Set<String> matrices = setup.parameters().all().stream()
-                .filter(p -> p.use() == Parameter.Use.WEIGHT)
+                .filter(p -> states.isF32()
+                        ? p.use() == Parameter.Use.WEIGHT
+                        : !states.parameter(p.name(), p.tensor().shape()).isF32())
                 .map(Parameter::name)
                 .collect(Collectors.toSet());
-        RankPrograms made = RankPrograms.of(training, setup.ranks(), setup.states(), matrices);
-        return new Ranks(
-                made, made.collect().stream().map(memory::load).toList(), memory.load(made.average()));
-    }
-
-    /** How the averages of the last step's ranks fitted E4M3; empty without ranks. */
-    private Optional<ReductionReport> rankReport() {
-        if (ranks == null) {
-            return Optional.empty();
-        }
-        long saturated = 0;
-        long elements = 0;
-        String worst = "";
-        double worstShare = 0;
-        float smallest = Float.POSITIVE_INFINITY;
-        float largest = 0;
-        for (Map.Entry<String, RankPrograms.Coded> e : ranks.programs().coded().entrySet()) {
-            long count = (long) memory.readNumber(e.getValue().saturated());
-            double share = (double) count / Math.max(1, e.getValue().elements());
-            saturated += count;
-            elements += e.getValue().elements();
-            if (share > worstShare) {
-                worst = e.getKey();
-                worstShare = share;
-            }
-            float preScale = (float) memory.readNumber(e.getValue().preScale());
-            smallest = Math.min(smallest, preScale);
-            largest = Math.max(largest, preScale);
-        }
-        return Optional.of(new ReductionReport(saturated, elements, worst, worstShare, smallest, largest));
+        return new RankGradients(setup.ranks(), RankPrograms.of(training, setup.ranks(), matrices), memory);
     }
 
     private Update update() {
@@ -326,9 +335,6 @@ public final class TrainingSession implements AutoCloseable {
         TensorWatch tensors = tensorWatch;
         tensorWatch = null;
         List<Supplier<LossValue>> losses = forwardAndBackward(batches, watch, tensors);
-        if (ranks != null) {
-            ranks.average().run(Phase.UPDATE);
-        }
         if (afterBackward != null) {
             afterBackward.accept(gradients());
         }
@@ -354,36 +360,28 @@ public final class TrainingSession implements AutoCloseable {
     private List<Supplier<LossValue>> forwardAndBackward(
             List<MicroBatch> batches, @Nullable Fp8Watch watch, @Nullable TensorWatch tensors) {
         Set<Executable> prepared = new HashSet<>();
-        List<@Nullable Supplier<LossValue>> losses = new ArrayList<>(Collections.nCopies(batches.size(), null));
+        List<Supplier<LossValue>> losses = new ArrayList<>();
         int count = setup.ranks().ranks();
-        if (batches.size() % count != 0) {
-            throw new IllegalArgumentException(batches.size() + " micro-batches on " + count + " ranks");
-        }
-        int own = batches.size() / count;
-        for (int run = 0; run < batches.size(); run++) {
-            int rank = run / own;
-            int i = run % own * count + rank; // consecutive ones are those of the ranks
-            MicroBatch batch = batches.get(i);
+        for (MicroBatch batch : batches) {
             Loaded loaded = loaded(batch, true);
             Executable executable = loaded.executable();
             StepObserver casts = watch == null ? null : watch.of(loaded.fp8().layers());
-            StepObserver read = tensors == null ? null : tensors.ofMicroBatch(run == 0);
+            StepObserver read = tensors == null ? null : tensors.ofMicroBatch(losses.isEmpty());
             StepObserver measured = products == null ? null : products.observer();
             executable.observe(both(both(casts, read), measured));
             if (prepared.add(executable)) {
-                memory.writeLossGradient(executable.program(), scale.scale() / own);
+                memory.writeLossGradient(executable.program(), scale.scale() * count / batches.size());
                 executable.run(Phase.PREPARE);
             }
-            memory.writeDraw(step, i);
-            losses.set(i, forward(loaded, batch));
+            memory.writeDraw(step, losses.size());
+            losses.add(forward(loaded, batch));
             executable.run(Phase.BACKWARD);
             executable.observe(null);
-            if (ranks != null && run % own == own - 1) {
-                ranks.collect().get(rank).run(Phase.UPDATE);
-                update().program().squares().keySet().forEach(memory::zeroGradient);
+            if (ranks != null) {
+                ranks.take(losses.size() - 1, losses.size() == batches.size());
             }
         }
-        return losses.stream().map(Objects::requireNonNull).toList();
+        return losses;
     }
 
     private static @Nullable StepObserver both(@Nullable StepObserver one, @Nullable StepObserver other) {
@@ -427,7 +425,7 @@ public final class TrainingSession implements AutoCloseable {
                 !bad.isEmpty() && (bad.equals("loss") || !setup.scaling().isDynamic());
         String where = searched ? search(batches) : "";
         scale = setup.scaling().next(scale, !bad.isEmpty());
-        return new StepResult(loss.total(), loss.parts(), norm, !bad.isEmpty(), bad, where, before, scale.scale(), fp8, rankReport());
+        return new StepResult(loss.total(), loss.parts(), norm, !bad.isEmpty(), bad, where, before, scale.scale(), fp8, Optional.ofNullable(ranks).map(RankGradients::report));
     }
 
     private String badGradients(UpdateProgram program) {
@@ -447,7 +445,12 @@ public final class TrainingSession implements AutoCloseable {
     /** Repeats the micro-batches under observation to find the first non-finite result; restores the recipes' state afterwards. */
     private String search(List<MicroBatch> batches) {
         try (Arena arena = Arena.ofConfined()) {
-            Map<String, Tensor> states = memory.copies(ValueRole.STATE, arena);
+            // moments do not change: only the programs of the micro-batches run
+            Set<String> touched = batches.stream()
+                    .flatMap(b -> loaded(b, true).executable().program().lasting().stream())
+                    .map(Value::name)
+                    .collect(Collectors.toSet());
+            Map<String, Tensor> states = memory.copies(ValueRole.STATE, touched::contains, arena);
             String where = "";
             for (int i = 0; i < batches.size(); i++) {
                 MicroBatch batch = batches.get(i);
@@ -530,23 +533,31 @@ public final class TrainingSession implements AutoCloseable {
 
     /** Copies of the master weights, in F32 whatever they are kept in. */
     public Map<String, Tensor> parameters(Arena arena) {
-        return decoded(memory.copies(ValueRole.PARAMETER, arena), arena);
+        return decoded(memory.copies(ValueRole.PARAMETER, arena), tensor -> copy(tensor, arena));
+    }
+
+    private static Tensor copy(Tensor tensor, Arena arena) {
+        Tensor copy = Tensor.allocate(arena, tensor.spec());
+        copy.bytes().copyFrom(tensor.bytes());
+        return copy;
     }
 
     /** Weights in F32: those that are kept in few bits are decoded. */
-    private Map<String, Tensor> decoded(Map<String, Tensor> kept, Arena arena) {
+    private Map<String, Tensor> decoded(Map<String, Tensor> kept, UnaryOperator<Tensor> lasting) {
         StateForms states = setup.states();
         Map<String, Shape> shapes = codedShapes();
         if (shapes.isEmpty()) {
             return kept;
         }
-        Map<String, Tensor> parts = memory.views(ValueRole.STATE, arena);
+        Map<String, Tensor> parts = memory.views(ValueRole.STATE, Arena.ofAuto());
         Map<String, Tensor> all = new TreeMap<>(kept);
         shapes.forEach((name, shape) -> {
             Tensor codes = kept.get(name);
             if (codes != null) {
                 StateForm form = states.parameter(name, shape);
-                all.put(name, StateTensors.decode(form, name, shape, codes, parts, arena));
+                try (Arena one = Arena.ofConfined()) {
+                    all.put(name, lasting.apply(StateTensors.decode(form, name, shape, codes, parts, one)));
+                }
             }
         });
         return all;
@@ -567,7 +578,10 @@ public final class TrainingSession implements AutoCloseable {
 
     /** Views of the F32 master weights for writing a checkpoint, valid until the next step; weights kept in few bits are decoded. */
     public Map<String, Tensor> parameterViews(Arena arena) {
-        return decoded(memory.views(ValueRole.PARAMETER, arena), arena);
+        return decoded(memory.views(ValueRole.PARAMETER, arena), tensor -> {
+            MemorySegment seen = memory.asGradient(tensor.name(), tensor, arena);
+            return seen != null ? new Tensor(tensor.spec(), seen) : copy(tensor, arena);
+        });
     }
 
     /** Views of moments, scales, histories and other state, codes of weights kept in few bits among them; valid until the next step. */
@@ -585,10 +599,17 @@ public final class TrainingSession implements AutoCloseable {
         codedShapes().keySet().forEach(name -> {
             Tensor codes = parameters.get(name);
             if (codes != null) {
-                all.put(name, codes);
+                String saved = codesName(name);
+                TensorSpec spec = new TensorSpec(saved, codes.dtype(), codes.shape());
+                all.put(saved, new Tensor(spec, codes.bytes()));
             }
         });
         return all;
+    }
+
+    /** The name that a checkpoint has for the codes of a parameter: its own is that of the decoded one. */
+    public static String codesName(String parameter) {
+        return "codes:" + parameter;
     }
 
     /** The layers that the program for micro-batches of these shapes computes in FP8. */
@@ -621,15 +642,19 @@ public final class TrainingSession implements AutoCloseable {
      */
     public void restore(Map<String, Tensor> parameters, Map<String, Tensor> state, LossScaling.State lossScale) {
         Map<String, Tensor> weights = new TreeMap<>(parameters);
+        Map<String, Tensor> own = new TreeMap<>(state);
         codedShapes().forEach((name, shape) -> {
             Tensor master = weights.remove(name);
             // the codes say more than the numbers they were decoded to: a scale that has room
-            if (master != null && !state.containsKey(name)) {
+            Tensor codes = own.remove(codesName(name));
+            if (codes != null) {
+                weights.put(name, codes);
+            } else if (master != null) {
                 weights.putAll(StateTensors.encode(setup.states().parameter(name, shape), master));
             }
         });
         memory.restore(weights);
-        memory.restore(state);
+        memory.restore(own);
         scale = lossScale;
     }
 
@@ -640,8 +665,7 @@ public final class TrainingSession implements AutoCloseable {
             update.executable().close();
         }
         if (ranks != null) {
-            ranks.collect().forEach(Executable::close);
-            ranks.average().close();
+            ranks.close();
         }
         memory.close();
         scalars.close();

@@ -147,12 +147,12 @@ struct Constants {
     bool first;
 };
 
-enum RuleId { TORCH_ADAM, MSAMP_ADAM, TE_ADAM, TORCHAO_ADAM, SGD, MSAMP_F32_ADAM, LION, SCALED_ADAM, UNCORRECTED_ADAM };
+enum RuleId { TORCH_ADAM, MSAMP_ADAM, TE_ADAM, TORCHAO_ADAM, SGD, MSAMP_F32_ADAM, LION, SCALED_ADAM, UNCORRECTED_ADAM, ADAGRAD };
 
 // Whether the learning rate of a tensor is multiplied by what was measured.
 DEVICE bool is_scaled(int id) { return id == SCALED_ADAM || id == UNCORRECTED_ADAM; }
 
-// LibraryAdam.constants, AdamTile, SgdTile and LionStep.
+// LibraryAdam.constants, AdamTile, SgdTile, LionStep and AdagradStep.
 CALLED void constants(const Rule& r, double weight_decay, double lr, double t, float factor, Constants& c) {
     c.factor = factor;
     c.first = t == 1;
@@ -161,6 +161,12 @@ CALLED void constants(const Rule& r, double weight_decay, double lr, double t, f
         c.beta1 = (float)r.h0;
         c.weight1 = (float)(1 - r.h1);
         c.lr = (float)lr;
+        return;
+    }
+    if (r.id == ADAGRAD) {
+        c.coupled = (float)weight_decay;
+        c.lr = (float)(-lr / (1 + (t - 1) * r.h0));
+        c.eps = (float)r.h1;
         return;
     }
     if (r.id == LION) {
@@ -220,6 +226,11 @@ CALLED void move_on(const Rule& r, const Constants& c, float* p, float* g, float
                 dx = r.flag ? exact_add(dx, exact_multiply(c.beta1, m[i])) : m[i];
             }
             p[i] = p[i] - exact_multiply(c.lr, dx);
+            continue;
+        }
+        if (r.id == ADAGRAD) {
+            m[i] = exact_add(m[i], exact_multiply(dx, dx));
+            p[i] = exact_add(p[i], exact_divide(exact_multiply(c.lr, dx), exact_add(sqrtf(m[i]), c.eps)));
             continue;
         }
         if (r.id == LION) {

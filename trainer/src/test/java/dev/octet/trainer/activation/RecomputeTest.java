@@ -15,6 +15,7 @@ import dev.octet.trainer.precision.Autocast;
 import dev.octet.trainer.precision.Fp8Policy;
 import dev.octet.trainer.precision.Fp8Settings;
 import dev.octet.trainer.precision.PrecisionPolicy;
+import dev.octet.trainer.program.MemoryPlan;
 import dev.octet.trainer.step.TrainingSession;
 import dev.octet.trainer.yaml.Section;
 import dev.octet.trainer.yaml.YamlFile;
@@ -100,7 +101,7 @@ class RecomputeTest {
                     .mapToLong(way -> {
                         try (TrainingSession session =
                                 new TrainingSession(run.setup(PrecisionPolicy.FP32, with(way)), device)) {
-                            return ActivationPlan.of(session.program(run.batch(0)), ActivationSettings.NONE).after();
+                            return MemoryPlan.of(session.program(run.batch(0))).arenaBytes();
                         }
                     })
                     .toArray();

@@ -1,5 +1,7 @@
 package dev.octet.trainer.activation;
 
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
 import dev.octet.converter.Converter;
 import dev.octet.converter.ModelSource;
 import dev.octet.converter.TrainingGraph;
@@ -22,6 +24,10 @@ import dev.octet.trainer.step.TrainingSession;
 import dev.octet.trainer.step.TrainingSetup;
 import java.io.IOException;
 import java.lang.foreign.Arena;
+import java.lang.foreign.ValueLayout;
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
+import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
@@ -31,7 +37,7 @@ import java.util.SplittableRandom;
 import java.util.TreeMap;
 
 /** A few steps of a tiny checkpoint of {@code testdata/models/tiny-hf}: everything that comes out of them, as bytes. */
-final class TinyRun implements AutoCloseable {
+public final class TinyRun implements AutoCloseable {
     private static final Path MODELS = Path.of(System.getProperty("octet.testdata"), "models/tiny-hf");
     private static final int SEQUENCE = 12;
     private static final int ROWS = 2;
@@ -47,7 +53,7 @@ final class TinyRun implements AutoCloseable {
         this.converter = Converter.of(source.model());
     }
 
-    static TinyRun open(String name) throws IOException {
+    public static TinyRun open(String name) throws IOException {
         return new TinyRun(name, ModelSource.open(MODELS.resolve(name)));
     }
 
@@ -117,7 +123,7 @@ final class TinyRun implements AutoCloseable {
     }
 
     /** Losses, gradients, weights and states of some steps, as bytes by name. */
-    Map<String, byte[]> steps(int count, PrecisionPolicy policy, ActivationSettings activations, Device device) {
+    public Map<String, byte[]> steps(int count, PrecisionPolicy policy, ActivationSettings activations, Device device) {
         Map<String, byte[]> all = new TreeMap<>();
         try (TrainingSession session = new TrainingSession(setup(policy, activations), device);
                 Arena arena = Arena.ofConfined()) {
@@ -135,7 +141,7 @@ final class TinyRun implements AutoCloseable {
                             all.put(at + "gradient " + n, bytes(Tensor.ofFloats(arena, n, Shape.of(g.length), g)));
                         }),
                         step == count);
-                all.put(at + "result", result.toString().getBytes(java.nio.charset.StandardCharsets.UTF_8));
+                all.put(at + "result", result.toString().getBytes(StandardCharsets.UTF_8));
                 session.parameters(arena).forEach((n, t) -> all.put(at + "weight " + n, bytes(t)));
                 session.state(arena).forEach((n, t) -> all.put(at + "state " + n, bytes(t)));
             }
@@ -144,7 +150,31 @@ final class TinyRun implements AutoCloseable {
     }
 
     private static byte[] bytes(Tensor t) {
-        return t.bytes().toArray(java.lang.foreign.ValueLayout.JAVA_BYTE);
+        return t.bytes().toArray(ValueLayout.JAVA_BYTE);
+    }
+
+    /** Requires gradients that are off by so much of the norm of all of them at most, and by something. */
+    public static void requireNear(Map<String, byte[]> expected, Map<String, byte[]> actual, double limit) {
+        double difference = 0;
+        double all = 0;
+        for (Map.Entry<String, byte[]> e : expected.entrySet()) {
+            if (e.getKey().contains("gradient ")) {
+                float[] wanted = floats(e.getValue());
+                float[] got = floats(actual.get(e.getKey()));
+                for (int i = 0; i < wanted.length; i++) {
+                    difference += Math.pow(wanted[i] - got[i], 2);
+                    all += Math.pow(wanted[i], 2);
+                }
+            }
+        }
+        double error = Math.sqrt(difference / all);
+        assertTrue(error > 0 && error <= limit, "relative error of all gradients: " + error);
+    }
+
+    private static float[] floats(byte[] bytes) {
+        float[] all = new float[bytes.length / Float.BYTES];
+        ByteBuffer.wrap(bytes).order(ByteOrder.LITTLE_ENDIAN).asFloatBuffer().get(all);
+        return all;
     }
 
     @Override

@@ -7,9 +7,9 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.octet.formats.error.InvalidOptionException;
 import dev.octet.trainer.autodiff.Ties;
-import dev.octet.trainer.op.update.AdafactorRule;
-import dev.octet.trainer.op.update.LambRule;
-import dev.octet.trainer.op.update.MuonRule;
+import dev.octet.trainer.rule.AdafactorRule;
+import dev.octet.trainer.rule.LambRule;
+import dev.octet.trainer.rule.MuonRule;
 import dev.octet.trainer.optimizer.Optimizer;
 import dev.octet.trainer.optimizer.ScheduleType;
 import dev.octet.trainer.yaml.Section;

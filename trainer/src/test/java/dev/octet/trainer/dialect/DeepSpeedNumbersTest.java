@@ -45,7 +45,7 @@ class DeepSpeedNumbersTest {
     void batch_sizes_are_solved_and_refused_as_deepspeed_does() throws IOException {
         List<String> wrong = new ArrayList<>();
         for (String row : Files.readAllLines(GOLDEN.resolve("batches.csv"))) {
-            String[] cells = row.split(",");
+            String[] cells = row.split(",", -1);
             String[] names = {"train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps"};
             List<String> members = new ArrayList<>(List.of("\"bf16\": {\"enabled\": true}"));
             for (int i = 0; i < 3; i++) {
@@ -71,7 +71,7 @@ class DeepSpeedNumbersTest {
     @Test
     void loss_scales_move_as_in_deepspeed_with_zero_and_without() throws IOException {
         for (String row : Files.readAllLines(GOLDEN.resolve("scales.csv"))) {
-            String[] cells = row.split(",");
+            String[] cells = row.split(",", -1);
             TrainingConfig config = run(
                     String.format(
                             Locale.ROOT,
@@ -115,7 +115,7 @@ class DeepSpeedNumbersTest {
                             + "}}, \"scheduler\": {\"type\": \"" + cells[0] + "\", \"params\": {" + params + "}}}",
                     Long.parseLong(cells[4]));
             Schedule schedule = config.schedule().schedule(config.optimizer().lr(), config.steps());
-            String[] rates = cells[5].split(" ");
+            String[] rates = cells[5].split(" ", -1);
             for (int i = 0; i < rates.length; i++) {
                 assertEquals(Double.parseDouble(rates[i]), schedule.rate(i), 1e-12, row.substring(0, 80) + " step " + i);
             }

@@ -85,6 +85,9 @@ class DeepSpeedTest {
                 "\"fp16\": {\"enabled\": true, \"min_loss_scale\": 0.5}",
                 "\"fp16\": {\"enabled\": true, \"loss_scale\": 64}",
                 "\"bf16\": {\"enabled\": true}",
+                "\"msamp\": {\"enabled\": true, \"opt_level\": \"O2\"}, \"optimizer\": {\"type\": \"Adam\"}",
+                "\"zero_optimization\": {\"stage\": 3, \"offload_optimizer\": {\"device\": \"nvme\", \"nvme_path\": \"swap\"}}",
+                "\"activation_checkpointing\": {\"partition_activations\": true, \"number_checkpoints\": 4}",
                 "\"torch_autocast\": {\"enabled\": true, \"dtype\": \"bfloat16\"}",
                 "\"amp\": {\"enabled\": true, \"opt_level\": \"O1\", \"loss_scale\": \"dynamic\", \"max_loss_scale\": 65536}",
                 "\"amp\": {\"enabled\": true, \"opt_level\": \"O2\", \"loss_scale\": 128, \"keep_batchnorm_fp32\": true}",
@@ -201,13 +204,22 @@ class DeepSpeedTest {
 
     @Test
     void zero_3_with_offload_in_one_process_keeps_states_and_weights_elsewhere() {
-        Reading cpu = read("\"zero_optimization\": {\"stage\": 3, \"offload_param\": {\"device\": \"cpu\"}, \"offload_optimizer\":"
+        String cpu = ("\"zero_optimization\": {\"stage\": 3, \"offload_param\": {\"device\": \"cpu\"}, \"offload_optimizer\":"
                 + " {\"device\": \"cpu\"}}");
-        assertEquals("host", settings(cpu).get("offload.states"));
-        assertEquals("host", settings(cpu).get("offload.parameters"));
+        Reading gpu = read(cpu, Given.NOTHING.on(true));
+        assertEquals("host", settings(gpu).get("offload.states"));
+        assertEquals("host", settings(gpu).get("offload.parameters"));
+        assertTrue(read(cpu).isHonoured());
+        assertEquals(Fate.NO_EFFECT, row(read(cpu), "zero_optimization.offload_param.device").fate());
         Reading nvme = read("\"zero_optimization\": {\"stage\": 3, \"offload_param\": {\"device\": \"nvme\", \"nvme_path\": \"/my swap\"}}");
         assertEquals("disk", settings(nvme).get("offload.parameters"));
         assertEquals("'/my swap'", settings(nvme).get("offload.path"));
+        Reading onGpu = read(
+                "\"zero_optimization\": {\"stage\": 3, \"offload_param\": {\"device\": \"nvme\", \"nvme_path\": \"/a\"}}",
+                Given.NOTHING.on(true));
+        InvalidOptionException refused = assertThrows(InvalidOptionException.class, onGpu::requireHonoured);
+        assertTrue(refused.what().contains("to the memory of the host, not to a disk: write cpu."), refused.what());
+        assertEquals("ds.json, line 1", refused.where());
         Reading two = read("\"zero_optimization\": {\"stage\": 3, \"offload_param\": {\"device\": \"nvme\", \"nvme_path\": \"/a\"},"
                 + " \"offload_optimizer\": {\"device\": \"nvme\", \"nvme_path\": \"/b\"}}");
         assertTrue(problems(two).getFirst().contains("offload.path: /a, and"), problems(two).toString());
@@ -221,7 +233,7 @@ class DeepSpeedTest {
         Reading none = read("\"zero_optimization\": {\"offload_optimizer\": {\"device\": \"cpu\"}, \"cpu_offload_param\": true}");
         assertFalse(settings(none).keySet().stream().anyMatch(k -> k.startsWith("offload")));
         assertEquals(Fate.NO_EFFECT, row(none, "zero_optimization.offload_optimizer.device").fate());
-        Reading two = read("\"zero_optimization\": {\"stage\": 2, \"cpu_offload\": true, \"offload_param\": {\"device\": \"cpu\"}}");
+        Reading two = read("\"zero_optimization\": {\"stage\": 2, \"cpu_offload\": true, \"offload_param\": {\"device\": \"cpu\"}}", Given.NOTHING.on(true));
         assertEquals("host", settings(two).get("offload.states"));
         assertEquals("DeepSpeed reads it with stage 3 only.", row(two, "zero_optimization.offload_param.device").reason());
     }

@@ -19,7 +19,7 @@ import dev.octet.trainer.device.cuda.TestGpus;
 import dev.octet.trainer.device.reference.ReferenceDevice;
 import dev.octet.trainer.kernel.CounterRandom;
 import dev.octet.trainer.kernel.OperandType;
-import dev.octet.trainer.op.update.LambRule;
+import dev.octet.trainer.rule.LambRule;
 import dev.octet.trainer.program.Phase;
 import dev.octet.trainer.program.ProgramBuilder;
 import dev.octet.trainer.program.Value;

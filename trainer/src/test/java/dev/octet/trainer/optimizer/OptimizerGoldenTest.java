@@ -84,6 +84,8 @@ class OptimizerGoldenTest {
                 "muon_f32_cubic",
                 "{type: muon, lr: 2e-2, ns_dtype: fp32, ns_coefficients: [1.5, -0.5, 0], ns_steps: 7}");
         all.put("muon_bf16", "{type: muon, lr: 2e-2}");
+        all.put("adagrad", "{type: adagrad}");
+        all.put("adagrad_decay", "{type: adagrad, lr: 0.3, lr_decay: 0.2, weight_decay: 0.1, eps: 1e-3}");
         all.put("adamw_cycle", "{type: adamw, lr: 1e-3, weight_decay: 0.1}");
         return all;
     }

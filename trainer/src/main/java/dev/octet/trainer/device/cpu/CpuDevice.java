@@ -1,8 +1,11 @@
 package dev.octet.trainer.device.cpu;
 
+import dev.octet.formats.error.InvalidOptionException;
 import dev.octet.trainer.device.Device;
 import dev.octet.trainer.device.Executable;
 import dev.octet.trainer.device.Memory;
+import dev.octet.trainer.device.Offload;
+import dev.octet.trainer.device.Offload.Place;
 import dev.octet.trainer.gemm.Gemms;
 import dev.octet.trainer.gemm.ThreadTeam;
 import dev.octet.trainer.kernel.CpuContext;
@@ -48,7 +51,19 @@ public final class CpuDevice implements Device {
 
     @Override
     public Memory allocate(Collection<Value> lasting) {
-        CpuMemory memory = new CpuMemory();
+        return allocate(lasting, Offload.NONE);
+    }
+
+    /** Values on disk lie in mapped files; the host's memory is that of this device, so that nothing can be moved there. */
+    @Override
+    public Memory allocate(Collection<Value> lasting, Offload offload) {
+        if (offload.uses(Place.HOST)) {
+            throw new InvalidOptionException(
+                    "the host's memory is what the CPU computes in: there is nothing to move there",
+                    "offload: host",
+                    "on the CPU use offload: {states: disk, path: DIR}, or leave offload out");
+        }
+        CpuMemory memory = new CpuMemory(offload);
         lasting.forEach(memory::segment);
         return memory;
     }

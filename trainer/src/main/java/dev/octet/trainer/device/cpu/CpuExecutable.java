@@ -19,13 +19,25 @@ import java.lang.foreign.MemorySegment;
 import java.util.ArrayList;
 import java.util.EnumMap;
 import java.util.HashMap;
+import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import org.jspecify.annotations.Nullable;
 
 /** A program whose operands and kernels are all looked up: running a phase calls one kernel after the other. */
 final class CpuExecutable implements Executable {
-    private record Call(Step step, Op op, CpuKernel<Op> kernel, StepFrame<CpuTensor> frame) {
+    /**
+     * @param ahead values in files that the next step which uses any works with
+     * @param done values in files that the next step does not use
+     */
+    private record Call(
+            Step step,
+            Op op,
+            CpuKernel<Op> kernel,
+            StepFrame<CpuTensor> frame,
+            List<MemorySegment> ahead,
+            List<MemorySegment> done) {
         void run(CpuContext cpu) {
             if (step.backward()) {
                 kernel.backward(op, frame, cpu);
@@ -67,14 +79,49 @@ final class CpuExecutable implements Executable {
     private void prepare() {
         program.constants().forEach((v, t) -> tensors.put(v.id(), new CpuTensor(v.type(), constant(v, t.bytes()))));
         for (Phase phase : Phase.values()) {
+            List<Step> steps =
+                    program.steps(phase).stream().filter(s -> !s.isView()).toList();
+            List<Set<Value>> paged = steps.stream().map(this::paged).toList();
             List<Call> list = new ArrayList<>();
-            for (Step s : program.steps(phase)) {
-                if (!s.isView()) {
-                    list.add(new Call(s, s.op(), Ops.of(s.op()).cpu(), new StepFrame<>(s, this::tensor)));
-                }
+            for (int i = 0; i < steps.size(); i++) {
+                Step s = steps.get(i);
+                list.add(new Call(
+                        s,
+                        s.op(),
+                        Ops.of(s.op()).cpu(),
+                        new StepFrame<>(s, this::tensor),
+                        without(next(paged, i), paged.get(i)),
+                        without(paged.get(i), i + 1 < steps.size() ? paged.get(i + 1) : Set.of())));
             }
             calls.put(phase, list);
         }
+    }
+
+    /** Values in files that a step works with. */
+    private Set<Value> paged(Step step) {
+        Set<Value> values = new LinkedHashSet<>();
+        for (Value v : step.operands()) {
+            Value root = plan.root(v);
+            if (root.role().isShared() && memory.isPaged(root)) {
+                values.add(root);
+            }
+        }
+        return values;
+    }
+
+    /** What the next step works with that uses values in files; asked for once, by the one before it that does, or the first of the phase. */
+    private static Set<Value> next(List<Set<Value>> paged, int at) {
+        if (at > 0 && paged.get(at).isEmpty()) {
+            return Set.of();
+        }
+        return paged.subList(at + 1, paged.size()).stream()
+                .filter(s -> !s.isEmpty())
+                .findFirst()
+                .orElse(Set.of());
+    }
+
+    private List<MemorySegment> without(Set<Value> values, Set<Value> others) {
+        return values.stream().filter(v -> !others.contains(v)).map(memory::segment).toList();
     }
 
     private CpuTensor tensor(Value value) {
@@ -130,14 +177,22 @@ final class CpuExecutable implements Executable {
 
     @Override
     public void run(Phase phase) {
+        memory.ready();
+        PagedValues paged = memory.paged();
         for (Call call : calls.getOrDefault(phase, List.of())) {
             StepObserver watching = observer;
+            if (paged != null) {
+                call.ahead().forEach(paged::ahead);
+            }
             if (watching == null || call.step().repeats()) {
                 call.run(cpu);
             } else {
                 long start = System.nanoTime();
                 call.run(cpu);
                 watching.after(call.step(), System.nanoTime() - start, this);
+            }
+            if (paged != null) {
+                call.done().forEach(paged::done);
             }
         }
     }

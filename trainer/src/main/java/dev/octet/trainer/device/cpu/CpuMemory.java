@@ -2,6 +2,8 @@ package dev.octet.trainer.device.cpu;
 
 import dev.octet.formats.error.UnavailableException;
 import dev.octet.trainer.device.Memory;
+import dev.octet.trainer.device.Offload;
+import dev.octet.trainer.device.Offload.Place;
 import dev.octet.trainer.kernel.CpuTensor;
 import dev.octet.trainer.kernel.OperandType;
 import dev.octet.trainer.program.MemoryPlan;
@@ -14,6 +16,7 @@ import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import org.jspecify.annotations.Nullable;
 
 /** Persistent values outside the Java heap, by name. */
 final class CpuMemory implements Memory {
@@ -21,9 +24,25 @@ final class CpuMemory implements Memory {
 
     private final Arena arena = Arena.ofShared();
     private final Map<String, Held> held = new HashMap<>();
+    private final Offload offload;
+    private final @Nullable PagedValues paged;
+    /** Names of values in files. */
+    private final Set<String> inFiles = new HashSet<>();
 
     /** Names of values with initial or written elements: states are initialised only once. */
     private final Set<String> filled = new HashSet<>();
+
+    CpuMemory() {
+        this(Offload.NONE);
+    }
+
+    /** @throws dev.octet.formats.error.InvalidOptionException when the folder of mapped files cannot be used */
+    CpuMemory(Offload offload) {
+        this.offload = offload;
+        this.paged = offload.uses(Place.DISK)
+                ? new PagedValues(offload.folder().orElseThrow())
+                : null;
+    }
 
     /** {@code bytes} zeroed bytes in {@code arena}, aligned. */
     static MemorySegment zeros(Arena arena, long bytes, String what) {
@@ -72,12 +91,64 @@ final class CpuMemory implements Memory {
                 }
             }
         });
+        page(program);
         for (Value v : program.lasting()) {
             MemorySegment bytes = segment(v);
             List<Float> initial = program.initialStates().get(v);
             if (initial != null && filled.add(v.name())) {
+                boolean isZero = initial.size() == 1 && Float.floatToRawIntBits(initial.getFirst()) == 0;
+                if (inFiles.contains(v.name()) && isZero) {
+                    continue; // as the file is
+                }
+                ready();
                 fill(new CpuTensor(v.type(), bytes), initial);
+                done(v);
             }
+        }
+    }
+
+    /** Allocates in a file what a program needs there. */
+    private void page(Program program) {
+        PagedValues files = paged;
+        if (files == null) {
+            return;
+        }
+        List<Value> missing = offload.valuesAt(Place.DISK, program).stream()
+                .filter(v -> !held.containsKey(v.name()))
+                .toList();
+        if (missing.isEmpty()) {
+            return;
+        }
+        List<MemorySegment> parts =
+                files.allocate(missing.stream().map(v -> v.type().byteSize()).toList());
+        for (int i = 0; i < parts.size(); i++) {
+            Value v = missing.get(i);
+            held.put(v.name(), new Held(v.type(), parts.get(i)));
+            inFiles.add(v.name());
+        }
+    }
+
+    /** What lies in files; null where nothing does. */
+    @Nullable
+    PagedValues paged() {
+        return paged;
+    }
+
+    /** Whether a value lies in a file. */
+    boolean isPaged(Value value) {
+        return inFiles.contains(value.name());
+    }
+
+    /** To be called before values change. */
+    void ready() {
+        if (paged != null) {
+            paged.reserve();
+        }
+    }
+
+    private void done(Value value) {
+        if (paged != null && inFiles.contains(value.name())) {
+            paged.done(segment(value));
         }
     }
 
@@ -91,12 +162,15 @@ final class CpuMemory implements Memory {
     @Override
     public void write(Value value, MemorySegment bytes) {
         filled.add(value.name());
+        ready();
         segment(value).copyFrom(bytes);
+        done(value);
     }
 
     @Override
     public void read(Value value, MemorySegment bytes) {
         bytes.copyFrom(segment(value));
+        done(value);
     }
 
     @Override
@@ -107,11 +181,31 @@ final class CpuMemory implements Memory {
     @Override
     public void zero(Value value) {
         filled.add(value.name());
+        ready();
         segment(value).fill((byte) 0);
+        done(value);
+    }
+
+    @Override
+    public void settle(Value value) {
+        done(value);
+    }
+
+    @Override
+    public MemorySegment aside(long bytes) {
+        return paged == null || bytes < Offload.LEAST_BYTES ? Memory.super.aside(bytes) : paged.aside(bytes);
+    }
+
+    @Override
+    public long offloadedBytes() {
+        return paged == null ? 0 : paged.allocated();
     }
 
     @Override
     public void close() {
+        if (paged != null) {
+            paged.close();
+        }
         arena.close();
     }
 }

@@ -1,8 +1,11 @@
 package dev.octet.trainer.device.cuda;
 
+import dev.octet.formats.error.InvalidOptionException;
 import dev.octet.trainer.device.Device;
 import dev.octet.trainer.device.Executable;
 import dev.octet.trainer.device.Memory;
+import dev.octet.trainer.device.Offload;
+import dev.octet.trainer.device.Offload.Place;
 import dev.octet.trainer.kernel.CudaFusion;
 import dev.octet.trainer.op.GpuFusions;
 import dev.octet.trainer.program.Program;
@@ -18,6 +21,7 @@ public final class CudaDevice implements Device {
     private final Gpu gpu;
     private final CudaQueue queue;
     private final List<CudaFusion> fusions;
+    private final long windowBytes;
 
     /** Takes ownership of the GPU. */
     public CudaDevice(Gpu gpu) {
@@ -26,6 +30,12 @@ public final class CudaDevice implements Device {
 
     /** @param fusions step fusions to use; empty to run each step separately */
     CudaDevice(Gpu gpu, List<CudaFusion> fusions) {
+        this(gpu, fusions, StreamPlan.WINDOW_BYTES);
+    }
+
+    /** @param windowBytes bytes of values of the host that a window takes together */
+    CudaDevice(Gpu gpu, List<CudaFusion> fusions, long windowBytes) {
+        this.windowBytes = windowBytes;
         this.gpu = gpu;
         this.fusions = fusions;
         this.queue = new CudaQueue(gpu);
@@ -53,7 +63,19 @@ public final class CudaDevice implements Device {
 
     @Override
     public Memory allocate(Collection<Value> lasting) {
-        CudaMemory memory = new CudaMemory(gpu, queue);
+        return allocate(lasting, Offload.NONE);
+    }
+
+    /** Values in host memory lie in pinned memory and pass through two buffers on the GPU, see {@link StreamPlan}. */
+    @Override
+    public Memory allocate(Collection<Value> lasting, Offload offload) {
+        if (offload.uses(Place.DISK)) {
+            throw new InvalidOptionException(
+                    "a GPU streams values from the host's memory, not from files",
+                    "offload: disk",
+                    "use offload: {states: host}, or train on the CPU");
+        }
+        CudaMemory memory = new CudaMemory(gpu, queue, offload);
         memory.admit(lasting);
         return memory;
     }
@@ -63,7 +85,7 @@ public final class CudaDevice implements Device {
         if (!(memory instanceof CudaMemory own)) {
             throw new IllegalArgumentException("memory of another device");
         }
-        return new CudaExecutable(program, own, gpu, queue, fusions);
+        return new CudaExecutable(program, own, gpu, queue, fusions, windowBytes);
     }
 
     @Override

@@ -44,19 +44,31 @@ final class CudaExecutable implements Executable {
     /** Length of each fused group, by its first step. */
     private final IdentityHashMap<Step, Integer> lengths = new IdentityHashMap<>();
 
+    private final StreamPlan streams;
+    /** What passes values of the host through the GPU, in lanes of their own. */
+    private final Map<Phase, Streaming> streaming = new EnumMap<>(Phase.class);
+    private long buffers;
     private final int[] readers;
     private final long base;
     private final long bytes;
     private @Nullable StepObserver observer;
 
-    CudaExecutable(Program program, CudaMemory memory, Gpu gpu, CudaQueue queue, List<CudaFusion> fusions) {
+    CudaExecutable(
+            Program program,
+            CudaMemory memory,
+            Gpu gpu,
+            CudaQueue queue,
+            List<CudaFusion> fusions,
+            long windowBytes) {
         this.program = program;
         this.memory = memory;
         this.gpu = gpu;
         this.queue = queue;
         this.fusions = fusions;
         memory.admit(program);
-        List<List<Step>> together = together(MemoryPlan.of(program));
+        MemoryPlan roots = MemoryPlan.of(program);
+        streams = StreamPlan.of(program, roots, memory::isHosted, windowBytes);
+        List<List<Step>> together = together(roots);
         together.forEach(group -> lengths.put(group.getFirst(), group.size()));
         plan = MemoryPlan.of(program, together);
         readers = readers(plan);
@@ -78,6 +90,11 @@ final class CudaExecutable implements Executable {
             WorkWriter second = first.second(base + own, CudaMemory.ALIGNMENT + own, base - CudaMemory.ALIGNMENT);
             write(second);
             second.writeTables();
+            for (Phase phase : Phase.values()) {
+                if (!streams.windows(phase).isEmpty()) {
+                    streaming.put(phase, new Streaming(gpu, memory, streams.windows(phase), this::bufferAt));
+                }
+            }
         } catch (RuntimeException e) { // for example, a kernel does not compile
             close();
             throw e;
@@ -98,7 +115,7 @@ final class CudaExecutable implements Executable {
                     .toList();
             int at = 0;
             while (at < steps.size()) {
-                int length = length(calls, at);
+                int length = length(calls.subList(0, streams.limit(phase, at, calls.size())), at);
                 if (length > 1) {
                     groups.add(steps.subList(at, at + length));
                 }
@@ -162,20 +179,34 @@ final class CudaExecutable implements Executable {
                 }
             }
         }
-        return at - start;
+        buffers = at;
+        return at + streams.bytes() - start;
     }
 
     private @Nullable Long address(Value value, long start) {
         Value root = plan.root(value);
         return switch (root.role()) {
             case PARAMETER, STORED, STATE, GRADIENT, PREPARED ->
-                memory.tensor(root).address();
+                memory.isHosted(root) ? null : memory.tensor(root).address();
             case CONSTANT -> {
                 CudaTensor constant = tensors.get(root.id());
                 yield constant == null ? null : constant.address();
             }
             case INPUT, TEMPORARY -> plan.isPlaced(root) ? start + plan.offset(root) : null;
         };
+    }
+
+    private long bufferAt(StreamPlan.Window window) {
+        return buffers + window.buffer() * streams.bufferBytes();
+    }
+
+    /** A value in a step of a window, or of none. */
+    private CudaTensor tensor(Value value, StreamPlan.@Nullable Window window) {
+        Value root = plan.root(value);
+        Long offset = window == null ? null : window.offsets().get(root);
+        return window == null || offset == null
+                ? tensor(value)
+                : new CudaTensor(value.type(), bufferAt(window) + offset);
     }
 
     private CudaTensor tensor(Value value) {
@@ -189,13 +220,15 @@ final class CudaExecutable implements Executable {
     private void write(WorkWriter writer) {
         for (Phase phase : Phase.values()) {
             List<Step> steps = computed(phase);
-            List<CudaCall> calls = steps.stream()
-                    .map(s -> call(s, this::tensor, v -> readers[plan.root(v).id()]))
-                    .toList();
+            List<CudaCall> calls = new ArrayList<>();
+            for (int i = 0; i < steps.size(); i++) {
+                StreamPlan.Window window = streams.at(phase, i);
+                calls.add(call(steps.get(i), v -> tensor(v, window), v -> readers[plan.root(v).id()]));
+            }
             List<Part> list = new ArrayList<>();
             for (int at = 0; at < steps.size(); ) {
                 int length = lengths.getOrDefault(steps.get(at), 1);
-                write(calls, at, length, writer);
+                write(calls.subList(0, streams.limit(phase, at, calls.size())), at, length, writer);
                 list.add(new Part(steps.subList(at, at + length), writer.take()));
                 at += length;
             }
@@ -247,14 +280,30 @@ final class CudaExecutable implements Executable {
 
     @Override
     public void run(Phase phase) {
+        Streaming copies = streaming.get(phase);
+        int at = 0;
         for (Part part : parts.getOrDefault(phase, List.of())) {
             StepObserver watching = observer;
+            StreamPlan.Window window = copies == null ? null : streams.at(phase, at);
+            if (copies != null && window != null && at == window.from()) {
+                (watching == null ? copies.before(window) : copies.beforeAlone(window)).forEach(queue::add);
+            }
             if (watching == null) {
                 part.works().forEach(queue::add);
             } else {
                 watch(part, watching);
             }
+            at += part.steps().size();
+            if (copies != null && window != null && at == window.end()) {
+                (watching == null ? copies.after(window) : copies.afterAlone(window)).forEach(queue::add);
+            }
         }
+    }
+
+    /** The value in host memory that {@code value} is or is a view of; null where it lies on the GPU. */
+    private @Nullable Value hosted(Value value) {
+        Value root = plan.root(value);
+        return root.role().isShared() && memory.isHosted(root) ? root : null;
     }
 
     private void watch(Part part, StepObserver watching) {
@@ -275,6 +324,11 @@ final class CudaExecutable implements Executable {
 
     @Override
     public void read(Value value, MemorySegment to) {
+        Value onHost = hosted(value);
+        if (onHost != null) {
+            memory.read(onHost, to);
+            return;
+        }
         queue.start();
         if (to.byteSize() > 0) {
             gpu.read(tensor(value).address(), to);
@@ -283,6 +337,10 @@ final class CudaExecutable implements Executable {
 
     @Override
     public Fetched fetch(Value value) {
+        Value onHost = hosted(value);
+        if (onHost != null) {
+            return memory.fetch(onHost);
+        }
         CudaTensor t = tensor(value);
         return queue.fetch(t.address(), t.byteSize());
     }
@@ -294,10 +352,11 @@ final class CudaExecutable implements Executable {
 
     @Override
     public void close() {
-        List<Work> works = parts.values().stream()
+        List<Work> works = new ArrayList<>(parts.values().stream()
                 .flatMap(List::stream)
                 .flatMap(p -> p.works().stream())
-                .toList();
+                .toList());
+        streaming.values().forEach(s -> works.addAll(s.works()));
         queue.forget(works, base, bytes);
         gpu.release(base);
     }

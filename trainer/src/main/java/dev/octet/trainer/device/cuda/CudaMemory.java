@@ -2,6 +2,8 @@ package dev.octet.trainer.device.cuda;
 
 import dev.octet.trainer.device.Fetched;
 import dev.octet.trainer.device.Memory;
+import dev.octet.trainer.device.Offload;
+import dev.octet.trainer.device.Offload.Place;
 import dev.octet.trainer.kernel.CpuTensor;
 import dev.octet.trainer.kernel.CudaTensor;
 import dev.octet.trainer.kernel.OperandType;
@@ -38,9 +40,18 @@ final class CudaMemory implements Memory {
     /** Names of values with initial or written elements: states are initialised only once. */
     private final Set<String> filled = new HashSet<>();
 
+    private final Offload offload;
+    /** Values in pinned memory of the host. */
+    private final Map<String, CpuTensor> hosted = new HashMap<>();
+
     CudaMemory(Gpu gpu, CudaQueue queue) {
+        this(gpu, queue, Offload.NONE);
+    }
+
+    CudaMemory(Gpu gpu, CudaQueue queue, Offload offload) {
         this.gpu = gpu;
         this.queue = queue;
+        this.offload = offload;
     }
 
     static long aligned(long bytes) {
@@ -52,13 +63,18 @@ final class CudaMemory implements Memory {
         Map<String, OperandType> missing = new LinkedHashMap<>();
         long bytes = 0;
         for (Value v : values) {
+            CpuTensor onHost = hosted.get(v.name());
+            if (onHost != null) {
+                requireType(v, onHost.type());
+                continue;
+            }
             Held h = held.get(v.name());
             OperandType known = h == null ? missing.get(v.name()) : h.tensor().type();
             if (known == null) {
                 missing.put(v.name(), v.type());
                 bytes += aligned(v.type().byteSize());
-            } else if (!known.equals(v.type())) {
-                throw new IllegalArgumentException("'" + v.name() + "' is " + known + " here, not " + v.type());
+            } else {
+                requireType(v, known);
             }
         }
         if (missing.isEmpty()) {
@@ -73,8 +89,33 @@ final class CudaMemory implements Memory {
         }
     }
 
+    private static void requireType(Value value, OperandType known) {
+        if (!known.equals(value.type())) {
+            throw new IllegalArgumentException("'" + value.name() + "' is " + known + " here, not " + value.type());
+        }
+    }
+
+    /** Whether a value lies in host memory between the steps that use it. */
+    boolean isHosted(Value value) {
+        return hosted.containsKey(value.name());
+    }
+
+    /** Where a value lies in pinned memory of the host. */
+    MemorySegment host(Value value) {
+        CpuTensor t = hosted.get(value.name());
+        if (t == null) {
+            throw new IllegalStateException(value + " lies on the GPU");
+        }
+        return t.bytes();
+    }
+
     /** Allocates what a program needs and is not there yet; initialises new states. */
     void admit(Program program) {
+        for (Value v : offload.valuesAt(Place.HOST, program)) {
+            if (!held.containsKey(v.name()) && !hosted.containsKey(v.name())) {
+                hosted.put(v.name(), new CpuTensor(v.type(), gpu.pinned(v.type().byteSize())));
+            }
+        }
         admit(program.lasting());
         program.stored().forEach((v, t) -> {
             if (filled.add(v.name()) && t.bytes().byteSize() > 0) {
@@ -125,6 +166,11 @@ final class CudaMemory implements Memory {
     }
 
     private void store(Value value, MemorySegment bytes) {
+        if (isHosted(value)) {
+            queue.finish();
+            host(value).copyFrom(bytes);
+            return;
+        }
         CudaTensor to = tensor(value);
         if (bytes.byteSize() != to.byteSize()) {
             throw new IllegalArgumentException(value + " takes " + to.byteSize() + " bytes, not " + bytes.byteSize());
@@ -139,12 +185,35 @@ final class CudaMemory implements Memory {
 
     @Override
     public void read(Value value, MemorySegment bytes) {
+        if (isHosted(value)) {
+            queue.finish();
+            bytes.copyFrom(host(value));
+            return;
+        }
         queue.start();
         gpu.read(tensor(value).address(), bytes);
     }
 
+    /** Of a value in host memory, where it lies. */
+    @Override
+    public MemorySegment view(Value value, Arena arena) {
+        if (isHosted(value)) {
+            queue.finish();
+            return host(value).asReadOnly();
+        }
+        return Memory.super.view(value, arena);
+    }
+
+    @Override
+    public long offloadedBytes() {
+        return hosted.values().stream().mapToLong(t -> t.bytes().byteSize()).sum();
+    }
+
     @Override
     public Fetched fetch(Value value) {
+        if (isHosted(value)) {
+            return Memory.super.fetch(value);
+        }
         CudaTensor t = tensor(value);
         return queue.fetch(t.address(), t.byteSize());
     }
@@ -152,7 +221,10 @@ final class CudaMemory implements Memory {
     @Override
     public void zero(Value value) {
         filled.add(value.name());
-        if (value.type().byteSize() > 0) {
+        if (isHosted(value)) {
+            queue.finish();
+            host(value).fill((byte) 0);
+        } else if (value.type().byteSize() > 0) {
             queue.add(held(value).zero());
         }
     }

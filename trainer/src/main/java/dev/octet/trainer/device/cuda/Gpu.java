@@ -8,7 +8,7 @@ import java.util.Collection;
 import java.util.List;
 
 /**
- * One GPU and one stream on it: the CUDA device's only interface to the hardware. Work runs in stream order. Not thread-safe.
+ * One GPU and its streams: the CUDA device's only interface to the hardware. Work runs in the order of the compute lane unless it is said otherwise. Not thread-safe.
  *
  * <p>Errors of the driver and the libraries are {@link dev.octet.formats.error.UnavailableException}s with the failed call, the error code
  * and its name, and advice.
@@ -71,6 +71,18 @@ public interface Gpu extends AutoCloseable {
 
     /** A copy from the device to pinned memory; writes the memory when the work runs. */
     Work download(long from, MemorySegment pinned);
+
+    /** As {@link #upload(MemorySegment, long)}, in a lane. */
+    Work upload(Lane lane, MemorySegment pinned, long to);
+
+    /** As {@link #download(long, MemorySegment)}, in a lane. */
+    Work download(Lane lane, long from, MemorySegment pinned);
+
+    /**
+     * A point in {@code setter}, after all that was put there before, that {@code waiter} waits for with all that is put there afterwards. {@link #synchronize}
+     * waits for the compute lane: what others do must be awaited there.
+     */
+    Signal signal(Lane setter, Lane waiter);
 
     /** Fills device memory with zero bytes. */
     Work zero(long at, long bytes);

@@ -1,8 +1,11 @@
 package dev.octet.trainer.device.cuda;
 
 import dev.octet.formats.error.DeviceLostException;
+import java.util.EnumMap;
+import java.util.Map;
 import jcuda.driver.CUcontext;
 import jcuda.driver.CUdevice;
+import jcuda.driver.CUstream;
 import jcuda.driver.CUstream_flags;
 import jcuda.driver.JCudaDriver;
 
@@ -18,6 +21,7 @@ final class GpuContext implements AutoCloseable {
     private final CUdevice device;
     private final CUcontext context = new CUcontext();
     private final StreamHandle stream = new StreamHandle();
+    private final Map<Lane, CUstream> others = new EnumMap<>(Lane.class);
     private boolean lost;
 
     /** Retains the primary context of a device; {@code gpu} is its name in messages. */
@@ -49,6 +53,19 @@ final class GpuContext implements AutoCloseable {
         return stream;
     }
 
+    /** The stream of a lane, made when it is first needed; makes its context current. */
+    CUstream stream(Lane lane) {
+        enter();
+        if (lane == Lane.COMPUTE) {
+            return stream;
+        }
+        return others.computeIfAbsent(lane, _ -> {
+            CUstream other = new CUstream();
+            check(JCudaDriver.cuStreamCreate(other, CUstream_flags.CU_STREAM_NON_BLOCKING), "cuStreamCreate");
+            return other;
+        });
+    }
+
     /**
      * Checks the result of a call on this GPU.
      *
@@ -77,6 +94,7 @@ final class GpuContext implements AutoCloseable {
     public void close() {
         if (!lost) {
             enter();
+            others.values().forEach(s -> check(JCudaDriver.cuStreamDestroy(s), "cuStreamDestroy"));
             check(JCudaDriver.cuStreamDestroy(stream), "cuStreamDestroy");
         }
         leave();

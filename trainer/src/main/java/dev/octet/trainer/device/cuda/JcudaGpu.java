@@ -12,6 +12,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.OptionalLong;
+import java.util.function.IntSupplier;
 import jcuda.driver.CUevent;
 import jcuda.driver.CUevent_flags;
 import jcuda.driver.JCudaDriver;
@@ -186,22 +187,67 @@ final class JcudaGpu implements Gpu {
 
     @Override
     public Work upload(MemorySegment from, long to) {
+        return upload(Lane.COMPUTE, from, to);
+    }
+
+    @Override
+    public Work upload(Lane lane, MemorySegment from, long to) {
         HostAddress host = HostAddress.of(from);
         return new Transfer(
                 context,
                 "cuMemcpyHtoDAsync",
                 from.byteSize(),
-                () -> JCudaDriver.cuMemcpyHtoDAsync(DeviceAddress.of(to), host, from.byteSize(), context.stream()));
+                () -> JCudaDriver.cuMemcpyHtoDAsync(DeviceAddress.of(to), host, from.byteSize(), context.stream(lane)));
     }
 
     @Override
     public Work download(long from, MemorySegment to) {
+        return download(Lane.COMPUTE, from, to);
+    }
+
+    @Override
+    public Signal signal(Lane setter, Lane waiter) {
+        CUevent event = new CUevent();
+        context.enter();
+        context.check(JCudaDriver.cuEventCreate(event, CUevent_flags.CU_EVENT_DISABLE_TIMING), "cuEventCreate");
+        return new Signal(
+                new EventWork(
+                        context,
+                        "cuEventRecord",
+                        () -> JCudaDriver.cuEventRecord(event, context.stream(setter)),
+                        () -> JCudaDriver.cuEventDestroy(event)),
+                new EventWork(
+                        context,
+                        "cuStreamWaitEvent",
+                        () -> JCudaDriver.cuStreamWaitEvent(context.stream(waiter), event, 0),
+                        () -> 0));
+    }
+
+    /** Setting an event, which it owns, or waiting for one. */
+    private record EventWork(GpuContext context, String name, IntSupplier call, IntSupplier end) implements Work {
+        @Override
+        public void run() {
+            context.enter();
+            context.check(call.getAsInt(), name);
+        }
+
+        @Override
+        public void close() {
+            if (!context.isLost()) {
+                context.enter();
+                context.check(end.getAsInt(), "cuEventDestroy");
+            }
+        }
+    }
+
+    @Override
+    public Work download(Lane lane, long from, MemorySegment to) {
         HostAddress host = HostAddress.of(to);
         return new Transfer(
                 context,
                 "cuMemcpyDtoHAsync",
                 to.byteSize(),
-                () -> JCudaDriver.cuMemcpyDtoHAsync(host, DeviceAddress.of(from), to.byteSize(), context.stream()));
+                () -> JCudaDriver.cuMemcpyDtoHAsync(host, DeviceAddress.of(from), to.byteSize(), context.stream(lane)));
     }
 
     @Override

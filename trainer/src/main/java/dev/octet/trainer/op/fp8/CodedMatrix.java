@@ -5,6 +5,7 @@ import dev.octet.quant.block.Blocks;
 import dev.octet.quant.block.Granularity;
 import dev.octet.quant.number.Float8Format;
 import dev.octet.quant.scale.QuantScaleRule;
+import dev.octet.quant.scale.WindowedScale;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -19,6 +20,11 @@ public record CodedMatrix(
     /** Whether the scale comes from earlier steps. */
     public boolean isDelayed() {
         return rule == null;
+    }
+
+    /** Whether the scale comes from a window of steps, which the cast reads and raises. */
+    public boolean isWindowed() {
+        return rule instanceof WindowedScale;
     }
 
     /** The blocks of a matrix of this granularity, as it lies in memory; scales lie as the grid of blocks. */

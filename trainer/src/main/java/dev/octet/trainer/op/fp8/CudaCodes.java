@@ -9,6 +9,7 @@ import dev.octet.quant.scale.QuantScaleRule;
 import dev.octet.quant.scale.TorchaoScale;
 import dev.octet.quant.scale.TransformerEngineMxScale;
 import dev.octet.quant.scale.TransformerEngineScale;
+import dev.octet.quant.scale.WindowedScale;
 import dev.octet.trainer.kernel.CudaSource;
 import dev.octet.trainer.kernel.CudaStream;
 import dev.octet.trainer.kernel.CudaStream.Grid;
@@ -165,6 +166,7 @@ public final class CudaCodes {
             case TransformerEngineMxScale _ -> 1;
             case TorchaoScale _ -> 2;
             case MsampScale msamp -> msamp.quirks() ? 3 : 4;
+            case WindowedScale windowed -> windowed.rule().quirks() ? 3 : 4;
         };
         TransformerEngineScale te = rule instanceof TransformerEngineScale t ? t : null;
         cuda.launch(

@@ -16,7 +16,7 @@ import org.jspecify.annotations.Nullable;
  * unquantised ({@link #W} never: such products read {@link #W_NARROW}, which is W in the type of y); {@link #BIAS} is F32 and is rounded to
  * {@code biasType} before it is added to the F32 sums; codes with their scales for forward; codes for wgrad and dgrad only where those
  * differ from forward's; for delayed scaling quantScale, F32 [1], and history, F32 [length], of the gradient. Backward records the
- * gradient's amax in that history.
+ * gradient's amax in that history. With {@link dev.octet.quant.scale.WindowedScale} the history is a window, and backward changes quantScale, too.
  *
  * <p>Gradients of x and w are sums in F32, scaled, rounded once to the gradient's type. The bias gradient is the sum of the unquantised
  * rows of dy.
@@ -97,8 +97,14 @@ public record Fp8Linear(
         return isDelayed(dgrad.left()) || isDelayed(wgrad.left());
     }
 
+    /** Whether the scale of dy comes from a window of steps. */
+    boolean hasWindow() {
+        return (dgrad.left() != null && dgrad.left().isWindowed())
+                || (wgrad.left() != null && wgrad.left().isWindowed());
+    }
+
     private static boolean isDelayed(@Nullable CodedMatrix dy) {
-        return dy != null && dy.isDelayed();
+        return dy != null && (dy.isDelayed() || dy.isWindowed());
     }
 
     @Override

@@ -3,6 +3,7 @@ package dev.octet.trainer.op.fp8;
 import dev.octet.formats.tensor.DType;
 import dev.octet.quant.block.Blocks;
 import dev.octet.quant.scale.QuantScaleRule;
+import dev.octet.quant.scale.WindowedScale;
 import dev.octet.trainer.kernel.CpuContext;
 import dev.octet.trainer.kernel.CpuKernel;
 import dev.octet.trainer.kernel.CpuTensor;
@@ -144,6 +145,18 @@ public final class Fp8LinearCpu implements CpuKernel<Fp8Linear> {
             if (rule == null) {
                 quantScales = new float[1];
                 frame.input(Fp8Linear.DY_QUANT_SCALE).read(0, quantScales, 0, 1);
+            } else if (rule instanceof WindowedScale windowed) {
+                quantScales = new float[] {
+                    Window.cast(
+                            dy,
+                            wanted.blocks(),
+                            wanted.format(),
+                            windowed,
+                            frame.input(Fp8Linear.DY_QUANT_SCALE),
+                            frame.input(Fp8Linear.DY_HISTORY),
+                            true,
+                            parallel)
+                };
             } else if (!wanted.equals(form)) {
                 quantScales = matrix.quantScales(dy, wanted.format(), rule);
             }
@@ -157,7 +170,7 @@ public final class Fp8LinearCpu implements CpuKernel<Fp8Linear> {
 
         /** Delayed scaling: the amax that a later step's scale comes from. */
         void record() {
-            if (frame.hasInput(Fp8Linear.DY_HISTORY)) {
+            if (frame.hasInput(Fp8Linear.DY_HISTORY) && !op.hasWindow()) {
                 Blocks whole = CodedMatrix.whole(op.rows(), op.out());
                 float amax = new MatrixCodes(whole, parallel).amax(dy, false)[0];
                 QuantizeFp8DelayedCpu.record(amax, frame.input(Fp8Linear.DY_HISTORY));

@@ -4,6 +4,7 @@ import dev.octet.formats.tensor.DType;
 import dev.octet.quant.block.Blocks;
 import dev.octet.quant.number.Float8Format;
 import dev.octet.quant.scale.QuantScaleRule;
+import dev.octet.quant.scale.WindowedScale;
 import dev.octet.trainer.kernel.CudaKernel;
 import dev.octet.trainer.kernel.CudaStream;
 import dev.octet.trainer.kernel.CudaTensor;
@@ -194,7 +195,12 @@ public final class Fp8LinearCuda implements CudaKernel<Fp8Linear> {
                     && isFp8Weight(op, frame.gradient(Fp8Linear.W).dtype(), cuda);
             long transposed = weights ? cuda.workspace(CudaCodes.transposedBytes(op.rows(), op.out())) : 0;
             QuantScaleRule rule = wanted.rule();
-            if (rule != null) {
+            if (rule instanceof WindowedScale windowed) {
+                long quantScale = frame.input(Fp8Linear.DY_QUANT_SCALE).address();
+                Window.cast(matrix, wanted.format(), windowed, quantScale, history(), quantScale, history(), cuda);
+                matrix.cast(codes, transposed, quantScale, scales, 0);
+                recorded = true;
+            } else if (rule != null) {
                 matrix.encode(codes, transposed, matrix.quantScales(rule, scales, 0));
             } else {
                 long history = recorded ? 0 : history();

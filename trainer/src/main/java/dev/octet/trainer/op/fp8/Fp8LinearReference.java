@@ -1,9 +1,12 @@
 package dev.octet.trainer.op.fp8;
 
+import static java.util.Objects.requireNonNull;
+
 import dev.octet.formats.tensor.DType;
 import dev.octet.quant.block.Blocks;
 import dev.octet.quant.scale.AmaxHistory;
 import dev.octet.quant.scale.QuantScaleRule;
+import dev.octet.quant.scale.WindowedScale;
 import dev.octet.trainer.kernel.Frame;
 import dev.octet.trainer.kernel.ReferenceKernel;
 import dev.octet.trainer.op.product.Loops;
@@ -49,7 +52,15 @@ public final class Fp8LinearReference implements ReferenceKernel<Fp8Linear> {
                 db[i % op.out()] += dy[i];
             }
         }
-        if (frame.hasInput(Fp8Linear.DY_HISTORY)) {
+        if (op.hasWindow()) {
+            double[] window = frame.input(Fp8Linear.DY_HISTORY);
+            CodedMatrix form = op.dgrad().left() != null ? op.dgrad().left() : op.wgrad().left();
+            float[] all = Doubles.toFloats(window);
+            frame.input(Fp8Linear.DY_QUANT_SCALE)[0] = windowed(dy, requireNonNull(form), frame, all);
+            for (int i = 0; i < all.length; i++) {
+                window[i] = all[i];
+            }
+        } else if (frame.hasInput(Fp8Linear.DY_HISTORY)) {
             double[] history = frame.input(Fp8Linear.DY_HISTORY);
             Blocks whole = CodedMatrix.whole(1, dy.length);
             history[0] = AmaxHistory.raised((float) history[0], Doubles.amax(dy, whole, false)[0]);
@@ -73,11 +84,27 @@ public final class Fp8LinearReference implements ReferenceKernel<Fp8Linear> {
         }
         DType type = op.y().dtype();
         QuantScaleRule rule = form.rule();
+        if (form.isWindowed()) {
+            float[] window = Doubles.toFloats(frame.input(Fp8Linear.DY_HISTORY));
+            float[] quantScale = {windowed(dy, form, frame, window)};
+            return widened(
+                    Doubles.decode(
+                            Doubles.encode(dy, form, quantScale), form.blocks(), Doubles.scales(quantScale)),
+                    product);
+        }
         float[] quantScales = rule == null
                 ? new float[] {(float) frame.input(Fp8Linear.DY_QUANT_SCALE)[0]}
                 : Doubles.quantScales(dy, form, rule, type);
         double[] codes = Doubles.encode(dy, form, quantScales);
         return widened(Doubles.decode(codes, form.blocks(), Doubles.scales(quantScales)), product);
+    }
+
+    /** The multiplier of dy by its window. */
+    private static float windowed(double[] dy, CodedMatrix form, Frame<double[]> frame, float[] window) {
+        WindowedScale rule = (WindowedScale) requireNonNull(form.rule());
+        float amax = Doubles.amax(dy, CodedMatrix.whole(1, dy.length), rule.isInTime(window))[0];
+        float before = (float) frame.input(Fp8Linear.DY_QUANT_SCALE)[0];
+        return rule.cast(window, before, amax, form.format().maxValue());
     }
 
     private static double[] widened(double[] values, ProductForm product) {

@@ -1,6 +1,7 @@
 package dev.octet.trainer.op.update;
 
 import dev.octet.trainer.kernel.Frame;
+import dev.octet.trainer.rule.AdafactorRule;
 
 /** {@link AdafactorStep} as it is written there. */
 final class AdafactorReference {

@@ -2,6 +2,7 @@ package dev.octet.trainer.op.update;
 
 import dev.octet.trainer.kernel.OpEntry;
 import dev.octet.trainer.kernel.OperandType;
+import dev.octet.trainer.rule.AdafactorRule;
 import java.util.ArrayList;
 import java.util.List;
 

@@ -7,6 +7,7 @@ import dev.octet.trainer.kernel.CpuContext;
 import dev.octet.trainer.kernel.CpuKernel;
 import dev.octet.trainer.kernel.CpuTensor;
 import dev.octet.trainer.kernel.Frame;
+import dev.octet.trainer.rule.AdafactorRule;
 
 /**
  * Elements in F32, sums in F64, added piece by piece in order. Three passes over the gradient: the moments, the size of the update, the update; u is computed anew

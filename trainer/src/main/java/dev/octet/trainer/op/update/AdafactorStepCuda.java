@@ -5,7 +5,8 @@ import dev.octet.trainer.kernel.CudaStream;
 import dev.octet.trainer.kernel.CudaStream.Grid;
 import dev.octet.trainer.kernel.CudaTensor;
 import dev.octet.trainer.kernel.Frame;
-import dev.octet.trainer.op.update.AdafactorRule.Formula;
+import dev.octet.trainer.rule.AdafactorRule;
+import dev.octet.trainer.rule.AdafactorRule.Formula;
 import java.util.ArrayList;
 import java.util.List;
 

@@ -4,7 +4,6 @@ import static dev.octet.trainer.op.update.UpdateCpu.scalar;
 import static dev.octet.trainer.op.update.UpdateCpu.tiles;
 
 import dev.octet.formats.tensor.DType;
-import dev.octet.formats.tensor.Tensor;
 import dev.octet.quant.cast.ElementCast;
 import dev.octet.quant.number.Float8Format;
 import dev.octet.trainer.kernel.CpuContext;
@@ -39,21 +38,14 @@ final class CodedRankAverageCpu implements CpuKernel.Forward<CodedRankAverage> {
                     frame.input(r).read(from, values[r], 0, count);
                 }
                 saturated.addAndGet(ranks.sum(values, count, sums));
-                if (op.keepsCodes()) {
-                    MemorySegment.copy(MemorySegment.ofArray(sums), 0, y.bytes(), from, count);
-                } else {
-                    decode(sums, count, multiplier, values[0]);
-                    y.write(from, values[0], 0, count);
-                }
+                decode(sums, count, multiplier, values[0]);
+                y.write(from, values[0], 0, count);
             };
         });
-        if (op.keepsCodes()) {
-            frame.output(1).bytes().set(Tensor.F32_LE, 0, multiplier);
-        }
         float next = op.next(preScale, saturated.get(), CpuState.amax(amaxes, n));
         float[] numbers = {ranks.kept(), next, saturated.get()};
         for (int i = 0; i < numbers.length; i++) {
-            frame.output(op.parts() + i).write(0, new float[] {numbers[i]}, 0, 1);
+            frame.output(1 + i).write(0, new float[] {numbers[i]}, 0, 1);
         }
     }
 
@@ -70,7 +62,7 @@ final class CodedRankAverageCpu implements CpuKernel.Forward<CodedRankAverage> {
     }
 
     /** The product of code and multiplier, in F32. */
-    static void decode(byte[] codes, int n, float multiplier, float[] to) {
+    private static void decode(byte[] codes, int n, float multiplier, float[] to) {
         ElementCast.best()
                 .decode(
                         Float8Format.E4M3FN,

@@ -22,7 +22,6 @@ final class CodedRankAverageCuda implements CudaKernel.Forward<CodedRankAverage>
         long gradients = RankAverageCuda.gradients(frame, ranks, cuda);
         long numbers = cuda.workspace((long) (ranks + NUMBERS) * Float.BYTES);
         CudaTensor preScale = frame.input(ranks + 1);
-        int at = op.parts();
         cuda.launch(source, "rank_amax", Grid.of(ranks, 256), gradients, count, numbers);
         cuda.launch(
                 source,
@@ -34,7 +33,7 @@ final class CodedRankAverageCuda implements CudaKernel.Forward<CodedRankAverage>
                 frame.input(ranks),
                 preScale,
                 numbers,
-                frame.output(at));
+                frame.output(1));
         cuda.launch(
                 source,
                 "rank_sum",
@@ -44,7 +43,7 @@ final class CodedRankAverageCuda implements CudaKernel.Forward<CodedRankAverage>
                 quirks,
                 count,
                 numbers,
-                op.keepsCodes() ? -1 : CudaSource.code(op.g().dtype()),
+                CudaSource.code(op.g().dtype()),
                 frame.output(0));
         cuda.launch(
                 source,
@@ -56,8 +55,7 @@ final class CodedRankAverageCuda implements CudaKernel.Forward<CodedRankAverage>
                 op.automatic().map(AutoScale::growth).orElse(1f),
                 numbers,
                 preScale,
-                frame.output(at + 1),
-                frame.output(at + 2),
-                op.keepsCodes() ? frame.output(1).address() : 0L);
+                frame.output(2),
+                frame.output(3));
     }
 }

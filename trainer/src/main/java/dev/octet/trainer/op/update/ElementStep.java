@@ -7,7 +7,7 @@ import java.util.List;
  * What an optimizer computes for each element on its own, from a parameter, its gradient and some buffers. How these tensors are kept is another matter: an
  * operator of its own where all are in F32, {@link CodedStep} in any form.
  */
-public sealed interface ElementStep permits AdamStep, SgdStep, LionStep, LibraryAdam {
+public sealed interface ElementStep permits AdamStep, SgdStep, LionStep, AdagradStep, LibraryAdam {
     /** Type of the parameter. */
     OperandType p();
 

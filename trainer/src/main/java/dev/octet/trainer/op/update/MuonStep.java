@@ -2,6 +2,7 @@ package dev.octet.trainer.op.update;
 
 import dev.octet.trainer.kernel.OpEntry;
 import dev.octet.trainer.kernel.OperandType;
+import dev.octet.trainer.rule.MuonRule;
 import java.util.List;
 
 /**

@@ -1,6 +1,5 @@
 package dev.octet.trainer.op.update;
 
-import dev.octet.formats.tensor.DType;
 import dev.octet.trainer.kernel.OpEntry;
 import dev.octet.trainer.kernel.OperandType;
 import java.util.List;
@@ -31,11 +30,6 @@ public record RankAverage(OperandType g, int ranks) implements UpdateOp {
     /** What each gradient is multiplied by. */
     float factor() {
         return (float) (1.0 / ranks);
-    }
-
-    /** Type of the inputs. */
-    OperandType ranked() {
-        return g.as(DType.F32);
     }
 
     @Override

@@ -36,17 +36,12 @@ final class RankAverageReference {
         double[] y = frame.output(0);
         byte[] sums = new byte[y.length];
         int saturated = ranks.sum(gradients, y.length, sums);
-        double multiplier = op.keepsCodes() ? 1 : ranks.multiplier();
         for (int i = 0; i < y.length; i++) {
-            y[i] = Float8Format.E4M3FN.decode(sums[i] & 0xFF) * multiplier;
+            y[i] = Float8Format.E4M3FN.decode(sums[i] & 0xFF) * ranks.multiplier();
         }
-        if (op.keepsCodes()) {
-            frame.output(1)[0] = ranks.multiplier();
-        }
-        int at = op.parts();
-        frame.output(at)[0] = ranks.kept();
-        frame.output(at + 1)[0] = op.next(preScale, saturated, largest);
-        frame.output(at + 2)[0] = saturated;
+        frame.output(1)[0] = ranks.kept();
+        frame.output(2)[0] = op.next(preScale, saturated, largest);
+        frame.output(3)[0] = saturated;
     }
 
     private static float[] floats(double[] from) {

@@ -2,6 +2,7 @@ package dev.octet.trainer.op.update;
 
 import dev.octet.trainer.kernel.OpEntry;
 import dev.octet.trainer.kernel.OperandType;
+import dev.octet.trainer.rule.LambRule;
 import java.util.List;
 
 /**
@@ -40,6 +41,11 @@ public record TrustRatio(
     @Override
     public List<OperandType> outputs() {
         return List.of(SCALAR);
+    }
+
+    /** The variant of AdamW whose learning rate the ratio multiplies. */
+    public static AdamStep.Variant variant(LambRule rule) {
+        return rule.correctsMoments() ? AdamStep.Variant.SCALED_ADAMW : AdamStep.Variant.SCALED_UNCORRECTED;
     }
 
     /** 1 - β₁ᵗ, or 1. */

@@ -388,6 +388,65 @@ DEVICE float torchao_scale(float amax, float format_max, int power_of_two) {
 }
 
 #if HAS_REST
+// WindowedScale.cast. Window: size amaxes, then the number of steps. By one thread.
+KERNEL(window_cast, 1, (const float* amax, const float* amax_with_nan, int size, float format_max, int quirks, const float* quant_scale,
+                        const float* window, float* new_quant_scale, float* new_window)) {
+    float before = *quant_scale;
+    float pending = window[0];
+    bool in_time = size == 1 || window[size] < size;
+    for (int i = 1; i <= size; i++) {
+        new_window[i] = window[i];
+    }
+    if (in_time) {
+        float a = *amax_with_nan;
+        new_window[0] = quirks || !(pending >= a) ? a : pending;
+        *new_quant_scale = msamp_scale(a, before, format_max, quirks);
+    } else {
+        new_window[0] = raised(pending, *amax);
+        *new_quant_scale = before;
+    }
+}
+
+// WindowedScale.update, a thread for each slot. Rows: quant_scale, window, new quant_scale, new window, size, largest number of the format as the bits
+// of an F32, quirks.
+KERNEL(window_update, 32, (const i64* table, i64 slots, const float* non_finite)) {
+    i64 slot = block_index() * thread_count() + thread_index();
+    if (slot >= slots) {
+        return;
+    }
+    const i64* row = table + 7 * slot;
+    const float* window = (const float*)row[1];
+    float* to = (float*)row[3];
+    int size = (int)row[4];
+    float before = *(const float*)row[0];
+    if (*non_finite != 0) {
+        for (int i = 0; i <= size; i++) {
+            to[i] = window[i];
+        }
+        *(float*)row[2] = before;
+        return;
+    }
+    bool finite = is_finite(window[0]);
+    float steps = window[size];
+    float next = finite ? window[0] : 0;
+    float largest = next;
+    for (int i = 1; i < size; i++) {
+        float here = window[i];
+        largest = here > largest ? here : largest;
+        to[i] = next;
+        next = here;
+    }
+    to[0] = 0;
+    to[size] = finite ? (steps + 1 < size ? steps + 1 : size) : 0;
+    *(float*)row[2] = msamp_scale(largest, before, bits_float((u32)row[5]), (int)row[6]);
+}
+
+// The multiplier of a gradient's new codes. By one thread.
+KERNEL(gradient_scale, 1, (const float* amax, const float* scale, float format_max, int quirks, float* quant_scale)) {
+    float a = is_nan(*amax) ? bits_float(0x7f800000u) : *amax;
+    *quant_scale = msamp_scale(a, exact_divide(1.0f, *scale), format_max, quirks);
+}
+
 // Multipliers and scales of blocks from their amaxes. rule: 0 Transformer Engine's, 1 its MX, 2 torchao's, 3 MS-AMP's, 4 the same
 // mended. *recorded, where it is wanted and zero before, becomes the largest amax, NaN left out.
 KERNEL(block_scales, 256,
@@ -492,6 +551,14 @@ FLOAT_TYPES(M)
 
 // A bias in the type that a recipe rounds it to: 1 BF16, 2 F16, 0 as it is.
 DEVICE float rounded(float x, int type) { return type == 1 ? widen(narrow<bf16>(x)) : type == 2 ? widen(narrow<f16>(x)) : x; }
+
+// AccumulateCodes: sums of what a gradient stands for and what is added to it; NaN where they are not finite.
+KERNEL(add_rounded, 256, (float* sums, const float* x, i64 n, int type)) {
+    for_packs<1>(n, [&](i64 at, int) {
+        float s = rounded(exact_add(sums[at], x[at]), type);
+        sums[at] = is_finite(s) ? s : bits_float(0x7fc00000u);
+    });
+}
 
 KERNEL(round_row, 256, (const float* row, i64 n, int type, void* to)) {
     for_packs<1>(n, [&](i64 at, int) { write_number(type, to, at, row[at]); });

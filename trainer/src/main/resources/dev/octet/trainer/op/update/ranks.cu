@@ -63,7 +63,7 @@ KERNEL(rank_agree, 32, (int ranks, int shares_scales, int quirks, const float* b
     }
 }
 
-// type: of y, or -1 for codes. Half has more than twice the digits of E4M3, so that rounding to it before does not show.
+// type: of y. Half has more than twice the digits of E4M3, so that rounding to it before does not show.
 KERNEL(rank_sum, 256, (const i64* gradients, int ranks, int quirks, i64 n, float* numbers, int type, void* y)) {
     SHARED int scratch[33];
     float scale = numbers[ranks];
@@ -81,11 +81,7 @@ KERNEL(rank_sum, 256, (const i64* gradients, int ranks, int quirks, i64 n, float
             sum = r == 0 ? code : narrow<e4m3>(exact_add(widen(sum), widen(code)));
         }
         saturated += (sum.bits & 0x7f) == 0x7e ? 1 : 0;
-        if (type < 0) {
-            ((e4m3*)y)[i] = sum;
-        } else {
-            write_number(type, y, i, exact_multiply(widen(sum), numbers[ranks + 1]));
-        }
+        write_number(type, y, i, exact_multiply(widen(sum), numbers[ranks + 1]));
     }
     saturated = block_fold(saturated, Sum(), 0, scratch);
     if (thread_index() == 0) {
@@ -93,9 +89,8 @@ KERNEL(rank_sum, 256, (const i64* gradients, int ranks, int quirks, i64 n, float
     }
 }
 
-// One thread. ratio below 0: the pre-scale stays. multiplier: 0 where the average is not kept as codes.
-KERNEL(rank_end, 32, (int ranks, i64 n, double ratio, float growth, const float* numbers, const float* pre_scale, float* next, float* saturated,
-                      float* multiplier)) {
+// One thread. ratio below 0: the pre-scale stays.
+KERNEL(rank_end, 32, (int ranks, i64 n, double ratio, float growth, const float* numbers, const float* pre_scale, float* next, float* saturated)) {
     if (thread_index() == 0) {
         int count = ((const int*)numbers)[ranks + 3];
         float amax = numbers[ranks + 2];
@@ -103,8 +98,5 @@ KERNEL(rank_end, 32, (int ranks, i64 n, double ratio, float growth, const float*
         bool moves = ratio >= 0 && amax > 0 && is_finite(amax);
         *next = !moves ? mu : (double)count / (double)n > ratio ? exact_divide(mu, 2.0f) : exact_multiply(mu, growth);
         *saturated = (float)count;
-        if (multiplier) {
-            *multiplier = numbers[ranks + 1];
-        }
     }
 }

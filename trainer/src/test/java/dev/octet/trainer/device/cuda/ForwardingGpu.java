@@ -91,6 +91,21 @@ class ForwardingGpu implements Gpu {
     }
 
     @Override
+    public Work upload(Lane lane, MemorySegment pinned, long to) {
+        return gpu.upload(lane, pinned, to);
+    }
+
+    @Override
+    public Work download(Lane lane, long from, MemorySegment pinned) {
+        return gpu.download(lane, from, pinned);
+    }
+
+    @Override
+    public Signal signal(Lane setter, Lane waiter) {
+        return gpu.signal(setter, waiter);
+    }
+
+    @Override
     public Work zero(long at, long bytes) {
         return gpu.zero(at, bytes);
     }

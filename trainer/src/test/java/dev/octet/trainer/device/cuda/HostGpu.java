@@ -173,6 +173,22 @@ public final class HostGpu implements Gpu {
         return new HostWork("download", to.byteSize(), () -> to.copyFrom(memory.at(from, to.byteSize(), "download")));
     }
 
+    /** All lanes run in the order in which work is put there. */
+    @Override
+    public Work upload(Lane lane, MemorySegment from, long to) {
+        return upload(from, to);
+    }
+
+    @Override
+    public Work download(Lane lane, long from, MemorySegment to) {
+        return download(from, to);
+    }
+
+    @Override
+    public Signal signal(Lane setter, Lane waiter) {
+        return new Signal(new HostWork("set", 0, () -> {}), new HostWork("await", 0, () -> {}));
+    }
+
     @Override
     public Work zero(long at, long bytes) {
         memory.at(at, bytes, "zero");

@@ -3,6 +3,7 @@ package dev.octet.trainer.device.cuda;
 import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
 import dev.octet.trainer.device.Device;
+import dev.octet.trainer.op.GpuFusions;
 import dev.octet.trainer.kernel.CudaProduct;
 import java.util.concurrent.atomic.AtomicInteger;
 import org.jspecify.annotations.Nullable;
@@ -46,6 +47,17 @@ public final class TestGpus {
     /** @param capability ten times the major number and the minor one; below 89 codes are widened */
     public static Device hostDevice(int capability) {
         return new CudaDevice(host(capability));
+    }
+
+    /** The device on a {@link LaggingGpu} on {@link #host()}, with windows of so many bytes for values of the host. */
+    public static Device laggingDevice(long seed, long windowBytes) {
+        return new CudaDevice(new LaggingGpu(host(), seed, LaggingGpu.Waits.HONOURED), GpuFusions.ALL, windowBytes);
+    }
+
+    /** The same, but for signals: no lane waits for another. */
+    public static Device unorderedDevice(long seed, long windowBytes) {
+        return new CudaDevice(
+                new LaggingGpu(host(), seed, LaggingGpu.Waits.FORGOTTEN), GpuFusions.ALL, windowBytes);
     }
 
     /** The GPU of this machine. */

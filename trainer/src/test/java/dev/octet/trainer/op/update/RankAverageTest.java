@@ -8,7 +8,6 @@ import dev.octet.trainer.op.TwinTest;
 import dev.octet.trainer.reduction.AutoScale;
 import dev.octet.trainer.reduction.GradientReduction;
 import dev.octet.trainer.reduction.ReductionRule;
-import dev.octet.trainer.state.StateForm;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
@@ -32,7 +31,7 @@ class RankAverageTest extends TwinTest {
             float preScale,
             double size) {
         OperandType[] drawnTypes = Stream.generate(() -> g).limit(rule.ranks()).toArray(OperandType[]::new);
-        CodedRankAverage op = new CodedRankAverage(g, StateForm.F32, rule, automatic);
+        CodedRankAverage op = new CodedRankAverage(g, rule, automatic);
         Case drawn = Case.normal(name, op, drawnTypes);
         List<double[]> inputs = new ArrayList<>();
         for (int r = 0; r < rule.ranks(); r++) {

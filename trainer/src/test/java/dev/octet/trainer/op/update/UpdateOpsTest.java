@@ -9,6 +9,7 @@ import dev.octet.trainer.kernel.Op;
 import dev.octet.trainer.kernel.OperandType;
 import dev.octet.trainer.op.TwinTest;
 import dev.octet.trainer.op.update.AdamStep.Variant;
+import dev.octet.trainer.rule.LambRule;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;

@@ -1,6 +1,11 @@
-package dev.octet.trainer.op.update;
+package dev.octet.trainer.rule;
 
+import dev.octet.formats.tensor.DType;
+import dev.octet.formats.tensor.Shape;
 import dev.octet.trainer.kernel.OperandType;
+import java.util.ArrayList;
+import java.util.LinkedHashMap;
+import java.util.List;
 import java.util.Map;
 import java.util.OptionalDouble;
 
@@ -46,22 +51,50 @@ public record AdafactorRule(
             Formula.TORCH, Math.ulp(1f), 1e-3, 1, -0.8, OptionalDouble.empty(), true, true, false);
 
     /** Whether there is a first moment. */
-    boolean hasMoment() {
+    public boolean hasMoment() {
         return beta1.isPresent();
     }
 
     /** Whether the second moment of a tensor is factored. */
-    static boolean factors(OperandType p) {
+    public static boolean factors(OperandType p) {
         return p.shape().rank() > 1;
     }
 
     /** The buffers of a parameter, in the order of the state's names in its library, with their types. */
     public Map<String, OperandType> memory(OperandType p) {
-        return AdafactorShapes.memory(this, p);
+        boolean torch = formula == Formula.TORCH;
+        OperandType full = p.as(DType.F32);
+        Map<String, OperandType> memory = new LinkedHashMap<>();
+        if (hasMoment()) {
+            memory.put("exp_avg", full);
+        }
+        if (!factors(p)) {
+            memory.put(torch ? "variance" : "exp_avg_sq", full);
+            return memory;
+        }
+        memory.put(torch ? "row_var" : "exp_avg_sq_row", without(full, -1, torch));
+        memory.put(torch ? "col_var" : "exp_avg_sq_col", without(full, -2, torch));
+        return memory;
+    }
+
+    /** A type without an axis, or with 1 for its length. */
+    private static OperandType without(OperandType type, int axis, boolean keep) {
+        int rank = type.shape().rank();
+        List<Long> dims = new ArrayList<>();
+        for (int i = 0; i < rank; i++) {
+            if (i != rank + axis) {
+                dims.add(type.shape().dim(i));
+            } else if (keep) {
+                dims.add(1L);
+            }
+        }
+        return new OperandType(
+                type.dtype(),
+                Shape.of(dims.stream().mapToLong(Long::longValue).toArray()));
     }
 
     /** Weight of the past in the second moment. */
-    double kept(double t) {
+    public double kept(double t) {
         return 1 - Math.pow(t, decayRate);
     }
 
@@ -79,33 +112,33 @@ public record AdafactorRule(
      *
      * @param squares the sum of its squared elements
      */
-    double rate(double lr, double t, double squares, long count) {
+    public double rate(double lr, double t, double squares, long count) {
         double scale = scaleParameter ? Math.max(eps2, Math.sqrt(squares / Math.max(1, count))) : 1;
         return scale * rate(lr, t);
     }
 
     /** What p is multiplied by: torch shrinks it by the learning rate, transformers by that of the tensor. */
-    double shrink(double lr, double rate, double weightDecay) {
+    public double shrink(double lr, double rate, double weightDecay) {
         return 1 - (formula == Formula.TORCH ? lr : rate) * weightDecay;
     }
 
     /** What an update is multiplied by so that its root mean square is at most {@code clip}. */
-    double clipping(double squares, long count) {
+    public double clipping(double squares, long count) {
         return 1 / Math.max(1, Math.sqrt(squares / Math.max(1, count)) / clip);
     }
 
     /** What is added to a squared gradient. */
-    double added() {
+    public double added() {
         return formula == Formula.TRANSFORMERS ? eps1 : 0;
     }
 
     /** Least mean of the rows' moments. */
-    double leastMean() {
+    public double leastMean() {
         return formula == Formula.TORCH ? eps1 : 0;
     }
 
     /** Least second moment. */
-    double leastMoment() {
+    public double leastMoment() {
         return formula == Formula.TORCH ? eps1 * eps1 : 0;
     }
 }

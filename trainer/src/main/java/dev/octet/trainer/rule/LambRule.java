@@ -1,4 +1,4 @@
-package dev.octet.trainer.op.update;
+package dev.octet.trainer.rule;
 
 /**
  * LAMB (You et al., arXiv:1904.00962): AdamW whose learning rate of a tensor is multiplied by the norm of the tensor over that of its update.
@@ -35,18 +35,13 @@ public record LambRule(
         }
     }
 
-    /** The variant of AdamW whose learning rate the ratio multiplies. */
-    public AdamStep.Variant variant() {
-        return correctsMoments() ? AdamStep.Variant.SCALED_ADAMW : AdamStep.Variant.SCALED_UNCORRECTED;
-    }
-
     /** Whether the update is that of corrected moments. */
-    boolean correctsMoments() {
+    public boolean correctsMoments() {
         return biasCorrection && formula == Formula.APEX;
     }
 
     /** Whether the correction multiplies the step. */
-    boolean correctsStep() {
+    public boolean correctsStep() {
         return biasCorrection && formula == Formula.DEEPSPEED;
     }
 }

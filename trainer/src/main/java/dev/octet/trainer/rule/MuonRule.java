@@ -1,4 +1,4 @@
-package dev.octet.trainer.op.update;
+package dev.octet.trainer.rule;
 
 import dev.octet.formats.tensor.DType;
 
@@ -42,7 +42,7 @@ public record MuonRule(
             new MuonRule(0.95, true, 3.4445, -4.7750, 2.0315, 5, 1e-7, Adjust.ORIGINAL, DType.BF16);
 
     /** What the learning rate of a matrix is multiplied by. */
-    double adjustment(long rows, long columns) {
+    public double adjustment(long rows, long columns) {
         return switch (adjust) {
             case ORIGINAL -> Math.sqrt(Math.max(1, (double) rows / columns));
             case MATCH_RMS_ADAMW -> 0.2 * Math.sqrt(Math.max(rows, columns));

@@ -1,0 +1,89 @@
+"""Losses of transformers' Trainer, and which parameters it decays.
+
+usage: python trainer_losses.py MODELS LOSSES.json DECAY.txt
+made with transformers 5.18.0, accelerate 1.15.0 and torch 2.13.0 on the CPU; MODELS is testdata/models
+
+LOSSES: arguments: TrainingArguments of a run of 10 steps of models/tiny-lm/gpt2, as a JSON file has them; tokens [48][32]: random tokens, a row for each
+sample; losses [10]: of each step, with the samples in their order (train_sampling_strategy sequential), without dropout, the labels the tokens
+but the first of each row, which is -100: nothing predicts it, and the Trainer would count it in the divisor of the mean all the same.
+DECAY: `model parameter 0|1` for each model of models/tiny-hf and models/tiny-lm: whether get_decay_parameter_names has it.
+"""
+import json
+import pathlib
+import sys
+import tempfile
+
+import torch
+from transformers import AutoConfig, AutoModelForCausalLM, AutoModel, Trainer, TrainingArguments
+from transformers.trainer_callback import TrainerCallback
+
+ARGUMENTS = {
+    "learning_rate": 1e-3,
+    "per_device_train_batch_size": 4,
+    "max_steps": 10,
+    "weight_decay": 0.1,
+    "optim": "adamw_torch",
+    "adam_beta2": 0.95,
+    "adam_epsilon": 1e-6,
+    "lr_scheduler_type": "cosine",
+    "warmup_steps": 3,
+    "max_grad_norm": 0.5,
+    "use_cpu": True,
+    "train_sampling_strategy": "sequential",
+    "logging_steps": 1,
+    "save_strategy": "no",
+    "report_to": "none",
+    "disable_tqdm": True,
+}
+
+
+class Losses(TrainerCallback):
+    def __init__(self):
+        self.losses = []
+
+    def on_log(self, args, state, control, logs=None, **_):
+        if "loss" in logs:
+            self.losses.append(logs["loss"])
+
+
+def train(models):
+    torch.manual_seed(7)
+    tokens = torch.randint(0, 1024, (48, 32))
+    model = AutoModelForCausalLM.from_pretrained(
+        models / "tiny-lm" / "gpt2", dtype=torch.float32, attn_pdrop=0.0, embd_pdrop=0.0, resid_pdrop=0.0)
+    rows = [{"input_ids": t, "labels": torch.cat([torch.tensor([-100]), t[1:]])} for t in tokens]
+    kept = []
+    with tempfile.TemporaryDirectory() as folder:
+        trainer = Trainer(model=model, args=TrainingArguments(output_dir=folder, **ARGUMENTS), train_dataset=rows)
+        step = trainer.training_step
+
+        def exact(*given, **named):
+            loss = step(*given, **named)
+            kept.append(loss.item())
+            return loss
+
+        trainer.training_step = exact  # logs are rounded
+        trainer.train()
+    return {"arguments": ARGUMENTS, "tokens": tokens.tolist(), "losses": kept}
+
+
+def decay(models):
+    lines = []
+    for folder in sorted(models.glob("tiny-hf/*")) + sorted(models.glob("tiny-lm/*")):
+        try:
+            model = AutoModel.from_config(AutoConfig.from_pretrained(folder))
+            kind = getattr(__import__("transformers"), model.config.architectures[0])
+            model = kind(model.config)
+        except Exception as e:
+            print(folder, e)
+            continue
+        names = set(Trainer.get_decay_parameter_names(None, model))
+        for name, _ in model.named_parameters():
+            lines.append(f"{folder.parent.name}/{folder.name} {name} {int(name in names)}")
+    return lines
+
+
+if __name__ == "__main__":
+    models = pathlib.Path(sys.argv[1])
+    pathlib.Path(sys.argv[3]).write_text("".join(line + "\n" for line in decay(models)))
+    pathlib.Path(sys.argv[2]).write_text(json.dumps(train(models)) + "\n")

@@ -1,0 +1,269 @@
+package dev.octet.trainer;
+
+import static org.junit.jupiter.api.Assertions.assertArrayEquals;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+import static org.junit.jupiter.api.Assumptions.assumeTrue;
+
+import dev.octet.formats.error.InvalidOptionException;
+import dev.octet.trainer.checkpoint.CheckpointFolder;
+import dev.octet.trainer.config.Settings;
+import dev.octet.trainer.device.Device;
+import dev.octet.trainer.device.cpu.CpuDevice;
+import dev.octet.trainer.device.cuda.TestGpus;
+import dev.octet.trainer.device.reference.ReferenceDevice;
+import dev.octet.trainer.hook.RunEnd;
+import dev.octet.trainer.hook.RunPlan;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.TreeMap;
+import java.util.stream.Stream;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.DisplayNameGeneration;
+import org.junit.jupiter.api.DisplayNameGenerator;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
+
+/** Runs whose states and weights lie in mapped files between the steps that use them. */
+@DisplayNameGeneration(DisplayNameGenerator.ReplaceUnderscores.class)
+class OffloadRunTest {
+    private static final int STEPS = 6;
+    private static final int HIDDEN = 2048;
+
+    @TempDir
+    Path folder;
+
+    private Path disk;
+
+    @BeforeEach
+    void a_disk() throws IOException {
+        disk = Files.createDirectory(folder.resolve("disk"));
+    }
+
+    private static TrainingParts parts(String... lines) {
+        List<String> all = new ArrayList<>(List.of(lines));
+        all.add("steps: " + STEPS);
+        TrainingParts small = SmallRun.parts(SmallRun.with(all.toArray(String[]::new)));
+        return new TrainingParts(
+                small.config(),
+                SmallRun.source(HIDDEN),
+                Optional.empty(),
+                small.train(),
+                small.eval(),
+                Map.of("model", "abc"));
+    }
+
+    private String onDisk(String what) {
+        return "offload: {" + what + ", path: " + disk + "}";
+    }
+
+    private static RunEnd run(TrainingParts parts, Path folder, RunOptions options) throws IOException {
+        try (Device device = CpuDevice.of(2);
+                Trainer trainer = Trainer.of(parts, device)) {
+            return trainer.run(folder, options);
+        }
+    }
+
+    private static RunPlan plan(TrainingParts parts) throws IOException {
+        try (Device device = CpuDevice.of(2);
+                Trainer trainer = Trainer.of(parts, device)) {
+            return trainer.plan();
+        }
+    }
+
+    /** Tensors of the last checkpoint; checkpoint.json has the settings, which differ. */
+    private static Map<String, byte[]> tensors(Path run) throws IOException {
+        Map<String, byte[]> files = new TreeMap<>();
+        try (Stream<Path> all = Files.list(new CheckpointFolder(run).path(STEPS))) {
+            for (Path file : all.filter(f -> f.toString().endsWith(".safetensors")).toList()) {
+                files.put(file.getFileName().toString(), Files.readAllBytes(file));
+            }
+        }
+        return files;
+    }
+
+    private static void assertSame(Path a, Path b) throws IOException {
+        Map<String, byte[]> first = tensors(a);
+        Map<String, byte[]> second = tensors(b);
+        assertEquals(2, first.size());
+        assertEquals(first.keySet(), second.keySet());
+        first.forEach((name, bytes) -> assertArrayEquals(bytes, second.get(name), name));
+    }
+
+    private void assertEmpty(Path of) throws IOException {
+        try (Stream<Path> left = Files.list(of)) {
+            assertEquals(List.of(), left.toList());
+        }
+    }
+
+    @ParameterizedTest
+    @ValueSource(
+            strings = {
+                "optimizer: {type: adamw, lr: 0.003}",
+                "optimizer: {type: stableadamw, lr: 0.003}",
+                "optimizer: {type: sgd, lr: 0.003, momentum: 0.9}",
+                "optimizer: {type: adamw, lr: 0.003, states: {engine: torchao}}",
+                "optimizer: {type: adamw, lr: 0.003, states: {engine: msamp}}",
+            })
+    void numbers_are_those_of_a_run_in_memory(String optimizer) throws IOException {
+        String averages = "averaging: {ema: {decay: 0.9}, swa: {start: 2, every: 2}}";
+        run(parts(optimizer, averages), folder.resolve("plain"), RunOptions.defaults());
+        run(parts(optimizer, averages, onDisk("states: disk")), folder.resolve("states"), RunOptions.defaults());
+        run(
+                parts(optimizer, averages, onDisk("states: disk, parameters: disk")),
+                folder.resolve("all"),
+                RunOptions.defaults());
+        assertSame(folder.resolve("plain"), folder.resolve("states"));
+        assertSame(folder.resolve("plain"), folder.resolve("all"));
+        assertEmpty(disk);
+    }
+
+    @Test
+    void masters_that_only_the_update_and_a_cast_read_go_with_the_states() throws IOException {
+        String bf16 = "precision: {mode: bf16}";
+        run(parts(bf16), folder.resolve("plain"), RunOptions.defaults());
+        run(parts(bf16, onDisk("states: disk")), folder.resolve("states"), RunOptions.defaults());
+        assertSame(folder.resolve("plain"), folder.resolve("states"));
+        long all = plan(parts(bf16)).lastingBytes();
+        long matrices = 2L * 8 * HIDDEN * 4;
+        long left = plan(parts(bf16, onDisk("states: disk"))).lastingBytes();
+        long leftInF32 = plan(parts(onDisk("states: disk"))).lastingBytes();
+        assertTrue(left <= all - matrices, left + " of " + all);
+        assertTrue(left < leftInF32, "in F32 forward reads the masters");
+    }
+
+    @Test
+    void a_run_goes_on_with_and_without_it() throws IOException {
+        TrainingParts plain = parts();
+        TrainingParts states = parts(onDisk("states: disk"));
+        run(plain, folder.resolve("plain"), RunOptions.defaults());
+        Path mixed = folder.resolve("mixed");
+        run(states, mixed, RunOptions.defaults().withMaxSteps(2));
+        run(plain, mixed, RunOptions.defaults().resuming().withMaxSteps(2));
+        run(states, mixed, RunOptions.defaults().resuming());
+        assertSame(folder.resolve("plain"), mixed);
+        assertEmpty(disk);
+    }
+
+    @Test
+    void files_have_no_name_while_the_run_goes_on() throws IOException {
+        assumeTrue(!System.getProperty("os.name").startsWith("Windows"), "Windows deletes them with the last handle");
+        try (Device device = CpuDevice.of(2);
+                Trainer trainer = Trainer.of(parts(onDisk("states: disk")), device)) {
+            for (long step = 1; step <= 2; step++) {
+                trainer.step(step);
+                assertEmpty(disk);
+            }
+        }
+    }
+
+    @Test
+    void a_plan_says_what_lies_elsewhere() throws IOException {
+        RunPlan plan = plan(parts(onDisk("states: disk")));
+        assertTrue(
+                plan.notes().stream()
+                        .anyMatch(n -> n.matches("offload: \\d+\\.\\d MiB off the device: states and masters in files in "
+                                + ".*disk")),
+                plan.notes().toString());
+        assertTrue(plan.lastingBytes() < plan(parts()).lastingBytes());
+        assertEquals("disk", Settings.of(parts(onDisk("states: disk")).config()).get("offload.states"));
+        assertFalse(Settings.of(parts().config()).keySet().stream().anyMatch(k -> k.startsWith("offload")));
+    }
+
+    private static String refused(String... lines) {
+        return String.valueOf(
+                assertThrows(InvalidOptionException.class, () -> plan(parts(lines))).getMessage());
+    }
+
+    @Test
+    void what_cannot_be_is_refused_before_the_first_step() throws IOException {
+        Path none = folder.resolve("none");
+        assertTrue(refused("offload: {states: disk, path: " + none + "}").contains("does not exist"));
+        Path file = Files.writeString(folder.resolve("file"), "x");
+        assertTrue(refused("offload: {states: disk, path: " + file + "}").contains("is not a folder"));
+        assertTrue(refused("offload: {states: disk}").contains("no folder"));
+        assertTrue(refused("offload: {path: " + disk + "}").contains("nothing lies on disk"));
+        assertTrue(refused("offload: {states: host}").contains("what the CPU computes in"));
+        assertTrue(refused("offload: {states: dusk, path: " + disk + "}").contains("unknown value 'dusk'"));
+        try (Device device = new ReferenceDevice()) {
+            TrainingParts parts = parts(onDisk("states: disk"));
+            assertThrows(InvalidOptionException.class, () -> Trainer.of(parts, device));
+        }
+    }
+
+    private static void onGpu(TrainingParts parts, Path folder, Device device) throws IOException {
+        try (Device gpu = device;
+                Trainer trainer = Trainer.of(parts, gpu)) {
+            trainer.run(folder, RunOptions.defaults());
+        }
+    }
+
+    @ParameterizedTest
+    @ValueSource(
+            strings = {
+                "precision: {mode: fp32}",
+                "precision: {mode: bf16}",
+                "optimizer: {type: stableadamw, lr: 0.003}",
+                "optimizer: {type: adamw, lr: 0.003, states: {engine: msamp}}",
+            })
+    void streamed_through_a_gpu_numbers_are_those_of_a_run_in_its_memory(String what) throws IOException {
+        String averages = "averaging: {ema: {decay: 0.9}}";
+        onGpu(parts(what, averages), folder.resolve("plain"), TestGpus.hostDevice());
+        for (long seed = 1; seed <= 3; seed++) {
+            String places = seed == 3 ? "{states: host, parameters: host}" : "{states: host}";
+            Path run = folder.resolve("host-" + seed);
+            // windows of one step, of two, of all
+            long window = seed == 1 ? 1 : seed == 2 ? 8L * HIDDEN * 4 * 5 : 1 << 30;
+            onGpu(parts(what, averages, "offload: " + places), run, TestGpus.laggingDevice(seed, window));
+            assertSame(folder.resolve("plain"), run);
+        }
+    }
+
+    @Test
+    void lanes_that_do_not_wait_for_each_other_are_noticed() throws IOException {
+        onGpu(parts(), folder.resolve("plain"), TestGpus.hostDevice());
+        onGpu(parts("offload: {states: host}"), folder.resolve("wrong"), TestGpus.unorderedDevice(1, 1));
+        Map<String, byte[]> plain = tensors(folder.resolve("plain"));
+        Map<String, byte[]> wrong = tensors(folder.resolve("wrong"));
+        assertTrue(plain.keySet().stream().anyMatch(name -> !Arrays.equals(plain.get(name), wrong.get(name))));
+    }
+
+    @Test
+    void a_gpu_streams_from_memory_only_and_plans_its_buffers() throws IOException {
+        try (Device gpu = TestGpus.hostDevice()) {
+            TrainingParts parts = parts(onDisk("states: disk"));
+            assertThrows(InvalidOptionException.class, () -> Trainer.of(parts, gpu));
+        }
+        RunPlan plain;
+        RunPlan host;
+        try (Device gpu = TestGpus.hostDevice();
+                Trainer trainer = Trainer.of(parts(), gpu)) {
+            plain = trainer.plan();
+        }
+        try (Device gpu = TestGpus.laggingDevice(1, 1);
+                Trainer trainer = Trainer.of(parts("offload: {states: host}"), gpu)) {
+            host = trainer.plan();
+        }
+        long largest = 8L * HIDDEN * 4;
+        assertTrue(host.lastingBytes() <= plain.lastingBytes() - 2 * largest);
+        // the update is a program of its own; its two buffers hold the moments of the largest matrix
+        assertTrue(host.notes().stream().anyMatch(n -> n.contains("in pinned memory of the host")));
+    }
+
+    @Test
+    void memory_itself_is_no_disk() {
+        Path shm = Path.of("/dev/shm");
+        assumeTrue(Files.isWritable(shm), "there is no such folder");
+        assertTrue(refused("offload: {states: disk, path: " + shm + "}").contains("in memory itself"));
+    }
+}

@@ -1,0 +1,142 @@
+package dev.octet.trainer.dialect;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import dev.octet.trainer.yaml.HjsonFile;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.TreeMap;
+import java.util.regex.Pattern;
+import org.junit.jupiter.api.DisplayNameGeneration;
+import org.junit.jupiter.api.DisplayNameGenerator.ReplaceUnderscores;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+/** What TrainingArguments become. */
+@DisplayNameGeneration(ReplaceUnderscores.class)
+class TrainingArgumentsTest {
+    private static final Path GOLDEN = Path.of(System.getProperty("octet.testdata"), "golden/dialect/transformers");
+
+    private static Reading read(String json) {
+        return Dialect.TRANSFORMERS.read(HjsonFile.parse(json, "args.json"), Given.NOTHING);
+    }
+
+    private static Map<String, String> settings(Reading reading) {
+        Map<String, String> all = new TreeMap<>();
+        reading.settings().forEach(s -> all.put(s.key(), s.value()));
+        return all;
+    }
+
+    private static List<String> refused(String json) {
+        return read(json).rows(Fate.REFUSED).stream().map(Reading.Row::key).toList();
+    }
+
+    @Test
+    void the_pattern_of_parameters_without_decay_chooses_those_of_the_trainer_in_eighteen_models() throws IOException {
+        Pattern pattern = Pattern.compile(TrainingArguments.NO_DECAY);
+        List<String> wrong = new ArrayList<>();
+        int kept = 0;
+        List<String> lines = Files.readAllLines(GOLDEN.resolve("decay.txt"));
+        for (String line : lines) {
+            String[] parts = line.split(" ");
+            boolean decays = !pattern.matcher(parts[1]).find();
+            kept += decays ? 1 : 0;
+            if (decays != parts[2].equals("1")) {
+                wrong.add(line);
+            }
+        }
+        assertEquals(List.of(), wrong);
+        assertTrue(kept > 150 && lines.size() - kept > 150, kept + " of " + lines.size());
+        assertEquals(18, lines.stream().map(l -> l.split(" ")[0]).distinct().count());
+    }
+
+    @Test
+    void defaults_are_those_of_transformers() {
+        Map<String, String> all = settings(read("{\"output_dir\": \"out\"}"));
+        assertEquals("8", all.get("batch_size"));
+        assertEquals("5e-5", all.get("optimizer.lr"));
+        assertEquals("adamw", all.get("optimizer.type"));
+        assertEquals("0.0", all.get("optimizer.weight_decay"));
+        assertEquals("1.0", all.get("clip_grad_norm"));
+        assertEquals("linear", all.get("schedule.type"));
+        assertEquals("3.0", all.get("epochs"));
+        assertFalse(all.containsKey("precision.mode"));
+    }
+
+    @Test
+    void optimizers_in_few_bits_are_torchaos_and_bitsandbytes_are_refused() {
+        Map<String, String> eight = settings(read("{\"optim\": \"adamw_torch_8bit\", \"optim_args\": \"bf16_stochastic_round=True\"}"));
+        assertEquals("torchao", eight.get("optimizer.states.engine"));
+        assertEquals("8bit", eight.get("optimizer.states.format"));
+        assertEquals("true", eight.get("optimizer.states.bf16_stochastic_round"));
+        assertEquals(List.of("optim"), refused("{\"optim\": \"adamw_bnb_8bit\"}"));
+        assertEquals(List.of("optim"), refused("{\"optim\": \"galore_adamw\"}"));
+        assertEquals(1, read("{\"optim\": \"adamx\"}").problems().size());
+        assertEquals("false", settings(read("{\"optim\": \"adafactor\"}")).get("optimizer.relative_step"));
+    }
+
+    @Test
+    void schedules_take_their_arguments_and_no_others() {
+        Map<String, String> all = settings(read(
+                "{\"lr_scheduler_type\": \"cosine_with_min_lr\", \"lr_scheduler_kwargs\": {\"min_lr_rate\": 0.1}, \"warmup_steps\": 0.06}"));
+        assertEquals("0.1", all.get("schedule.min_lr_rate"));
+        assertEquals("0.06", all.get("schedule.warmup"));
+        assertEquals("0.1", settings(read(
+                        "{\"lr_scheduler_type\": \"cosine_with_min_lr\", \"lr_scheduler_kwargs\": \"{\\\"min_lr_rate\\\": 0.1}\"}"))
+                .get("schedule.min_lr_rate"));
+        assertEquals(1, read("{\"lr_scheduler_type\": \"linear\", \"lr_scheduler_kwargs\": {\"power\": 2}}").problems().size());
+        assertEquals(List.of("lr_scheduler_type"), refused("{\"lr_scheduler_type\": \"reduce_lr_on_plateau\"}"));
+    }
+
+    @Test
+    void amp_is_torchs_autocast_or_apexs_level() {
+        assertEquals("cuda", settings(read("{\"bf16\": true}")).get("precision.autocast"));
+        assertEquals("cpu", settings(read("{\"bf16\": true, \"use_cpu\": true}")).get("precision.autocast"));
+        assertEquals("O2", settings(read("{\"fp16\": true, \"half_precision_backend\": \"apex\", \"fp16_opt_level\": \"O2\"}")).get("precision.mode"));
+        assertEquals("fp16", settings(read("{\"fp16\": true, \"fp16_opt_level\": \"O2\"}")).get("precision.mode"));
+        assertEquals(1, read("{\"fp16\": true, \"bf16\": true}").problems().size());
+    }
+
+    @Test
+    void strategies_count_in_steps_and_in_shares_of_the_run() {
+        Map<String, String> all = settings(read(
+                "{\"evaluation_strategy\": \"steps\", \"eval_steps\": 0.1, \"save_steps\": 0.25, \"max_steps\": 1001, \"save_total_limit\": 2}"));
+        assertEquals("101", all.get("eval_every"));
+        assertEquals("251", all.get("checkpoint.every"));
+        assertEquals("2", all.get("checkpoint.keep"));
+        assertEquals("1001", all.get("steps"));
+        assertEquals(List.of("eval_strategy"), refused("{\"eval_strategy\": \"epoch\"}"));
+        assertEquals(List.of("save_strategy"), refused("{\"save_strategy\": \"best\"}"));
+        assertEquals(List.of("load_best_model_at_end"), refused("{\"load_best_model_at_end\": true}"));
+        assertEquals("500", settings(read("{\"eval_strategy\": \"steps\"}")).get("eval_every"));
+    }
+
+    @Test
+    void what_a_run_does_not_do_is_refused_with_the_reason() {
+        assertEquals(List.of("label_smoothing_factor"), refused("{\"label_smoothing_factor\": 0.1}"));
+        assertEquals(List.of("neftune_noise_alpha"), refused("{\"neftune_noise_alpha\": 5}"));
+        assertEquals(List.of("push_to_hub"), refused("{\"push_to_hub\": true}"));
+        assertEquals(List.of("resume_from_checkpoint"), refused("{\"resume_from_checkpoint\": \"out/checkpoint-5\"}"));
+        assertEquals(List.of(), refused("{\"push_to_hub\": false, \"label_smoothing_factor\": 0.0, \"neftune_noise_alpha\": null}"));
+        assertTrue(read("{\"learing_rate\": 1}").problems().getFirst().fix().contains("learning_rate"));
+    }
+
+    @Test
+    void a_deepspeed_json_is_filled_from_the_arguments_that_name_it(@TempDir Path folder) throws IOException {
+        Files.writeString(
+                folder.resolve("ds.json"),
+                "{\"train_micro_batch_size_per_gpu\": \"auto\", \"gradient_clipping\": \"auto\", \"bf16\": {\"enabled\": \"auto\"}, \"zero_optimization\": {\"stage\": 1}}");
+        Path file = folder.resolve("args.json");
+        Files.writeString(file, "{\"deepspeed\": \"ds.json\", \"per_device_train_batch_size\": 3, \"max_grad_norm\": 0.5}");
+        Reading reading = Dialect.TRANSFORMERS.read(HjsonFile.read(file), Given.NOTHING);
+        assertEquals(List.of(), reading.problems());
+        assertEquals("3", settings(reading).get("batch_size"));
+        assertEquals("0.5", settings(reading).get("clip_grad_norm"));
+    }
+}
