@@ -241,6 +241,7 @@ final class BudgetPlanner {
         }
         Program plain = tape.program();
         LiveBytes plainly = new LiveBytes(plain);
+        int prepared = plain.steps(Phase.PREPARE).size();
         Set<Value> base = new HashSet<>();
         long baseBytes = 0;
         for (Value v : plain.inputs().values()) {
