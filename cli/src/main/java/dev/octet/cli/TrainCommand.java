@@ -37,8 +37,10 @@ final class TrainCommand implements Command {
             "set", "KEY=VALUE", "another value for a key of the configuration, as optimizer.lr=1e-4; the run keeps it");
     private static final PathOption DEEPSPEED = PathOption.read(
             "deepspeed", "FILE", "a DeepSpeed JSON to follow; --config or --set give data, loss and steps");
+    private static final PathOption ACCELERATE =
+            PathOption.read("accelerate", "FILE", "the YAML of accelerate config to follow");
     static final PathOption HF_ARGS =
-            PathOption.read("hf-args", "FILE", "TrainingArguments as JSON, which fill \"auto\" of a DeepSpeed JSON");
+            PathOption.read("hf-args", "FILE", "TrainingArguments as JSON to follow; they fill \"auto\" of a DeepSpeed JSON");
     static final Option DEEPSPEED_VERSION = Flags.value(
             "deepspeed-version", "X.Y.Z", "the DeepSpeed whose defaults count for a DeepSpeed JSON (default: the newest)");
     private static final Option FROM_STEP = Flags.value(
@@ -81,6 +83,7 @@ final class TrainCommand implements Command {
                 RUN,
                 SET,
                 DEEPSPEED,
+                ACCELERATE,
                 HF_ARGS,
                 DEEPSPEED_VERSION,
                 RESUME,
@@ -171,7 +174,7 @@ final class TrainCommand implements Command {
         }
         if (alone) {
             arguments.refuse(
-                    List.of(DEEPSPEED, HF_ARGS, DEEPSPEED_VERSION),
+                    List.of(DEEPSPEED, ACCELERATE, HF_ARGS, DEEPSPEED_VERSION),
                     "is for a new run",
                     "leave it out: the run keeps its configuration");
             return arguments.has(RUN)
@@ -192,6 +195,9 @@ final class TrainCommand implements Command {
         DialectFiles files = DialectFiles.NONE;
         if (arguments.has(DEEPSPEED)) {
             files = files.with(Dialect.DEEPSPEED, arguments.requiredPath(DEEPSPEED));
+        }
+        if (arguments.has(ACCELERATE)) {
+            files = files.with(Dialect.ACCELERATE, arguments.requiredPath(ACCELERATE));
         }
         if (arguments.has(HF_ARGS)) {
             files = files.with(Dialect.TRANSFORMERS, arguments.requiredPath(HF_ARGS));

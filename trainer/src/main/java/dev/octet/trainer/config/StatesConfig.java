@@ -138,16 +138,17 @@ public record StatesConfig(Engine engine, boolean convert) {
     private static StatesConfig readAny(Section s) {
         String engine = s.choice("engine", ENGINES, "fp32");
         boolean convert = s.flag("convert", false);
+        List<String> own = KEYS.getOrDefault(engine, List.of());
         for (Map.Entry<String, List<String>> keys : KEYS.entrySet()) {
             for (String key : keys.getValue()) {
-                if (s.has(key) && !KEYS.get(engine).contains(key)) {
+                if (s.has(key) && !own.contains(key)) {
                     throw s.error(
                             key,
                             "the engine " + engine + " has no " + key,
-                            KEYS.get(engine).isEmpty()
+                            own.isEmpty()
                                     ? "leave the key out, or choose another engine"
                                     : "leave the key out; keys of " + engine + ": "
-                                            + String.join(", ", KEYS.get(engine)));
+                                            + String.join(", ", own));
                 }
             }
         }
