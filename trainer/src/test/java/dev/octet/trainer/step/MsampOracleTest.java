@@ -179,7 +179,8 @@ class MsampOracleTest {
                     differences.add("step " + step + ": loss " + loss + ", torch " + expected);
                 }
             } else {
-                Tensor t = state.get(row[3]);
+                boolean isWeight = row[3].equals("w1") || row[3].equals("w2");
+                Tensor t = state.get(isWeight ? TrainingSession.codesName(row[3]) : row[3]);
                 if (t == null || !digest(t).equals(row[4])) {
                     differences.add("step " + step + ": " + row[3] + (t == null ? " missing" : ""));
                 }

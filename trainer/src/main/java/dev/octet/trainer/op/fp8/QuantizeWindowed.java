@@ -40,6 +40,11 @@ public record QuantizeWindowed(OperandType x, Float8Format format, WindowedScale
                 : List.of(codes, scale);
     }
 
+    /** What its scale is computed from. */
+    WindowUpdate.Slot slot() {
+        return new WindowUpdate.Slot(format, rule);
+    }
+
     @Override
     public boolean forwardReadsInput(int i) {
         return true;
