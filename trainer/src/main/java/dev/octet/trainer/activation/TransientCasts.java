@@ -92,8 +92,10 @@ final class TransientCasts {
         readers();
         List<Step> prepare = program.steps(Phase.PREPARE);
         for (Step s : program.steps()) {
-            if (s.phase() != Phase.UPDATE) {
-                s.results().stream().filter(v -> v != null && v.role() == ValueRole.STATE).forEach(changed::add);
+            for (Value v : s.results()) {
+                if (v != null && v.role() == ValueRole.STATE && s.phase() != Phase.UPDATE) {
+                    changed.add(v);
+                }
             }
         }
         Map<Step, Move> moves = new HashMap<>();
@@ -178,6 +180,11 @@ final class TransientCasts {
         return s.outputs().stream().anyMatch(v -> v != null && v.role() == ValueRole.STATE);
     }
 
+    /** Whether a step that is moved runs in PREPARE as well: for the states that it changes, or for a step that does. */
+    private static boolean staysToo(Step s, Set<Value> wanted) {
+        return changesStates(s) || s.outputs().stream().anyMatch(v -> v != null && wanted.contains(v));
+    }
+
     private Value value(String name, Value like, ValueRole role) {
         Value v = new Value(values.size(), name, like.type(), role);
         values.add(v);
@@ -202,9 +209,12 @@ final class TransientCasts {
         Map<Value, Value> within = new HashMap<>();
         Set<Value> wanted = new HashSet<>();
         for (Step s : prepare.reversed()) {
-            if (moves.containsKey(s)
-                    && (changesStates(s) || s.outputs().stream().anyMatch(v -> v != null && wanted.contains(v)))) {
-                s.inputs().stream().filter(v -> v != null && moved.containsKey(v)).forEach(wanted::add);
+            if (moves.containsKey(s) && staysToo(s, wanted)) {
+                for (Value v : s.inputs()) {
+                    if (v != null && moved.containsKey(v)) {
+                        wanted.add(v);
+                    }
+                }
             }
         }
         for (Step s : prepare) {
@@ -216,7 +226,7 @@ final class TransientCasts {
             Step cast = cast(s, moved, steps);
             casts.computeIfAbsent(move.before(), _ -> new ArrayList<>()).add(cast);
             blockOf.put(move.before(), move.block());
-            if (changesStates(s) || s.outputs().stream().anyMatch(v -> v != null && wanted.contains(v))) {
+            if (staysToo(s, wanted)) {
                 for (Value v : s.outputs()) {
                     if (v != null && moved.containsKey(v)) {
                         within.put(v, value(v.name(), v, ValueRole.TEMPORARY));
@@ -260,8 +270,11 @@ final class TransientCasts {
         List<@Nullable Value> inputs = new ArrayList<>();
         for (int i = 0; i < s.inputs().size(); i++) {
             Value v = s.inputs().get(i);
-            boolean isRead = v != null && op.forwardReadsInput(i);
-            inputs.add(!isRead ? null : changed.contains(v) ? copy(v, steps) : moved.getOrDefault(v, v));
+            if (v == null || !op.forwardReadsInput(i)) {
+                inputs.add(null);
+            } else {
+                inputs.add(changed.contains(v) ? copy(v, steps) : moved.getOrDefault(v, v));
+            }
         }
         List<@Nullable Value> made = new ArrayList<>();
         for (Value v : s.outputs().subList(0, op.outputs().size() + op.saved().size())) {

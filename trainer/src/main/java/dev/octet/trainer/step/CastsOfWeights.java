@@ -33,7 +33,11 @@ final class CastsOfWeights {
         if (!isCast || !isOfWeight(step.inputs().getFirst())) {
             return false;
         }
-        step.outputs().stream().filter(v -> v != null).forEach(casts::add);
+        for (Value v : step.outputs()) {
+            if (v != null) {
+                casts.add(v);
+            }
+        }
         return true;
     }
 

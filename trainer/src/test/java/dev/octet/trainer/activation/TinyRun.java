@@ -54,14 +54,14 @@ public final class TinyRun implements AutoCloseable {
     private final Parameters parameters;
     private final Set<String> trained;
     private final boolean perToken;
-    private final AutoCloseable source;
+    private final Runnable closing;
 
-    private TinyRun(GraphModel model, Parameters parameters, Set<String> trained, boolean perToken, AutoCloseable source) {
+    private TinyRun(GraphModel model, Parameters parameters, Set<String> trained, boolean perToken, Runnable closing) {
         this.model = model;
         this.parameters = parameters;
         this.trained = trained;
         this.perToken = perToken;
-        this.source = source;
+        this.closing = closing;
     }
 
     /** A checkpoint by its folder, or an export by its file's name. */
@@ -95,7 +95,7 @@ public final class TinyRun implements AutoCloseable {
         return new TinyRun(model, all, all.names(), false, () -> {});
     }
 
-    private static AutoCloseable closing(ModelSource source, Converter converter) {
+    private static Runnable closing(ModelSource source, Converter converter) {
         return () -> {
             converter.close();
             source.close();
@@ -219,10 +219,6 @@ public final class TinyRun implements AutoCloseable {
 
     @Override
     public void close() {
-        try {
-            source.close();
-        } catch (Exception e) {
-            throw new IllegalStateException(e);
-        }
+        closing.run();
     }
 }
