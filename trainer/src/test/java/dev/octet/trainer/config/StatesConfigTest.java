@@ -57,7 +57,7 @@ class StatesConfigTest {
         StatesConfig states = states(keys);
         Map<String, String> settings = Settings.of(config("{type: adamw, states: {" + keys + "}}"));
         assertEquals(states, StatesConfig.of(settings));
-        assertEquals("engine: " + states.engineName(), keys.split(",")[0]);
+        assertEquals("engine: " + states.engineName(), keys.split(",", -1)[0]);
     }
 
     @Test

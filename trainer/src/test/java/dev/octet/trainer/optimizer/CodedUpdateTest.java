@@ -284,7 +284,7 @@ class CodedUpdateTest {
     }
 
     /** All but Adam and AdamW, each in two ways. */
-    static Map<String, Golden> others() {
+    private static Map<String, Golden> others() {
         StateForm random = new StateForm.Stochastic();
         StateForm fp8 = new StateForm.Blocked(BlockCodes.FP8);
         Map<String, Optimizer> optimizers = Map.of(

@@ -1,5 +1,6 @@
 package dev.octet.trainer.step;
 
+import static java.util.Objects.requireNonNull;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 
 import dev.octet.formats.ModelFile;
@@ -137,8 +138,8 @@ class MsampOracleTest {
                 .toList();
         try (ModelFile file = ModelFile.open(GOLDEN.resolve("msamp.safetensors"));
                 CpuDevice device = CpuDevice.of(2)) {
-            Tensor w1 = file.model().tensors().get("w1");
-            Tensor w2 = file.model().tensors().get("w2");
+            Tensor w1 = requireNonNull(file.model().tensors().get("w1"));
+            Tensor w2 = requireNonNull(file.model().tensors().get("w2"));
             GraphModel open = model(Dim.of("rows"), w1, w2);
             TrainingSetup setup = new TrainingSetup(
                             new GraphSource(open, (graph, sizes) -> model(Dim.of(ROWS), w1, w2)),
@@ -162,8 +163,8 @@ class MsampOracleTest {
                                 at,
                                 List.of(0L),
                                 Map.of(
-                                        "x", piece(file.model().tensors().get("x"), "x", at, IN),
-                                        "labels", piece(file.model().tensors().get("t"), "labels", at, OUT))));
+                                        "x", piece(requireNonNull(file.model().tensors().get("x")), "x", at, IN),
+                                        "labels", piece(requireNonNull(file.model().tensors().get("t")), "labels", at, OUT))));
                     }
                     StepResult result = session.step(batches, 0.01, null, false);
                     try (Arena arena = Arena.ofConfined()) {
