@@ -72,7 +72,7 @@ final class Repetition {
         return made;
     }
 
-    /** What the repeated form of a step reads: without states that only backward reads or that the step records something in. */
+    /** What the repeated form of a step reads: without states that only backward or the first form reads. */
     private static List<@Nullable Value> operands(Step step) {
         Op op = step.op().again();
         List<@Nullable Value> read = new ArrayList<>();
@@ -181,7 +181,6 @@ final class Repetition {
                 copiesBefore(i, steps);
                 steps.add(forward.get(i));
             }
-            copiesBefore(forward.size(), steps);
             for (Step s : backward) {
                 for (Value v : Tape.reads(s)) {
                     Integer block = blockOf.get(v);
@@ -230,18 +229,14 @@ final class Repetition {
                     Phase.BACKWARD, s.node(), s.op().again(), false, inputs, outputs, List.of(), List.of(), Set.of(), true);
         }
 
-        /**
-         * A lasting value as forward step {@code i} read it, or left it where it changed it (a window of amaxes gives a tensor the same scale again): itself where nothing
-         * changes it from then on.
-         */
+        /** A lasting value as forward step {@code i} read it: itself where nothing changes it from then on. */
         private Value unchanged(Value v, int i) {
             TreeSet<Integer> all = changes.getOrDefault(v, new TreeSet<>());
-            int then = all.contains(i) ? i + 1 : i;
-            if (all.ceiling(then) == null) {
+            if (all.ceiling(i) == null) {
                 return v;
             }
             // copied right after the last change before, so that copies lie together at the beginning of forward
-            Integer before = all.lower(then);
+            Integer before = all.lower(i);
             return copies.computeIfAbsent(v, _ -> new TreeMap<>())
                     .computeIfAbsent(before == null ? 0 : before + 1, _ -> value("kept:" + v.name(), v.type()));
         }

@@ -279,7 +279,7 @@ public record StatesConfig(Engine engine, boolean convert) {
                 MsampScale rule = quirks ? MsampScale.ORIGINAL : MsampScale.MENDED;
                 StateForm parameter = masters == Masters.FP16
                         ? new StateForm.PowerOfTwo(DType.F16, rule, OfZeros.AS_BEFORE)
-                        : StateForm.F32;
+                        : StateForm.Plain.F32;
                 yield forms(
                         parameter,
                         level == Level.O1
@@ -297,18 +297,18 @@ public record StatesConfig(Engine engine, boolean convert) {
                         Map.of("exp_avg", fused(expAvg), EXP_AVG_SQ, fused(expAvgSq)),
                         own);
             case Engine.Torchao(Format format, boolean stochastic) ->
-                forms(stochastic ? new StateForm.Stochastic() : StateForm.F32, memory(optimizer, format), own);
+                forms(stochastic ? new StateForm.Stochastic() : StateForm.Plain.F32, memory(optimizer, format), own);
             case Engine.Bf16(boolean masters, boolean stochastic) -> {
                 StateForm bf16 = stochastic ? new StateForm.Stochastic() : new StateForm.Plain(DType.BF16);
                 Map<String, StateForm> memory = new TreeMap<>();
                 buffers(optimizer).forEach(what -> memory.put(what, bf16));
-                yield forms(masters ? bf16 : StateForm.F32, memory, own);
+                yield forms(masters ? bf16 : StateForm.Plain.F32, memory, own);
             }
         };
     }
 
     private static StateForms forms(StateForm parameters, Map<String, StateForm> memory, Arithmetic arithmetic) {
-        return new StateForms(parameters, StateForm.F32, memory, null, arithmetic);
+        return new StateForms(parameters, StateForm.Plain.F32, memory, null, arithmetic);
     }
 
     /** Octet's own engines, and optimizers that a library lacks, compute as torch does. */
@@ -326,7 +326,7 @@ public record StatesConfig(Engine engine, boolean convert) {
 
     private static StateForm fused(Kept type) {
         return switch (type) {
-            case FP32 -> StateForm.F32;
+            case FP32 -> StateForm.Plain.F32;
             case FP16 -> new StateForm.Fused(DType.F16);
             case BF16 -> new StateForm.Plain(DType.BF16);
             case FP8 -> new StateForm.Fused(DType.F8_E4M3FN);

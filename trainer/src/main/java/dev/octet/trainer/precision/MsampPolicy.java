@@ -43,7 +43,7 @@ public record MsampPolicy(Autocast base, TrainingRecipe.Msamp recipe, Level leve
     /** How their gradients are kept; those of several ranks are averaged as codes, and kept as the numbers of these. */
     public StateForm gradients() {
         if (ranks.isOn()) {
-            return StateForm.F32;
+            return StateForm.Plain.F32;
         }
         return new StateForm.PowerOfTwo(DType.F8_E4M3FN, rule(), OfZeros.AS_BEFORE);
     }

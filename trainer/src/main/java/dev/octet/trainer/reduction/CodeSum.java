@@ -28,13 +28,13 @@ public final class CodeSum {
 
     /** The code of the sum of two; NaN if one of them is. */
     public static byte of(byte x, byte y) {
-        return TABLE[(x & 0xFF) << 8 | y & 0xFF];
+        return TABLE[((x & 0xFF) << 8) | (y & 0xFF)];
     }
 
     /** One hop: adds {@code n} codes to the sums so far. */
     public static void add(byte[] sums, byte[] codes, int n) {
         for (int i = 0; i < n; i++) {
-            sums[i] = TABLE[(sums[i] & 0xFF) << 8 | codes[i] & 0xFF];
+            sums[i] = TABLE[((sums[i] & 0xFF) << 8) | (codes[i] & 0xFF)];
         }
     }
 

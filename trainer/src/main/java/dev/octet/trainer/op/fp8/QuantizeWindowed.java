@@ -50,7 +50,7 @@ public record QuantizeWindowed(OperandType x, Float8Format format, WindowedScale
         return true;
     }
 
-    /** With the window as it is: a tensor's second cast has the scale of its first. */
+    /** Reads multiplier and window, and leaves them. */
     @Override
     public Op again() {
         return new QuantizeWindowed(x, format, rule, false);

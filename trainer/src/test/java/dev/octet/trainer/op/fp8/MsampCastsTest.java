@@ -49,7 +49,7 @@ class MsampCastsTest extends TwinTest {
     }
 
     private static void windowed(List<Case> all, MsampScale rule) {
-        for (DType type : List.of(DType.F32, DType.BF16, DType.F16)) {
+        for (DType type : List.of(DType.F32, DType.BF16)) {
             for (Float8Format format : List.of(Float8Format.E4M3FN, Float8Format.E5M2)) {
                 windowed(all, rule, new OperandType(type, Shape.of(5, 3, 29)), format, SIZE, 2, 1);
             }
@@ -119,13 +119,13 @@ class MsampCastsTest extends TwinTest {
     }
 
     private static void states(List<Case> all, MsampScale rule) {
-        for (long[] dims : new long[][] {{1, 1}, {7, 3}, {65, 129}}) {
+        for (long[] dims : new long[][] {{1, 1}, {65, 129}}) {
             OperandType tensor = f32(dims);
             OperandType codes = tensor.as(DType.F16);
             StateForm form = new StateForm.PowerOfTwo(DType.F16, rule, StateForm.OfZeros.ONE);
             for (double largest : new double[] {0, 3, 65504}) {
                 double[] x = numbers(codes, largest);
-                for (double scale : new double[] {0x1p-15, 1, 0x1p9}) {
+                for (double scale : new double[] {0x1p-15, 0x1p9}) {
                     add(
                             all,
                             name("state " + tensor + " up to " + largest + " at " + scale, rule),
@@ -139,11 +139,11 @@ class MsampCastsTest extends TwinTest {
 
     private static void sums(List<Case> all, MsampScale rule) {
         StateForm.PowerOfTwo form = new StateForm.PowerOfTwo(DType.F8_E4M3FN, rule, StateForm.OfZeros.AS_BEFORE);
-        for (long[] dims : new long[][] {{1}, {7, 3}, {65, 129}}) {
+        for (long[] dims : new long[][] {{1}, {65, 129}}) {
             OperandType x = f32(dims);
             OperandType codes = x.as(DType.F8_E4M3FN);
             for (DType rounded : List.of(DType.F32, DType.BF16, DType.F16)) {
-                for (double last : new double[] {0, 7.25, 1e5, 3e38, Double.NaN, 1 / 0.0}) {
+                for (double last : new double[] {0, 1e5, 3e38, Double.NaN}) {
                     double[] gradient = numbers(codes, 448);
                     double[] added = numbers(x, last == 0 ? 0 : 2);
                     added[added.length - 1] = last;
