@@ -1,5 +1,6 @@
 package dev.octet.trainer.activation;
 
+import static java.util.Objects.requireNonNull;
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
@@ -76,7 +77,7 @@ class RecomputeTest {
                         .filter(policies()::containsKey)
                         .map(policy -> dynamicTest(
                                 model + ", " + policy,
-                                () -> check(model, policies().get(policy), WAYS.subList(0, 1)))));
+                                () -> check(model, requireNonNull(policies().get(policy)), WAYS.subList(0, 1)))));
     }
 
     private static void check(String model, PrecisionPolicy policy, List<Recompute> ways) throws IOException {
@@ -118,7 +119,7 @@ class RecomputeTest {
                         device)) {
             InvalidOptionException e =
                     assertThrows(InvalidOptionException.class, () -> session.prepare(run.batch(0)));
-            assertTrue(e.getMessage().contains("'nothing' is in the name of none of the"), e.getMessage());
+            assertTrue(requireNonNull(e.getMessage()).contains("'nothing' is in the name of none of the"), e.getMessage());
         }
     }
 }

@@ -1,5 +1,6 @@
 package dev.octet.trainer.activation;
 
+import static java.util.Objects.requireNonNull;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.fasterxml.jackson.databind.ObjectMapper;
@@ -200,7 +201,7 @@ public final class TinyRun implements AutoCloseable {
         for (Map.Entry<String, byte[]> e : expected.entrySet()) {
             if (e.getKey().contains("gradient ")) {
                 float[] wanted = floats(e.getValue());
-                float[] got = floats(actual.get(e.getKey()));
+                float[] got = floats(requireNonNull(actual.get(e.getKey())));
                 for (int i = 0; i < wanted.length; i++) {
                     difference += Math.pow(wanted[i] - got[i], 2);
                     all += Math.pow(wanted[i], 2);

@@ -1,5 +1,6 @@
 package dev.octet.trainer.optimizer;
 
+import static java.util.Objects.requireNonNull;
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
@@ -180,7 +181,7 @@ class CodedUpdateTest {
             for (StateForm.Part part : form.parts(tensor)) {
                 parts.put(name + part.suffix(), read(value(name + part.suffix())));
             }
-            return StateTensors.decode(form, name, tensor.shape(), parts.get(name), parts, Arena.ofAuto())
+            return StateTensors.decode(form, name, tensor.shape(), requireNonNull(parts.get(name)), parts, Arena.ofAuto())
                     .toFloats();
         }
 

@@ -1,5 +1,6 @@
 package dev.octet.trainer.reduction;
 
+import static java.util.Objects.requireNonNull;
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
@@ -77,7 +78,7 @@ class GradientReductionTest {
             if (row[2].equals(reduction.text())) {
                 MsampScale scale = row[3].equals("quirks") ? MsampScale.ORIGINAL : MsampScale.MENDED;
                 ReductionRule rule = new ReductionRule(reduction, scale, Integer.parseInt(row[4]));
-                List<float[]> gradients = inputs.get(row[1] + row[4]);
+                List<float[]> gradients = requireNonNull(inputs.get(row[1] + row[4]));
                 SimulatedRanks ranks = new SimulatedRanks(rule, bits(row[5]), bits(row[6]));
                 ranks.agree(amaxes(gradients));
                 byte[] codes = new byte[gradients.getFirst().length];
@@ -97,7 +98,7 @@ class GradientReductionTest {
     void without_mu_ddp_leaves_room_of_the_root_of_ranks_and_the_others_none() throws IOException {
         for (String[] row : rows("out")) {
             if (bits(row[5]) == 1) {
-                GradientReduction reduction = GradientReduction.byName().get(row[2]);
+                GradientReduction reduction = requireNonNull(GradientReduction.byName().get(row[2]));
                 assertEquals(bits(row[6]), ReductionRule.of(reduction, Integer.parseInt(row[4])).preScale());
             }
         }

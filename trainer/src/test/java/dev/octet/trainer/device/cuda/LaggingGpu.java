@@ -1,5 +1,7 @@
 package dev.octet.trainer.device.cuda;
 
+import static java.util.Objects.requireNonNull;
+
 import dev.octet.trainer.kernel.CudaProduct;
 import dev.octet.trainer.kernel.CudaSource;
 import dev.octet.trainer.kernel.CudaStream.Grid;
@@ -11,6 +13,7 @@ import java.util.EnumMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Random;
+import org.jspecify.annotations.Nullable;
 
 /**
  * A GPU whose lanes run against each other as badly as signals allow: what is put into a lane waits until somebody needs it, then the lanes take turns by chance. A copy that
@@ -30,7 +33,7 @@ final class LaggingGpu extends ForwardingGpu {
     }
 
     /** @param needed point that must be passed first; null for none */
-    private record Entry(Point needed, Runnable work) {}
+    private record Entry(@Nullable Point needed, Runnable work) {}
 
     private static final class Point {
         private boolean passed;
@@ -45,16 +48,20 @@ final class LaggingGpu extends ForwardingGpu {
         }
     }
 
-    private void put(Lane lane, Point needed, Runnable work) {
-        lanes.get(lane).add(new Entry(needed, work));
+    private Deque<Entry> of(Lane lane) {
+        return requireNonNull(lanes.get(lane));
+    }
+
+    private void put(Lane lane, @Nullable Point needed, Runnable work) {
+        of(lane).add(new Entry(needed, work));
     }
 
     /** Runs until a lane is empty: what other lanes still have, nobody has waited for. */
     private void drain(Lane until) {
-        while (!lanes.get(until).isEmpty()) {
+        while (!of(until).isEmpty()) {
             List<Lane> ready = new ArrayList<>();
             for (Lane lane : Lane.values()) {
-                Entry first = lanes.get(lane).peek();
+                Entry first = of(lane).peek();
                 if (first != null && (first.needed() == null || first.needed().passed)) {
                     ready.add(lane);
                 }
@@ -62,7 +69,7 @@ final class LaggingGpu extends ForwardingGpu {
             if (ready.isEmpty()) {
                 throw new IllegalStateException("lanes wait for each other");
             }
-            lanes.get(ready.get(random.nextInt(ready.size()))).remove().work().run();
+            of(ready.get(random.nextInt(ready.size()))).remove().work().run();
         }
     }
 
@@ -105,7 +112,7 @@ final class LaggingGpu extends ForwardingGpu {
 
     @Override
     public Signal signal(Lane setter, Lane waiter) {
-        Point[] last = {null};
+        @Nullable Point[] last = {null};
         return new Signal(
                 new Named("set", () -> {
                     Point point = new Point();
