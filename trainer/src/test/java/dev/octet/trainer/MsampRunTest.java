@@ -1,5 +1,6 @@
 package dev.octet.trainer;
 
+import static java.util.Objects.requireNonNull;
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
@@ -173,10 +174,10 @@ class MsampRunTest {
         InvalidOptionException uneven = assertThrows(
                 InvalidOptionException.class,
                 () -> parts("{mode: msamp, ranks: 4}", "gradient_accumulation: 6"));
-        assertTrue(uneven.getMessage().contains("4 ranks cannot share 6 micro-batches a step evenly"));
+        assertTrue(requireNonNull(uneven.getMessage()).contains("4 ranks cannot share 6 micro-batches a step evenly"));
         assertEquals("give gradient_accumulation: 8", uneven.fix());
         InvalidOptionException alone = assertThrows(
                 InvalidOptionException.class, () -> parts("{mode: msamp, gradient_reduction: ddp}"));
-        assertTrue(alone.getMessage().contains("a run on one rank averages no gradients"));
+        assertTrue(requireNonNull(alone.getMessage()).contains("a run on one rank averages no gradients"));
     }
 }

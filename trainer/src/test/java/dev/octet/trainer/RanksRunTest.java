@@ -1,5 +1,6 @@
 package dev.octet.trainer;
 
+import static java.util.Objects.requireNonNull;
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
@@ -95,7 +96,7 @@ class RanksRunTest {
             Map<String, float[]> averaged = gradients(ranks(reduction, ""), device);
             assertEquals(plain.keySet(), averaged.keySet());
             plain.forEach((name, g) -> {
-                float[] got = averaged.get(name);
+                float[] got = requireNonNull(averaged.get(name));
                 float amax = RankGradient.amax(g);
                 float largest = RankGradient.amax(got);
                 boolean matrix = name.startsWith("w");

@@ -184,7 +184,7 @@ class RecomputedRunTest {
         InvalidOptionException e = assertThrows(
                 InvalidOptionException.class,
                 () -> run("run", RunOptions.defaults().withMaxSteps(4).resuming(), "activations: fp8"));
-        assertTrue(e.getMessage().contains("activations was (absent) and is fp8"), e.getMessage());
+        assertTrue(requireNonNull(e.getMessage()).contains("activations was (absent) and is fp8"), e.getMessage());
     }
 
     @Test
@@ -201,6 +201,6 @@ class RecomputedRunTest {
     private void assertRefused(String line, String message) {
         InvalidOptionException e = assertThrows(
                 InvalidOptionException.class, () -> run("refused", RunOptions.defaults().withMaxSteps(1), line));
-        assertTrue(e.getMessage().contains(message), e.getMessage());
+        assertTrue(requireNonNull(e.getMessage()).contains(message), e.getMessage());
     }
 }

@@ -1,5 +1,6 @@
 package dev.octet.trainer;
 
+import static java.util.Objects.requireNonNull;
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
@@ -178,9 +179,9 @@ class StatesRunTest {
         Path checkpoint = new CheckpointFolder(folder).path(24);
         try (ModelFile parameters = ModelFile.open(checkpoint.resolve("parameters.safetensors"));
                 ModelFile state = ModelFile.open(checkpoint.resolve("state.safetensors"))) {
-            Tensor decoded = parameters.model().tensors().get("w1");
-            Tensor codes = state.model().tensors().get("codes:w1");
-            float scale = state.model().tensors().get("w1.scale").toFloats()[0];
+            Tensor decoded = requireNonNull(parameters.model().tensors().get("w1"));
+            Tensor codes = requireNonNull(state.model().tensors().get("codes:w1"));
+            float scale = requireNonNull(state.model().tensors().get("w1.scale")).toFloats()[0];
             assertEquals(0, Float.floatToIntBits(scale) & 0x7FFFFF, "a power of two: " + scale);
             for (int i = 0; i < 4096; i++) {
                 float code = Float.float16ToFloat(codes.bytes().get(Tensor.I16_LE, i * 2L));

@@ -79,6 +79,7 @@ final class TransientCasts {
     }
 
     /** A program with the casts moved, and the blocks and homes of its forward steps. */
+    @SuppressWarnings("ArrayRecordComponent") // handed on, never compared
     record Moved(Program program, int[] blocks, int[] homes) {
         Program repeated() {
             return new Repetition(new Tape(program), blocks, homes).build();

@@ -1,5 +1,6 @@
 package dev.octet.trainer.activation;
 
+import static java.util.Objects.requireNonNull;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertNotEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
@@ -160,7 +161,7 @@ class BudgetPlannerTest {
                 InvalidOptionException.class,
                 () -> ActivationPlan.of(
                     plain, new ActivationSettings(new Recompute.Budget(1), Kept.AS_THEY_ARE), WeightCasts.OF_A_LAYER));
-        assertTrue(e.getMessage().contains("when as much as possible is computed again; the budget is 1"), e.getMessage());
+        assertTrue(requireNonNull(e.getMessage()).contains("when as much as possible is computed again; the budget is 1"), e.getMessage());
         return Long.parseLong(e.fix().replaceAll("set budget: (\\d+) .*", "$1"));
     }
 }

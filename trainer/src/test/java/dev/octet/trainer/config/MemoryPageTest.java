@@ -93,7 +93,7 @@ class MemoryPageTest {
     private static Map<String, List<Double>> results() throws IOException {
         Map<String, List<Double>> rows = new LinkedHashMap<>();
         for (String line : Files.readAllLines(DOCS.resolve(RESULTS))) {
-            String[] cells = line.split(" {2,}");
+            String[] cells = line.split(" {2,}", -1);
             List<Double> numbers = new ArrayList<>();
             for (int i = 1; i < cells.length; i++) {
                 String number = cells[i].replaceAll("[,B%MBs ]", "");
