@@ -123,6 +123,7 @@ class LostFilesTest {
             steps: 1
             """);
         Files.writeString(made.resolve("ds.json"), "{\"train_batch_size\": \"auto\", \"bf16\": {\"enabled\": false}}");
+        Files.writeString(made.resolve("accelerate.yaml"), "mixed_precision: bf16\n");
         Files.writeString(made.resolve("args.json"), "{\"per_device_train_batch_size\": 8}");
         done("train MADE/b.onnx --config MADE/train.yaml -o MADE/run".replace("MADE", made.toString()));
     }
