@@ -195,9 +195,13 @@ class OffloadRunTest {
         assertTrue(refused("offload: {path: " + disk + "}").contains("nothing lies on disk"));
         assertTrue(refused("offload: {states: host}").contains("what the CPU computes in"));
         assertTrue(refused("offload: {states: dusk, path: " + disk + "}").contains("unknown value 'dusk'"));
+        assertTrue(refused("offload: {activations: host}").contains("what the CPU computes in"));
+        assertTrue(refused("offload: {activations: disk}").contains("unknown value 'disk'"));
         try (Device device = new ReferenceDevice()) {
             TrainingParts parts = parts(onDisk("states: disk"));
             assertThrows(InvalidOptionException.class, () -> Trainer.of(parts, device));
+            TrainingParts activations = parts("offload: {activations: host}");
+            assertThrows(InvalidOptionException.class, () -> Trainer.of(activations, device));
         }
     }
 
@@ -256,8 +260,39 @@ class OffloadRunTest {
         }
         long largest = 8L * HIDDEN * 4;
         assertTrue(host.lastingBytes() <= plain.lastingBytes() - 2 * largest);
-        // the update is a program of its own; its two buffers hold the moments of the largest matrix
+        // the two buffers of the update, a program of its own, each hold the moments of the largest matrix
+        assertTrue(host.temporaryBytes() >= plain.temporaryBytes() + 2 * 2 * largest);
         assertTrue(host.notes().stream().anyMatch(n -> n.contains("in pinned memory of the host")));
+    }
+
+    private static RunPlan planOnGpu(TrainingParts parts) throws IOException {
+        try (Device gpu = TestGpus.hostDevice();
+                Trainer trainer = Trainer.of(parts, gpu)) {
+            return trainer.plan();
+        }
+    }
+
+    @Test
+    void activations_in_memory_of_the_host_change_no_number_and_free_memory_of_the_gpu() throws IOException {
+        String away = "offload: {activations: host}";
+        onGpu(parts(), folder.resolve("plain"), TestGpus.hostDevice());
+        for (long seed = 1; seed <= 2; seed++) {
+            Path run = folder.resolve("away-" + seed);
+            String offload = seed == 1 ? away : "offload: {states: host, parameters: host, activations: host}";
+            onGpu(parts(offload), run, TestGpus.laggingDevice(seed, 1));
+            assertSame(folder.resolve("plain"), run);
+        }
+        RunPlan plain = planOnGpu(parts());
+        RunPlan host = planOnGpu(parts(away));
+        assertTrue(host.temporaryBytes() < plain.temporaryBytes());
+        RunPlan.ActivationMemory memory = host.activations().orElseThrow();
+        assertEquals("offload.activations: host", memory.settings());
+        assertTrue(memory.bytes() < memory.plainBytes());
+        assertTrue(
+                host.notes().stream()
+                        .anyMatch(n -> n.matches("offload: 0\\.[1-9] MiB off the device: activations in pinned memory of the host")),
+                host.notes().toString());
+        assertEquals("host", Settings.of(parts(away).config()).get("offload.activations"));
     }
 
     @Test

@@ -35,6 +35,7 @@ import java.util.Map;
 import java.util.Optional;
 import java.util.SplittableRandom;
 import java.util.TreeMap;
+import java.util.stream.LongStream;
 
 /** A few steps of a tiny checkpoint of {@code testdata/models/tiny-hf}: everything that comes out of them, as bytes. */
 public final class TinyRun implements AutoCloseable {
@@ -47,14 +48,22 @@ public final class TinyRun implements AutoCloseable {
     private final ModelSource source;
     private final Converter converter;
 
-    private TinyRun(String name, ModelSource source) {
+    private final int rows;
+
+    private TinyRun(String name, int rows, ModelSource source) {
         this.name = name;
+        this.rows = rows;
         this.source = source;
         this.converter = Converter.of(source.model());
     }
 
     public static TinyRun open(String name) throws IOException {
-        return new TinyRun(name, ModelSource.open(MODELS.resolve(name)));
+        return open(name, ROWS);
+    }
+
+    /** @param rows of a micro-batch */
+    public static TinyRun open(String name, int rows) throws IOException {
+        return new TinyRun(name, rows, ModelSource.open(MODELS.resolve(name)));
     }
 
     GraphModel model() {
@@ -95,7 +104,7 @@ public final class TinyRun implements AutoCloseable {
         Map<String, Tensor> tensors = new TreeMap<>();
         model().graph().requiredInputs().forEach(input -> {
             if (input.name().equals("pixel_values")) {
-                Shape shape = Shape.of(ROWS, 3, 16, 16);
+                Shape shape = Shape.of(rows, 3, 16, 16);
                 float[] x = new float[(int) shape.elementCount()];
                 for (int i = 0; i < x.length; i++) {
                     x[i] = (float) random.nextGaussian();
@@ -110,16 +119,16 @@ public final class TinyRun implements AutoCloseable {
                 "labels",
                 perToken
                         ? longs(arena, "labels", random, 30)
-                        : Tensor.ofLongs(arena, "labels", Shape.of(ROWS), 0, 1));
-        return new MicroBatch(number, List.of(0L, 1L), tensors);
+                        : Tensor.ofLongs(arena, "labels", Shape.of(rows), LongStream.range(0, rows).map(i -> i % 2).toArray()));
+        return new MicroBatch(number, LongStream.range(0, rows).boxed().toList(), tensors);
     }
 
-    private static Tensor longs(Arena arena, String name, SplittableRandom random, int below) {
-        long[] all = new long[ROWS * SEQUENCE];
+    private Tensor longs(Arena arena, String name, SplittableRandom random, int below) {
+        long[] all = new long[rows * SEQUENCE];
         for (int i = 0; i < all.length; i++) {
             all[i] = below > 0 ? random.nextInt(below) : name.contains("mask") ? 1 : 0;
         }
-        return Tensor.ofLongs(arena, name, Shape.of(ROWS, SEQUENCE), all);
+        return Tensor.ofLongs(arena, name, Shape.of(rows, SEQUENCE), all);
     }
 
     /** Losses, gradients, weights and states of some steps, as bytes by name. */
