@@ -9,6 +9,10 @@ adamw.cu. Sums of products are taken in FP64 and rounded to FP32, then to BF16: 
 Step 5 has an infinite target: gradients overflow, the step is left out, and windows stay where they are. Step 18 has an infinite input, which saturates:
 the step counts, and the input's window begins anew. A row: level, rule, step, tensor, first 16 hexadecimal digits of the SHA-256 of its bytes; "loss" is
 followed by the loss instead.
+
+Rule "clipped" is "mended" with the global norm of gradients clipped as MS-AMP does it: the scale that codes are multiplied by takes the factor;
+its rows have the sum of magnitudes instead of digits, as the last bit of a norm depends on the order of its sum. Rule "te" is
+"mended" with inputs and gradients of outputs scaled as in Transformer Engine's DelayedScaling (delayed_scaling.cu, defaults), updated with each micro-batch.
 """
 import hashlib
 import math
@@ -25,6 +29,7 @@ LR = torch.tensor(0.01, dtype=torch.float64).float()
 BETAS, EPS, DECAY = (0.9, 0.999), 1e-8, 0.01
 E4M3, E5M2, F16, BF16 = torch.float8_e4m3fn, torch.float8_e5m2, torch.float16, torch.bfloat16
 WINDOW = 16
+MAX_NORM = 0.3
 
 
 def largest(dtype):
@@ -80,6 +85,33 @@ class Windowed:
         return {".quant_scale": self.scale.reshape(1), ".window": torch.cat([self.window, torch.tensor([float(self.counter)])])}
 
 
+class Delayed:
+    """An input or an output's gradient in Transformer Engine."""
+
+    def __init__(self, dtype):
+        self.dtype, self.scale, self.history = dtype, torch.ones(()), torch.zeros(1024)
+
+    def quantise(self, x):
+        self.history[0] = torch.maximum(self.history[0], x.float().abs().nan_to_num(0, posinf=math.inf).max())
+        return cast(x, self.scale, self.dtype).double() * (1 / self.scale).double()
+
+    def roll(self):
+        last = self.history[0].clone()
+        if last != 0:
+            amax = self.history.max()
+            self.history = self.history.roll(-1)
+            self.history[-1] = last
+            self.history[0] = 0
+            if torch.isfinite(amax):
+                self.scale = (torch.tensor(largest(self.dtype)) / amax).clamp(max=torch.finfo(torch.float32).max)
+
+    def update(self):
+        """Scales do not wait for the optimizer."""
+
+    def state(self):
+        return {".quant_scale": self.scale.reshape(1), ".amax_history": self.history}
+
+
 class Scaled:
     """A ScalingTensor; what its optimizer keeps takes 1 as the scale before."""
 
@@ -104,7 +136,8 @@ def product(a, b):
 
 
 class Linear:
-    def __init__(self, weight, level, original):
+    def __init__(self, weight, level, rule):
+        original = rule == "original"
         self.original = original
         self.weight = Scaled(F16, weight.shape, original, True)
         self.weight.put(weight)
@@ -112,7 +145,8 @@ class Linear:
         moments = level != "O1"
         self.m = Scaled(E4M3, weight.shape, original, False) if moments else torch.zeros_like(weight)
         self.v = Scaled(F16, weight.shape, original, False) if moments else torch.zeros_like(weight)
-        self.input, self.ograd = Windowed(E4M3, original), Windowed(E5M2, original)
+        self.te = rule == "te"
+        self.input, self.ograd = (Delayed(t) if self.te else Windowed(t, original) for t in (E4M3, E5M2))
 
     def forward(self, x):
         w = self.weight.float()
@@ -147,9 +181,9 @@ def step_coded(p, g, m, v, t):
     return p - LR / c1 * (m / (v.double().sqrt().float() / root + torch.tensor(EPS, dtype=torch.float64).float())), m, v
 
 
-def run(level, original, weights, xs, ts):
+def run(level, rule, weights, xs, ts):
     rows = []
-    first, second = (Linear(w, level, original) for w in weights)
+    first, second = (Linear(w, level, rule) for w in weights)
     loss_scale, clean, count = 1024.0, 0, 0
     for step in range(STEPS):
         first.zero()
@@ -159,16 +193,26 @@ def run(level, original, weights, xs, ts):
             x, t = xs[step * MICRO + micro].to(BF16), ts[step * MICRO + micro]
             h = first.forward(x)
             y = second.forward(h.relu())
+            for layer in (first, second):
+                if layer.te:
+                    layer.input.roll()
             losses.append(((y.double() - t.double()) ** 2).mean().item())
             dy = ((y.float() - t) * (2 * loss_scale / MICRO / (ROWS * OUT))).to(BF16)
             dh = second.backward(dy, True)
             first.backward(torch.where(h > 0, dh, torch.zeros_like(dh)), False)
+            for layer in (first, second):
+                if layer.te:
+                    layer.ograd.roll()
         loss = sum(losses) / MICRO
         overflow = first.overflow or second.overflow or not math.isfinite(loss)
         if not overflow:
             count += 1
+            factor = 1 / loss_scale
+            if rule == "clipped":
+                norm = math.sqrt(sum(layer.grad.float().double().square().sum().item() for layer in (first, second))) / loss_scale
+                factor *= min(1, MAX_NORM / (norm + 1e-6))
             for layer in (first, second):
-                g = layer.grad.float() * torch.tensor(1 / loss_scale)
+                g = layer.grad.value.float() * ((1 / layer.grad.scale) * torch.tensor(factor))
                 p, m, v = layer.weight.float(), layer.m, layer.v
                 coded = isinstance(m, Scaled)
                 if coded:
@@ -197,8 +241,9 @@ def run(level, original, weights, xs, ts):
             tensors[f"d:{weight}.scale"] = (1 / layer.grad.scale).reshape(1)
         for name, tensor in sorted(tensors.items()):
             data = tensor.contiguous().view(torch.uint8).numpy().tobytes()
-            rows.append(f"{level},{'original' if original else 'mended'},{step},{name},{hashlib.sha256(data).hexdigest()[:16]}")
-        rows.append(f"{level},{'original' if original else 'mended'},{step},loss,{loss!r}")
+            digest = tensor.double().abs().sum().item() if rule == "clipped" else hashlib.sha256(data).hexdigest()[:16]
+            rows.append(f"{level},{rule},{step},{name},{digest}")
+        rows.append(f"{level},{rule},{step},loss,{loss!r}")
     return rows
 
 
@@ -223,7 +268,9 @@ def main(folder):
     ts[BAD_TARGET * MICRO, 3, 2] = math.inf
     xs[BAD_INPUT * MICRO + 1, 2, 1] = math.inf
     save_file({"w1": weights[0], "w2": weights[1], "x": xs, "t": ts}, folder / "msamp.safetensors")
-    rows = [row for level in ("O1", "O2", "O3") for original in (False, True) for row in run(level, original, weights, xs, ts)]
+    variants = [(level, rule) for level in ("O1", "O2", "O3") for rule in ("mended", "original")]
+    variants += [("O1", "clipped"), ("O2", "clipped"), ("O2", "te")]
+    rows = [row for level, rule in variants for row in run(level, rule, weights, xs, ts)]
     (folder / "msamp.csv").write_text("\n".join(rows) + "\n")
 
 

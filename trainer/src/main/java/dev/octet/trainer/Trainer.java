@@ -241,7 +241,8 @@ public final class Trainer implements AutoCloseable {
                 config.clipGradNorm().orElse(Double.POSITIVE_INFINITY),
                 List.copyOf(config.averaging().values()),
                 stateForms(),
-                config.activations().at(config.offload().activations()));
+                config.activations().at(config.offload().activations()),
+                config.precision().ranks());
     }
 
     /** How the tensors of the run are kept between steps. */

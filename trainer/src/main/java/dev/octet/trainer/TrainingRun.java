@@ -448,7 +448,8 @@ final class TrainingRun implements RunControl {
                 trainer.epoch(step),
                 seconds,
                 d.dataSeconds(),
-                trainer.session().residentBytes() + trainer.session().temporaryBytes());
+                trainer.session().residentBytes() + trainer.session().temporaryBytes(),
+                r.ranks());
         each(h -> h.afterStep(report));
         if (!guarded.isOn() || guard(step, r, scalesBefore)) {
             evaluateAndKeep(step);

@@ -118,7 +118,14 @@ class DebugRunTest {
     }
 
     @ParameterizedTest
-    @ValueSource(strings = {"precision: {mode: fp32}", "precision: {mode: bf16}", FP8})
+    @ValueSource(
+            strings = {
+                "precision: {mode: fp32}",
+                "precision: {mode: bf16}",
+                FP8,
+                "precision: {mode: msamp}",
+                "precision: {mode: msamp, opt_level: O3, use_te: true}"
+            })
     void looking_at_every_tensor_leaves_every_bit_of_the_weights(String precision) throws IOException {
         String[] lines = {precision, "gradient_accumulation: 2"};
         Watch watch = watched(
@@ -137,6 +144,23 @@ class DebugRunTest {
         }
         assertEquals(expected.keySet(), found.keySet());
         expected.forEach((name, w) -> assertArrayEquals(w, requireNonNull(found.get(name)), name));
+    }
+
+    @ParameterizedTest
+    @ValueSource(
+            strings = {
+                "DisableQuantizationGEMM: {enabled: true, gemms: [dgrad]}",
+                "DisableQuantizationLayer: {enabled: true}",
+                "PerTensorScaling: {enabled: true, gemms: [fprop], tensors: [activation]}",
+                "FakeQuant: {enabled: true, gemms: [fprop], tensors: [activation], quant_format: FP8E4M3}"
+            })
+    void what_would_change_products_of_msamp_is_refused(String feature) {
+        InvalidOptionException e = assertThrows(
+                InvalidOptionException.class,
+                () -> watched(1, "precision: {mode: msamp}", debug(feature)));
+        assertEquals("mode msamp has no other way to compute layer 'first': its weights are there in few bits only", e.what());
+        assertEquals(
+                "keep only features that read tensors, LogTensorStats, LogFp8TensorStats and DumpTensors", e.fix());
     }
 
     @Test

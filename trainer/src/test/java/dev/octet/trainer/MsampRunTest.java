@@ -109,6 +109,38 @@ class MsampRunTest {
     }
 
     @ParameterizedTest
+    @ValueSource(strings = {"opt_level: O1, use_te: true", "opt_level: O2", "opt_level: O3", "opt_level: O2, compat: msamp"})
+    void layers_computed_again_leave_every_bit_and_take_less_memory(String keys) throws IOException {
+        String[] lines = {"precision: {mode: msamp, " + keys + "}", "gradient_accumulation: 2", "checkpoint: {every: 20}"};
+        RunOptions twenty = RunOptions.defaults().withMaxSteps(20);
+        run(StackRun.of(3).with(lines).parts(), folder.resolve("plain"), twenty, 2);
+        run(
+                StackRun.of(3).with(lines).with("gradient_checkpointing: {layers: all}").parts(),
+                folder.resolve("again"),
+                twenty,
+                2);
+        assertEquals(lastLoss(folder.resolve("plain")), lastLoss(folder.resolve("again")));
+        for (String file : List.of("parameters.safetensors", "state.safetensors")) {
+            assertArrayEquals(
+                    Files.readAllBytes(new CheckpointFolder(folder.resolve("plain")).path(20).resolve(file)),
+                    Files.readAllBytes(new CheckpointFolder(folder.resolve("again")).path(20).resolve(file)),
+                    file);
+        }
+        JsonNode manifest = new ObjectMapper()
+                .readTree(folder.resolve("again").resolve("run.json").toFile());
+        long plain = manifest.findValue("activation_bytes_plain").asLong();
+        long again = manifest.findValue("activation_bytes").asLong();
+        assertTrue(again < 0.8 * plain, () -> again + " of " + plain + " bytes");
+    }
+
+    @Test
+    void the_manifest_names_the_level_that_was_asked_for() throws IOException {
+        run(parts("{mode: msamp, opt_level: O3}"), folder, RunOptions.defaults().withMaxSteps(1), 1);
+        JsonNode settings = new ObjectMapper().readTree(folder.resolve("run.json").toFile());
+        assertEquals("O3", settings.findValue("optimizer.states.opt_level").asText());
+    }
+
+    @ParameterizedTest
     @CsvSource(delimiter = '|', value = {
         "optimizer: {type: sgd, lr: 0.1} | {mode: msamp} | MS-AMP has Adam and AdamW, not sgd",
         "optimizer: {states: {engine: te}} | {mode: msamp} | precision.mode: msamp says itself how states are kept",
@@ -145,6 +177,6 @@ class MsampRunTest {
         assertEquals("give gradient_accumulation: 8", uneven.fix());
         InvalidOptionException alone = assertThrows(
                 InvalidOptionException.class, () -> parts("{mode: msamp, gradient_reduction: ddp}"));
-        assertTrue(alone.getMessage().contains("one rank has nothing to reduce"));
+        assertTrue(alone.getMessage().contains("a run on one rank averages no gradients"));
     }
 }

@@ -20,6 +20,7 @@ import java.util.Optional;
  * @param hosted bytes of values in memory of the host between forward and backward
  * @param again part of the operations of the step that are done for the second time, from 0 to below 1
  */
+@SuppressWarnings("ReferenceEquality") // whether a pass has made another program
 public record ActivationPlan(Program program, long before, long after, long hosted, double again) {
     /** The section of a configuration that says what is computed again. */
     public static final String KEY = "gradient_checkpointing";

@@ -23,6 +23,7 @@ import java.util.function.LongPredicate;
  * program that repeats it alone, solves the chain, and has the answer confirmed by the real {@link MemoryPlan}. An arena has gaps that the chain knows nothing of: while
  * the real arena is too large, the chain is solved for so much less.
  */
+@SuppressWarnings("ReferenceEquality") // whether a pass has made another program
 final class BudgetPlanner {
     /** Chains of more units are solved with neighbours joined. */
     private static final int MAX_UNITS = 32;
@@ -241,7 +242,6 @@ final class BudgetPlanner {
         Program plain = tape.program();
         LiveBytes plainly = new LiveBytes(plain);
         int prepared = plain.steps(Phase.PREPARE).size();
-        int border = prepared + forward.size();
         Set<Value> base = new HashSet<>();
         long baseBytes = 0;
         for (Value v : plain.inputs().values()) {

@@ -72,15 +72,12 @@ final class Repetition {
         return made;
     }
 
-    /** What the repeated form of a step reads: without states that only backward reads or that it would change. */
+    /** What the repeated form of a step reads: without states that only backward or the first form reads. */
     private static List<@Nullable Value> operands(Step step) {
         Op op = step.op().again();
-        List<Value> made = results(step);
         List<@Nullable Value> read = new ArrayList<>();
         for (int i = 0; i < step.inputs().size(); i++) {
-            Value v = step.inputs().get(i);
-            boolean changed = v != null && step.outputs().contains(v) && !made.contains(v);
-            read.add(changed || !op.forwardReadsInput(i) ? null : v);
+            read.add(op.forwardReadsInput(i) ? step.inputs().get(i) : null);
         }
         return read;
     }

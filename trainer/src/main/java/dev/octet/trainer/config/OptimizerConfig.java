@@ -184,8 +184,11 @@ public record OptimizerConfig(
                     "MS-AMP has Adam and AdamW, not " + type.key(),
                     "use type: adamw, or another precision.mode");
         }
-        StatesConfig.Level level =
-                policy.level() == MsampPolicy.Level.O1 ? StatesConfig.Level.O1 : StatesConfig.Level.O2;
+        StatesConfig.Level level = switch (policy.level()) {
+            case O1 -> StatesConfig.Level.O1;
+            case O2 -> StatesConfig.Level.O2;
+            case O3 -> StatesConfig.Level.O3;
+        };
         return new OptimizerConfig(
                 type,
                 lr,

@@ -11,7 +11,7 @@ import dev.octet.trainer.precision.Fp8Policy;
 import dev.octet.trainer.precision.LossScaling;
 import dev.octet.trainer.precision.MsampPolicy;
 import dev.octet.trainer.precision.PrecisionPolicy;
-import dev.octet.trainer.reduction.GradientReduction;
+import dev.octet.trainer.reduction.RankSettings;
 import dev.octet.trainer.yaml.Section;
 import java.util.Arrays;
 import java.util.LinkedHashMap;
@@ -26,14 +26,14 @@ import java.util.Optional;
  * @param policy the precision policy of the mode
  * @param scaling loss scaling
  * @param notes for the user, on keys that have no effect
+ * @param ranks data-parallel ranks that are simulated
  */
-public record PrecisionConfig(String mode, PrecisionPolicy policy, LossScaling scaling, List<String> notes) {
+public record PrecisionConfig(String mode, PrecisionPolicy policy, LossScaling scaling, List<String> notes, RankSettings ranks) {
     private static final String LOSS_SCALE = "loss_scale";
     private static final Map<String, AutocastList> LISTS =
             Map.of(
             "cpu", AutocastList.CPU, "cuda", AutocastList.CUDA, "apex", AutocastList.APEX, "all", AutocastList.ALL);
     private static final String MSAMP = "msamp";
-    private static final String GRADIENT_REDUCTION = "gradient_reduction";
     private static final Map<String, Mode> MODES = modes();
     /** Keys that only one mode uses; in another mode they are an error, and the message suggests this mode. */
     private static final Map<String, List<String>> KEYS_OF_MODES = Map.of(
@@ -42,7 +42,7 @@ public record PrecisionConfig(String mode, PrecisionPolicy policy, LossScaling s
             "O2",
             List.of("keep_batchnorm_fp32", "master_weights"),
             MSAMP,
-            List.of("opt_level", "use_te", "compat", "ranks", GRADIENT_REDUCTION));
+            List.of("opt_level", "use_te", "compat"));
 
     /** Reads the remaining keys of a mode. */
     private interface Mode {
@@ -76,6 +76,11 @@ public record PrecisionConfig(String mode, PrecisionPolicy policy, LossScaling s
         this(mode, policy, scaling, List.of());
     }
 
+    /** Without ranks. */
+    public PrecisionConfig(String mode, PrecisionPolicy policy, LossScaling scaling, List<String> notes) {
+        this(mode, policy, scaling, notes, RankSettings.NONE);
+    }
+
     /** Whether the policy has FP8 Linears. */
     public boolean isFp8() {
         return policy instanceof Fp8Policy;
@@ -97,7 +102,8 @@ public record PrecisionConfig(String mode, PrecisionPolicy policy, LossScaling s
                 throw s.error(k, "mode " + name + " has no " + k, "leave the key out, or choose mode: " + owner);
             });
         });
-        return mode.read(s, name);
+        PrecisionConfig read = mode.read(s, name);
+        return new PrecisionConfig(read.mode, read.policy, read.scaling, read.notes, RanksConfig.read(s));
     }
 
     private static PrecisionConfig fp32(Section s, String name) {
@@ -131,22 +137,9 @@ public record PrecisionConfig(String mode, PrecisionPolicy policy, LossScaling s
                 new Autocast(name, base, list(s)),
                 new TrainingRecipe.Msamp(quirks ? MsampScale.ORIGINAL : MsampScale.MENDED, s.flag("use_te", false)),
                 s.choice("opt_level", levels, MsampPolicy.Level.O2),
-                ranks(s));
+                RanksConfig.read(s));
         LossScaling usual = base == DType.F16 ? LossScaling.GradScaler.DEFAULT : LossScaling.Fixed.NONE;
         return new PrecisionConfig(MSAMP, policy, scaling(s, usual));
-    }
-
-    private static MsampPolicy.Ranks ranks(Section s) {
-        int count = (int) s.whole("ranks", 1, 1, 1024);
-        Map<String, GradientReduction> reductions = new LinkedHashMap<>();
-        for (GradientReduction r : GradientReduction.values()) {
-            reductions.put(r.key(), r);
-        }
-        if (count == 1 && s.has(GRADIENT_REDUCTION)) {
-            throw s.error(
-                    GRADIENT_REDUCTION, "one rank has nothing to reduce", "leave the key out, or give ranks: 2 or more");
-        }
-        return new MsampPolicy.Ranks(count, s.choice(GRADIENT_REDUCTION, reductions, GradientReduction.MIN_SCALE));
     }
 
     private static AutocastList list(Section s) {

@@ -67,10 +67,14 @@ public record StatesConfig(Engine engine, boolean convert) {
         record Bf16(boolean masters, boolean stochastic) implements Engine {}
     }
 
-    /** Levels of MS-AMP that concern the optimizer. */
+    /** Levels of MS-AMP. */
     public enum Level {
+        /** Masters in few bits. */
         O1,
-        O2
+        /** Moments, too. */
+        O2,
+        /** As O2; products read weights that are kept in E4M3 for a step. The level of a precision mode only. */
+        O3
     }
 
     /** Types of MS-AMP's masters. */
@@ -114,22 +118,37 @@ public record StatesConfig(Engine engine, boolean convert) {
             "torchao", List.of("format", "bf16_stochastic_round"),
             "bf16", List.of("masters", "rounding"));
 
+    private static final Map<String, Level> LEVELS = Map.of("O1", Level.O1, "O2", Level.O2, "O3", Level.O3);
+
     private static final Map<String, Kept> KEPT =
             Map.of("fp32", Kept.FP32, "fp16", Kept.FP16, "bf16", Kept.BF16, "fp8", Kept.FP8);
 
     static StatesConfig read(Section s) {
+        boolean msamp = s.text("engine").filter("msamp"::equals).isPresent();
+        if (msamp && s.text("opt_level").filter("O3"::equals).isPresent()) {
+            throw s.error(
+                    "opt_level",
+                    "O3 is a matter of the products, too: it keeps the weights that they read in E4M3",
+                    "use precision: {mode: msamp, opt_level: O3}, or opt_level: O2 here");
+        }
+        return readAny(s);
+    }
+
+    /** With the levels that only {@code precision} chooses. */
+    private static StatesConfig readAny(Section s) {
         String engine = s.choice("engine", ENGINES, "fp32");
         boolean convert = s.flag("convert", false);
+        List<String> own = KEYS.getOrDefault(engine, List.of());
         for (Map.Entry<String, List<String>> keys : KEYS.entrySet()) {
             for (String key : keys.getValue()) {
-                if (s.has(key) && !KEYS.get(engine).contains(key)) {
+                if (s.has(key) && !own.contains(key)) {
                     throw s.error(
                             key,
                             "the engine " + engine + " has no " + key,
-                            KEYS.get(engine).isEmpty()
+                            own.isEmpty()
                                     ? "leave the key out, or choose another engine"
                                     : "leave the key out; keys of " + engine + ": "
-                                            + String.join(", ", KEYS.get(engine)));
+                                            + String.join(", ", own));
                 }
             }
         }
@@ -137,7 +156,7 @@ public record StatesConfig(Engine engine, boolean convert) {
                 switch (engine) {
                     case "msamp" ->
                         new Engine.Msamp(
-                                s.choice("opt_level", levels(s), Level.O2),
+                                s.choice("opt_level", LEVELS, Level.O2),
                                 s.choice("masters", Map.of("fp16", Masters.FP16, "fp32", Masters.FP32), Masters.FP16),
                                 s.choice("compat", Map.of("none", false, "msamp", true), false));
                     case "te" -> te(s);
@@ -155,16 +174,6 @@ public record StatesConfig(Engine engine, boolean convert) {
                     default -> new Engine.Fp32();
                 },
                 convert);
-    }
-
-    private static Map<String, Level> levels(Section s) {
-        if (s.text("opt_level").filter("O3"::equals).isPresent()) {
-            throw s.error(
-                    "opt_level",
-                    "O3 is a matter of the products, too: it keeps the weights that they read in E4M3",
-                    "use precision: {mode: msamp, opt_level: O3}, or opt_level: O2 here");
-        }
-        return Map.of("O1", Level.O1, "O2", Level.O2);
     }
 
     private static Engine te(Section s) {
@@ -196,7 +205,7 @@ public record StatesConfig(Engine engine, boolean convert) {
         });
         return yaml.isEmpty()
                 ? F32
-                : YamlFile.parse(yaml.toString(), "settings of the checkpoint").read(StatesConfig::read);
+                : YamlFile.parse(yaml.toString(), "settings of the checkpoint").read(StatesConfig::readAny);
     }
 
     /** The name of the engine, as configurations have it. */
@@ -270,7 +279,7 @@ public record StatesConfig(Engine engine, boolean convert) {
                 MsampScale rule = quirks ? MsampScale.ORIGINAL : MsampScale.MENDED;
                 StateForm parameter = masters == Masters.FP16
                         ? new StateForm.PowerOfTwo(DType.F16, rule, OfZeros.AS_BEFORE)
-                        : StateForm.F32;
+                        : StateForm.Plain.F32;
                 yield forms(
                         parameter,
                         level == Level.O1
@@ -288,18 +297,18 @@ public record StatesConfig(Engine engine, boolean convert) {
                         Map.of("exp_avg", fused(expAvg), EXP_AVG_SQ, fused(expAvgSq)),
                         own);
             case Engine.Torchao(Format format, boolean stochastic) ->
-                forms(stochastic ? new StateForm.Stochastic() : StateForm.F32, memory(optimizer, format), own);
+                forms(stochastic ? new StateForm.Stochastic() : StateForm.Plain.F32, memory(optimizer, format), own);
             case Engine.Bf16(boolean masters, boolean stochastic) -> {
                 StateForm bf16 = stochastic ? new StateForm.Stochastic() : new StateForm.Plain(DType.BF16);
                 Map<String, StateForm> memory = new TreeMap<>();
                 buffers(optimizer).forEach(what -> memory.put(what, bf16));
-                yield forms(masters ? bf16 : StateForm.F32, memory, own);
+                yield forms(masters ? bf16 : StateForm.Plain.F32, memory, own);
             }
         };
     }
 
     private static StateForms forms(StateForm parameters, Map<String, StateForm> memory, Arithmetic arithmetic) {
-        return new StateForms(parameters, StateForm.F32, memory, null, arithmetic);
+        return new StateForms(parameters, StateForm.Plain.F32, memory, null, arithmetic);
     }
 
     /** Octet's own engines, and optimizers that a library lacks, compute as torch does. */
@@ -317,7 +326,7 @@ public record StatesConfig(Engine engine, boolean convert) {
 
     private static StateForm fused(Kept type) {
         return switch (type) {
-            case FP32 -> StateForm.F32;
+            case FP32 -> StateForm.Plain.F32;
             case FP16 -> new StateForm.Fused(DType.F16);
             case BF16 -> new StateForm.Plain(DType.BF16);
             case FP8 -> new StateForm.Fused(DType.F8_E4M3FN);

@@ -134,7 +134,7 @@ public record TrainingConfig(
         }
         long steps = epochs.isPresent() ? 0 : s.requiredWhole("steps", 1, Long.MAX_VALUE);
         PrecisionConfig precision = s.section("precision").read(PrecisionConfig::read);
-        int ranks = precision.msamp().map(p -> p.ranks().count()).orElse(1);
+        int ranks = precision.ranks().ranks();
         long microBatches = s.whole("gradient_accumulation", 1, 1, Integer.MAX_VALUE);
         if (microBatches % ranks != 0) {
             throw s.section("precision")
@@ -182,6 +182,7 @@ public record TrainingConfig(
                             "leave pack out, or train with loss: {type: causal-lm}");
         }
         requireEffect(s, config);
+        RanksConfig.require(s, config);
         Schedule.requireOptions(config.schedule.type(), config.schedule.options(), config.optimizer.lr());
         config.guard.requireFree(s, config.debug);
         if (config.adapter.isPresent()) {

@@ -255,7 +255,7 @@ final class TrainingArguments {
             return;
         }
         Map<String, String> all = new LinkedHashMap<>();
-        for (String each : draft.text(key).replace(" ", "").split(",")) {
+        for (String each : draft.text(key).replace(" ", "").split(",", -1)) {
             String[] pair = each.split("=", -1);
             if (pair.length != 2) {
                 draft.problem(key, "'" + each + "' of optim_args is not name=value", "write momentum=0.9,nesterov=true, for example");

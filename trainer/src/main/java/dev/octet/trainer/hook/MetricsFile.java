@@ -66,6 +66,14 @@ public final class MetricsFile implements TrainingHook {
                     .put("fp8_oldest_scale", fp8.oldestScale());
             fp8 = null;
         }
+        r.ranks().ifPresent(ranks -> {
+            StepLines.put(line, "reduction_saturated", ranks.saturatedShare());
+            StepLines.put(line, "reduction_pre_scale_min", ranks.smallestPreScale());
+            StepLines.put(line, "reduction_pre_scale_max", ranks.largestPreScale());
+            if (ranks.saturated() > 0) {
+                line.put("reduction_worst", ranks.worst()).put("reduction_worst_saturated", ranks.worstShare());
+            }
+        });
         lines.write(line);
     }
 

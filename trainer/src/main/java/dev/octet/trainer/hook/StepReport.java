@@ -1,6 +1,8 @@
 package dev.octet.trainer.hook;
 
+import dev.octet.trainer.reduction.ReductionReport;
 import java.util.Map;
+import java.util.Optional;
 
 /**
  * Metrics of one step.
@@ -18,6 +20,7 @@ import java.util.Map;
  * @param seconds total time
  * @param dataSeconds part of it spent reading samples
  * @param memoryBytes buffers on the device: parameters, state and what a step needs; not the memory of the process
+ * @param ranks how the average of simulated ranks fitted E4M3; empty without ranks
  */
 public record StepReport(
         long step,
@@ -32,4 +35,5 @@ public record StepReport(
         double epoch,
         double seconds,
         double dataSeconds,
-        long memoryBytes) {}
+        long memoryBytes,
+        Optional<ReductionReport> ranks) {}

@@ -80,6 +80,11 @@ public final class TensorBoard implements TrainingHook {
             values.put("fp8/oldest_scale", (double) fp8.oldestScale());
             fp8 = null;
         }
+        r.ranks().ifPresent(ranks -> {
+            values.put("reduction/saturated", ranks.saturatedShare());
+            values.put("reduction/pre_scale_min", (double) ranks.smallestPreScale());
+            values.put("reduction/pre_scale_max", (double) ranks.largestPreScale());
+        });
         write(r.step(), values);
     }
 

@@ -79,8 +79,8 @@ public interface Op {
     }
 
     /**
-     * This operator for a step that computes the same results once more: it changes no state. Its inputs are those of this operator, where a
-     * state that it would have changed may be absent; its outputs are the first of this operator's.
+     * This operator for a step that computes the same results once more: it changes no state. Its inputs are those of this operator, with
+     * states as they were the first time; one that it does not read is absent. Its outputs are the first of this operator's.
      */
     default Op again() {
         return this;

@@ -18,6 +18,7 @@ import dev.octet.trainer.precision.Fp8Policy;
 import dev.octet.trainer.precision.Fp8Settings;
 import dev.octet.trainer.precision.KeptLinear;
 import dev.octet.trainer.precision.LinearModule;
+import dev.octet.trainer.precision.MsampPolicy;
 import dev.octet.trainer.precision.OperandChange;
 import dev.octet.trainer.precision.PrecisionPolicy;
 import java.util.ArrayList;
@@ -109,6 +110,9 @@ public record DebugChanges(PrecisionPolicy policy, Map<String, String> settings,
         }
 
         DebugChanges changes() {
+            if (policy instanceof MsampPolicy) {
+                throw cannotChange();
+            }
             boolean fakes = plan.layers().values().stream()
                     .flatMap(l -> l.changes().stream())
                     .anyMatch(Feature.FakeQuant.class::isInstance);
@@ -132,6 +136,18 @@ public record DebugChanges(PrecisionPolicy policy, Map<String, String> settings,
                 ProductOperand.ALL.forEach(o -> own.putIfAbsent(o, new OperandChange.Unquantised()));
             }
             return made(new Fp8Policy(base(), nothing.with(operands).withFakeResults(results)));
+        }
+
+        private InvalidOptionException cannotChange() {
+            DebugPlan.Layer first = plan.layers().values().stream()
+                    .filter(l -> !l.changes().isEmpty())
+                    .findFirst()
+                    .orElseThrow();
+            return new InvalidOptionException(
+                    "mode msamp has no other way to compute layer '"
+                            + first.module().name() + "': its weights are there in few bits only",
+                    first.section().where(),
+                    "keep only features that read tensors, LogTensorStats, LogFp8TensorStats and DumpTensors");
         }
 
         private Autocast base() {

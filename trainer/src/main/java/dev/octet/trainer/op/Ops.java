@@ -58,6 +58,7 @@ import dev.octet.trainer.op.unary.UnaryCuda;
 import dev.octet.trainer.op.state.DecodeState;
 import dev.octet.trainer.op.update.AdafactorStep;
 import dev.octet.trainer.op.update.AdamStep;
+import dev.octet.trainer.op.update.CodedRankAverage;
 import dev.octet.trainer.op.update.CodedSquareSum;
 import dev.octet.trainer.op.update.CodedStep;
 import dev.octet.trainer.op.update.FiniteGradients;
@@ -66,6 +67,7 @@ import dev.octet.trainer.op.update.LossCheck;
 import dev.octet.trainer.op.update.MuonMomentum;
 import dev.octet.trainer.op.update.MuonScale;
 import dev.octet.trainer.op.update.MuonStep;
+import dev.octet.trainer.op.update.RankAverage;
 import dev.octet.trainer.op.update.SgdStep;
 import dev.octet.trainer.op.update.SquareSum;
 import dev.octet.trainer.op.update.TrustRatio;
@@ -128,6 +130,7 @@ public final class Ops {
             AdafactorStep.ENTRY,
             AdamStep.ENTRY,
             CodedSquareSum.ENTRY,
+            CodedRankAverage.ENTRY,
             CodedStep.ENTRY,
             DecodeState.ENTRY,
             LionStep.ENTRY,
@@ -151,6 +154,7 @@ public final class Ops {
             WindowUpdate.ENTRY,
             QuantizeFp8.ENTRY,
             QuantizeFp8Delayed.ENTRY,
+            RankAverage.ENTRY,
             SgdStep.ENTRY,
             SquareSum.ENTRY,
             StoredLinear.ENTRY,

@@ -311,7 +311,7 @@ public sealed interface Optimizer {
 
         @Override
         public double rate(double lr, long t) {
-            return rule.rate(lr, t);
+            return rule.rate(lr, (double) t);
         }
     }
 

@@ -355,8 +355,8 @@ public enum ScheduleType {
     /** How far the warm-up is, from 0 to 1. */
     private static double risen(Schedule s, long it) {
         return s.choiceOf("warmup_type").equals("log")
-                ? 1 / Math.log(rising(s)) * Math.log(it + 1.0)
-                : (double) it / rising(s);
+                ? 1 / Math.log((double) rising(s)) * Math.log(it + 1.0)
+                : (double) it / (double) rising(s);
     }
 
     private static double between(Schedule s, double most, long done, Function<Long, Double> after) {

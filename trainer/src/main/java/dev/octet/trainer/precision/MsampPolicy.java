@@ -5,7 +5,7 @@ import dev.octet.formats.graph.Node;
 import dev.octet.formats.tensor.DType;
 import dev.octet.quant.recipe.TrainingRecipe;
 import dev.octet.quant.scale.MsampScale;
-import dev.octet.trainer.reduction.GradientReduction;
+import dev.octet.trainer.reduction.RankSettings;
 import dev.octet.trainer.state.StateForm;
 import dev.octet.trainer.state.StateForm.OfZeros;
 import java.util.Locale;
@@ -18,22 +18,11 @@ import java.util.Locale;
  * @param level of MS-AMP
  * @param ranks that share a step's micro-batches
  */
-public record MsampPolicy(Autocast base, TrainingRecipe.Msamp recipe, Level level, Ranks ranks)
+public record MsampPolicy(Autocast base, TrainingRecipe.Msamp recipe, Level level, RankSettings ranks)
         implements PrecisionPolicy {
-    /**
-     * Ranks simulated in one process.
-     *
-     * @param count of ranks; that many consecutive micro-batches are one of each
-     * @param reduction how their gradients become one
-     */
-    public record Ranks(int count, GradientReduction reduction) {
-        /** One rank, which has nothing to reduce. */
-        public static final Ranks ONE = new Ranks(1, GradientReduction.MIN_SCALE);
-    }
-
     /** Without other ranks. */
     public MsampPolicy(Autocast base, TrainingRecipe.Msamp recipe, Level level) {
-        this(base, recipe, level, Ranks.ONE);
+        this(base, recipe, level, RankSettings.NONE);
     }
 
     /** MS-AMP's levels; each keeps what the one before keeps in few bits, and more. */
@@ -53,8 +42,8 @@ public record MsampPolicy(Autocast base, TrainingRecipe.Msamp recipe, Level leve
 
     /** How their gradients are kept; those of several ranks are averaged as codes, and kept as the numbers of these. */
     public StateForm gradients() {
-        if (ranks.count() > 1) {
-            return StateForm.F32;
+        if (ranks.isOn()) {
+            return StateForm.Plain.F32;
         }
         return new StateForm.PowerOfTwo(DType.F8_E4M3FN, rule(), OfZeros.AS_BEFORE);
     }

@@ -1,32 +1,44 @@
 package dev.octet.trainer.reduction;
 
 /**
- * The automatic factor μ of the FP8-LM paper (arXiv:2310.18313 section 2.1), which MS-AMP never merged (its issue 117): gradients are multiplied by it before they are cast, so that
- * sums over ranks neither saturate nor vanish. Where more than {@code ratio} of a step's elements are the largest number it halves; otherwise it grows so that it doubles in
- * {@code window} steps.
+ * The automatic pre-scale µ of FP8-LM (arXiv:2310.18313, equation 3), which every rank's scale of a tensor is multiplied by. When more than {@code ratio} of the average's
+ * codes are saturated, µ is halved for the next step; otherwise it grows so that it doubles over {@code window} steps. MS-AMP's pull request 140 does
+ * this per tensor and begins at {@code 1 / √N}; so does Octet. Shipped versions of MS-AMP have no µ.
  *
- * @param factor μ; 1 at first
- * @param ratio 1e-5 in the paper
- * @param window 1000 in the paper
+ * @param ratio share of saturated codes above which µ is halved, 0 to 1
+ * @param window steps in which µ doubles, at least 1
  */
-public record AutoScale(float factor, double ratio, int window) {
-    /** The paper's numbers. */
-    public static final AutoScale DEFAULT = new AutoScale(1, 1e-5, 1000);
+public record AutoScale(double ratio, int window) {
+    /** The constants of MS-AMP's examples. */
+    public static final AutoScale DEFAULT = new AutoScale(1e-5, 1000);
 
     public AutoScale {
-        if (!(factor > 0) || !(ratio >= 0) || window < 1) {
-            throw new IllegalArgumentException("factor " + factor + ", ratio " + ratio + ", window " + window);
+        if (!(ratio >= 0 && ratio <= 1) || window < 1) {
+            throw new IllegalArgumentException("a ratio of " + ratio + " over a window of " + window + " steps");
         }
     }
 
+    /** The first µ. */
+    public static float first(int ranks) {
+        return (float) (1 / Math.sqrt(ranks));
+    }
+
+    /** What µ is multiplied by in a step that saturates little, in FP32. */
+    public float growth() {
+        return (float) Math.pow(2, 1.0 / window);
+    }
+
     /**
-     * The factor of the next step.
+     * The µ of the next step.
      *
-     * @param saturated elements of all reduced gradients that are the largest number
-     * @param elements of all reduced gradients
+     * @param saturated codes of the average that stand for ±448
+     * @param elements of the tensor
+     * @param amax largest magnitude of any rank's gradient. A tensor of zeros, or one with NaN or an infinity, leaves µ as it is
      */
-    public AutoScale next(long saturated, long elements) {
-        float next = saturated > ratio * elements ? factor / 2 : (float) (factor * Math.pow(2, 1.0 / window));
-        return new AutoScale(next, ratio, window);
+    public float next(float mu, long saturated, long elements, float amax) {
+        if (!(amax > 0) || Float.isInfinite(amax)) {
+            return mu;
+        }
+        return (double) saturated / elements > ratio ? mu / 2 : mu * growth();
     }
 }

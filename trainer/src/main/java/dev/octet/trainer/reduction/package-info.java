@@ -1,6 +1,6 @@
 /**
- * How the FP8 gradients of several ranks become one: what each rank sends, how sums are rounded on their way. What comes in: gradients of ranks in FP32, or in codes; what
- * goes out: codes with one scale. Whoever moves the bytes between ranks calls it.
+ * Gradients of data-parallel ranks averaged in FP8, as MS-AMP does: what one rank does before, between and after the collectives, the sum of
+ * codes as NCCL rounds it, and ranks that are simulated in this process.
  */
 @NullMarked
 package dev.octet.trainer.reduction;

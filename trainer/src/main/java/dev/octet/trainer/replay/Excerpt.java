@@ -80,7 +80,8 @@ public record Excerpt(
                 setup.maxNorm(),
                 List.of(), // averages of the weights change nothing in a replay
                 setup.states(),
-                setup.activations());
+                setup.activations(),
+                setup.ranks());
         TrainingSession session = new TrainingSession(changed, device);
         session.restore(parameters, state, scale);
         session.at(firstStep);

@@ -45,7 +45,7 @@ public record MuonRule(
     public double adjustment(long rows, long columns) {
         return switch (adjust) {
             case ORIGINAL -> Math.sqrt(Math.max(1, (double) rows / columns));
-            case MATCH_RMS_ADAMW -> 0.2 * Math.sqrt(Math.max(rows, columns));
+            case MATCH_RMS_ADAMW -> 0.2 * Math.sqrt((double) Math.max(rows, columns));
             case NONE -> 1;
         };
     }

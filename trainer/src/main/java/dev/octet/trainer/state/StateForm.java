@@ -14,9 +14,6 @@ import java.util.Locale;
  * always the dequantisation multiplier.
  */
 public sealed interface StateForm {
-    /** As it is; what runs keep by default. */
-    StateForm F32 = new Plain(DType.F32);
-
     /** What the name of a tensor's scales ends with. */
     String SCALE = ".scale";
 
@@ -29,6 +26,9 @@ public sealed interface StateForm {
      * @param type F32, BF16 or F16
      */
     record Plain(DType type) implements StateForm {
+        /** As it is; what runs keep by default. */
+        public static final StateForm F32 = new Plain(DType.F32);
+
         public Plain {
             require(type == DType.F32 || type == DType.BF16 || type == DType.F16, type);
         }
@@ -106,7 +106,7 @@ public sealed interface StateForm {
 
     /** Whether it is F32. */
     default boolean isF32() {
-        return equals(F32);
+        return equals(Plain.F32);
     }
 
     /** Whether the codes are floats that stand for themselves: an operator reads them as any tensor of their type. */
@@ -126,7 +126,7 @@ public sealed interface StateForm {
 
     /** This form, or F32 for a tensor it cannot keep. */
     default StateForm forCount(long count) {
-        return fits(count) ? this : F32;
+        return fits(count) ? this : Plain.F32;
     }
 
     /**

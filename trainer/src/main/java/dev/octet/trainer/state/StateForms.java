@@ -25,7 +25,7 @@ public record StateForms(
         Arithmetic arithmetic) {
     /** All in F32. */
     public static final StateForms F32 =
-            new StateForms(StateForm.F32, StateForm.F32, Map.of(), null, Arithmetic.TORCH);
+            new StateForms(StateForm.Plain.F32, StateForm.Plain.F32, Map.of(), null, Arithmetic.TORCH);
 
     /** The libraries whose Adam an update equals bit by bit; they differ in the order of roundings. */
     public enum Arithmetic {
@@ -62,17 +62,17 @@ public record StateForms(
 
     /** Form of a parameter. */
     public StateForm parameter(String name, Shape shape) {
-        return speaksOf(name) ? parameters.forCount(shape.elementCount()) : StateForm.F32;
+        return speaksOf(name) ? parameters.forCount(shape.elementCount()) : StateForm.Plain.F32;
     }
 
     /** Form of the gradient of a parameter. */
     public StateForm gradient(String name, Shape shape) {
-        return speaksOf(name) ? gradients.forCount(shape.elementCount()) : StateForm.F32;
+        return speaksOf(name) ? gradients.forCount(shape.elementCount()) : StateForm.Plain.F32;
     }
 
     /** Form of a buffer of the optimizer. */
     public StateForm memory(String what, Shape shape) {
-        return memory.getOrDefault(what, StateForm.F32).forCount(shape.elementCount());
+        return memory.getOrDefault(what, StateForm.Plain.F32).forCount(shape.elementCount());
     }
 
     /** Whether all is in F32, as runs keep it by default. */

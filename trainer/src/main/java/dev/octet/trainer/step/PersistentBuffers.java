@@ -73,6 +73,25 @@ final class PersistentBuffers implements AutoCloseable {
         return executable;
     }
 
+    /** Replaces the F32 gradient of a parameter. */
+    void writeGradient(String parameter, float[] elements) {
+        Value v = values.get("d:" + parameter);
+        if (v == null) {
+            throw new IllegalArgumentException("'" + parameter + "' has no gradient");
+        }
+        try (Arena arena = Arena.ofConfined()) {
+            memory.write(v, Tensor.ofFloats(arena, v.name(), v.type().shape(), elements).bytes());
+        }
+    }
+
+    /** Zeroes the gradient sum of a parameter. */
+    void zeroGradient(String parameter) {
+        Value v = values.get("d:" + parameter);
+        if (v != null && v.role() == ValueRole.GRADIENT) {
+            memory.zero(v);
+        }
+    }
+
     /** Writes the parts that stand for a parameter. */
     private void begin(Value parameter, Tensor master, Program program) {
         StateForm form = states.parameter(parameter.name(), parameter.type().shape());

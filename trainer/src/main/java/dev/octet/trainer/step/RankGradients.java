@@ -1,115 +1,102 @@
 package dev.octet.trainer.step;
 
-import dev.octet.formats.tensor.Shape;
-import dev.octet.formats.tensor.Tensor;
-import dev.octet.trainer.precision.MsampPolicy;
-import dev.octet.trainer.program.Value;
+import dev.octet.trainer.device.Executable;
+import dev.octet.trainer.program.Phase;
 import dev.octet.trainer.reduction.GradientReduction;
-import java.lang.foreign.Arena;
+import dev.octet.trainer.reduction.RankGradient;
+import dev.octet.trainer.reduction.RankSettings;
+import dev.octet.trainer.reduction.ReductionReport;
 import java.util.ArrayList;
-import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
-import java.util.TreeMap;
 
 /**
- * Ranks that train together, simulated in one process: of N consecutive micro-batches each is one rank's. Their gradients are averaged as FP8 codes, and the mean is put where the
- * sum of all micro-batches would be.
+ * Ranks that train together, simulated in one process: of N consecutive micro-batches each is one rank's. The average of their gradients is put where the sum of all micro-batches would be.
+ *
+ * <p>Between two of a step's rounds MS-AMP's ranks keep E4M3 gradients, and under DDP the average: see {@link RankGradient#rounded}.
  */
-final class RankGradients {
-    private final MsampPolicy policy;
+final class RankGradients implements AutoCloseable {
+    private final RankSettings settings;
+    private final RankPrograms programs;
     private final PersistentBuffers memory;
-    private final Map<String, Value> gradients;
-    /** Of each parameter what each rank has so far. */
-    private final Map<String, List<float[]>> ranks = new TreeMap<>();
+    private final List<Executable> collect;
+    private final Executable average;
 
-    private final int rounds;
-    private int taken;
+    RankGradients(RankSettings settings, RankPrograms programs, PersistentBuffers memory) {
+        this.settings = settings;
+        this.programs = programs;
+        this.memory = memory;
+        collect = programs.collect().stream().map(memory::load).toList();
+        average = memory.load(programs.average());
+    }
 
     /**
-     * For one step.
+     * Takes the gradients of the micro-batch that was just computed, and leaves zeros, or after the last one the average.
      *
-     * @param gradients of the parameters whose gradients are sent in FP8, F32
-     * @param microBatches a multiple of the ranks
+     * @param microBatch its number in the step, from 0
      */
-    RankGradients(MsampPolicy policy, PersistentBuffers memory, Map<String, Value> gradients, int microBatches) {
-        this.policy = policy;
-        this.memory = memory;
-        this.gradients = gradients;
-        this.rounds = microBatches / policy.ranks().count();
+    void take(int microBatch, boolean isLast) {
+        int rank = microBatch % settings.ranks();
+        collect.get(rank).run(Phase.UPDATE);
+        programs.parameters().forEach(memory::zeroGradient);
+        if (isLast) {
+            average.run(Phase.UPDATE);
+        } else if (rank == settings.ranks() - 1) {
+            between();
+        }
     }
 
-    /** Takes the gradients of the micro-batch that was just computed. */
-    void take() {
-        int count = policy.ranks().count();
-        int rank = taken % count;
-        gradients.forEach((name, value) -> {
-            // the loss was divided by all micro-batches; a rank's own mean is over its own
-            float[] gradient = memory.readGradient(name, count);
-            memory.memory().zero(value);
-            List<float[]> all = ranks.computeIfAbsent(name, _ -> new ArrayList<>());
-            if (all.size() <= rank) {
-                all.add(gradient);
-            } else {
-                float[] sum = all.get(rank);
-                for (int i = 0; i < sum.length; i++) {
-                    sum[i] += gradient[i];
+    private void between() {
+        if (settings.reduction() == GradientReduction.DDP) {
+            average.run(Phase.UPDATE);
+            for (String name : programs.parameters()) {
+                float[] mean = memory.readGradient(name, 1);
+                for (int r = 0; r < settings.ranks(); r++) {
+                    memory.writeGradient(RankPrograms.ofRank(name, r), mean);
                 }
+                memory.zeroGradient(name);
             }
-        });
-        taken++;
-        if (taken % count == 0) {
-            boolean last = taken / count == rounds;
-            ranks.forEach((name, all) -> ranks.put(name, last ? mean(all) : between(all)));
-            if (last) {
-                ranks.forEach((name, all) -> write(gradients.get(name), all.getFirst()));
+            return;
+        }
+        for (String name : programs.coded().keySet()) {
+            List<float[]> all = new ArrayList<>();
+            for (int r = 0; r < settings.ranks(); r++) {
+                all.add(memory.readGradient(RankPrograms.ofRank(name, r), 1));
             }
-        }
-    }
-
-    private List<float[]> between(List<float[]> all) {
-        GradientReduction reduction = policy.ranks().reduction();
-        return reduction.reducesEachTime()
-                ? copies(mean(all).getFirst(), all.size())
-                : reduction.kept(all, policy.recipe().rule());
-    }
-
-    private static List<float[]> copies(float[] mean, int count) {
-        List<float[]> all = new ArrayList<>();
-        for (int r = 0; r < count; r++) {
-            all.add(mean.clone());
-        }
-        return all;
-    }
-
-    private List<float[]> mean(List<float[]> all) {
-        float[] numbers = policy.ranks()
-                .reduction()
-                .mean(all, ones(all.size()), policy.recipe().rule(), 1)
-                .gradient()
-                .numbers();
-        boolean finite = true;
-        for (float[] gradient : all) {
-            for (float g : gradient) {
-                finite &= Float.isFinite(g);
+            RankGradient.rounded(settings.rule(), all);
+            for (int r = 0; r < settings.ranks(); r++) {
+                memory.writeGradient(RankPrograms.ofRank(name, r), all.get(r));
             }
         }
-        if (!finite) {
-            numbers[0] = Float.NaN; // saturated codes would hide the overflow
-        }
-        return List.of(numbers);
     }
 
-    private static float[] ones(int count) {
-        float[] ones = new float[count];
-        Arrays.fill(ones, 1);
-        return ones;
+    /** How the averages of the last step fitted E4M3. */
+    ReductionReport report() {
+        long saturated = 0;
+        long elements = 0;
+        String worst = "";
+        double worstShare = 0;
+        float smallest = Float.POSITIVE_INFINITY;
+        float largest = 0;
+        for (Map.Entry<String, RankPrograms.Coded> e : programs.coded().entrySet()) {
+            long count = (long) memory.readNumber(e.getValue().saturated());
+            double share = (double) count / Math.max(1, e.getValue().elements());
+            saturated += count;
+            elements += e.getValue().elements();
+            if (share > worstShare) {
+                worst = e.getKey();
+                worstShare = share;
+            }
+            float preScale = (float) memory.readNumber(e.getValue().preScale());
+            smallest = Math.min(smallest, preScale);
+            largest = Math.max(largest, preScale);
+        }
+        return new ReductionReport(saturated, elements, worst, worstShare, smallest, largest);
     }
 
-    private void write(Value value, float[] numbers) {
-        try (Arena arena = Arena.ofConfined()) {
-            Shape shape = value.type().shape();
-            memory.memory().write(value, Tensor.ofFloats(arena, value.name(), shape, numbers).bytes());
-        }
+    @Override
+    public void close() {
+        collect.forEach(Executable::close);
+        average.close();
     }
 }

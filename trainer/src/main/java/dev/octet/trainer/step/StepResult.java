@@ -1,8 +1,10 @@
 package dev.octet.trainer.step;
 
 import dev.octet.trainer.hook.Fp8Tensor;
+import dev.octet.trainer.reduction.ReductionReport;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 
 /**
  * The result of a step.
@@ -16,6 +18,7 @@ import java.util.Map;
  * @param lossScale scale that the loss was multiplied by
  * @param nextLossScale scale of the next loss
  * @param fp8 how well tensors fitted their FP8 codes, in the order in which they were first cast; empty when not measured
+ * @param ranks how the average of simulated ranks fitted E4M3; empty without ranks
  */
 public record StepResult(
         double loss,
@@ -26,7 +29,8 @@ public record StepResult(
         String where,
         double lossScale,
         double nextLossScale,
-        List<Fp8Tensor> fp8) {
+        List<Fp8Tensor> fp8,
+        Optional<ReductionReport> ranks) {
     public StepResult {
         fp8 = List.copyOf(fp8);
     }

@@ -31,7 +31,6 @@ import dev.octet.trainer.optimizer.UpdateProgram;
 import dev.octet.trainer.precision.Fp8Choice;
 import dev.octet.trainer.precision.Fp8Layer;
 import dev.octet.trainer.precision.LossScaling;
-import dev.octet.trainer.precision.MsampPolicy;
 import dev.octet.trainer.precision.PrecisionPolicy;
 import dev.octet.trainer.program.Phase;
 import dev.octet.trainer.program.Program;
@@ -49,6 +48,7 @@ import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
+import java.util.Optional;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.function.Consumer;
@@ -76,6 +76,7 @@ public final class TrainingSession implements AutoCloseable {
     private final RecentPrograms<Key, Loaded> programs =
             new RecentPrograms<>(l -> l.executable().close());
     private @Nullable Update update;
+    private @Nullable RankGradients ranks;
     private @Nullable TensorWatch tensorWatch;
     private LossScaling.State scale;
     private @Nullable ProductWatch products;
@@ -268,6 +269,9 @@ public final class TrainingSession implements AutoCloseable {
             update = new Update(
                     made, memory.load(made.program()), made.beta1().orElse(null));
         }
+        if (trains && ranks == null && setup.ranks().isOn()) {
+            ranks = loadRanks(program);
+        }
         Value loss = Objects.requireNonNull(program.outputs().get(trains ? Program.LOSS : graph.loss()));
         Map<String, Value> parts = new TreeMap<>();
         graph.parts()
@@ -276,6 +280,18 @@ public final class TrainingSession implements AutoCloseable {
         Set<String> nodes = program.steps().stream().map(Step::node).collect(Collectors.toSet());
         Fp8Choice fp8 = policy.fp8(graph.model().graph()).of(nodes);
         return new Loaded(executable, loss, parts, graph.counted(), fp8, plan);
+    }
+
+    /** Gradients of the matrices kept in few bits, or of all, are averaged in E4M3. */
+    private RankGradients loadRanks(Program training) {
+        StateForms states = setup.states();
+        Set<String> matrices = setup.parameters().all().stream()
+                .filter(p -> states.isF32()
+                        ? p.use() == Parameter.Use.WEIGHT
+                        : !states.parameter(p.name(), p.tensor().shape()).isF32())
+                .map(Parameter::name)
+                .collect(Collectors.toSet());
+        return new RankGradients(setup.ranks(), RankPrograms.of(training, setup.ranks(), matrices), memory);
     }
 
     private Update update() {
@@ -344,8 +360,8 @@ public final class TrainingSession implements AutoCloseable {
     private List<Supplier<LossValue>> forwardAndBackward(
             List<MicroBatch> batches, @Nullable Fp8Watch watch, @Nullable TensorWatch tensors) {
         Set<Executable> prepared = new HashSet<>();
-        RankGradients ranks = ranks(batches);
         List<Supplier<LossValue>> losses = new ArrayList<>();
+        int count = setup.ranks().ranks();
         for (MicroBatch batch : batches) {
             Loaded loaded = loaded(batch, true);
             Executable executable = loaded.executable();
@@ -354,7 +370,7 @@ public final class TrainingSession implements AutoCloseable {
             StepObserver measured = products == null ? null : products.observer();
             executable.observe(both(both(casts, read), measured));
             if (prepared.add(executable)) {
-                memory.writeLossGradient(executable.program(), scale.scale() / batches.size());
+                memory.writeLossGradient(executable.program(), scale.scale() * count / batches.size());
                 executable.run(Phase.PREPARE);
             }
             memory.writeDraw(step, losses.size());
@@ -362,24 +378,10 @@ public final class TrainingSession implements AutoCloseable {
             executable.run(Phase.BACKWARD);
             executable.observe(null);
             if (ranks != null) {
-                ranks.take();
+                ranks.take(losses.size() - 1, losses.size() == batches.size());
             }
         }
         return losses;
-    }
-
-    /** The ranks that the step's micro-batches belong to; null when there is one. */
-    private @Nullable RankGradients ranks(List<MicroBatch> batches) {
-        if (!(setup.policy() instanceof MsampPolicy msamp) || msamp.ranks().count() == 1) {
-            return null;
-        }
-        Map<String, Value> sent = new TreeMap<>();
-        loaded(batches.getFirst(), true).executable().program().gradients().forEach((name, value) -> {
-            if (!setup.states().parameter(name, value.type().shape()).isF32()) {
-                sent.put(name, value);
-            }
-        });
-        return new RankGradients(msamp, memory, sent, batches.size());
     }
 
     private static @Nullable StepObserver both(@Nullable StepObserver one, @Nullable StepObserver other) {
@@ -423,7 +425,7 @@ public final class TrainingSession implements AutoCloseable {
                 !bad.isEmpty() && (bad.equals("loss") || !setup.scaling().isDynamic());
         String where = searched ? search(batches) : "";
         scale = setup.scaling().next(scale, !bad.isEmpty());
-        return new StepResult(loss.total(), loss.parts(), norm, !bad.isEmpty(), bad, where, before, scale.scale(), fp8);
+        return new StepResult(loss.total(), loss.parts(), norm, !bad.isEmpty(), bad, where, before, scale.scale(), fp8, Optional.ofNullable(ranks).map(RankGradients::report));
     }
 
     private String badGradients(UpdateProgram program) {
@@ -661,6 +663,9 @@ public final class TrainingSession implements AutoCloseable {
         programs.close();
         if (update != null) {
             update.executable().close();
+        }
+        if (ranks != null) {
+            ranks.close();
         }
         memory.close();
         scalars.close();

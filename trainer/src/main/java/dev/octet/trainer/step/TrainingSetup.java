@@ -7,6 +7,7 @@ import dev.octet.trainer.optimizer.Optimizer;
 import dev.octet.trainer.optimizer.WeightAveraging;
 import dev.octet.trainer.precision.LossScaling;
 import dev.octet.trainer.precision.PrecisionPolicy;
+import dev.octet.trainer.reduction.RankSettings;
 import dev.octet.trainer.state.StateForms;
 import java.util.List;
 import java.util.Set;
@@ -25,6 +26,7 @@ import java.util.regex.Pattern;
  * @param averages of the weights, kept besides them
  * @param states how parameters, gradients and the optimizer's memory are kept from step to step
  * @param activations what a step keeps between forward and backward
+ * @param ranks data-parallel ranks that are simulated
  */
 public record TrainingSetup(
         GraphSource source,
@@ -39,7 +41,8 @@ public record TrainingSetup(
         double maxNorm,
         List<WeightAveraging> averages,
         StateForms states,
-        ActivationSettings activations) {
+        ActivationSettings activations,
+        RankSettings ranks) {
     public TrainingSetup {
         stored = Set.copyOf(stored);
         trained = new TreeSet<>(trained);
@@ -72,20 +75,26 @@ public record TrainingSetup(
                 maxNorm,
                 averages,
                 StateForms.F32,
-                ActivationSettings.NONE);
+                ActivationSettings.NONE,
+                RankSettings.NONE);
     }
 
     /** This setup with tensors kept in other forms. */
     public TrainingSetup withStates(StateForms forms) {
-        return with(forms, activations);
+        return with(forms, activations, ranks);
     }
 
     /** This setup with steps that keep something else. */
     public TrainingSetup withActivations(ActivationSettings settings) {
-        return with(states, settings);
+        return with(states, settings, ranks);
     }
 
-    private TrainingSetup with(StateForms forms, ActivationSettings settings) {
+    /** This setup on simulated ranks. */
+    public TrainingSetup withRanks(RankSettings settings) {
+        return with(states, activations, settings);
+    }
+
+    private TrainingSetup with(StateForms forms, ActivationSettings settings, RankSettings newRanks) {
         return new TrainingSetup(
                 source,
                 parameters,
@@ -99,6 +108,7 @@ public record TrainingSetup(
                 maxNorm,
                 averages,
                 forms,
-                settings);
+                settings,
+                newRanks);
     }
 }

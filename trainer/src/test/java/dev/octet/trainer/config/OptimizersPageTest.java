@@ -55,7 +55,7 @@ class OptimizersPageTest {
     }
 
     private static double number(String cell) {
-        return Double.parseDouble(cell.split("[ ,]")[0]);
+        return Double.parseDouble(cell.split("[ ,]", -1)[0]);
     }
 
     @Test

@@ -36,7 +36,7 @@ class StatesPageTest {
                 .map(l -> l.split("\\|"))
                 .filter(cells -> !cells[2].equals(" all "))
                 .forEach(cells -> {
-                    for (String key : cells[1].replace("`", "").split(",")) {
+                    for (String key : cells[1].replace("`", "").split(",", -1)) {
                         listed.put(cells[2].replace("`", "").strip() + "." + key.strip(), cells[3].replace("`", "").strip());
                     }
                 });

@@ -32,7 +32,7 @@ class OtherKeyTablesTest {
     void every_key_of_accelerates_schema_has_a_row() throws IOException {
         Set<String> missing = new LinkedHashSet<>();
         for (String line : lines("accelerate.txt")) {
-            String[] parts = line.split(" ");
+            String[] parts = line.split(" ", -1);
             String key = Set.of("top", "sagemaker").contains(parts[0]) ? parts[1] : parts[0] + "." + parts[1];
             if (!Dialect.ACCELERATE.keys().isKnown(key)) {
                 missing.add(key);
@@ -46,7 +46,7 @@ class OtherKeyTablesTest {
     void every_field_of_training_arguments_has_a_row() throws IOException {
         Set<String> missing = new LinkedHashSet<>();
         for (String line : lines("transformers.txt")) {
-            String[] parts = line.split(" ");
+            String[] parts = line.split(" ", -1);
             if (parts[0].equals("key") && !Dialect.TRANSFORMERS.keys().isKnown(parts[1])) {
                 missing.add(parts[1]);
             }
@@ -58,7 +58,7 @@ class OtherKeyTablesTest {
     void every_optimizer_and_schedule_of_transformers_is_mapped_or_refused_with_a_reason() throws IOException {
         long read = 0;
         for (String line : lines("transformers.txt")) {
-            String[] parts = line.split(" ");
+            String[] parts = line.split(" ", -1);
             if (parts[0].equals("key")) {
                 continue;
             }
@@ -104,7 +104,7 @@ class OtherKeyTablesTest {
                     long mistakes = reading.problems().stream()
                             .filter(p -> p.where().endsWith("key " + key))
                             .count();
-                    assertTrue(rows.size() == 1 && mistakes == 0 || rows.isEmpty() && mistakes >= 1, json + ": " + reading.problems());
+                    assertTrue((rows.size() == 1 && mistakes == 0) || (rows.isEmpty() && mistakes >= 1), json + ": " + reading.problems());
                     for (Reading.Row row : rows) {
                         assertFalse(row.becomes().isEmpty() && row.reason().isEmpty(), json);
                         assertTrue(row.reason().isEmpty() || row.reason().endsWith("."), row.reason());

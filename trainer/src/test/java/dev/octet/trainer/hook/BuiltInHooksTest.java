@@ -17,6 +17,7 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 import java.util.OptionalDouble;
 import java.util.concurrent.TimeUnit;
 import org.jspecify.annotations.Nullable;
@@ -54,7 +55,7 @@ class BuiltInHooksTest {
     }
 
     private static StepReport report(long step, double loss) {
-        return new StepReport(step, loss, Map.of(), 0.1, Double.NaN, false, 1, 8, 64, 0.25, 0.5, 0.1, 99);
+        return new StepReport(step, loss, Map.of(), 0.1, Double.NaN, false, 1, 8, 64, 0.25, 0.5, 0.1, 99, Optional.empty());
     }
 
     private void steps(long from, long to) throws IOException {

@@ -13,6 +13,7 @@ import dev.octet.trainer.device.cuda.CudaOperands;
 import dev.octet.trainer.device.cuda.Gpu;
 import dev.octet.trainer.device.cuda.HostGpu;
 import dev.octet.trainer.device.cuda.TestGpus;
+import dev.octet.trainer.device.cuda.TestNumbers;
 import dev.octet.trainer.gemm.Gemms;
 import dev.octet.trainer.gemm.ThreadTeam;
 import dev.octet.trainer.kernel.CpuContext;
@@ -684,26 +685,12 @@ public abstract class TwinTest {
 
     private static CpuTensor tensor(Arena arena, OperandType type, double[] values) {
         CpuTensor t = empty(arena, type);
-        if (CpuTensor.fitsTiles(type.dtype())) {
-            float[] floats = new float[values.length];
-            for (int i = 0; i < values.length; i++) {
-                floats[i] = (float) values[i];
-            }
-            t.write(0, floats, 0, floats.length);
-            return t;
-        }
-        for (int i = 0; i < values.length; i++) {
-            t.writeNumber(i, values[i]);
-        }
+        TestNumbers.write(t, values);
         return t;
     }
 
     private static double[] doubles(CpuTensor t) {
-        double[] all = new double[(int) t.count()];
-        for (int i = 0; i < all.length; i++) {
-            all[i] = t.readNumber(i);
-        }
-        return all;
+        return TestNumbers.read(t);
     }
 
     /** Operands as lists; null where absent. */

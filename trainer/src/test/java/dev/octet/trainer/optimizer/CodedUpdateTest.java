@@ -54,7 +54,7 @@ class CodedUpdateTest {
             Path.of(System.getProperty("octet.testdata"), "golden", "training", "optimizer_states.csv");
 
     private static StateForms forms(StateForm p, StateForm m, StateForm v, Arithmetic arithmetic) {
-        return new StateForms(p, StateForm.F32, Map.of("exp_avg", m, "exp_avg_sq", v), null, arithmetic);
+        return new StateForms(p, StateForm.Plain.F32, Map.of("exp_avg", m, "exp_avg_sq", v), null, arithmetic);
     }
 
     private static StateForm power(DType type) {
@@ -63,7 +63,7 @@ class CodedUpdateTest {
 
     /** Every form at least once. */
     static Map<String, StateForms> engines() {
-        StateForm f32 = StateForm.F32;
+        StateForm f32 = StateForm.Plain.F32;
         Map<String, StateForms> all = new LinkedHashMap<>();
         all.put(
                 "MS-AMP",
@@ -284,7 +284,7 @@ class CodedUpdateTest {
     }
 
     /** All but Adam and AdamW, each in two ways. */
-    static Map<String, Golden> others() {
+    private static Map<String, Golden> others() {
         StateForm random = new StateForm.Stochastic();
         StateForm fp8 = new StateForm.Blocked(BlockCodes.FP8);
         Map<String, Optimizer> optimizers = Map.of(
@@ -295,7 +295,7 @@ class CodedUpdateTest {
         Map<String, Golden> all = new TreeMap<>();
         optimizers.forEach((name, o) -> {
             all.put(name + " in BF16", new Golden(forms(random, random, random, Arithmetic.TORCH), o));
-            all.put(name + " in FP8", new Golden(forms(StateForm.F32, fp8, fp8, Arithmetic.TORCH), o));
+            all.put(name + " in FP8", new Golden(forms(StateForm.Plain.F32, fp8, fp8, Arithmetic.TORCH), o));
         });
         return all;
     }
@@ -347,7 +347,7 @@ class CodedUpdateTest {
 
     /** The engines of {@code make/optimizer_states.py}. */
     private static Map<String, Golden> goldens() {
-        StateForm f32 = StateForm.F32;
+        StateForm f32 = StateForm.Plain.F32;
         StateForm bf16 = new StateForm.Plain(DType.BF16);
         StateForm master = StateForm.PowerOfTwo.of(DType.F16);
         StateForm fp8 = new StateForm.Fused(DType.F8_E4M3FN);

@@ -43,7 +43,7 @@ class ScheduleTest {
     }
 
     /** A row of {@code make/schedules.py}. */
-    private record Rates(String name, Schedule schedule, double[] rates, double[] momenta) {
+    private record Rates(String name, Schedule schedule, List<Double> rates, List<Double> momenta) {
         static Rates of(String row) {
             List<String> cells = List.of(row.split("\\|", -1));
             Map<String, String> options = cells.get(1).isEmpty()
@@ -60,10 +60,10 @@ class ScheduleTest {
             return new Rates(cells.get(0) + " " + cells.get(1), schedule, numbers(cells.get(5)), numbers(cells.get(6)));
         }
 
-        private static double[] numbers(String cell) {
+        private static List<Double> numbers(String cell) {
             return cell.isEmpty()
-                    ? new double[0]
-                    : Arrays.stream(cell.split(" ")).mapToDouble(Double::parseDouble).toArray();
+                    ? List.of()
+                    : Arrays.stream(cell.split(" ", -1)).map(Double::valueOf).toList();
         }
     }
 
@@ -77,9 +77,9 @@ class ScheduleTest {
     @TestFactory
     Stream<DynamicTest> every_step_of_a_run_has_the_rate_of_the_library() throws IOException {
         return golden().stream().map(r -> dynamicTest(r.name(), () -> {
-            for (int done = 0; done < r.rates().length; done++) {
+            for (int done = 0; done < r.rates().size(); done++) {
                 assertEquals(
-                        r.rates()[done],
+                        r.rates().get(done),
                         r.schedule().rate(done),
                         1e-15 * r.schedule().peak(),
                         "step " + (done + 1));
@@ -92,9 +92,9 @@ class ScheduleTest {
         return golden().stream()
                 .filter(r -> r.schedule().type() == ScheduleType.ONE_CYCLE)
                 .map(r -> dynamicTest(r.name(), () -> {
-                    for (int done = 0; done < r.rates().length; done++) {
+                    for (int done = 0; done < r.rates().size(); done++) {
                         double beta1 = r.schedule().momentum(done).orElse(Double.NaN);
-                        double expected = r.momenta().length == 0 ? Double.NaN : r.momenta()[done];
+                        double expected = r.momenta().size() == 0 ? Double.NaN : r.momenta().get(done);
                         assertEquals(expected, beta1, 1e-15, "step " + (done + 1));
                     }
                 }));
@@ -129,7 +129,7 @@ class ScheduleTest {
                 free.add(r.schedule().type());
                 Schedule s = r.schedule();
                 Schedule longer = new Schedule(s.type(), s.options(), s.peak(), s.warmup(), s.steps() + 7);
-                for (int done = 0; done < r.rates().length; done++) {
+                for (int done = 0; done < r.rates().size(); done++) {
                     assertEquals(s.rate(done), longer.rate(done), r.name());
                 }
             }

@@ -1,5 +1,6 @@
 package dev.octet.trainer.step;
 
+import static java.util.Objects.requireNonNull;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 
 import dev.octet.formats.ModelFile;
@@ -21,6 +22,9 @@ import dev.octet.trainer.autodiff.Parameters;
 import dev.octet.trainer.config.LossConfig;
 import dev.octet.trainer.data.MicroBatch;
 import dev.octet.trainer.device.cpu.CpuDevice;
+import dev.octet.trainer.device.cuda.TestNumbers;
+import dev.octet.trainer.kernel.CpuTensor;
+import dev.octet.trainer.kernel.OperandType;
 import dev.octet.trainer.optimizer.Optimizer;
 import dev.octet.trainer.precision.AutocastList;
 import dev.octet.trainer.precision.Autocast;
@@ -36,6 +40,7 @@ import java.nio.file.Path;
 import java.security.MessageDigest;
 import java.security.NoSuchAlgorithmException;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.HexFormat;
 import java.util.List;
 import java.util.Map;
@@ -51,6 +56,7 @@ import org.junit.jupiter.params.provider.CsvSource;
 class MsampOracleTest {
     private static final Path GOLDEN = Path.of(System.getProperty("octet.testdata"), "golden", "training");
     private static final int STEPS = 20;
+    private static final double MAX_NORM = 0.3;
     private static final int ROWS = 16;
     private static final int IN = 16;
     private static final int OUT = 8;
@@ -97,6 +103,14 @@ class MsampOracleTest {
         }
     }
 
+    /** A code in a thousand may differ: the norm's last bit depends on the order of its sum. */
+    private static boolean isNear(Tensor t, String sum) {
+        CpuTensor numbers = new CpuTensor(new OperandType(t.dtype(), t.shape()), t.bytes());
+        double found = Arrays.stream(TestNumbers.read(numbers)).map(Math::abs).sum();
+        double expected = sum.equals("inf") ? Double.POSITIVE_INFINITY : Double.parseDouble(sum);
+        return found == expected || Math.abs(found - expected) <= 1e-4 * expected;
+    }
+
     private static Tensor piece(Tensor all, String name, int at, int cols) {
         Shape shape = Shape.of(ROWS, cols);
         long bytes = 4L * ROWS * cols;
@@ -105,15 +119,18 @@ class MsampOracleTest {
 
     /**
      * Sums of products are FP32 here and FP64 rounded to FP32 there; both are rounded to BF16 and cast, after which no bit of any state differs on these
-     * numbers. Gradients' codes show in the moments.
+     * numbers. Gradients' codes show in the moments. Where gradients are clipped, sums of magnitudes are compared.
      */
     @ParameterizedTest
-    @CsvSource({"O1, mended", "O1, original", "O2, mended", "O2, original", "O3, mended", "O3, original"})
+    @CsvSource({
+        "O1, mended", "O1, original", "O2, mended", "O2, original", "O3, mended", "O3, original", "O1, clipped", "O2, clipped", "O2, te"
+    })
     void twenty_steps_with_overflows_leave_the_scales_windows_weights_and_moments_of_torchs_emulation_bit_by_bit(
             String level, String rule) throws IOException {
         MsampPolicy policy = new MsampPolicy(
                 new Autocast("bf16", DType.BF16, AutocastList.CPU),
-                new TrainingRecipe.Msamp(rule.equals("original") ? MsampScale.ORIGINAL : MsampScale.MENDED, false),
+                new TrainingRecipe.Msamp(
+                        rule.equals("original") ? MsampScale.ORIGINAL : MsampScale.MENDED, rule.equals("te")),
                 MsampPolicy.Level.valueOf(level));
         List<String[]> rows = Files.readAllLines(GOLDEN.resolve("msamp.csv")).stream()
                 .map(l -> l.split(",", -1))
@@ -121,8 +138,8 @@ class MsampOracleTest {
                 .toList();
         try (ModelFile file = ModelFile.open(GOLDEN.resolve("msamp.safetensors"));
                 CpuDevice device = CpuDevice.of(2)) {
-            Tensor w1 = file.model().tensors().get("w1");
-            Tensor w2 = file.model().tensors().get("w2");
+            Tensor w1 = requireNonNull(file.model().tensors().get("w1"));
+            Tensor w2 = requireNonNull(file.model().tensors().get("w2"));
             GraphModel open = model(Dim.of("rows"), w1, w2);
             TrainingSetup setup = new TrainingSetup(
                             new GraphSource(open, (graph, sizes) -> model(Dim.of(ROWS), w1, w2)),
@@ -133,7 +150,7 @@ class MsampOracleTest {
                             new LossScaling.GradScaler(1024, 2, 0.5f, 3),
                             Optimizer.Adam.ADAMW,
                             List.of(),
-                            Double.POSITIVE_INFINITY,
+                            rule.equals("clipped") ? MAX_NORM : Double.POSITIVE_INFINITY,
                             List.of())
                     .withStates(forms(policy));
             List<String> differences = new ArrayList<>();
@@ -146,8 +163,8 @@ class MsampOracleTest {
                                 at,
                                 List.of(0L),
                                 Map.of(
-                                        "x", piece(file.model().tensors().get("x"), "x", at, IN),
-                                        "labels", piece(file.model().tensors().get("t"), "labels", at, OUT))));
+                                        "x", piece(requireNonNull(file.model().tensors().get("x")), "x", at, IN),
+                                        "labels", piece(requireNonNull(file.model().tensors().get("t")), "labels", at, OUT))));
                     }
                     StepResult result = session.step(batches, 0.01, null, false);
                     try (Arena arena = Arena.ofConfined()) {
@@ -173,14 +190,16 @@ class MsampOracleTest {
             }
             compared++;
             if (row[3].equals("loss")) {
+                double tolerance = row[1].equals("clipped") ? 1e-4 : 1e-6;
                 double expected = row[4].equals("inf") ? Double.POSITIVE_INFINITY : Double.parseDouble(row[4]);
-                boolean same = expected == loss || Math.abs(expected - loss) <= 1e-6 * Math.abs(expected);
+                boolean same = expected == loss || Math.abs(expected - loss) <= tolerance * Math.abs(expected);
                 if (!same) {
                     differences.add("step " + step + ": loss " + loss + ", torch " + expected);
                 }
             } else {
-                Tensor t = state.get(row[3]);
-                if (t == null || !digest(t).equals(row[4])) {
+                boolean isWeight = row[3].equals("w1") || row[3].equals("w2");
+                Tensor t = state.get(isWeight ? TrainingSession.codesName(row[3]) : row[3]);
+                if (t == null || !(row[1].equals("clipped") ? isNear(t, row[4]) : digest(t).equals(row[4]))) {
                     differences.add("step " + step + ": " + row[3] + (t == null ? " missing" : ""));
                 }
             }

@@ -30,6 +30,9 @@ public record AccumulateCodes(StateForm.PowerOfTwo form, OperandType x, DType ro
         if (x.dtype() != DType.F32) {
             throw new IllegalArgumentException("sums of F32, not of " + x);
         }
+        if (form.zero() != StateForm.OfZeros.AS_BEFORE) {
+            throw new IllegalArgumentException("a gradient of zeros keeps its scale");
+        }
     }
 
     @Override

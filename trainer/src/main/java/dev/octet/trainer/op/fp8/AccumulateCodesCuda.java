@@ -24,7 +24,7 @@ final class AccumulateCodesCuda implements CudaKernel.Forward<AccumulateCodes> {
                 x,
                 sums.count(),
                 CudaSource.code(op.rounded()));
-        CudaCodes matrix = Window.whole(sums, op.format(), cuda);
+        CudaCodes matrix = CudaCodes.whole(sums, op.format(), cuda);
         long amax = cuda.workspace(Float.BYTES);
         long quantScale = cuda.workspace(Float.BYTES);
         cuda.zero(amax, Float.BYTES);
@@ -32,7 +32,7 @@ final class AccumulateCodesCuda implements CudaKernel.Forward<AccumulateCodes> {
         cuda.launch(
                 CudaCodes.SOURCE,
                 "gradient_scale",
-                Grid.of(1, 1),
+                Grid.of(1, 32),
                 amax,
                 frame.input(1),
                 op.format().maxValue(),

@@ -45,6 +45,13 @@ public final class CudaCodes {
         this.cuda = cuda;
     }
 
+    /** A tensor of any rank as a matrix with one scale. */
+    static CudaCodes whole(CudaTensor x, Float8Format format, CudaStream cuda) {
+        int cols = Math.toIntExact(x.shape().rank() == 0 ? 1 : x.shape().dim(-1));
+        int rows = cols == 0 ? 0 : Math.toIntExact(x.count() / cols);
+        return new CudaCodes(x, new CodedMatrix(format, CodedMatrix.whole(rows, cols), null), cuda);
+    }
+
     /** Elements from one row of a transpose to the next. */
     static long leading(long rows) {
         return Math.ceilDiv(rows, PAD) * PAD;

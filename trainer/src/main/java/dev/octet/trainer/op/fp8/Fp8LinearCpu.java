@@ -146,17 +146,12 @@ public final class Fp8LinearCpu implements CpuKernel<Fp8Linear> {
                 quantScales = new float[1];
                 frame.input(Fp8Linear.DY_QUANT_SCALE).read(0, quantScales, 0, 1);
             } else if (rule instanceof WindowedScale windowed) {
-                quantScales = new float[] {
-                    Window.cast(
-                            dy,
-                            wanted.blocks(),
-                            wanted.format(),
-                            windowed,
-                            frame.input(Fp8Linear.DY_QUANT_SCALE),
-                            frame.input(Fp8Linear.DY_HISTORY),
-                            true,
-                            parallel)
-                };
+                Window window = new Window(
+                        new WindowUpdate.Slot(wanted.format(), windowed),
+                        frame.input(Fp8Linear.DY_QUANT_SCALE),
+                        frame.input(Fp8Linear.DY_HISTORY),
+                        true);
+                quantScales = new float[] {window.cast(dy, wanted.blocks(), parallel)};
             } else if (!wanted.equals(form)) {
                 quantScales = matrix.quantScales(dy, wanted.format(), rule);
             }

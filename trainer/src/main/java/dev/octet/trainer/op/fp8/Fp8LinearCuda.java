@@ -197,7 +197,8 @@ public final class Fp8LinearCuda implements CudaKernel<Fp8Linear> {
             QuantScaleRule rule = wanted.rule();
             if (rule instanceof WindowedScale windowed) {
                 long quantScale = frame.input(Fp8Linear.DY_QUANT_SCALE).address();
-                Window.cast(matrix, wanted.format(), windowed, quantScale, history(), quantScale, history(), cuda);
+                WindowUpdate.Slot slot = new WindowUpdate.Slot(wanted.format(), windowed);
+                CudaWindow.inPlace(slot, quantScale, history()).cast(matrix, cuda);
                 matrix.cast(codes, transposed, quantScale, scales, 0);
                 recorded = true;
             } else if (rule != null) {

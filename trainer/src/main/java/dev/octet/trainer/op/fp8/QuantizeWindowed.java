@@ -40,12 +40,17 @@ public record QuantizeWindowed(OperandType x, Float8Format format, WindowedScale
                 : List.of(codes, scale);
     }
 
+    /** What its scale is computed from. */
+    WindowUpdate.Slot slot() {
+        return new WindowUpdate.Slot(format, rule);
+    }
+
     @Override
     public boolean forwardReadsInput(int i) {
         return true;
     }
 
-    /** With the window as it is: a tensor's second cast has the scale of its first. */
+    /** Reads multiplier and window, and leaves them. */
     @Override
     public Op again() {
         return new QuantizeWindowed(x, format, rule, false);

@@ -21,7 +21,7 @@ public final class QuantizeWindowedCpu implements CpuKernel.Forward<QuantizeWind
         }
         Blocks blocks = QuantizeFp8DelayedCpu.flat(x);
         float[] scale = {
-            Window.cast(x, blocks, op.format(), op.rule(), quantScale, window, op.records(), cpu.parallel())
+            new Window(op.slot(), quantScale, window, op.records()).cast(x, blocks, cpu.parallel())
         };
         new MatrixCodes(blocks, cpu.parallel())
                 .encode(x, scale, op.format(), frame.output(0).bytes());

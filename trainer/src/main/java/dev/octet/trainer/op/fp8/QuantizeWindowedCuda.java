@@ -10,23 +10,21 @@ public final class QuantizeWindowedCuda implements CudaKernel.Forward<QuantizeWi
     @Override
     public void forward(QuantizeWindowed op, Frame<CudaTensor> frame, CudaStream cuda) {
         CudaTensor codes = frame.output(0);
-        CudaCodes matrix = Window.whole(frame.input(0), op.format(), cuda);
+        CudaCodes matrix = CudaCodes.whole(frame.input(0), op.format(), cuda);
         long newScale = op.records() ? frame.output(2).address() : cuda.workspace(Float.BYTES);
         long newWindow =
                 op.records() ? frame.output(3).address() : cuda.workspace((long) op.rule().length() * Float.BYTES);
-        long quantScale = Window.cast(
-                matrix,
-                op.format(),
-                op.rule(),
-                frame.input(1).address(),
-                frame.input(2).address(),
-                newScale,
-                newWindow,
-                cuda);
+        new CudaWindow(
+                        op.slot(),
+                        frame.input(1).address(),
+                        frame.input(2).address(),
+                        newScale,
+                        newWindow)
+                .cast(matrix, cuda);
         matrix.cast(
                 codes.address(),
                 cuda.wanted(codes, CudaCodes.TRANSPOSED),
-                quantScale,
+                newScale,
                 frame.output(1).address(),
                 0);
     }

@@ -38,7 +38,7 @@ public record WindowUpdate(List<Slot> slots) implements ForwardOp {
     /** The window that an operator casts with; null when it has none. */
     public static @Nullable Windowed of(Op op) {
         if (op instanceof QuantizeWindowed q && q.records()) {
-            return new Windowed(new Slot(q.format(), q.rule()), 1, 2);
+            return new Windowed(q.slot(), 1, 2);
         }
         if (op instanceof Fp8Linear linear && linear.hasWindow()) {
             CodedMatrix form = linear.dgrad().left() != null

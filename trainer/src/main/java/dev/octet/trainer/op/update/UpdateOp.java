@@ -25,7 +25,9 @@ public sealed interface UpdateOp extends ForwardOp
                 MuonStep,
                 SgdStep,
                 CodedStep,
-                WeightAverage {
+                WeightAverage,
+                RankAverage,
+                CodedRankAverage {
     /** One F32 number. */
     OperandType SCALAR = new OperandType(DType.F32, Shape.SCALAR);
 

@@ -389,8 +389,11 @@ DEVICE float torchao_scale(float amax, float format_max, int power_of_two) {
 
 #if HAS_REST
 // WindowedScale.cast. Window: size amaxes, then the number of steps. By one thread.
-KERNEL(window_cast, 1, (const float* amax, const float* amax_with_nan, int size, float format_max, int quirks, const float* quant_scale,
+KERNEL(window_cast, 32, (const float* amax, const float* amax_with_nan, int size, float format_max, int quirks, const float* quant_scale,
                         const float* window, float* new_quant_scale, float* new_window)) {
+    if (thread_index() != 0) {
+        return;
+    }
     float before = *quant_scale;
     float pending = window[0];
     bool in_time = size == 1 || window[size] < size;
@@ -442,7 +445,10 @@ KERNEL(window_update, 32, (const i64* table, i64 slots, const float* non_finite)
 }
 
 // The multiplier of a gradient's new codes. By one thread.
-KERNEL(gradient_scale, 1, (const float* amax, const float* scale, float format_max, int quirks, float* quant_scale)) {
+KERNEL(gradient_scale, 32, (const float* amax, const float* scale, float format_max, int quirks, float* quant_scale)) {
+    if (thread_index() != 0) {
+        return;
+    }
     float a = is_nan(*amax) ? bits_float(0x7f800000u) : *amax;
     *quant_scale = msamp_scale(a, exact_divide(1.0f, *scale), format_max, quirks);
 }

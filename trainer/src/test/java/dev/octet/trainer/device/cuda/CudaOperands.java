@@ -23,9 +23,7 @@ public final class CudaOperands implements AutoCloseable {
     public CudaTensor tensor(OperandType type, double[] values) {
         try (Arena arena = Arena.ofConfined()) {
             CpuTensor t = cpu(arena, type);
-            for (int i = 0; i < values.length; i++) {
-                t.writeNumber(i, values[i]);
-            }
+            TestNumbers.write(t, values);
             return written(t);
         }
     }
@@ -72,11 +70,7 @@ public final class CudaOperands implements AutoCloseable {
     /** The elements of a tensor. */
     public double[] numbers(CudaTensor t) {
         CpuTensor copy = new CpuTensor(t.type(), MemorySegment.ofArray(bytes(t)));
-        double[] all = new double[Math.toIntExact(t.count())];
-        for (int i = 0; i < all.length; i++) {
-            all[i] = copy.readNumber(i);
-        }
-        return all;
+        return TestNumbers.read(copy);
     }
 
     /** Writes work twice, as programs do, and runs it. */
