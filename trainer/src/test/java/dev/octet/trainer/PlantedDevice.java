@@ -35,7 +35,7 @@ import java.util.function.UnaryOperator;
 import org.jspecify.annotations.Nullable;
 
 /** A device with a fault in its machinery: it runs other programs than it was given, or other scales. */
-final class PlantedDevice implements Device {
+public final class PlantedDevice implements Device {
     private final Device device;
     private final UnaryOperator<Program> change;
 
@@ -52,7 +52,7 @@ final class PlantedDevice implements Device {
     }
 
     /** A device whose programs are changed. */
-    static PlantedDevice of(Device device, UnaryOperator<Program> change) {
+    public static PlantedDevice of(Device device, UnaryOperator<Program> change) {
         return new PlantedDevice(device, change, null, 0);
     }
 

@@ -26,17 +26,20 @@ public record ActivationPlan(Program program, long before, long after, long host
     public static final String KEY = "gradient_checkpointing";
 
     /**
-     * Plans a program; one without backward, or with settings that ask for nothing, stays as it is.
+     * Plans a program; one with settings that ask for nothing stays as it is. A program without backward keeps nothing; of it the casts of weights alone are planned.
      *
+     * @param casts of the weights of layers that are computed again
      * @throws InvalidOptionException when layers or a pattern are asked for that the program does not have, or a budget that cannot be met
      */
-    public static ActivationPlan of(Program program, ActivationSettings settings) {
-        boolean trains = !program.steps(Phase.BACKWARD).isEmpty();
-        if (!trains || settings.equals(ActivationSettings.NONE)) {
+    public static ActivationPlan of(Program program, ActivationSettings settings, WeightCasts casts) {
+        if (settings.equals(ActivationSettings.NONE)) {
             return new ActivationPlan(program, 0, 0, 0, 0);
         }
+        if (program.steps(Phase.BACKWARD).isEmpty()) {
+            return new ActivationPlan(forward(program, settings.recompute(), casts), 0, 0, 0, 0);
+        }
         MemoryPlan plain = MemoryPlan.of(program);
-        Program less = recomputed(program, settings.recompute());
+        Program less = recomputed(program, settings.recompute(), casts);
         Program narrow =
                 settings.kept() != Kept.AS_THEY_ARE ? new NarrowKeeping(new Tape(less), settings.kept()).build() : less;
         Program away = settings.home() == Home.HOST ? new HostKeeping(new Tape(narrow)).build() : narrow;
@@ -57,14 +60,35 @@ public record ActivationPlan(Program program, long before, long after, long host
         return all == 0 ? 0 : (double) again / all;
     }
 
-    private static Program recomputed(Program program, Recompute recompute) {
+    /** Evaluation: the casts that training makes for a layer at a time are made so here; a budget is one of training. */
+    private static Program forward(Program program, Recompute recompute, WeightCasts casts) {
+        Tape tape = new Tape(program);
+        return switch (recompute) {
+            case Recompute.None _ -> program;
+            case Recompute.Layers(int count) when casts == WeightCasts.OF_A_LAYER -> {
+                int[] groups = Layers.in(program).groups(count);
+                yield TransientCasts.all(tape, groups, groups).moved().program();
+            }
+            case Recompute.Layers _, Recompute.Matching _, Recompute.Budget _ -> program;
+        };
+    }
+
+    private static Program repeating(Program program, int[] blocks, int[] homes, WeightCasts casts) {
+        Tape tape = new Tape(program);
+        return switch (casts) {
+            case OF_A_STEP -> new Repetition(tape, blocks, homes).build();
+            case OF_A_LAYER -> TransientCasts.all(tape, blocks, homes).moved().repeated();
+        };
+    }
+
+    private static Program recomputed(Program program, Recompute recompute, WeightCasts casts) {
         return switch (recompute) {
             case Recompute.None _ -> program;
             case Recompute.Layers(int count) -> {
                 Layers layers = Layers.in(program);
                 requireLayers(layers);
                 int[] groups = layers.groups(count);
-                yield new Repetition(new Tape(program), groups, groups).build();
+                yield repeating(program, groups, groups, casts);
             }
             case Recompute.Matching(var pattern) -> {
                 Layers layers = Layers.in(program);
@@ -88,19 +112,19 @@ public record ActivationPlan(Program program, long before, long after, long host
                             "write part of a node's name, such as '"
                                     + steps.get(steps.size() / 2).node() + "'; `octet inspect --nodes` lists them");
                 }
-                yield new Repetition(new Tape(program), blocks, homes).build();
+                yield repeating(program, blocks, homes, casts);
             }
-            case Recompute.Budget(long bytes) -> within(program, bytes);
+            case Recompute.Budget(long bytes) -> within(program, bytes, casts);
         };
     }
 
-    private static Program within(Program program, long budget) {
+    private static Program within(Program program, long budget, WeightCasts casts) {
         long plain = MemoryPlan.of(program).arenaBytes();
         if (plain <= budget) {
             return program;
         }
         Tape tape = new Tape(program);
-        BudgetPlanner planner = new BudgetPlanner(tape, BudgetPlanner.units(tape, Layers.in(program)));
+        BudgetPlanner planner = new BudgetPlanner(tape, BudgetPlanner.units(tape, Layers.in(program)), casts);
         Optional<Program> found = planner.within(budget);
         if (found.isPresent()) {
             return found.get();

@@ -31,6 +31,7 @@ final class BudgetPlanner {
     private static final int TRIES = 12;
 
     private final Tape tape;
+    private final WeightCasts casts;
     private final int[] units;
     private final int count;
     private final Chain chain;
@@ -39,9 +40,11 @@ final class BudgetPlanner {
 
     /**
      * @param units of each forward step, from 0 on without gaps; -1 before the first and after the last
+     * @param casts of weights of layers that are computed again; those that a layer at a time has no room for are made for the step
      */
-    BudgetPlanner(Tape tape, int[] units) {
+    BudgetPlanner(Tape tape, int[] units, WeightCasts casts) {
         this.tape = tape;
+        this.casts = casts;
         int all = Arrays.stream(units).max().orElse(-1) + 1;
         int join = Math.max(1, Math.ceilDiv(all, MAX_UNITS));
         this.units = Arrays.stream(units).map(u -> u < 0 ? -1 : u / join).toArray();
@@ -155,11 +158,20 @@ final class BudgetPlanner {
 
     /** The program that repeats these blocks. */
     Program repeating(int[] blocks) {
+        return new Repetition(tape, blocks, homes(blocks)).build();
+    }
+
+    /** The program that repeats these blocks with the casts of their weights. */
+    private Program repeatingCasts(int[] blocks) {
+        return TransientCasts.withoutStates(tape, blocks, homes(blocks)).moved().repeated();
+    }
+
+    private int[] homes(int[] blocks) {
         int[] homes = new int[blocks.length];
         for (int i = 0; i < homes.length; i++) {
             homes[i] = blocks[i] >= 0 ? blocks[i] : units[i] >= 0 ? count + units[i] : -1;
         }
-        return new Repetition(tape, blocks, homes).build();
+        return homes;
     }
 
     /** The cheapest division of the chain within a limit of bytes in use. */
@@ -182,7 +194,14 @@ final class BudgetPlanner {
             if (division.isEmpty()) {
                 return Optional.empty();
             }
-            Program candidate = repeating(blocks(division.get()));
+            int[] blocks = blocks(division.get());
+            if (casts == WeightCasts.OF_A_LAYER) {
+                Program all = repeatingCasts(blocks);
+                if (MemoryPlan.of(all).arenaBytes() <= budget) {
+                    return Optional.of(all);
+                }
+            }
+            Program candidate = repeating(blocks);
             long arena = MemoryPlan.of(candidate).arenaBytes();
             if (arena <= budget) {
                 return Optional.of(candidate);

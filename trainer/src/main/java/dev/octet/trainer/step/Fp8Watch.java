@@ -18,6 +18,8 @@ import dev.octet.trainer.program.Phase;
 import dev.octet.trainer.program.Step;
 import dev.octet.trainer.program.Value;
 import java.lang.foreign.Arena;
+import java.util.ArrayList;
+import java.util.Comparator;
 import java.util.HashMap;
 import java.util.HashSet;
 import java.util.LinkedHashMap;
@@ -36,26 +38,43 @@ final class Fp8Watch {
 
     private final Map<String, Seen> seen = new LinkedHashMap<>();
 
-    /** Weights already cast by an earlier program of the step. */
+    /** Weights already cast by an earlier program or for an earlier micro-batch of the step. */
     private final Set<String> prepared = new HashSet<>();
+
+    /** Numbers of the layers, by their weights' slots. */
+    private final Map<String, Integer> order = new HashMap<>();
+
+    private boolean castsInForward;
 
     /** An observer of a program with these FP8 layers. */
     StepObserver of(List<Fp8Layer> layers) {
         Map<String, Fp8Layer> byNode = new HashMap<>();
         layers.forEach(l -> byNode.put(l.node(), l));
+        for (int i = 0; i < layers.size(); i++) {
+            order.putIfAbsent(layers.get(i).slot(LinearTensor.WEIGHT), i);
+        }
+        CastsOfWeights weights = new CastsOfWeights();
         return (step, nanos, running) -> {
+            boolean isCast = weights.include(step);
             Fp8Layer layer = byNode.get(step.node());
             if (layer != null) {
                 try (Arena arena = Arena.ofConfined()) {
-                    look(layer, step, running, arena);
+                    look(layer, step, isCast, running, arena);
                 }
             }
         };
     }
 
-    /** All tensors counted so far. Scale ages are 0; {@link dev.octet.trainer.hook.Fp8Health} fills them in. */
+    /**
+     * All tensors counted so far: weights in the order of their layers, then what forward and backward cast. Scale ages are 0;
+     * {@link dev.octet.trainer.hook.Fp8Health} fills them in.
+     */
     List<Fp8Tensor> tensors() {
-        return seen.entrySet().stream()
+        List<Map.Entry<String, Seen>> all = new ArrayList<>(seen.entrySet());
+        if (castsInForward) {
+            all.sort(Comparator.comparingInt(e -> order.getOrDefault(e.getKey(), Integer.MAX_VALUE)));
+        }
+        return all.stream()
                 .map(e -> tensor(e.getKey(), e.getValue()))
                 .toList();
     }
@@ -76,19 +95,19 @@ final class Fp8Watch {
                 0);
     }
 
-    private void look(Fp8Layer layer, Step step, Executable running, Arena arena) {
+    private void look(Fp8Layer layer, Step step, boolean isCast, Executable running, Arena arena) {
         switch (step.op()) {
             case QuantizeFp8 op
-            when isNew(step) -> {
+            when !isCast || isNew(step) -> {
                 CpuTensor x = Readings.of(operand(step.inputs(), 0), running, arena);
-                add(layer, tensorOf(layer, step), CastCounts.current(x, op.form()), 0);
+                add(layer, tensorOf(layer, step, isCast), CastCounts.current(x, op.form()), 0);
             }
             case QuantizeFp8Delayed op
-            when isNew(step) -> {
+            when !isCast || isNew(step) -> {
                 CpuTensor x = Readings.of(operand(step.inputs(), 0), running, arena);
                 float quantScale = Readings.number(operand(step.inputs(), 1), running, arena);
                 CastCounts counts = CastCounts.delayed(x, op.format(), quantScale);
-                add(layer, tensorOf(layer, step), counts, op.historyLength());
+                add(layer, tensorOf(layer, step, isCast), counts, op.historyLength());
             }
             case Fp8Linear op when step.backward() -> gradient(layer, op, step, running, arena);
             default -> {}
@@ -100,13 +119,12 @@ final class Fp8Watch {
     }
 
     private boolean isNew(Step step) {
-        return step.phase() != Phase.PREPARE
-                || prepared.add(operand(step.outputs(), 0).name());
+        castsInForward |= step.phase() == Phase.FORWARD;
+        return prepared.add(operand(step.outputs(), 0).name());
     }
 
-    private static LinearTensor tensorOf(Fp8Layer layer, Step step) {
-        boolean isWeight = step.phase() == Phase.PREPARE
-                || operand(step.inputs(), 0).name().equals(layer.weight());
+    private static LinearTensor tensorOf(Fp8Layer layer, Step step, boolean isCast) {
+        boolean isWeight = isCast || operand(step.inputs(), 0).name().equals(layer.weight());
         return isWeight ? LinearTensor.WEIGHT : LinearTensor.INPUT;
     }
 

@@ -5,7 +5,6 @@ import dev.octet.trainer.device.StepObserver;
 import dev.octet.trainer.kernel.CpuTensor;
 import dev.octet.trainer.op.fp8.QuantizeFp8;
 import dev.octet.trainer.op.fp8.QuantizeFp8Delayed;
-import dev.octet.trainer.program.Phase;
 import dev.octet.trainer.program.Step;
 import dev.octet.trainer.program.Value;
 import java.lang.foreign.Arena;
@@ -26,6 +25,7 @@ final class NonFiniteSearch implements StepObserver {
     private static final Set<String> LINEARS = Set.of("Linear", "Fp8Linear", "Gemm");
     private static final Set<String> OTHER_PRODUCTS = Set.of("MatMul", "Conv");
 
+    private final CastsOfWeights weights = new CastsOfWeights();
     private @Nullable String infinity;
     private @Nullable String found;
 
@@ -36,7 +36,7 @@ final class NonFiniteSearch implements StepObserver {
 
     @Override
     public void after(Step step, long nanos, Executable running) {
-        boolean carries = step.phase() == Phase.PREPARE
+        boolean carries = weights.include(step)
                 || step.op() instanceof QuantizeFp8
                 || step.op() instanceof QuantizeFp8Delayed;
         if (carries) {

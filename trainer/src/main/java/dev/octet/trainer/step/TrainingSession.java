@@ -9,6 +9,7 @@ import dev.octet.quant.recipe.OperandSpec.Scaling;
 import dev.octet.quant.scale.AmaxHistory;
 import dev.octet.quant.scale.QuantScaleRule;
 import dev.octet.trainer.activation.ActivationPlan;
+import dev.octet.trainer.activation.WeightCasts;
 import dev.octet.trainer.autodiff.Autodiff;
 import dev.octet.trainer.autodiff.Parameter;
 import dev.octet.trainer.autodiff.Parameters;
@@ -72,6 +73,7 @@ public final class TrainingSession implements AutoCloseable {
     private final TrainingSetup setup;
     private PrecisionPolicy policy;
     private final PersistentBuffers memory;
+    private final WeightCasts casts;
     private final Scalars scalars;
     private final RecentPrograms<Key, Loaded> programs =
             new RecentPrograms<>(l -> l.executable().close());
@@ -112,6 +114,7 @@ public final class TrainingSession implements AutoCloseable {
         this.policy = setup.policy();
         this.scale = setup.scaling().initial();
         this.memory = new PersistentBuffers(device, setup.states(), offload);
+        this.casts = offload.isOn() ? WeightCasts.OF_A_STEP : WeightCasts.OF_A_LAYER;
         this.scalars = new Scalars();
         memory.offer(weights);
     }
@@ -254,7 +257,7 @@ public final class TrainingSession implements AutoCloseable {
                 : ProgramOptions.forward(read, parameters, policy);
         Program plain = Autodiff.program(
                 graph.model(), options.withStored(setup.stored()).withStates(setup.states()));
-        ActivationPlan plan = ActivationPlan.of(plain, setup.activations());
+        ActivationPlan plan = ActivationPlan.of(plain, setup.activations(), casts);
         Program program = plan.program();
         Executable executable = memory.load(program);
         if (trains && update == null) {

@@ -98,7 +98,7 @@ class BudgetPlannerTest {
     private static void requireOptimal(Program program) {
         Tape tape = new Tape(program);
         int[] units = BudgetPlanner.units(tape, Layers.in(program));
-        BudgetPlanner planner = new BudgetPlanner(tape, units);
+        BudgetPlanner planner = new BudgetPlanner(tape, units, WeightCasts.OF_A_STEP);
         assertTrue(planner.count() >= 3, planner.count() + " units");
         List<int[]> all = new ArrayList<>();
         divisions(planner.count(), 0, new int[planner.count()], all);
@@ -146,7 +146,8 @@ class BudgetPlannerTest {
         long cost = 0;
         for (double part : new double[] {0.9, 0.5, 0}) {
             long budget = least + (long) (part * (before - least));
-            ActivationPlan plan = ActivationPlan.of(plain, new ActivationSettings(new Recompute.Budget(budget), Kept.AS_THEY_ARE));
+            ActivationPlan plan = ActivationPlan.of(
+                    plain, new ActivationSettings(new Recompute.Budget(budget), Kept.AS_THEY_ARE), WeightCasts.OF_A_LAYER);
             assertTrue(plan.after() <= budget, plan.after() + " of " + budget);
             assertTrue(cost(plan.program()) >= cost);
             cost = cost(plan.program());
@@ -157,7 +158,8 @@ class BudgetPlannerTest {
     private static long leastOf(Program plain) {
         InvalidOptionException e = assertThrows(
                 InvalidOptionException.class,
-                () -> ActivationPlan.of(plain, new ActivationSettings(new Recompute.Budget(1), Kept.AS_THEY_ARE)));
+                () -> ActivationPlan.of(
+                    plain, new ActivationSettings(new Recompute.Budget(1), Kept.AS_THEY_ARE), WeightCasts.OF_A_LAYER));
         assertTrue(e.getMessage().contains("when as much as possible is computed again; the budget is 1"), e.getMessage());
         return Long.parseLong(e.fix().replaceAll("set budget: (\\d+) .*", "$1"));
     }

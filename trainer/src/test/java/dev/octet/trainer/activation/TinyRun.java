@@ -2,16 +2,22 @@ package dev.octet.trainer.activation;
 
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import com.fasterxml.jackson.databind.ObjectMapper;
+import com.fasterxml.jackson.databind.node.ObjectNode;
 import dev.octet.converter.Converter;
 import dev.octet.converter.ModelSource;
 import dev.octet.converter.TrainingGraph;
 import dev.octet.converter.pass.PassLog;
 import dev.octet.formats.graph.GraphModel;
+import dev.octet.formats.peft.PeftConfig;
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.Tensor;
+import dev.octet.trainer.adapter.AdaptedGraph;
+import dev.octet.trainer.adapter.AdapterSettings;
+import dev.octet.trainer.adapter.InitialValues;
 import dev.octet.trainer.autodiff.Parameters;
-import dev.octet.trainer.autodiff.Programs;
+import dev.octet.trainer.autodiff.Ties;
 import dev.octet.trainer.config.LossConfig;
 import dev.octet.trainer.data.MicroBatch;
 import dev.octet.trainer.device.Device;
@@ -33,50 +39,85 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.Set;
 import java.util.SplittableRandom;
 import java.util.TreeMap;
 import java.util.stream.LongStream;
 
 /** A few steps of a tiny checkpoint of {@code testdata/models/tiny-hf}: everything that comes out of them, as bytes. */
 public final class TinyRun implements AutoCloseable {
-    private static final Path MODELS = Path.of(System.getProperty("octet.testdata"), "models/tiny-hf");
+    private static final Path MODELS = Path.of(System.getProperty("octet.testdata"), "models");
     private static final int SEQUENCE = 12;
     private static final int ROWS = 2;
     private static final int MICRO_BATCHES = 2;
 
-    private final String name;
-    private final ModelSource source;
-    private final Converter converter;
+    private final GraphModel model;
+    private final Parameters parameters;
+    private final Set<String> trained;
+    private final boolean perToken;
+    private final Runnable closing;
+    private int rows = ROWS;
 
-    private final int rows;
-
-    private TinyRun(String name, int rows, ModelSource source) {
-        this.name = name;
-        this.rows = rows;
-        this.source = source;
-        this.converter = Converter.of(source.model());
-    }
-
-    public static TinyRun open(String name) throws IOException {
-        return open(name, ROWS);
+    private TinyRun(GraphModel model, Parameters parameters, Set<String> trained, boolean perToken, Runnable closing) {
+        this.model = model;
+        this.parameters = parameters;
+        this.trained = trained;
+        this.perToken = perToken;
+        this.closing = closing;
     }
 
     /** @param rows of a micro-batch */
-    public static TinyRun open(String name, int rows) throws IOException {
-        return new TinyRun(name, rows, ModelSource.open(MODELS.resolve(name)));
+    static TinyRun open(String name, int rows) throws IOException {
+        TinyRun run = open(name);
+        run.rows = rows;
+        return run;
+    }
+
+    /** A checkpoint by its folder, or an export by its file's name. */
+    public static TinyRun open(String name) throws IOException {
+        ModelSource source = ModelSource.open(MODELS.resolve(name.endsWith(".onnx") ? "tiny-onnx" : "tiny-hf").resolve(name));
+        Converter converter = Converter.of(source.model());
+        boolean perToken = !name.startsWith("vit") && !name.equals("bert-cls");
+        Parameters all = Parameters.of(converter.canonical().graph());
+        return new TinyRun(converter.canonical(), all, all.names(), perToken, closing(source, converter));
+    }
+
+    /** A checkpoint with an adapter of its attention and its MLP, which alone is trained. */
+    static TinyRun adapted(String name, String... targets) throws IOException {
+        ModelSource source = ModelSource.open(MODELS.resolve("tiny-hf").resolve(name));
+        Converter converter = Converter.of(source.model());
+        GraphModel base = Ties.restore(
+                converter.canonical(), Ties.find(converter.canonical().graph()));
+        ObjectNode json = new ObjectMapper().createObjectNode();
+        json.put("peft_type", "LORA").put("r", 4).put("lora_alpha", 8).put("init_lora_weights", "gaussian");
+        List.of(targets).forEach(json.withArray("target_modules")::add);
+        AdaptedGraph adapted =
+                new AdapterSettings(PeftConfig.of(json), Optional.empty(), 1).adapt(base, InitialValues.seeded(1));
+        Parameters all =
+                Parameters.of(adapted.model().graph()).with(adapted.model().graph(), adapted.trained());
+        return new TinyRun(adapted.model(), all, adapted.trained(), true, closing(source, converter));
+    }
+
+    /** A classifier of {@code pixel_values}, F32 [2, 3, 16, 16]. */
+    static TinyRun ofImages(GraphModel model) {
+        Parameters all = Parameters.of(model.graph());
+        return new TinyRun(model, all, all.names(), false, () -> {});
+    }
+
+    private static Runnable closing(ModelSource source, Converter converter) {
+        return () -> {
+            converter.close();
+            source.close();
+        };
     }
 
     GraphModel model() {
-        return converter.canonical();
+        return model;
     }
 
     TrainingSetup setup(PrecisionPolicy policy, ActivationSettings activations) {
-        Parameters parameters = Parameters.of(model().graph());
-        boolean isCausal = model().graph().outputs().stream().anyMatch(o -> o.name().equals("logits"))
-                && !name.startsWith("vit")
-                && !name.equals("bert-cls");
         LossConfig loss = new LossConfig(
-                isCausal ? LossConfig.Type.CAUSAL_LM : LossConfig.Type.CROSS_ENTROPY,
+                perToken ? LossConfig.Type.CAUSAL_LM : LossConfig.Type.CROSS_ENTROPY,
                 Optional.empty(),
                 "labels",
                 -100,
@@ -86,7 +127,7 @@ public final class TinyRun implements AutoCloseable {
                                 model(),
                                 (graph, sizes) -> TrainingGraph.of(graph, sizes, new PassLog())),
                         parameters,
-                        parameters.names(),
+                        trained,
                         loss,
                         policy,
                         LossScaling.Fixed.NONE,
@@ -114,7 +155,6 @@ public final class TinyRun implements AutoCloseable {
                 tensors.put(input.name(), longs(arena, input.name(), random, input.name().equals("input_ids") ? 30 : 0));
             }
         });
-        boolean perToken = !name.startsWith("vit") && !name.equals("bert-cls");
         tensors.put(
                 "labels",
                 perToken
@@ -188,7 +228,6 @@ public final class TinyRun implements AutoCloseable {
 
     @Override
     public void close() {
-        converter.close();
-        source.close();
+        closing.run();
     }
 }
