@@ -241,7 +241,7 @@ public final class Trainer implements AutoCloseable {
                 config.clipGradNorm().orElse(Double.POSITIVE_INFINITY),
                 List.copyOf(config.averaging().values()),
                 stateForms(),
-                config.activations(),
+                config.activations().at(config.offload().activations()),
                 config.precision().ranks());
     }
 
@@ -466,14 +466,14 @@ public final class Trainer implements AutoCloseable {
                 frozenElements,
                 session.residentBytes(),
                 session.temporaryBytes(),
-                notes(used),
+                notes(used, activations),
                 adapted.map(a -> memory(a, elements, frozen)),
                 Optional.of(statePlan(elements)),
                 memory(activations));
     }
 
     private Optional<RunPlan.ActivationMemory> memory(ActivationPlan plan) {
-        String settings = parts.config().activations().keys().entrySet().stream()
+        String settings = parts.config().activations().at(parts.config().offload().activations()).keys().entrySet().stream()
                 .map(e -> e.getKey() + ": " + e.getValue())
                 .collect(Collectors.joining(", "));
         return settings.isEmpty()
@@ -495,7 +495,7 @@ public final class Trainer implements AutoCloseable {
         return new AdapterPlan(graph.title(), session.lastingBytes() - states - adapter, adapter, states, (long) all);
     }
 
-    private List<String> notes(Set<String> used) {
+    private List<String> notes(Set<String> used, ActivationPlan activations) {
         Set<String> idle = new TreeSet<>(trained);
         idle.removeAll(used);
         List<String> notes = new ArrayList<>(parts.config().precision().notes());
@@ -509,7 +509,7 @@ public final class Trainer implements AutoCloseable {
         List<Tie> restored = restored();
         String setting = " (ties: " + parts.config().ties().name().toLowerCase(Locale.ROOT) + ")";
         if (parts.config().offload().isOn()) {
-            notes.add(parts.config().offload().text(session.offloadedBytes()));
+            notes.add(parts.config().offload().text(session.offloadedBytes() + activations.hosted()));
         }
         tinyTensors(used).ifPresent(notes::add);
         note(notes, "tied: exported twice, trained as one parameter" + setting, restored);

@@ -8,6 +8,16 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
 import dev.octet.formats.error.InvalidOptionException;
+import dev.octet.formats.graph.Dim;
+import dev.octet.formats.graph.Graph;
+import dev.octet.formats.graph.GraphModel;
+import dev.octet.formats.graph.Initializer;
+import dev.octet.formats.graph.Node;
+import dev.octet.formats.graph.ValueInfo;
+import dev.octet.formats.graph.ValueType.TensorType;
+import dev.octet.formats.tensor.DType;
+import dev.octet.formats.tensor.Shape;
+import dev.octet.formats.tensor.Tensor;
 import dev.octet.trainer.checkpoint.CheckpointFolder;
 import dev.octet.trainer.config.Settings;
 import dev.octet.trainer.device.Device;
@@ -16,7 +26,9 @@ import dev.octet.trainer.device.cuda.TestGpus;
 import dev.octet.trainer.device.reference.ReferenceDevice;
 import dev.octet.trainer.hook.RunEnd;
 import dev.octet.trainer.hook.RunPlan;
+import dev.octet.trainer.step.GraphSource;
 import java.io.IOException;
+import java.lang.foreign.Arena;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -24,6 +36,7 @@ import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.SplittableRandom;
 import java.util.TreeMap;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.BeforeEach;
@@ -195,9 +208,13 @@ class OffloadRunTest {
         assertTrue(refused("offload: {path: " + disk + "}").contains("nothing lies on disk"));
         assertTrue(refused("offload: {states: host}").contains("what the CPU computes in"));
         assertTrue(refused("offload: {states: dusk, path: " + disk + "}").contains("unknown value 'dusk'"));
+        assertTrue(refused("offload: {activations: host}").contains("what the CPU computes in"));
+        assertTrue(refused("offload: {activations: disk}").contains("unknown value 'disk'"));
         try (Device device = new ReferenceDevice()) {
             TrainingParts parts = parts(onDisk("states: disk"));
             assertThrows(InvalidOptionException.class, () -> Trainer.of(parts, device));
+            TrainingParts activations = parts("offload: {activations: host}");
+            assertThrows(InvalidOptionException.class, () -> Trainer.of(activations, device));
         }
     }
 
@@ -256,8 +273,111 @@ class OffloadRunTest {
         }
         long largest = 8L * HIDDEN * 4;
         assertTrue(host.lastingBytes() <= plain.lastingBytes() - 2 * largest);
-        // the update is a program of its own; its two buffers hold the moments of the largest matrix
+        // the two buffers of the update, a program of its own, each with the moments of the largest matrix
+        assertTrue(host.temporaryBytes() >= plain.temporaryBytes() + 2 * 2 * largest);
         assertTrue(host.notes().stream().anyMatch(n -> n.contains("in pinned memory of the host")));
+    }
+
+    private static final int LAYERS = 8;
+    private static final int WIDTH = 64;
+    private static final String AWAY = "offload: {activations: host}";
+
+    /** Eight layers, each with two results of 16 KiB that backward reads. */
+    private static GraphModel deep(Dim batch) {
+        SplittableRandom random = new SplittableRandom(3);
+        List<Initializer> weights = new ArrayList<>();
+        List<Node> nodes = new ArrayList<>();
+        String x = "x";
+        for (int i = 0; i < LAYERS; i++) {
+            String at = "layers." + i + ".";
+            weights.add(matrix(random, at + "weight", i == 0 ? SmallRun.IN : WIDTH, WIDTH));
+            nodes.add(Node.of(at + "linear", "Linear", Node.OCTET_DOMAIN, List.of(x, at + "weight"), List.of(at + "h")));
+            nodes.add(Node.of(at + "act", "Gelu", List.of(at + "h"), List.of(at + "a")));
+            x = at + "a";
+        }
+        weights.add(matrix(random, "head", WIDTH, SmallRun.CLASSES));
+        nodes.add(Node.of("head", "Linear", Node.OCTET_DOMAIN, List.of(x, "head"), List.of("logits")));
+        Graph graph = Graph.of(
+                "deep",
+                nodes,
+                weights,
+                List.of(new ValueInfo("x", new TensorType(DType.F32, List.of(batch, Dim.of(SmallRun.IN))))),
+                List.of(new ValueInfo("logits", new TensorType(DType.F32, List.of(batch, Dim.of(SmallRun.CLASSES))))));
+        return GraphModel.of(graph, 10, 21);
+    }
+
+    private static Initializer matrix(SplittableRandom random, String name, int rows, int columns) {
+        float[] elements = new float[rows * columns];
+        for (int i = 0; i < elements.length; i++) {
+            elements[i] = (float) (random.nextGaussian() / Math.sqrt(rows));
+        }
+        return Initializer.of(Tensor.ofFloats(Arena.ofAuto(), name, Shape.of(rows, columns), elements));
+    }
+
+    private static TrainingParts deepParts(String... lines) {
+        List<String> all = new ArrayList<>(List.of(lines));
+        all.add("batch_size: " + SmallRun.SAMPLES);
+        TrainingParts small = parts(all.toArray(String[]::new));
+        return new TrainingParts(
+                small.config(),
+                new GraphSource(
+                        deep(Dim.of("batch")), (graph, sizes) -> deep(Dim.of(sizes.getOrDefault("batch", 1L)))),
+                Optional.empty(),
+                small.train(),
+                small.eval(),
+                Map.of("model", "def"));
+    }
+
+    private static RunPlan planOnGpu(TrainingParts parts) throws IOException {
+        try (Device gpu = TestGpus.hostDevice();
+                Trainer trainer = Trainer.of(parts, gpu)) {
+            return trainer.plan();
+        }
+    }
+
+    @Test
+    void activations_in_memory_of_the_host_change_no_number() throws IOException {
+        onGpu(deepParts(), folder.resolve("plain"), TestGpus.hostDevice());
+        List<String> others = List.of("gradient_accumulation: 1", "gradient_checkpointing: {layers: all}", "gradient_accumulation: 1");
+        for (int seed = 0; seed < others.size(); seed++) {
+            String offload = seed < 2 ? AWAY : "offload: {states: host, parameters: host, activations: host}";
+            Path run = folder.resolve("away-" + seed);
+            onGpu(deepParts(offload, others.get(seed)), run, TestGpus.laggingDevice(seed, 1));
+            assertSame(folder.resolve("plain"), run);
+        }
+    }
+
+    @Test
+    void activations_whose_lanes_do_not_wait_are_noticed() throws IOException {
+        onGpu(deepParts(), folder.resolve("plain"), TestGpus.hostDevice());
+        onGpu(deepParts(AWAY), folder.resolve("wrong"), TestGpus.unorderedDevice(1, 1));
+        Map<String, byte[]> plain = tensors(folder.resolve("plain"));
+        Map<String, byte[]> wrong = tensors(folder.resolve("wrong"));
+        assertTrue(plain.keySet().stream().anyMatch(name -> !Arrays.equals(plain.get(name), wrong.get(name))));
+    }
+
+    @Test
+    void activations_in_memory_of_the_host_take_none_of_the_gpu() throws IOException {
+        RunPlan plain = planOnGpu(deepParts());
+        RunPlan host = planOnGpu(deepParts(AWAY));
+        RunPlan.ActivationMemory memory = host.activations().orElseThrow();
+        assertEquals("offload.activations: host", memory.settings());
+        assertTrue(memory.bytes() < 0.7 * memory.plainBytes(), memory.toString());
+        assertTrue(
+                plain.temporaryBytes() - host.temporaryBytes() >= memory.plainBytes() - memory.bytes() - 4096,
+                plain.temporaryBytes() + ", " + host.temporaryBytes());
+        assertEquals(plain.lastingBytes(), host.lastingBytes());
+        assertTrue(
+                host.notes().contains("offload: 0.2 MiB off the device: activations in pinned memory of the host"),
+                host.notes().toString());
+        assertEquals("host", Settings.of(deepParts(AWAY).config()).get("offload.activations"));
+        String repeated = "gradient_checkpointing: {every: 2}";
+        RunPlan.ActivationMemory both =
+                planOnGpu(deepParts(AWAY, repeated)).activations().orElseThrow();
+        RunPlan.ActivationMemory only = planOnGpu(deepParts(repeated)).activations().orElseThrow();
+        assertEquals("gradient_checkpointing.every: 2, offload.activations: host", both.settings());
+        assertTrue(both.bytes() < only.bytes(), both + " and " + only);
+        assertEquals(only.again(), both.again());
     }
 
     @Test

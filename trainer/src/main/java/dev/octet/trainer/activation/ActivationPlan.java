@@ -5,6 +5,7 @@ import dev.octet.trainer.program.MemoryPlan;
 import dev.octet.trainer.program.Phase;
 import dev.octet.trainer.program.Program;
 import dev.octet.trainer.program.Step;
+import dev.octet.trainer.program.ValueRole;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Optional;
@@ -16,10 +17,11 @@ import java.util.Optional;
  * @param program what runs
  * @param before arena bytes of the program that keeps everything; 0 when nothing else was asked for
  * @param after arena bytes of {@code program}; 0 when nothing was asked for
+ * @param hosted bytes of values in memory of the host between forward and backward
  * @param again part of the operations of the step that are done for the second time, from 0 to below 1
  */
 @SuppressWarnings("ReferenceEquality") // whether a pass has made another program
-public record ActivationPlan(Program program, long before, long after, double again) {
+public record ActivationPlan(Program program, long before, long after, long hosted, double again) {
     /** The section of a configuration that says what is computed again. */
     public static final String KEY = "gradient_checkpointing";
 
@@ -31,17 +33,19 @@ public record ActivationPlan(Program program, long before, long after, double ag
      */
     public static ActivationPlan of(Program program, ActivationSettings settings, WeightCasts casts) {
         if (settings.equals(ActivationSettings.NONE)) {
-            return new ActivationPlan(program, 0, 0, 0);
+            return new ActivationPlan(program, 0, 0, 0, 0);
         }
         if (program.steps(Phase.BACKWARD).isEmpty()) {
-            return new ActivationPlan(forward(program, settings.recompute(), casts), 0, 0, 0);
+            return new ActivationPlan(forward(program, settings.recompute(), casts), 0, 0, 0, 0);
         }
         MemoryPlan plain = MemoryPlan.of(program);
         Program less = recomputed(program, settings.recompute(), casts);
         Program narrow =
                 settings.kept() != Kept.AS_THEY_ARE ? new NarrowKeeping(new Tape(less), settings.kept()).build() : less;
-        long after = narrow == program ? plain.arenaBytes() : MemoryPlan.of(narrow).arenaBytes();
-        return new ActivationPlan(narrow, plain.arenaBytes(), after, share(narrow));
+        Program away = settings.home() == Home.HOST ? new HostKeeping(new Tape(narrow)).build() : narrow;
+        long after = away == program ? plain.arenaBytes() : MemoryPlan.of(away).arenaBytes();
+        return new ActivationPlan(
+                away, plain.arenaBytes(), after, MemoryPlan.bytes(away, ValueRole.HOSTED), share(narrow));
     }
 
     /** Part of a step's products that is computed for the second time. */

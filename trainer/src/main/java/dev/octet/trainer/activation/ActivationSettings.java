@@ -9,10 +9,21 @@ import java.util.Map;
  *
  * @param recompute what backward computes again; the numbers of the step stay the same, bit for bit
  * @param kept how the rest is kept; anything but {@link Kept#AS_THEY_ARE} changes gradients
+ * @param home where the rest lies; the numbers stay the same
  */
-public record ActivationSettings(Recompute recompute, Kept kept) {
+public record ActivationSettings(Recompute recompute, Kept kept, Home home) {
     /** Everything is kept as it is. */
     public static final ActivationSettings NONE = new ActivationSettings(Recompute.NONE, Kept.AS_THEY_ARE);
+
+    /** Settings of what is kept on the device. */
+    public ActivationSettings(Recompute recompute, Kept kept) {
+        this(recompute, kept, Home.DEVICE);
+    }
+
+    /** The same, where what is kept lies elsewhere. */
+    public ActivationSettings at(Home place) {
+        return new ActivationSettings(recompute, kept, place);
+    }
 
     /** Keys of a configuration that say this, with their values; none for what is usual. */
     public Map<String, String> keys() {
@@ -27,6 +38,9 @@ public record ActivationSettings(Recompute recompute, Kept kept) {
         }
         if (kept != Kept.AS_THEY_ARE) {
             keys.put("activations", kept.name().toLowerCase(Locale.ROOT));
+        }
+        if (home != Home.DEVICE) {
+            keys.put("offload.activations", home.name().toLowerCase(Locale.ROOT));
         }
         return keys;
     }

@@ -89,7 +89,7 @@ final class Layers {
         return switch (v.role()) {
             case PARAMETER, STORED -> v.name();
             case PREPARED -> prepared.get(v);
-            case INPUT, CONSTANT, STATE, GRADIENT, TEMPORARY -> null;
+            case INPUT, CONSTANT, STATE, GRADIENT, TEMPORARY, HOSTED -> null;
         };
     }
 

@@ -24,7 +24,6 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
-import org.jspecify.annotations.Nullable;
 
 /**
  * Keeps activations in a narrower type: after the last forward step that reads a value it is narrowed, before the first backward step that does it is widened. Backward
@@ -106,7 +105,7 @@ final class NarrowKeeping {
                     names.put(v, wide(v, steps));
                 }
             }
-            steps.add(names.isEmpty() ? s : renamed(s, names));
+            steps.add(names.isEmpty() ? s : Tape.renamed(s, names));
         }
         steps.addAll(program.steps(Phase.UPDATE));
         return new Program(
@@ -153,7 +152,7 @@ final class NarrowKeeping {
             made.add(value("kept:" + root.name(), type));
         }
         narrowed.put(root, made);
-        return step(Phase.FORWARD, node(root), op, List.of(root), made, false);
+        return Tape.step(Phase.FORWARD, node(root), op, List.of(root), made, false);
     }
 
     /** A value as backward finds it; the steps that make it are added where it is read first. */
@@ -169,52 +168,16 @@ final class NarrowKeeping {
             Op op = kept == Kept.BF16
                     ? new Cast(from.getFirst().type(), root.type().dtype())
                     : new DequantizeFp8(root.type(), form(root));
-            steps.add(step(Phase.BACKWARD, node(root), op, from, List.of(made), true));
+            steps.add(Tape.step(Phase.BACKWARD, node(root), op, from, List.of(made), true));
         } else {
             Step view = tape.forward().get(tape.maker(v));
             Value origin = view.inputs().getFirst();
             if (!view.isView() || origin == null) {
                 throw new IllegalStateException(v + " is no view");
             }
-            steps.add(step(Phase.BACKWARD, view.node(), view.op(), List.of(wide(origin, steps)), List.of(made), true));
+            steps.add(Tape.step(Phase.BACKWARD, view.node(), view.op(), List.of(wide(origin, steps)), List.of(made), true));
         }
         widened.put(v, made);
         return made;
-    }
-
-    private static Step step(Phase phase, String node, Op op, List<Value> from, List<Value> to, boolean repeats) {
-        return new Step(
-                phase,
-                node,
-                op,
-                false,
-                new ArrayList<>(from),
-                new ArrayList<>(to),
-                List.of(),
-                List.of(),
-                Set.of(),
-                repeats);
-    }
-
-    private static Step renamed(Step s, Map<Value, Value> names) {
-        return new Step(
-                s.phase(),
-                s.node(),
-                s.op(),
-                s.backward(),
-                renamed(s.inputs(), names),
-                s.backward() ? renamed(s.outputs(), names) : s.outputs(),
-                s.upstream(),
-                s.gradients(),
-                s.accumulated(),
-                s.repeats());
-    }
-
-    private static List<@Nullable Value> renamed(List<@Nullable Value> all, Map<Value, Value> names) {
-        List<@Nullable Value> list = new ArrayList<>();
-        for (Value v : all) {
-            list.add(v == null ? null : names.getOrDefault(v, v));
-        }
-        return list;
     }
 }

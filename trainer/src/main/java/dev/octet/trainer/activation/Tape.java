@@ -1,11 +1,13 @@
 package dev.octet.trainer.activation;
 
+import dev.octet.trainer.kernel.Op;
 import dev.octet.trainer.program.Phase;
 import dev.octet.trainer.program.Program;
 import dev.octet.trainer.program.Roots;
 import dev.octet.trainer.program.Step;
 import dev.octet.trainer.program.Value;
 import dev.octet.trainer.program.ValueRole;
+import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.HashMap;
 import java.util.List;
@@ -90,5 +92,47 @@ final class Tape {
         return java.util.stream.Stream.concat(step.inputs().stream(), results.stream())
                 .filter(v -> v != null)
                 .toList();
+    }
+
+    /**
+     * A step that is not backward.
+     *
+     * @param repeats see {@link Step#repeats}
+     */
+    static Step step(Phase phase, String node, Op op, List<Value> from, List<Value> to, boolean repeats) {
+        return new Step(
+                phase,
+                node,
+                op,
+                false,
+                new ArrayList<>(from),
+                new ArrayList<>(to),
+                List.of(),
+                List.of(),
+                Set.of(),
+                repeats);
+    }
+
+    /** A step that reads other values in the place of some. */
+    static Step renamed(Step s, Map<Value, Value> names) {
+        return new Step(
+                s.phase(),
+                s.node(),
+                s.op(),
+                s.backward(),
+                renamed(s.inputs(), names),
+                s.backward() ? renamed(s.outputs(), names) : s.outputs(),
+                s.upstream(),
+                s.gradients(),
+                s.accumulated(),
+                s.repeats());
+    }
+
+    private static List<@Nullable Value> renamed(List<@Nullable Value> all, Map<Value, Value> names) {
+        List<@Nullable Value> list = new ArrayList<>();
+        for (Value v : all) {
+            list.add(v == null ? null : names.getOrDefault(v, v));
+        }
+        return list;
     }
 }

@@ -1,5 +1,6 @@
 package dev.octet.trainer.config;
 
+import dev.octet.trainer.activation.Home;
 import dev.octet.trainer.device.Offload;
 import dev.octet.trainer.device.Offload.Place;
 import dev.octet.trainer.yaml.Section;
@@ -7,10 +8,12 @@ import java.nio.file.Path;
 import java.util.Map;
 import java.util.Optional;
 
-/** Reads {@code offload: {states: host | disk, parameters: host | disk, path: DIR}}. */
+/** Reads {@code offload: {states: host | disk, parameters: host | disk, activations: host, path: DIR}}. */
 final class OffloadConfig {
     private static final Map<String, Place> PLACES =
             Map.of("none", Place.DEVICE, "host", Place.HOST, "disk", Place.DISK);
+
+    private static final Map<String, Home> HOMES = Map.of("none", Home.DEVICE, "host", Home.HOST);
 
     private OffloadConfig() {}
 
@@ -18,6 +21,7 @@ final class OffloadConfig {
     static Offload read(Section s, Path folder) {
         Place states = s.choice("states", PLACES, Place.DEVICE);
         Place parameters = s.choice("parameters", PLACES, Place.DEVICE);
+        Home activations = s.choice("activations", HOMES, Home.DEVICE);
         boolean onDisk = states == Place.DISK || parameters == Place.DISK;
         Optional<Path> path = s.path("path", folder);
         if (onDisk && path.isEmpty()) {
@@ -29,6 +33,6 @@ final class OffloadConfig {
         if (!onDisk && path.isPresent()) {
             throw s.error("path", "nothing lies on disk", "leave path out, or set states: disk");
         }
-        return new Offload(states, parameters, path);
+        return new Offload(states, parameters, activations, path);
     }
 }

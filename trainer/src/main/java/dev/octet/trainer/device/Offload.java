@@ -1,5 +1,6 @@
 package dev.octet.trainer.device;
 
+import dev.octet.trainer.activation.Home;
 import dev.octet.trainer.program.Phase;
 import dev.octet.trainer.program.Program;
 import dev.octet.trainer.program.Step;
@@ -19,14 +20,15 @@ import java.util.Set;
  *
  * @param states where optimizer states (moments, averages) and those master weights lie that neither forward nor backward reads
  * @param parameters where all other weights lie
+ * @param activations where large values lie between forward and backward, see {@link Home}
  * @param folder of mapped files, for {@link Place#DISK}; exists
  */
-public record Offload(Place states, Place parameters, Optional<Path> folder) {
-    /** Bytes below which a value stays on the device: streaming it would cost more than its room is worth. */
-    public static final long LEAST_BYTES = 16 << 10;
+public record Offload(Place states, Place parameters, Home activations, Optional<Path> folder) {
+    /** Bytes below which a value stays on the device. */
+    public static final long LEAST_BYTES = Home.LEAST_BYTES;
 
     /** All stays on the device. */
-    public static final Offload NONE = new Offload(Place.DEVICE, Place.DEVICE, Optional.empty());
+    public static final Offload NONE = new Offload(Place.DEVICE, Place.DEVICE, Home.DEVICE, Optional.empty());
 
     /** Where values lie between the steps that use them. */
     public enum Place {
@@ -52,7 +54,7 @@ public record Offload(Place states, Place parameters, Optional<Path> folder) {
 
     /** Whether some values lie there. */
     public boolean uses(Place place) {
-        return states == place || parameters == place;
+        return states == place || parameters == place || (place == Place.HOST && activations == Home.HOST);
     }
 
     /**
@@ -76,7 +78,7 @@ public record Offload(Place states, Place parameters, Optional<Path> folder) {
         return switch (role) {
             case STATE -> computing ? Place.DEVICE : states;
             case PARAMETER -> computing || states == Place.DEVICE ? parameters : states;
-            case INPUT, STORED, CONSTANT, GRADIENT, PREPARED, TEMPORARY -> Place.DEVICE;
+            case INPUT, STORED, CONSTANT, GRADIENT, PREPARED, TEMPORARY, HOSTED -> Place.DEVICE;
         };
     }
 
@@ -92,6 +94,9 @@ public record Offload(Place states, Place parameters, Optional<Path> folder) {
         }
         if (parameters != Place.DEVICE) {
             kinds.add("other weights " + text(parameters));
+        }
+        if (activations == Home.HOST) {
+            kinds.add("activations " + text(Place.HOST));
         }
         return String.format(
                 Locale.ROOT, "offload: %.1f MiB off the device: %s", bytes / (double) (1 << 20), String.join(", ", kinds));

@@ -138,12 +138,25 @@ final class DeepSpeedZero {
                 continue;
             }
             Setting layers = draft.setting("gradient_checkpointing.layers", "all", key);
-            if (key.equals(asks)) {
+            boolean away = key.equals(host) && draft.flag(host);
+            if (away && onGpu) {
+                Setting activations = draft.setting("offload.activations", "host", key);
+                String why = "What is kept between forward and backward lies in the memory of the host.";
+                if (key.equals(asks)) {
+                    draft.mapped(key, why + " Every layer is recomputed.", activations, layers);
+                } else {
+                    draft.mapped(key, why, activations);
+                }
+            } else if (key.equals(asks)) {
                 draft.mapped(
                         key,
                         "In DeepSpeed the model's code says what is recomputed; here it is every layer, with the same"
-                                + " values.",
+                                + " values."
+                                + (away ? " On a GPU it is offload.activations: host, too." : ""),
                         layers);
+            } else if (away) {
+                draft.noEffect(
+                        key, "On a processor they lie in the memory of the host anyway; on a GPU it is offload.activations: host.");
             } else {
                 draft.noEffect(key, asks.isEmpty() ? "It does not ask for recomputation." : "Every layer is recomputed.");
             }

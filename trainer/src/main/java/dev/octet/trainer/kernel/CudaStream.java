@@ -39,6 +39,19 @@ public interface CudaStream {
     /** Copies bytes within the device. */
     void copy(long from, long to, long bytes);
 
+    /**
+     * Starts a copy to pinned memory of the host, after all work so far. What follows does not wait for it: {@link #awaitHost} does, in the same phase.
+     *
+     * @param host its address is the host's
+     */
+    void toHost(CudaTensor from, CudaTensor host);
+
+    /** Starts a copy from pinned memory of the host, as {@link #toHost} does. */
+    void fromHost(CudaTensor host, CudaTensor to);
+
+    /** Has all that follows wait for the last copy to or from this memory of the host. */
+    void awaitHost(CudaTensor host);
+
     /** Fills with zero bytes. */
     void zero(long at, long bytes);
 

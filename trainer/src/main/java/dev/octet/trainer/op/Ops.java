@@ -33,6 +33,7 @@ import dev.octet.trainer.op.fp8.QuantizeWindowed;
 import dev.octet.trainer.op.fp8.WindowUpdate;
 import dev.octet.trainer.op.gather.Gather;
 import dev.octet.trainer.op.gelu.Gelu;
+import dev.octet.trainer.op.host.HostCopy;
 import dev.octet.trainer.op.loss.KlDivergenceLoss;
 import dev.octet.trainer.op.loss.MixedLoss;
 import dev.octet.trainer.op.loss.NegativeLogLikelihoodLoss;
@@ -145,6 +146,7 @@ public final class Ops {
             FakeQuantize.ENTRY,
             FiniteGradients.ENTRY,
             Fp8Linear.ENTRY,
+            HostCopy.ENTRY,
             LossCheck.ENTRY,
             AccumulateCodes.ENTRY,
             QuantizeState.ENTRY,

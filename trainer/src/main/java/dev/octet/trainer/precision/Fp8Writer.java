@@ -484,7 +484,7 @@ final class Fp8Writer implements PrecisionPolicy {
         private static Phase phaseOf(Value from) {
             return switch (from.role()) {
                 case PARAMETER, STORED, PREPARED -> Phase.PREPARE;
-                case INPUT, CONSTANT, STATE, GRADIENT, TEMPORARY -> Phase.FORWARD;
+                case INPUT, CONSTANT, STATE, GRADIENT, TEMPORARY, HOSTED -> Phase.FORWARD;
             };
         }
 

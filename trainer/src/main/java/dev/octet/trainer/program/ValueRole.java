@@ -17,13 +17,15 @@ public enum ValueRole {
     /** Computed in {@link Phase#PREPARE} and valid until the next one: parameters cast or quantised once for all micro-batches. */
     PREPARED,
     /** Lives within one micro-batch, from the step that computes it to the last that reads it. */
-    TEMPORARY;
+    TEMPORARY,
+    /** A copy of a temporary value in memory of the host, while it is not on the device; lives within one micro-batch. */
+    HOSTED;
 
     /** Whether values with this role are in the device memory that programs for other shapes share by name. */
     public boolean isShared() {
         return switch (this) {
             case PARAMETER, STORED, STATE, GRADIENT, PREPARED -> true;
-            case INPUT, CONSTANT, TEMPORARY -> false;
+            case INPUT, CONSTANT, TEMPORARY, HOSTED -> false;
         };
     }
 

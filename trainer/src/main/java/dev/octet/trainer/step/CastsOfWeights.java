@@ -46,7 +46,7 @@ final class CastsOfWeights {
                 && switch (v.role()) {
                     case PARAMETER, STORED, PREPARED -> true;
                     case TEMPORARY -> casts.contains(v);
-                    case INPUT, CONSTANT, STATE, GRADIENT -> false;
+                    case INPUT, CONSTANT, STATE, GRADIENT, HOSTED -> false;
                 };
     }
 }

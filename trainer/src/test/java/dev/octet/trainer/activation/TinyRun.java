@@ -43,6 +43,7 @@ import java.util.Optional;
 import java.util.Set;
 import java.util.SplittableRandom;
 import java.util.TreeMap;
+import java.util.stream.LongStream;
 
 /** A few steps of a tiny checkpoint of {@code testdata/models/tiny-hf}: everything that comes out of them, as bytes. */
 public final class TinyRun implements AutoCloseable {
@@ -56,6 +57,7 @@ public final class TinyRun implements AutoCloseable {
     private final Set<String> trained;
     private final boolean perToken;
     private final Runnable closing;
+    private int rows = ROWS;
 
     private TinyRun(GraphModel model, Parameters parameters, Set<String> trained, boolean perToken, Runnable closing) {
         this.model = model;
@@ -63,6 +65,13 @@ public final class TinyRun implements AutoCloseable {
         this.trained = trained;
         this.perToken = perToken;
         this.closing = closing;
+    }
+
+    /** @param rows of a micro-batch */
+    static TinyRun open(String name, int rows) throws IOException {
+        TinyRun run = open(name);
+        run.rows = rows;
+        return run;
     }
 
     /** A checkpoint by its folder, or an export by its file's name. */
@@ -137,7 +146,7 @@ public final class TinyRun implements AutoCloseable {
         Map<String, Tensor> tensors = new TreeMap<>();
         model().graph().requiredInputs().forEach(input -> {
             if (input.name().equals("pixel_values")) {
-                Shape shape = Shape.of(ROWS, 3, 16, 16);
+                Shape shape = Shape.of(rows, 3, 16, 16);
                 float[] x = new float[(int) shape.elementCount()];
                 for (int i = 0; i < x.length; i++) {
                     x[i] = (float) random.nextGaussian();
@@ -151,16 +160,16 @@ public final class TinyRun implements AutoCloseable {
                 "labels",
                 perToken
                         ? longs(arena, "labels", random, 30)
-                        : Tensor.ofLongs(arena, "labels", Shape.of(ROWS), 0, 1));
-        return new MicroBatch(number, List.of(0L, 1L), tensors);
+                        : Tensor.ofLongs(arena, "labels", Shape.of(rows), LongStream.range(0, rows).map(i -> i % 2).toArray()));
+        return new MicroBatch(number, LongStream.range(0, rows).boxed().toList(), tensors);
     }
 
-    private static Tensor longs(Arena arena, String name, SplittableRandom random, int below) {
-        long[] all = new long[ROWS * SEQUENCE];
+    private Tensor longs(Arena arena, String name, SplittableRandom random, int below) {
+        long[] all = new long[rows * SEQUENCE];
         for (int i = 0; i < all.length; i++) {
             all[i] = below > 0 ? random.nextInt(below) : name.contains("mask") ? 1 : 0;
         }
-        return Tensor.ofLongs(arena, name, Shape.of(ROWS, SEQUENCE), all);
+        return Tensor.ofLongs(arena, name, Shape.of(rows, SEQUENCE), all);
     }
 
     /** Losses, gradients, weights and states of some steps, as bytes by name. */

@@ -7,7 +7,9 @@ import static org.junit.jupiter.api.Assertions.assertTimeoutPreemptively;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.octet.formats.error.InvalidOptionException;
+import dev.octet.trainer.activation.Home;
 import dev.octet.trainer.config.TrainingConfig;
+import dev.octet.trainer.device.Offload;
 import dev.octet.trainer.dialect.Reading.Row;
 import dev.octet.trainer.yaml.HjsonFile;
 import dev.octet.trainer.yaml.YamlFile;
@@ -236,6 +238,31 @@ class DeepSpeedTest {
         Reading two = read("\"zero_optimization\": {\"stage\": 2, \"cpu_offload\": true, \"offload_param\": {\"device\": \"cpu\"}}", Given.NOTHING.on(true));
         assertEquals("host", settings(two).get("offload.states"));
         assertEquals("DeepSpeed reads it with stage 3 only.", row(two, "zero_optimization.offload_param.device").reason());
+    }
+
+    @Test
+    void checkpoints_on_the_cpu_are_activations_on_the_host_where_the_device_is_a_gpu() {
+        String host = "activation_checkpointing.cpu_checkpointing";
+        String alone = "\"activation_checkpointing\": {\"cpu_checkpointing\": true}";
+        Reading gpu = read(alone, Given.NOTHING.on(true));
+        assertEquals("host", settings(gpu).get("offload.activations"));
+        assertEquals("all", settings(gpu).get("gradient_checkpointing.layers"));
+        assertEquals(Fate.MAPPED, row(gpu, host).fate());
+        Offload offload = TrainingConfig.of(
+                        YamlFile.parse(
+                                "data: {train: a.npz}\nloss: {type: mse}\nsteps: 10\n" + gpu.yaml(List.of()), "train.yaml"),
+                        Path.of(""))
+                .offload();
+        assertEquals(Home.HOST, offload.activations());
+        Reading cpu = read(alone);
+        assertFalse(settings(cpu).containsKey("offload.activations"));
+        assertEquals("all", settings(cpu).get("gradient_checkpointing.layers"));
+        String both = "\"activation_checkpointing\": {\"partition_activations\": true, \"cpu_checkpointing\": true}";
+        assertEquals("host", settings(read(both, Given.NOTHING.on(true))).get("offload.activations"));
+        assertEquals(Fate.NO_EFFECT, row(read(both), host).fate());
+        assertTrue(row(read(both), host).reason().endsWith("on a GPU it is offload.activations: host."));
+        Reading off = read("\"activation_checkpointing\": {\"cpu_checkpointing\": false}", Given.NOTHING.on(true));
+        assertEquals(Map.of(), off.settings().stream().filter(x -> x.key().contains("activations")).collect(Collectors.toMap(Setting::key, Setting::value)));
     }
 
     @Test

@@ -57,6 +57,7 @@ final class CpuExecutable implements Executable {
     private final Arena arena = Arena.ofShared();
     private final MemorySegment temporaries;
     private final Map<Integer, CpuTensor> tensors = new HashMap<>();
+    private final Map<Integer, MemorySegment> hosted = new HashMap<>();
     private final Map<Phase, List<Call>> calls = new EnumMap<>(Phase.class);
     private @Nullable StepObserver observer;
 
@@ -134,12 +135,19 @@ final class CpuExecutable implements Executable {
         return switch (root.role()) {
             case PARAMETER, STORED, STATE, GRADIENT, PREPARED -> memory.segment(root);
             case CONSTANT -> constant(root);
+            case HOSTED -> hosted(root);
             case INPUT, TEMPORARY ->
                 // an input that no step reads has no memory in the arena
                 plan.isPlaced(root)
                         ? temporaries.asSlice(plan.offset(root), bytes)
                         : CpuMemory.zeros(arena, bytes, "input '" + value.name() + "'");
         };
+    }
+
+    /** Of a value in the host's memory: the same memory, but not in the arena. */
+    private MemorySegment hosted(Value value) {
+        return hosted.computeIfAbsent(
+                value.id(), _ -> CpuMemory.zeros(arena, value.type().byteSize(), "'" + value.name() + "'"));
     }
 
     /** Large constants stay where they are; small ones are copied, side by side. */

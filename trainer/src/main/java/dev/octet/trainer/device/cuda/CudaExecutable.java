@@ -16,6 +16,7 @@ import dev.octet.trainer.program.Phase;
 import dev.octet.trainer.program.Program;
 import dev.octet.trainer.program.Step;
 import dev.octet.trainer.program.Value;
+import dev.octet.trainer.program.ValueRole;
 import java.lang.foreign.MemorySegment;
 import java.util.ArrayList;
 import java.util.EnumMap;
@@ -23,6 +24,7 @@ import java.util.HashMap;
 import java.util.IdentityHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import java.util.Optional;
 import java.util.function.Function;
 import java.util.function.ToIntFunction;
@@ -49,6 +51,10 @@ final class CudaExecutable implements Executable {
     private final Map<Phase, Streaming> streaming = new EnumMap<>(Phase.class);
     private long buffers;
     private final int[] readers;
+    /** Offsets of values that a micro-batch keeps in memory of the host. */
+    private final Map<Value, Long> hosted = new HashMap<>();
+
+    private MemorySegment host = MemorySegment.NULL;
     private final long base;
     private final long bytes;
     private @Nullable StepObserver observer;
@@ -72,6 +78,7 @@ final class CudaExecutable implements Executable {
         together.forEach(group -> lengths.put(group.getFirst(), group.size()));
         plan = MemoryPlan.of(program, together);
         readers = readers(plan);
+        long hostBytes = placeHosted();
         long own = placeFrom(CudaMemory.ALIGNMENT);
         WorkWriter first = WorkWriter.first(gpu);
         write(first);
@@ -80,6 +87,7 @@ final class CudaExecutable implements Executable {
         base = gpu.allocate(
                 bytes, "activations and workspaces of " + program.steps().size() + " steps");
         try {
+            host = memory.lend(hostBytes);
             tensors.clear();
             placeFrom(base);
             program.constants().forEach((v, t) -> {
@@ -87,7 +95,7 @@ final class CudaExecutable implements Executable {
                     gpu.write(tensor(v).address(), t.bytes());
                 }
             });
-            WorkWriter second = first.second(base + own, CudaMemory.ALIGNMENT + own, base - CudaMemory.ALIGNMENT);
+            WorkWriter second = first.second(base + own, CudaMemory.ALIGNMENT + own, base - CudaMemory.ALIGNMENT, host);
             write(second);
             second.writeTables();
             for (Phase phase : Phase.values()) {
@@ -158,6 +166,18 @@ final class CudaExecutable implements Executable {
         return count;
     }
 
+    /** Assigns offsets to the values in memory of the host; returns their total size. */
+    private long placeHosted() {
+        long at = 0;
+        for (Value v : program.values()) {
+            if (v.role() == ValueRole.HOSTED) {
+                hosted.put(v, at);
+                at += CudaMemory.aligned(v.type().byteSize());
+            }
+        }
+        return at;
+    }
+
     /** Assigns addresses to the arena and the constants, from {@code start} on; returns their total size. */
     private long placeFrom(long start) {
         long at = start + CudaMemory.aligned(plan.arenaBytes());
@@ -192,6 +212,7 @@ final class CudaExecutable implements Executable {
                 CudaTensor constant = tensors.get(root.id());
                 yield constant == null ? null : constant.address();
             }
+            case HOSTED -> host.address() + Objects.requireNonNull(hosted.get(root));
             case INPUT, TEMPORARY -> plan.isPlaced(root) ? start + plan.offset(root) : null;
         };
     }
@@ -359,5 +380,6 @@ final class CudaExecutable implements Executable {
         streaming.values().forEach(s -> works.addAll(s.works()));
         queue.forget(works, base, bytes);
         gpu.release(base);
+        memory.takeBack(host);
     }
 }

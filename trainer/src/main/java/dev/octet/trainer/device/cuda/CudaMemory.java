@@ -11,14 +11,17 @@ import dev.octet.trainer.program.Program;
 import dev.octet.trainer.program.Value;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
+import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.Collection;
+import java.util.Deque;
 import java.util.HashMap;
 import java.util.HashSet;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.TreeMap;
 
 /** Persistent values on a GPU, by name; values that are admitted together share one allocation. */
 final class CudaMemory implements Memory {
@@ -43,6 +46,9 @@ final class CudaMemory implements Memory {
     private final Offload offload;
     /** Values in pinned memory of the host. */
     private final Map<String, CpuTensor> hosted = new HashMap<>();
+
+    /** Pinned memory that closed programs had, by size. */
+    private final TreeMap<Long, Deque<MemorySegment>> returned = new TreeMap<>();
 
     CudaMemory(Gpu gpu, CudaQueue queue) {
         this(gpu, queue, Offload.NONE);
@@ -92,6 +98,29 @@ final class CudaMemory implements Memory {
     private static void requireType(Value value, OperandType known) {
         if (!known.equals(value.type())) {
             throw new IllegalArgumentException("'" + value.name() + "' is " + known + " here, not " + value.type());
+        }
+    }
+
+    /** Pinned memory of the host for what a program keeps there within a micro-batch; at least so many bytes. */
+    MemorySegment lend(long bytes) {
+        if (bytes == 0) {
+            return MemorySegment.NULL;
+        }
+        Map.Entry<Long, Deque<MemorySegment>> enough = returned.ceilingEntry(bytes);
+        if (enough == null) {
+            return gpu.pinned(bytes);
+        }
+        MemorySegment found = enough.getValue().pop();
+        if (enough.getValue().isEmpty()) {
+            returned.remove(enough.getKey());
+        }
+        return found;
+    }
+
+    /** Takes memory back that no work uses any more. */
+    void takeBack(MemorySegment lent) {
+        if (lent.byteSize() > 0) {
+            returned.computeIfAbsent(lent.byteSize(), _ -> new ArrayDeque<>()).push(lent);
         }
     }
 

@@ -22,6 +22,9 @@ import org.jspecify.annotations.Nullable;
  */
 final class WorkWriter implements CudaStream {
     private final Gpu gpu;
+    /** Copies to and from the host that nobody has waited for, by address there. */
+    private final Map<Long, Signal> copies = new HashMap<>();
+
     private final @Nullable Room room;
     private final List<Long> words = new ArrayList<>();
     private final Map<Derived, Long> derived;
@@ -35,8 +38,16 @@ final class WorkWriter implements CudaStream {
     /** Operands that share an address at different times differ in their type, or are alike. */
     private record Derived(long address, OperandType type, String form) {}
 
-    /** Addresses of the memory requested in the first pass. */
-    private record Room(long workspace, long derived, long tables) {}
+    /**
+     * Addresses of the memory requested in the first pass.
+     *
+     * @param host pinned memory for values of the host
+     */
+    private record Room(long workspace, long derived, long tables, MemorySegment host) {
+        MemorySegment at(CudaTensor hosted) {
+            return host.asSlice(hosted.address() - host.address(), hosted.byteSize());
+        }
+    }
 
     private WorkWriter(Gpu gpu, @Nullable Room room, Map<Derived, Long> derived) {
         this.gpu = gpu;
@@ -63,12 +74,13 @@ final class WorkWriter implements CudaStream {
      * The second pass, with {@link #bytes} of memory at {@code memory}.
      *
      * @param moved offset added to operand addresses that were below {@code end} in the first pass
+     * @param host pinned memory for values of the host
      */
-    WorkWriter second(long memory, long end, long moved) {
+    WorkWriter second(long memory, long end, long moved, MemorySegment host) {
         long afterWorkspace = memory + CudaMemory.aligned(workspace);
         Map<Derived, Long> now = new HashMap<>();
         derived.forEach((d, at) -> now.put(d.address() < end ? new Derived(d.address() + moved, d.type(), d.form()) : d, at));
-        return new WorkWriter(gpu, new Room(memory, afterWorkspace, afterWorkspace + derivedBytes), now);
+        return new WorkWriter(gpu, new Room(memory, afterWorkspace, afterWorkspace + derivedBytes, host), now);
     }
 
     /** Returns the work recorded since the last call; then the next step begins. */
@@ -142,6 +154,48 @@ final class WorkWriter implements CudaStream {
     public void copy(long from, long to, long bytes) {
         if (room != null && bytes > 0) {
             works.add(gpu.copy(from, to, bytes));
+        }
+    }
+
+    @Override
+    public void toHost(CudaTensor from, CudaTensor host) {
+        if (room != null) {
+            begin(Lane.OUT);
+            works.add(gpu.download(Lane.OUT, from.address(), room.at(host)));
+            end(Lane.OUT, host);
+        }
+    }
+
+    @Override
+    public void fromHost(CudaTensor host, CudaTensor to) {
+        if (room != null) {
+            begin(Lane.IN);
+            works.add(gpu.upload(Lane.IN, room.at(host), to.address()));
+            end(Lane.IN, host);
+        }
+    }
+
+    /** What a lane does next waits for all work so far. */
+    private void begin(Lane lane) {
+        Signal computed = gpu.signal(Lane.COMPUTE, lane);
+        works.add(computed.set());
+        works.add(computed.await());
+    }
+
+    private void end(Lane lane, CudaTensor host) {
+        Signal copied = gpu.signal(lane, Lane.COMPUTE);
+        works.add(copied.set());
+        copies.put(host.address(), copied);
+    }
+
+    @Override
+    public void awaitHost(CudaTensor host) {
+        if (room != null) {
+            Signal copied = copies.remove(host.address());
+            if (copied == null) {
+                throw new IllegalStateException("nothing is copied to or from the host at " + host.address());
+            }
+            works.add(copied.await());
         }
     }
 

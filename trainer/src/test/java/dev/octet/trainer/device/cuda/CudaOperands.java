@@ -84,7 +84,7 @@ public final class CudaOperands implements AutoCloseable {
                     MemorySegment.ofArray(new byte[Math.toIntExact(first.bytes())])
                             .fill((byte) 0x77));
         }
-        WorkWriter second = first.second(room, 0, 0);
+        WorkWriter second = first.second(room, 0, 0, MemorySegment.NULL);
         writing.accept(second);
         second.writeTables();
         List<Work> works = second.take();
