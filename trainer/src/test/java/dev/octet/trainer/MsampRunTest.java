@@ -154,7 +154,7 @@ class MsampRunTest {
     void what_contradicts_the_mode_is_refused_with_the_reason(String line, String precision, String what) {
         InvalidOptionException e =
                 assertThrows(InvalidOptionException.class, () -> parts(precision, line));
-        assertTrue(e.getMessage().contains(what), e::getMessage);
+        assertTrue(requireNonNull(e.getMessage()).contains(what), e::getMessage);
     }
 
     @ParameterizedTest

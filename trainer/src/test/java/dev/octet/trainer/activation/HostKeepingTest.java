@@ -1,5 +1,6 @@
 package dev.octet.trainer.activation;
 
+import static java.util.Objects.requireNonNull;
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
@@ -63,7 +64,7 @@ class HostKeepingTest {
         "gpt2, fp32", "gpt2, bf16", "gpt2, fp16", "gpt2, delayed", "gpt2, current", "llama, fp32", "vit, bf16", "bert-cls, fp32"
     })
     void a_run_has_the_same_bytes(String model, String precision) throws IOException {
-        PrecisionPolicy policy = RecomputeTest.policies().get(precision);
+        PrecisionPolicy policy = requireNonNull(RecomputeTest.policies().get(precision));
         try (TinyRun run = TinyRun.open(model, ROWS);
                 Device device = CpuDevice.of(2)) {
             assertFalse(copies(program(run, policy, AWAY, device)).isEmpty());
@@ -89,7 +90,7 @@ class HostKeepingTest {
     @ParameterizedTest
     @ValueSource(strings = {"fp32", "bf16", "delayed"})
     void lanes_of_a_gpu_wait_for_each_other(String precision) throws IOException {
-        PrecisionPolicy policy = RecomputeTest.policies().get(precision);
+        PrecisionPolicy policy = requireNonNull(RecomputeTest.policies().get(precision));
         try (TinyRun run = TinyRun.open("gpt2", ROWS)) {
             for (ActivationSettings settings : List.of(ActivationSettings.NONE, REPEATED, CODED)) {
                 Map<String, byte[]> expected;
@@ -122,7 +123,7 @@ class HostKeepingTest {
                         started.put(there, computed);
                     } else {
                         trips++;
-                        assertTrue(computed - started.remove(there) >= 5, "hardly anything computes meanwhile: " + s);
+                        assertTrue(computed - requireNonNull(started.remove(there)) >= 5, "hardly anything computes meanwhile: " + s);
                     }
                 } else if (!s.isView()) {
                     computed++;
@@ -137,7 +138,7 @@ class HostKeepingTest {
     void small_values_and_codes_of_linears_stay() throws IOException {
         try (TinyRun run = TinyRun.open("gpt2", ROWS);
                 Device device = CpuDevice.of(1)) {
-            Program program = program(run, RecomputeTest.policies().get("delayed"), AWAY, device);
+            Program program = program(run, requireNonNull(RecomputeTest.policies().get("delayed")), AWAY, device);
             assertTrue(copies(program).stream().allMatch(c -> c.value().byteSize() >= Home.LEAST_BYTES));
             Roots roots = Roots.of(program);
             for (Step s : program.steps()) {
