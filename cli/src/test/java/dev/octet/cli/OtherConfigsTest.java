@@ -73,7 +73,7 @@ class OtherConfigsTest {
             List<String> settings = reading.settings().stream()
                     .map(s -> s.key() + ": " + s.value())
                     .toList();
-            for (String each : cells[1].replaceAll("^`|` \\|$", "").split("`, `")) {
+            for (String each : cells[1].replaceAll("^`|` \\|$", "").split("`, `", -1)) {
                 assertTrue(settings.contains(each), each + " of " + settings);
             }
             rows++;
