@@ -39,10 +39,12 @@ final class TrainCommand implements Command {
             "deepspeed", "FILE", "a DeepSpeed JSON to follow; --config or --set give data, loss and steps");
     private static final PathOption ACCELERATE =
             PathOption.read("accelerate", "FILE", "the YAML of accelerate config to follow");
-    static final PathOption HF_ARGS =
-            PathOption.read("hf-args", "FILE", "TrainingArguments as JSON to follow; they fill \"auto\" of a DeepSpeed JSON");
+    static final PathOption HF_ARGS = PathOption.read(
+            "hf-args", "FILE", "TrainingArguments as JSON to follow; they fill \"auto\" of a DeepSpeed JSON");
     static final Option DEEPSPEED_VERSION = Flags.value(
-            "deepspeed-version", "X.Y.Z", "the DeepSpeed whose defaults count for a DeepSpeed JSON (default: the newest)");
+            "deepspeed-version",
+            "X.Y.Z",
+            "the DeepSpeed whose defaults count for a DeepSpeed JSON (default: the newest)");
     private static final Option FROM_STEP = Flags.value(
             "from-step", "N", "with --resume: continue from the checkpoint of step N (default: the newest)");
     private static final Option STEPS = Flags.value(

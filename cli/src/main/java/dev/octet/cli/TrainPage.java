@@ -15,8 +15,8 @@ import dev.octet.trainer.hook.Pace;
 import dev.octet.trainer.hook.RunControl;
 import dev.octet.trainer.hook.RunEnd;
 import dev.octet.trainer.hook.RunPlan;
-import dev.octet.trainer.hook.StatePlan;
 import dev.octet.trainer.hook.RunningLoss;
+import dev.octet.trainer.hook.StatePlan;
 import dev.octet.trainer.hook.StepReport;
 import dev.octet.trainer.hook.TrainingHook;
 import dev.octet.trainer.loss.LossValue;
@@ -267,7 +267,10 @@ final class TrainPage implements TrainingHook {
                                                 Locale.ROOT,
                                                 " up to %.3g",
                                                 config.schedule()
-                                                        .schedule(config.optimizer().lr(), config.steps())
+                                                        .schedule(
+                                                                config.optimizer()
+                                                                        .lr(),
+                                                                config.steps())
                                                         .highest())))
                 .row("data", data)
                 .row(
@@ -295,8 +298,7 @@ final class TrainPage implements TrainingHook {
                                         "full training: %s gradients and moments; adapter: %.1f %% of it",
                                         Quantity.bytes(m.fullStates()),
                                         100 * m.share())));
-        p.activations()
-                .ifPresent(a -> table.row("activations", a.settings()).row("", kept(a)));
+        p.activations().ifPresent(a -> table.row("activations", a.settings()).row("", kept(a)));
         table.row("device", p.device() + ", " + threads + " threads, products by " + p.products())
                 .row("run", folder + (first > 1 ? ", continues after step " + (first - 1) : ", new"))
                 .row("metrics", metrics());

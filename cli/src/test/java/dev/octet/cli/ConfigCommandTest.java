@@ -53,13 +53,14 @@ class ConfigCommandTest {
     private Path ownConfig(int steps) throws IOException {
         return write(
                 "own.yaml",
-                "data: {train: " + TESTDATA.resolve("text/train.jsonl") + ", max_length: 32}\nloss: {type: causal-lm}\nsteps: "
-                        + steps + "\nseed: 3\n");
+                "data: {train: " + TESTDATA.resolve("text/train.jsonl")
+                        + ", max_length: 32}\nloss: {type: causal-lm}\nsteps: " + steps + "\nseed: 3\n");
     }
 
     @Test
     void the_page_says_of_every_key_what_it_does_and_ends_with_the_configuration_it_becomes() throws IOException {
-        CommandLine run = CommandLine.run(TextStyle.terminal(80), "config", config("zero3-offload.json"), "--device", "cuda");
+        CommandLine run =
+                CommandLine.run(TextStyle.terminal(80), "config", config("zero3-offload.json"), "--device", "cuda");
         assertEquals(ExitCode.OK, run.code(), run.err());
         for (String text : List.of(
                 "a configuration of DeepSpeed",
@@ -69,7 +70,8 @@ class ConfigCommandTest {
                 "octet train --config:",
                 "  type: WarmupLR             # scheduler.type",
                 "# add data, loss, steps: DeepSpeed has no keys for them")) {
-            assertTrue(run.out().replaceAll("\\s+", " ").contains(text.replaceAll("\\s+", " ")), text + "\n" + run.out());
+            assertTrue(
+                    run.out().replaceAll("\\s+", " ").contains(text.replaceAll("\\s+", " ")), text + "\n" + run.out());
         }
     }
 
@@ -84,8 +86,7 @@ class ConfigCommandTest {
                 assertEquals(keys.size(), keys.stream().distinct().count(), file.toString());
                 List<String> mistaken = new ArrayList<>();
                 answer.get("problems").forEach(p -> mistaken.add(p.get("where").asText()));
-                for (Section.Written written :
-                        HjsonFile.read(file).written()) {
+                for (Section.Written written : HjsonFile.read(file).written()) {
                     boolean holds = written.kind() == Section.Kind.MAPPING;
                     boolean there = keys.contains(written.key())
                             || mistaken.stream().anyMatch(m -> m.endsWith("key " + written.key()));
@@ -121,12 +122,15 @@ class ConfigCommandTest {
         CommandLine run = CommandLine.run("config", config("mistakes.json"), "--json");
         assertEquals(ExitCode.CHECK_FAILED, run.code(), run.err());
         List<String> problems = new ArrayList<>();
-        json(run).get("problems").forEach(p ->
-                problems.add(p.get("what").asText() + " | " + p.get("where").asText() + " | " + p.get("fix").asText()));
+        json(run)
+                .get("problems")
+                .forEach(p -> problems.add(p.get("what").asText() + " | "
+                        + p.get("where").asText() + " | " + p.get("fix").asText()));
         for (String text : List.of(
                 "DeepSpeed knows no key 'gradient_acumulation_steps' | ",
                 "line 4, key gradient_acumulation_steps | did you mean gradient_accumulation_steps?",
-                "train_batch_size 10 is not train_micro_batch_size_per_gpu 4 x gradient_accumulation_steps 2 x 1 process | ",
+                "train_batch_size 10 is not train_micro_batch_size_per_gpu 4 x gradient_accumulation_steps 2 x 1"
+                        + " process | ",
                 "fp16 and bf16 are all enabled",
                 "\"auto\" of optimizer.params.lr has no value: transformers fills it from learning_rate | ",
                 "DeepSpeed refuses max_grad_norm as a parameter of the optimizer",
@@ -144,15 +148,20 @@ class ConfigCommandTest {
     void the_arguments_of_transformers_fill_auto_and_what_contradicts_them_is_listed() throws IOException {
         Path args = write(
                 "args.json",
-                "{\"per_device_train_batch_size\": 4, \"gradient_accumulation_steps\": 2, \"learning_rate\": 3e-5, \"bf16\": true,"
-                        + " \"max_steps\": 100, \"warmup_ratio\": 0.05}");
+                "{\"per_device_train_batch_size\": 4, \"gradient_accumulation_steps\": 2, \"learning_rate\": 3e-5,"
+                        + " \"bf16\": true, \"max_steps\": 100, \"warmup_ratio\": 0.05}");
         Path out = folder.resolve("train.yaml");
-        CommandLine run =
-                CommandLine.run("config", config("finetune-zero2.json"), "--hf-args", args.toString(), "-o", out.toString());
+        CommandLine run = CommandLine.run(
+                "config", config("finetune-zero2.json"), "--hf-args", args.toString(), "-o", out.toString());
         assertEquals(ExitCode.OK, run.code(), run.out() + run.err());
         String yaml = Files.readString(out);
         for (String text : List.of(
-                "batch_size: 4", "gradient_accumulation: 2", "lr: 3e-5", "warmup_num_steps: 5", "mode: bf16", "clip_grad_norm: 1.0")) {
+                "batch_size: 4",
+                "gradient_accumulation: 2",
+                "lr: 3e-5",
+                "warmup_num_steps: 5",
+                "mode: bf16",
+                "clip_grad_norm: 1.0")) {
             assertTrue(yaml.contains(text), text + "\n" + yaml);
         }
         Path other = write("other.json", Files.readString(Path.of(config("zero3-offload.json"))));
@@ -160,19 +169,31 @@ class ConfigCommandTest {
         assertEquals(ExitCode.CHECK_FAILED, wrong.code());
         List<String> problems = new ArrayList<>();
         json(wrong).get("problems").forEach(p -> problems.add(p.get("what").asText()));
-        assertTrue(problems.stream().anyMatch(p -> p.contains("gradient_accumulation_steps is 4, but")), problems.toString());
-        assertTrue(problems.stream().anyMatch(p -> p.contains("optimizer.params.lr is 2e-5, but learning_rate")), problems.toString());
-        assertTrue(problems.stream().anyMatch(p -> p.contains("optimizer.params.betas is [0.9, 0.95], but")), problems.toString());
+        assertTrue(
+                problems.stream().anyMatch(p -> p.contains("gradient_accumulation_steps is 4, but")),
+                problems.toString());
+        assertTrue(
+                problems.stream().anyMatch(p -> p.contains("optimizer.params.lr is 2e-5, but learning_rate")),
+                problems.toString());
+        assertTrue(
+                problems.stream().anyMatch(p -> p.contains("optimizer.params.betas is [0.9, 0.95], but")),
+                problems.toString());
     }
 
     @Test
     void octets_own_configuration_is_known_and_other_files_are_refused() throws IOException {
         JsonNode own = json(CommandLine.run("config", ownConfig(2).toString(), "--json"));
         assertEquals("Octet", own.get("library").asText());
-        CommandLine none = CommandLine.run("config", write("some.json", "{\"a\": 1, \"b\": 2}").toString());
+        CommandLine none = CommandLine.run(
+                "config", write("some.json", "{\"a\": 1, \"b\": 2}").toString());
         assertEquals(ExitCode.USAGE, none.code());
-        assertTrue(none.err().contains("neither DeepSpeed, Accelerate, transformers nor Octet has these keys: a, b"), none.err());
-        assertEquals(ExitCode.IO, CommandLine.run("config", folder.resolve("gone.json").toString()).code());
+        assertTrue(
+                none.err().contains("neither DeepSpeed, Accelerate, transformers nor Octet has these keys: a, b"),
+                none.err());
+        assertEquals(
+                ExitCode.IO,
+                CommandLine.run("config", folder.resolve("gone.json").toString())
+                        .code());
     }
 
     @Test
@@ -197,7 +218,14 @@ class ConfigCommandTest {
             """);
         Path run = folder.resolve("run");
         CommandLine trained = CommandLine.run(
-                "train", GPT2, "--deepspeed", ds.toString(), "--config", ownConfig(4).toString(), "-o", run.toString());
+                "train",
+                GPT2,
+                "--deepspeed",
+                ds.toString(),
+                "--config",
+                ownConfig(4).toString(),
+                "-o",
+                run.toString());
         assertEquals(ExitCode.OK, trained.code(), trained.err());
         assertTrue(trained.err().contains("without effect: zero_optimization.stage"), trained.err());
         assertTrue(trained.err().contains("gradient_clipping is left out: clip_grad_norm: 1.0"), trained.err());
@@ -210,13 +238,17 @@ class ConfigCommandTest {
         }
         assertEquals(List.of(0.0, 0.0, 1e-3, 2e-3), rates);
         Path mapped = folder.resolve("mapped.yaml");
-        assertEquals(ExitCode.OK, CommandLine.run("config", ds.toString(), "-o", mapped.toString()).code());
+        assertEquals(
+                ExitCode.OK,
+                CommandLine.run("config", ds.toString(), "-o", mapped.toString())
+                        .code());
         Path joined = write("joined.yaml", Files.readString(ownConfig(4)) + Files.readString(mapped));
         Path second = folder.resolve("second");
         CommandLine same = CommandLine.run("train", GPT2, "--config", joined.toString(), "-o", second.toString());
         assertEquals(ExitCode.OK, same.code(), same.err());
         assertEquals(losses(run), losses(second), "the written configuration trains the same");
-        CommandLine resumed = CommandLine.run("train", "--resume", run.toString(), "--set", "schedule.stretch=true", "--set", "steps=5");
+        CommandLine resumed = CommandLine.run(
+                "train", "--resume", run.toString(), "--set", "schedule.stretch=true", "--set", "steps=5");
         assertEquals(ExitCode.OK, resumed.code(), resumed.err());
     }
 
@@ -234,12 +266,16 @@ class ConfigCommandTest {
     void a_run_does_not_start_with_what_it_cannot_do_or_with_two_answers() throws IOException {
         String own = ownConfig(2).toString();
         String out = folder.resolve("run").toString();
-        CommandLine refused =
-                CommandLine.run("train", GPT2, "--deepspeed", config("features.json"), "--config", own, "-o", out, "--dry-run");
+        CommandLine refused = CommandLine.run(
+                "train", GPT2, "--deepspeed", config("features.json"), "--config", own, "-o", out, "--dry-run");
         assertEquals(ExitCode.USAGE, refused.code());
         assertTrue(refused.err().contains("optimizer.type: OneBitAdam is refused: It compresses"), refused.err());
-        String ds = write("ds.json", "{\"train_batch_size\": 2, \"optimizer\": {\"type\": \"SGD\", \"params\": {\"lr\": 0.1}}}").toString();
-        String lr = write("lr.yaml", Files.readString(Path.of(own)) + "optimizer: {lr: 0.2}\n").toString();
+        String ds = write(
+                        "ds.json",
+                        "{\"train_batch_size\": 2, \"optimizer\": {\"type\": \"SGD\", \"params\": {\"lr\": 0.1}}}")
+                .toString();
+        String lr = write("lr.yaml", Files.readString(Path.of(own)) + "optimizer: {lr: 0.2}\n")
+                .toString();
         CommandLine two = CommandLine.run("train", GPT2, "--deepspeed", ds, "--config", lr, "-o", out, "--dry-run");
         assertEquals(ExitCode.USAGE, two.code());
         assertTrue(two.err().contains("optimizer.lr is 0.2, but optimizer.params.lr asks for 0.1"), two.err());
@@ -248,8 +284,19 @@ class ConfigCommandTest {
         assertEquals(ExitCode.OK, decided.code(), decided.err());
         assertTrue(decided.out().contains("sgd, lr 0.3"), decided.out());
         CommandLine alone = CommandLine.run(
-                "train", GPT2, "--deepspeed", ds, "-o", out, "--dry-run",
-                "--set", "data.train=" + TESTDATA.resolve("text/train.jsonl"), "--set", "loss.type=causal-lm", "--set", "steps=2");
+                "train",
+                GPT2,
+                "--deepspeed",
+                ds,
+                "-o",
+                out,
+                "--dry-run",
+                "--set",
+                "data.train=" + TESTDATA.resolve("text/train.jsonl"),
+                "--set",
+                "loss.type=causal-lm",
+                "--set",
+                "steps=2");
         assertEquals(ExitCode.OK, alone.code(), alone.err());
     }
 }

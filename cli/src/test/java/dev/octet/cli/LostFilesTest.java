@@ -77,7 +77,8 @@ class LostFilesTest {
             "diff <model <fp8 --report >out.html --force",
             "diff <model/model.safetensors <b.onnx --report >out.html --force",
             "train <b.onnx --config <train.yaml -o >out --report >out.html",
-            "train <b.onnx --deepspeed <ds.json --accelerate <accelerate.yaml --hf-args <args.json --config <train.yaml -o >out --report >out.html",
+            "train <b.onnx --deepspeed <ds.json --accelerate <accelerate.yaml --hf-args <args.json --config"
+                    + " <train.yaml -o >out --report >out.html",
             "train <run --resume --model <b.onnx",
             "config <ds.json --hf-args <args.json -o >out.yaml --force",
             "report <run -o >out.html --force",

@@ -30,7 +30,8 @@ class OtherConfigsTest {
 
     @Test
     void the_first_ten_losses_of_training_arguments_are_those_of_the_trainer() throws IOException {
-        JsonNode golden = JSON.readTree(DATA.resolve("golden/dialect/transformers/losses.json").toFile());
+        JsonNode golden = JSON.readTree(
+                DATA.resolve("golden/dialect/transformers/losses.json").toFile());
         List<String> rows = new ArrayList<>();
         golden.get("tokens").forEach(t -> rows.add("{\"input_ids\": " + t + "}"));
         Files.write(folder.resolve("rows.jsonl"), rows);
@@ -68,7 +69,8 @@ class OtherConfigsTest {
                 continue;
             }
             String[] cells = line.split("` \\| ", 2);
-            Reading reading = Dialect.ACCELERATE.read(YamlFile.parse(cells[0].substring(3), "accelerate.yaml"), Given.NOTHING);
+            Reading reading =
+                    Dialect.ACCELERATE.read(YamlFile.parse(cells[0].substring(3), "accelerate.yaml"), Given.NOTHING);
             assertTrue(reading.isHonoured(), line + reading.problems());
             List<String> settings = reading.settings().stream()
                     .map(s -> s.key() + ": " + s.value())

@@ -23,18 +23,15 @@ class StatesFlowTest {
 
     private CommandLine train(String states, String more, String... words) throws IOException {
         Path config = folder.resolve("train.yaml");
-        Files.writeString(
-                config,
-                """
-                data: {train: '%s', pack: true, sequence: 32}
-                loss: {type: causal-lm}
-                batch_size: 2
-                steps: 4
-                optimizer: {lr: 1.0e-3, states: %s}
-                precision: {mode: bf16}
-                %s
-                """
-                        .formatted(TESTDATA.resolve("text/train.jsonl"), states, more));
+        Files.writeString(config, """
+            data: {train: '%s', pack: true, sequence: 32}
+            loss: {type: causal-lm}
+            batch_size: 2
+            steps: 4
+            optimizer: {lr: 1.0e-3, states: %s}
+            precision: {mode: bf16}
+            %s
+            """.formatted(TESTDATA.resolve("text/train.jsonl"), states, more));
         List<String> all = new ArrayList<>(List.of(
                 "train",
                 TESTDATA.resolve("models/tiny-lm/gpt2").toString(),
@@ -78,8 +75,8 @@ class StatesFlowTest {
 
     @Test
     void an_adapter_is_trained_with_coded_states() throws IOException {
-        CommandLine line = train(
-                "{engine: bf16, masters: bf16}", "adapter: {peft_type: LORA, r: 4, target_modules: [c_attn]}");
+        CommandLine line =
+                train("{engine: bf16, masters: bf16}", "adapter: {peft_type: LORA, r: 4, target_modules: [c_attn]}");
         assertEquals(ExitCode.OK, line.code(), line.err());
         assertTrue(line.out().contains("completed at step 4"), line.out());
     }

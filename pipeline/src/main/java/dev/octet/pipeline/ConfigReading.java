@@ -121,12 +121,15 @@ public final class ConfigReading {
         if (dialect.isEmpty()) {
             return own(request, file);
         }
-        DialectFiles files =
-                DialectFiles.NONE.with(dialect.get(), request.file()).on(request.device().isGpu());
+        DialectFiles files = DialectFiles.NONE
+                .with(dialect.get(), request.file())
+                .on(request.device().isGpu());
         if (request.arguments().isPresent()) {
             if (dialect.get() == Dialect.TRANSFORMERS) {
                 throw new InvalidOptionException(
-                        "the file holds TrainingArguments itself", request.file().toString(), "leave out --hf-args");
+                        "the file holds TrainingArguments itself",
+                        request.file().toString(),
+                        "leave out --hf-args");
             }
             files = files.with(Dialect.TRANSFORMERS, request.arguments().get());
         }
@@ -157,13 +160,16 @@ public final class ConfigReading {
         List<String> missing = new ArrayList<>();
         for (String key : List.of("data", "loss", "steps")) {
             boolean there = reading.settings().stream()
-                    .anyMatch(s -> s.key().equals(key) || s.key().startsWith(key + ".") || (key.equals("steps") && s.key().equals("epochs")));
+                    .anyMatch(s -> s.key().equals(key)
+                            || s.key().startsWith(key + ".")
+                            || (key.equals("steps") && s.key().equals("epochs")));
             if (!there) {
                 missing.add(key);
             }
         }
         if (!missing.isEmpty()) {
-            head.add("add " + String.join(", ", missing) + ": " + reading.dialect().library() + " has no keys for them");
+            head.add("add " + String.join(", ", missing) + ": "
+                    + reading.dialect().library() + " has no keys for them");
         }
         return head;
     }
@@ -180,8 +186,8 @@ public final class ConfigReading {
                     "neither DeepSpeed, Accelerate, transformers nor Octet has these keys: "
                             + String.join(", ", file.keys()),
                     request.file().toString(),
-                    "give a DeepSpeed JSON, the YAML of accelerate config, TrainingArguments as JSON, or a configuration"
-                            + " of octet train");
+                    "give a DeepSpeed JSON, the YAML of accelerate config, TrainingArguments as JSON, or a"
+                            + " configuration of octet train");
         }
         TrainingConfig.of(file, RunFolder.parent(request.file()));
         List<Key> keys = file.written().stream()
@@ -189,8 +195,7 @@ public final class ConfigReading {
                 .map(w -> new Key(w.key(), w.value(), w.line(), Fate.APPLIED.text(), w.key() + ": " + w.value(), ""))
                 .toList();
         String yaml = Files.readString(request.file());
-        return new Result(
-                request.file().toString(), OWN, true, keys, List.of(), yaml, write(yaml, request.output()));
+        return new Result(request.file().toString(), OWN, true, keys, List.of(), yaml, write(yaml, request.output()));
     }
 
     private static @Nullable String write(String yaml, Optional<Path> output) throws IOException {

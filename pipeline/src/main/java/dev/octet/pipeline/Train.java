@@ -158,8 +158,7 @@ public final class Train {
      *
      * @param notes what configurations of other libraries do otherwise than one reads
      */
-    public record Setup(
-            Request request, TrainingConfig config, List<String> notes, Data train, Optional<Data> eval) {
+    public record Setup(Request request, TrainingConfig config, List<String> notes, Data train, Optional<Data> eval) {
         public Setup {
             notes = List.copyOf(notes);
         }
@@ -225,7 +224,8 @@ public final class Train {
         try (TrainingJob opened = TrainingJob.open(request.model(), config, request.device(), job)) {
             Optional<Data> evaluated = opened.eval().map(e -> new Data(e.name(), e.count()));
             Data trained = new Data(opened.train().name(), opened.train().count());
-            return work.apply(opened.trainer(), new Setup(request, opened.config(), merged.notes(), trained, evaluated));
+            return work.apply(
+                    opened.trainer(), new Setup(request, opened.config(), merged.notes(), trained, evaluated));
         }
     }
 

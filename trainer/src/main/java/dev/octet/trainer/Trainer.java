@@ -24,9 +24,9 @@ import dev.octet.trainer.autodiff.Ties.Tie;
 import dev.octet.trainer.checkpoint.CheckpointFolder;
 import dev.octet.trainer.checkpoint.TrainingState;
 import dev.octet.trainer.config.LossConfig;
+import dev.octet.trainer.config.OptimizerConfig;
 import dev.octet.trainer.config.Settings;
 import dev.octet.trainer.config.StatesConfig;
-import dev.octet.trainer.config.OptimizerConfig;
 import dev.octet.trainer.config.TrainingConfig;
 import dev.octet.trainer.data.Feed;
 import dev.octet.trainer.data.MicroBatch;
@@ -51,18 +51,18 @@ import dev.octet.trainer.optimizer.StepRate;
 import dev.octet.trainer.optimizer.UpdateProgram;
 import dev.octet.trainer.precision.Fp8Choice;
 import dev.octet.trainer.precision.Fp8Layer;
-import dev.octet.trainer.precision.MsampPolicy;
 import dev.octet.trainer.precision.Fp8Policy;
 import dev.octet.trainer.precision.LinearModule;
+import dev.octet.trainer.precision.MsampPolicy;
 import dev.octet.trainer.precision.PrecisionPolicy;
 import dev.octet.trainer.replay.Diagnosis;
 import dev.octet.trainer.replay.Examination;
 import dev.octet.trainer.replay.ExaminationOptions;
 import dev.octet.trainer.replay.Excerpt;
-import dev.octet.trainer.step.AdapterSaving;
 import dev.octet.trainer.state.StateForm;
 import dev.octet.trainer.state.StateForms;
 import dev.octet.trainer.state.StateTensors;
+import dev.octet.trainer.step.AdapterSaving;
 import dev.octet.trainer.step.GraphSource;
 import dev.octet.trainer.step.ProductWatch;
 import dev.octet.trainer.step.ReferenceModel;
@@ -473,9 +473,10 @@ public final class Trainer implements AutoCloseable {
     }
 
     private Optional<RunPlan.ActivationMemory> memory(ActivationPlan plan) {
-        String settings = parts.config().activations().at(parts.config().offload().activations()).keys().entrySet().stream()
-                .map(e -> e.getKey() + ": " + e.getValue())
-                .collect(Collectors.joining(", "));
+        String settings =
+                parts.config().activations().at(parts.config().offload().activations()).keys().entrySet().stream()
+                        .map(e -> e.getKey() + ": " + e.getValue())
+                        .collect(Collectors.joining(", "));
         return settings.isEmpty()
                 ? Optional.empty()
                 : Optional.of(new RunPlan.ActivationMemory(settings, plan.before(), plan.after(), plan.again()));
@@ -483,7 +484,8 @@ public final class Trainer implements AutoCloseable {
 
     private StatePlan statePlan(long trainedElements) {
         StatesConfig states = parts.config().optimizer().states();
-        boolean byPrecision = states.equals(StatesConfig.F32) && !session.states().isF32();
+        boolean byPrecision =
+                states.equals(StatesConfig.F32) && !session.states().isF32();
         return session.statePlan(byPrecision ? "as precision has it" : states.text(), trainedElements);
     }
 

@@ -299,9 +299,7 @@ final class TrainingRun implements RunControl {
         ResumeCheck.require(
                 state.settings(),
                 settings,
-                key -> isFree(key)
-                        || key.startsWith(STATES)
-                        || (key.equals("steps") && inWarmup(state)),
+                key -> isFree(key) || key.startsWith(STATES) || (key.equals("steps") && inWarmup(state)),
                 where);
         if (state.step() >= config.steps()) {
             throw new InvalidOptionException(
@@ -317,8 +315,7 @@ final class TrainingRun implements RunControl {
         StatesConfig now = config.optimizer().states();
         if (!now.convert() && !before.engine().equals(now.engine())) {
             throw new InvalidOptionException(
-                    "the run cannot resume: its states are kept by the engine " + before.text() + ", not "
-                            + now.text(),
+                    "the run cannot resume: its states are kept by the engine " + before.text() + ", not " + now.text(),
                     where,
                     "convert them with --set optimizer.states.convert=true, or restore the keys of optimizer.states");
         }
@@ -337,8 +334,8 @@ final class TrainingRun implements RunControl {
             return;
         }
         ScheduleConfig schedule = config.schedule();
-        double next =
-                schedule.schedule(config.optimizer().lr(), Long.parseLong(before)).rate(state.step());
+        double next = schedule.schedule(config.optimizer().lr(), Long.parseLong(before))
+                .rate(state.step());
         throw new InvalidOptionException(
                 String.format(
                         Locale.ROOT,
@@ -365,8 +362,7 @@ final class TrainingRun implements RunControl {
                 keep(RunSnapshot.from(state.step(), state.numbers(), state.parameters(), state.state()));
             }
         }
-        trainer.session()
-                .restore(state.parameters(), trainer.converted(own, state), ScaleText.read(state.numbers()));
+        trainer.session().restore(state.parameters(), trainer.converted(own, state), ScaleText.read(state.numbers()));
         for (TrainingHook hook : hooks) {
             Map<String, String> remembered = withPrefix(prefix(hook), state.numbers());
             if (!remembered.isEmpty()) {
@@ -607,8 +603,7 @@ final class TrainingRun implements RunControl {
             Map<String, Tensor> kept = trainer.keptParameters(arena);
             TrainingState state = new TrainingState(
                     done, trainer.microBatches(done), settings, numbers, kept, own, trainer.keptAdapter(kept, arena));
-            written = checkpoints.write(
-                    state, config.checkpoint().keep(), trainer.session()::settle);
+            written = checkpoints.write(state, config.checkpoint().keep(), trainer.session()::settle);
         }
         lastCheckpoint = done;
         double seconds = (System.nanoTime() - from) / 1e9;

@@ -156,9 +156,10 @@ class DebugRunTest {
             })
     void what_would_change_products_of_msamp_is_refused(String feature) {
         InvalidOptionException e = assertThrows(
-                InvalidOptionException.class,
-                () -> watched(1, "precision: {mode: msamp}", debug(feature)));
-        assertEquals("mode msamp has no other way to compute layer 'first': its weights are there in few bits only", e.what());
+                InvalidOptionException.class, () -> watched(1, "precision: {mode: msamp}", debug(feature)));
+        assertEquals(
+                "mode msamp has no other way to compute layer 'first': its weights are there in few bits only",
+                e.what());
         assertEquals(
                 "keep only features that read tensors, LogTensorStats, LogFp8TensorStats and DumpTensors", e.fix());
     }

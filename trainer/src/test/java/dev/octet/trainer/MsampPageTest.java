@@ -103,7 +103,8 @@ class MsampPageTest {
         assertEquals(448, Float8Format.E4M3FN.maxValue());
         assertEquals(57344, Float8Format.E5M2.maxValue());
         assertEquals(0x1p7f, MsampScale.MENDED.quantScale(3.5f, 1, 448));
-        assertTrue(page.contains("first " + WindowedScale.SIZE + " steps") && page.contains("last " + WindowedScale.SIZE));
+        assertTrue(
+                page.contains("first " + WindowedScale.SIZE + " steps") && page.contains("last " + WindowedScale.SIZE));
         assertTrue(page.contains("scales end at 2^126"));
         assertEquals(0x1p126f, MsampScale.MENDED.quantScale(0x1p-149f, 1, 448));
         assertTrue(page.contains("| infinite amax | keeps the scale | gives its reciprocal |"));

@@ -110,21 +110,31 @@ class MsampRunTest {
     }
 
     @ParameterizedTest
-    @ValueSource(strings = {"opt_level: O1, use_te: true", "opt_level: O2", "opt_level: O3", "opt_level: O2, compat: msamp"})
+    @ValueSource(
+            strings = {"opt_level: O1, use_te: true", "opt_level: O2", "opt_level: O3", "opt_level: O2, compat: msamp"})
     void layers_computed_again_leave_every_bit_and_take_less_memory(String keys) throws IOException {
-        String[] lines = {"precision: {mode: msamp, " + keys + "}", "gradient_accumulation: 2", "checkpoint: {every: 20}"};
+        String[] lines = {
+            "precision: {mode: msamp, " + keys + "}", "gradient_accumulation: 2", "checkpoint: {every: 20}"
+        };
         RunOptions twenty = RunOptions.defaults().withMaxSteps(20);
         run(StackRun.of(3).with(lines).parts(), folder.resolve("plain"), twenty, 2);
         run(
-                StackRun.of(3).with(lines).with("gradient_checkpointing: {layers: all}").parts(),
+                StackRun.of(3)
+                        .with(lines)
+                        .with("gradient_checkpointing: {layers: all}")
+                        .parts(),
                 folder.resolve("again"),
                 twenty,
                 2);
         assertEquals(lastLoss(folder.resolve("plain")), lastLoss(folder.resolve("again")));
         for (String file : List.of("parameters.safetensors", "state.safetensors")) {
             assertArrayEquals(
-                    Files.readAllBytes(new CheckpointFolder(folder.resolve("plain")).path(20).resolve(file)),
-                    Files.readAllBytes(new CheckpointFolder(folder.resolve("again")).path(20).resolve(file)),
+                    Files.readAllBytes(new CheckpointFolder(folder.resolve("plain"))
+                            .path(20)
+                            .resolve(file)),
+                    Files.readAllBytes(new CheckpointFolder(folder.resolve("again"))
+                            .path(20)
+                            .resolve(file)),
                     file);
         }
         JsonNode manifest = new ObjectMapper()
@@ -137,23 +147,28 @@ class MsampRunTest {
     @Test
     void the_manifest_names_the_level_that_was_asked_for() throws IOException {
         run(parts("{mode: msamp, opt_level: O3}"), folder, RunOptions.defaults().withMaxSteps(1), 1);
-        JsonNode settings = new ObjectMapper().readTree(folder.resolve("run.json").toFile());
+        JsonNode settings =
+                new ObjectMapper().readTree(folder.resolve("run.json").toFile());
         assertEquals("O3", settings.findValue("optimizer.states.opt_level").asText());
     }
 
     @ParameterizedTest
-    @CsvSource(delimiter = '|', value = {
-        "optimizer: {type: sgd, lr: 0.1} | {mode: msamp} | MS-AMP has Adam and AdamW, not sgd",
-        "optimizer: {states: {engine: te}} | {mode: msamp} | precision.mode: msamp says itself how states are kept",
-        "seed: 1 | {mode: msamp, recipe: delayed} | mode msamp has no recipe",
-        "seed: 1 | {mode: fp8, opt_level: O2} | mode fp8 has no opt_level",
-        "seed: 1 | {mode: msamp, opt_level: O4} | O4",
-        "fp8_health: {every: 5} | {mode: msamp} | mode msamp casts weights from scaled F16, which these measurements do not read",
-        "guard: {window: 8} | {mode: msamp} | mode msamp has no level to demote a product to: its weights are there in few bits only"
-    })
+    @CsvSource(
+            delimiter = '|',
+            value = {
+                "optimizer: {type: sgd, lr: 0.1} | {mode: msamp} | MS-AMP has Adam and AdamW, not sgd",
+                "optimizer: {states: {engine: te}} | {mode: msamp} | precision.mode: msamp says itself how states are"
+                        + " kept",
+                "seed: 1 | {mode: msamp, recipe: delayed} | mode msamp has no recipe",
+                "seed: 1 | {mode: fp8, opt_level: O2} | mode fp8 has no opt_level",
+                "seed: 1 | {mode: msamp, opt_level: O4} | O4",
+                "fp8_health: {every: 5} | {mode: msamp} | mode msamp casts weights from scaled F16, which these"
+                        + " measurements do not read",
+                "guard: {window: 8} | {mode: msamp} | mode msamp has no level to demote a product to: its weights are"
+                        + " there in few bits only"
+            })
     void what_contradicts_the_mode_is_refused_with_the_reason(String line, String precision, String what) {
-        InvalidOptionException e =
-                assertThrows(InvalidOptionException.class, () -> parts(precision, line));
+        InvalidOptionException e = assertThrows(InvalidOptionException.class, () -> parts(precision, line));
         assertTrue(requireNonNull(e.getMessage()).contains(what), e::getMessage);
     }
 
@@ -172,12 +187,11 @@ class MsampRunTest {
     @Test
     void ranks_share_micro_batches_evenly_or_are_refused_and_one_rank_reduces_nothing() {
         InvalidOptionException uneven = assertThrows(
-                InvalidOptionException.class,
-                () -> parts("{mode: msamp, ranks: 4}", "gradient_accumulation: 6"));
+                InvalidOptionException.class, () -> parts("{mode: msamp, ranks: 4}", "gradient_accumulation: 6"));
         assertTrue(requireNonNull(uneven.getMessage()).contains("4 ranks cannot share 6 micro-batches a step evenly"));
         assertEquals("give gradient_accumulation: 8", uneven.fix());
-        InvalidOptionException alone = assertThrows(
-                InvalidOptionException.class, () -> parts("{mode: msamp, gradient_reduction: ddp}"));
+        InvalidOptionException alone =
+                assertThrows(InvalidOptionException.class, () -> parts("{mode: msamp, gradient_reduction: ddp}"));
         assertTrue(requireNonNull(alone.getMessage()).contains("a run on one rank averages no gradients"));
     }
 }

@@ -98,7 +98,8 @@ class OffloadRunTest {
     private static Map<String, byte[]> tensors(Path run) throws IOException {
         Map<String, byte[]> files = new TreeMap<>();
         try (Stream<Path> all = Files.list(new CheckpointFolder(run).path(STEPS))) {
-            for (Path file : all.filter(f -> f.toString().endsWith(".safetensors")).toList()) {
+            for (Path file :
+                    all.filter(f -> f.toString().endsWith(".safetensors")).toList()) {
                 files.put(file.getFileName().toString(), Files.readAllBytes(file));
             }
         }
@@ -185,8 +186,8 @@ class OffloadRunTest {
         RunPlan plan = plan(parts(onDisk("states: disk")));
         assertTrue(
                 plan.notes().stream()
-                        .anyMatch(n -> n.matches("offload: \\d+\\.\\d MiB off the device: states and masters in files in "
-                                + ".*disk")),
+                        .anyMatch(n -> n.matches(
+                                "offload: \\d+\\.\\d MiB off the device: states and masters in files in " + ".*disk")),
                 plan.notes().toString());
         assertTrue(plan.lastingBytes() < plan(parts()).lastingBytes());
         assertEquals("disk", Settings.of(parts(onDisk("states: disk")).config()).get("offload.states"));
@@ -194,8 +195,8 @@ class OffloadRunTest {
     }
 
     private static String refused(String... lines) {
-        return String.valueOf(
-                assertThrows(InvalidOptionException.class, () -> plan(parts(lines))).getMessage());
+        return String.valueOf(assertThrows(InvalidOptionException.class, () -> plan(parts(lines)))
+                .getMessage());
     }
 
     @Test
@@ -291,7 +292,8 @@ class OffloadRunTest {
         for (int i = 0; i < LAYERS; i++) {
             String at = "layers." + i + ".";
             weights.add(matrix(random, at + "weight", i == 0 ? SmallRun.IN : WIDTH, WIDTH));
-            nodes.add(Node.of(at + "linear", "Linear", Node.OCTET_DOMAIN, List.of(x, at + "weight"), List.of(at + "h")));
+            nodes.add(
+                    Node.of(at + "linear", "Linear", Node.OCTET_DOMAIN, List.of(x, at + "weight"), List.of(at + "h")));
             nodes.add(Node.of(at + "act", "Gelu", List.of(at + "h"), List.of(at + "a")));
             x = at + "a";
         }
@@ -320,8 +322,7 @@ class OffloadRunTest {
         TrainingParts small = parts(all.toArray(String[]::new));
         return new TrainingParts(
                 small.config(),
-                new GraphSource(
-                        deep(Dim.of("batch")), (graph, sizes) -> deep(Dim.of(sizes.getOrDefault("batch", 1L)))),
+                new GraphSource(deep(Dim.of("batch")), (graph, sizes) -> deep(Dim.of(sizes.getOrDefault("batch", 1L)))),
                 Optional.empty(),
                 small.train(),
                 small.eval(),
@@ -338,7 +339,8 @@ class OffloadRunTest {
     @Test
     void activations_in_memory_of_the_host_change_no_number() throws IOException {
         onGpu(deepParts(), folder.resolve("plain"), TestGpus.hostDevice());
-        List<String> others = List.of("gradient_accumulation: 1", "gradient_checkpointing: {layers: all}", "gradient_accumulation: 1");
+        List<String> others = List.of(
+                "gradient_accumulation: 1", "gradient_checkpointing: {layers: all}", "gradient_accumulation: 1");
         for (int seed = 0; seed < others.size(); seed++) {
             String offload = seed < 2 ? AWAY : "offload: {states: host, parameters: host, activations: host}";
             Path run = folder.resolve("away-" + seed);
@@ -374,7 +376,8 @@ class OffloadRunTest {
         String repeated = "gradient_checkpointing: {every: 2}";
         RunPlan.ActivationMemory both =
                 planOnGpu(deepParts(AWAY, repeated)).activations().orElseThrow();
-        RunPlan.ActivationMemory only = planOnGpu(deepParts(repeated)).activations().orElseThrow();
+        RunPlan.ActivationMemory only =
+                planOnGpu(deepParts(repeated)).activations().orElseThrow();
         assertEquals("gradient_checkpointing.every: 2, offload.activations: host", both.settings());
         assertTrue(both.bytes() < only.bytes(), both + " and " + only);
         assertEquals(only.again(), both.again());

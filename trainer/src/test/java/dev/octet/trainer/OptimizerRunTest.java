@@ -152,7 +152,8 @@ class OptimizerRunTest {
         String changed = "schedule: {type: warmup_stable_decay, warmup: 2, num_stable_steps: 5, num_decay_steps: 5}";
         InvalidOptionException e = assertThrows(
                 InvalidOptionException.class,
-                () -> run(parts("steps: 12", changed), run, RunOptions.defaults().resuming(), 1));
+                () -> run(
+                        parts("steps: 12", changed), run, RunOptions.defaults().resuming(), 1));
         assertTrue(e.what().contains("num_stable_steps"), e.what());
     }
 
@@ -182,22 +183,19 @@ class OptimizerRunTest {
         assertTrue(
                 one.notes().contains("muon: updates 1 matrix: w2; AdamW at lr 3.0E-4 the other 3"),
                 one.notes().toString());
-        InvalidOptionException e = assertThrows(
-                InvalidOptionException.class, () -> plan(parts("optimizer: {type: muon, match: b1}")));
+        InvalidOptionException e =
+                assertThrows(InvalidOptionException.class, () -> plan(parts("optimizer: {type: muon, match: b1}")));
         assertTrue(e.what().contains("Muon has no matrix to train"), e.what());
     }
 
     @Test
     void checkpoints_name_states_as_the_library_does() throws IOException {
         Path run = folder.resolve("run");
-        run(
-                parts("steps: 5", "optimizer: {type: muon, match: w1}"),
-                run,
-                RunOptions.defaults(),
-                1);
+        run(parts("steps: 5", "optimizer: {type: muon, match: w1}"), run, RunOptions.defaults(), 1);
         Set<String> names = new TreeSet<>();
         try (Stream<Path> all = Files.list(new CheckpointFolder(run).path(5))) {
-            for (Path file : all.filter(f -> f.toString().endsWith(".safetensors")).toList()) {
+            for (Path file :
+                    all.filter(f -> f.toString().endsWith(".safetensors")).toList()) {
                 try (ModelFile model = ModelFile.open(file)) {
                     names.addAll(model.model().tensors().keySet());
                 }

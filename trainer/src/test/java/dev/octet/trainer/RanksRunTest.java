@@ -102,7 +102,8 @@ class RanksRunTest {
                 boolean matrix = name.startsWith("w");
                 for (int i = 0; i < g.length; i++) {
                     // ranks whose gradients agree leave the range of E4M3 together: their sum stays at its end
-                    boolean saturated = matrix && Math.abs(got[i]) == largest && g[i] * got[i] > 0 && Math.abs(g[i]) > largest;
+                    boolean saturated =
+                            matrix && Math.abs(got[i]) == largest && g[i] * got[i] > 0 && Math.abs(g[i]) > largest;
                     if (!saturated) {
                         assertEquals(g[i], got[i], amax * (matrix ? 0.13f : 2e-6f), name + " " + i);
                     }
@@ -149,8 +150,8 @@ class RanksRunTest {
 
     @ParameterizedTest
     @EnumSource
-    void the_loss_falls_in_mode_msamp_with_several_micro_batches_a_rank_and_resumes_to_the_byte(GradientReduction reduction)
-            throws IOException {
+    void the_loss_falls_in_mode_msamp_with_several_micro_batches_a_rank_and_resumes_to_the_byte(
+            GradientReduction reduction) throws IOException {
         String precision = "{mode: msamp, base: fp32, ranks: 2, gradient_reduction: " + reduction.text() + "}";
         run(parts("{mode: msamp, base: fp32}"), folder.resolve("plain"), RunOptions.defaults(), 2);
         Path whole = folder.resolve("whole");
@@ -181,7 +182,12 @@ class RanksRunTest {
 
     @Test
     void mu_is_automatic_under_min_scale_as_in_the_paper_and_stays_where_a_shipped_reduction_has_none() {
-        assertTrue(parts("{mode: fp32, ranks: 2}").config().precision().ranks().automatic().isPresent());
+        assertTrue(parts("{mode: fp32, ranks: 2}")
+                .config()
+                .precision()
+                .ranks()
+                .automatic()
+                .isPresent());
         for (String shipped : List.of("compat: msamp", "gradient_reduction: ddp", "auto_scale: false")) {
             assertTrue(parts("{mode: msamp, ranks: 2, " + shipped + "}")
                     .config()
@@ -196,7 +202,8 @@ class RanksRunTest {
     void ranks_that_do_not_share_out_the_micro_batches_are_refused() {
         assertEquals(
                 "3 ranks cannot share 4 micro-batches a step evenly",
-                assertThrows(InvalidOptionException.class, () -> parts("{mode: fp32, ranks: 3}")).what());
+                assertThrows(InvalidOptionException.class, () -> parts("{mode: fp32, ranks: 3}"))
+                        .what());
         assertEquals(
                 "a run on one rank averages no gradients",
                 assertThrows(InvalidOptionException.class, () -> parts("{mode: fp32, gradient_reduction: ddp}"))
@@ -209,7 +216,11 @@ class RanksRunTest {
         run(ranks(GradientReduction.DDP, ""), run, RunOptions.defaults().withMaxSteps(3), 2);
         InvalidOptionException refused = assertThrows(
                 InvalidOptionException.class,
-                () -> run(ranks(GradientReduction.ZERO, ""), run, RunOptions.defaults().resuming(), 2));
+                () -> run(
+                        ranks(GradientReduction.ZERO, ""),
+                        run,
+                        RunOptions.defaults().resuming(),
+                        2));
         assertTrue(refused.what().contains("precision.gradient_reduction was ddp and is zero"), refused.what());
         assertTrue(Settings.of(parts("{mode: fp32}").config()).keySet().stream()
                 .noneMatch(key -> key.contains("ranks") || key.contains("reduction")));

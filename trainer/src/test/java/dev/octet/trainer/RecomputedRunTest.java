@@ -36,8 +36,8 @@ class RecomputedRunTest {
         "gradient_accumulation: 2",
         "precision: {mode: fp8, amax_history_len: 4}",
         "fp8_health: {every: 1}",
-        "debug: {all: {enabled: true, layers: {layer_types: [all]}, transformer_engine: {LogTensorStats: {enabled: true,"
-                + " tensors: [activation, gradient, weight, output, wgrad, dgrad], stats: [mean, std, max]}}}}",
+        "debug: {all: {enabled: true, layers: {layer_types: [all]}, transformer_engine: {LogTensorStats: {enabled:"
+                + " true, tensors: [activation, gradient, weight, output, wgrad, dgrad], stats: [mean, std, max]}}}}",
     };
 
     @TempDir
@@ -46,8 +46,8 @@ class RecomputedRunTest {
     private Path run(String name, RunOptions options, String... lines) throws IOException {
         Path to = folder.resolve(name);
         try (Device device = CpuDevice.of(1);
-                Trainer trainer = Trainer.of(
-                        StackRun.of(3).with(WATCHED).with(lines).parts(), device)) {
+                Trainer trainer =
+                        Trainer.of(StackRun.of(3).with(WATCHED).with(lines).parts(), device)) {
             trainer.run(to, options);
         }
         return to;
@@ -67,7 +67,8 @@ class RecomputedRunTest {
 
     /** Losses and norms of a run's steps, without its times. */
     private static String metrics(Path run) throws IOException {
-        return Files.readString(run.resolve("metrics.jsonl")).replaceAll("\"[a-z_]*(second|memory)[a-z_]*\":[-0-9.E]+,?", "");
+        return Files.readString(run.resolve("metrics.jsonl"))
+                .replaceAll("\"[a-z_]*(second|memory)[a-z_]*\":[-0-9.E]+,?", "");
     }
 
     @Test
@@ -89,7 +90,8 @@ class RecomputedRunTest {
     void a_run_goes_on_with_other_settings_of_gradient_checkpointing() throws IOException {
         Path plain = run("plain", RunOptions.defaults().withMaxSteps(6));
         run("mixed", RunOptions.defaults().withMaxSteps(3), LAYERS);
-        Path mixed = run("mixed", RunOptions.defaults().withMaxSteps(3).resuming(), "gradient_checkpointing: {every: 2}");
+        Path mixed =
+                run("mixed", RunOptions.defaults().withMaxSteps(3).resuming(), "gradient_checkpointing: {every: 2}");
         assertEquals(metrics(plain), metrics(mixed));
     }
 
@@ -136,7 +138,11 @@ class RecomputedRunTest {
             });
             Path to = folder.resolve(name);
             try (Device device = CpuDevice.of(1);
-                    Trainer trainer = Trainer.of(name.equals("plain") ? stack.parts() : stack.with(LAYERS).parts(), device)) {
+                    Trainer trainer = Trainer.of(
+                            name.equals("plain")
+                                    ? stack.parts()
+                                    : stack.with(LAYERS).parts(),
+                            device)) {
                 trainer.run(to, RunOptions.defaults().withMaxSteps(20));
             }
             runs.put(name, to);
@@ -157,13 +163,15 @@ class RecomputedRunTest {
         "NaN, 'mode: fp8, recipe: current', blocks.2.up",
         "1e30, mode: fp32, blocks.0.up",
     })
-    void what_is_not_finite_is_found_in_the_same_node(float factor, String precision, String module) throws IOException {
+    void what_is_not_finite_is_found_in_the_same_node(float factor, String precision, String module)
+            throws IOException {
         String expected = stopped("plain", factor, precision, module);
         assertTrue(expected.contains("first in node 'blocks."), expected);
         assertEquals(expected, stopped("again", factor, precision, module, LAYERS));
     }
 
-    private String stopped(String name, float factor, String precision, String module, String... lines) throws IOException {
+    private String stopped(String name, float factor, String precision, String module, String... lines)
+            throws IOException {
         StackRun stack = StackRun.of(3)
                 .with("on_non_finite: stop", "precision: {" + precision + "}")
                 .with(lines)
@@ -174,7 +182,8 @@ class RecomputedRunTest {
                 });
         try (Device device = CpuDevice.of(1);
                 Trainer trainer = Trainer.of(stack.parts(), device)) {
-            return trainer.run(folder.resolve(name), RunOptions.defaults().withMaxSteps(2)).message();
+            return trainer.run(folder.resolve(name), RunOptions.defaults().withMaxSteps(2))
+                    .message();
         }
     }
 
@@ -200,7 +209,8 @@ class RecomputedRunTest {
 
     private void assertRefused(String line, String message) {
         InvalidOptionException e = assertThrows(
-                InvalidOptionException.class, () -> run("refused", RunOptions.defaults().withMaxSteps(1), line));
+                InvalidOptionException.class,
+                () -> run("refused", RunOptions.defaults().withMaxSteps(1), line));
         assertTrue(requireNonNull(e.getMessage()).contains(message), e.getMessage());
     }
 }

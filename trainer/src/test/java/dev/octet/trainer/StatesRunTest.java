@@ -134,8 +134,7 @@ class StatesRunTest {
 
     @ParameterizedTest
     @MethodSource("engines")
-    void the_loss_falls_as_with_states_in_F32_on_the_CPU_and_on_the_reference_device(String states)
-            throws IOException {
+    void the_loss_falls_as_with_states_in_F32_on_the_CPU_and_on_the_reference_device(String states) throws IOException {
         run(parts(""), folder.resolve("f32"), RunOptions.defaults());
         run(parts(states), folder.resolve("coded"), RunOptions.defaults());
         List<Double> plain = losses(folder.resolve("f32"));
@@ -181,7 +180,8 @@ class StatesRunTest {
                 ModelFile state = ModelFile.open(checkpoint.resolve("state.safetensors"))) {
             Tensor decoded = requireNonNull(parameters.model().tensors().get("w1"));
             Tensor codes = requireNonNull(state.model().tensors().get("codes:w1"));
-            float scale = requireNonNull(state.model().tensors().get("w1.scale")).toFloats()[0];
+            float scale =
+                    requireNonNull(state.model().tensors().get("w1.scale")).toFloats()[0];
             assertEquals(0, Float.floatToIntBits(scale) & 0x7FFFFF, "a power of two: " + scale);
             for (int i = 0; i < 4096; i++) {
                 float code = Float.float16ToFloat(codes.bytes().get(Tensor.I16_LE, i * 2L));
@@ -195,14 +195,15 @@ class StatesRunTest {
         RunOptions some = RunOptions.defaults().withMaxSteps(10);
         run(parts("{engine: msamp}"), folder, some);
         RunOptions more = RunOptions.defaults().resuming();
-        InvalidOptionException e = assertThrows(
-                InvalidOptionException.class, () -> run(parts("{engine: torchao}"), folder, more));
+        InvalidOptionException e =
+                assertThrows(InvalidOptionException.class, () -> run(parts("{engine: torchao}"), folder, more));
         assertEquals(
-                "the run cannot resume: its states are kept by the engine msamp (opt_level: O2, masters: fp16, compat: none),"
-                        + " not torchao (format: int8, bf16_stochastic_round: false)",
+                "the run cannot resume: its states are kept by the engine msamp (opt_level: O2, masters: fp16, compat:"
+                        + " none), not torchao (format: int8, bf16_stochastic_round: false)",
                 e.what());
         assertEquals(
-                "convert them with --set optimizer.states.convert=true, or restore the keys of optimizer.states", e.fix());
+                "convert them with --set optimizer.states.convert=true, or restore the keys of optimizer.states",
+                e.fix());
         RunEnd end = run(parts("{engine: torchao, convert: true}"), folder, more);
         assertEquals(RunEnd.Reason.COMPLETED, end.reason());
         Map<String, DType> states = types(folder, "state.safetensors");
@@ -220,7 +221,10 @@ class StatesRunTest {
         run(parts(""), changed, RunOptions.defaults().withMaxSteps(8));
         String convert = states.replace("}", ", convert: true}");
         run(parts(convert), changed, RunOptions.defaults().resuming().withMaxSteps(8));
-        run(parts("{engine: fp32, convert: true}"), changed, RunOptions.defaults().resuming());
+        run(
+                parts("{engine: fp32, convert: true}"),
+                changed,
+                RunOptions.defaults().resuming());
         List<Double> plain = losses(folder.resolve("f32"));
         List<Double> other = losses(changed);
         assertEquals(24, other.size());
@@ -277,8 +281,8 @@ class StatesRunTest {
             assertEquals(2 * (4096 + 4 * 4096 / 256) + 8 * others, states.moments());
             assertTrue(
                     plan.notes()
-                            .contains("optimizer.states: moments of tensors with fewer than 4096 elements, or that blocks do"
-                                    + " not divide, stay in F32: b1, w2, b2"),
+                            .contains("optimizer.states: moments of tensors with fewer than 4096 elements, or that"
+                                    + " blocks do not divide, stay in F32: b1, w2, b2"),
                     plan.notes().toString());
         }
     }

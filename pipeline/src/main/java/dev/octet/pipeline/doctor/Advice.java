@@ -1,8 +1,8 @@
 package dev.octet.pipeline.doctor;
 
 import dev.octet.trainer.config.OptimizerConfig;
-import dev.octet.trainer.optimizer.Optimizer;
 import dev.octet.trainer.config.TrainingConfig;
+import dev.octet.trainer.optimizer.Optimizer;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Locale;

@@ -98,8 +98,7 @@ public record RunFolder(Path folder, Path model, TrainingConfig config) {
      * @param dialects as in {@link #read}; kept as they are under names of their own
      * @param debugFile of {@code debug:}, kept too: verbs that read the run need it
      */
-    public record SavedConfig(
-            Path config, List<String> settings, DialectFiles dialects, Optional<Path> debugFile)
+    public record SavedConfig(Path config, List<String> settings, DialectFiles dialects, Optional<Path> debugFile)
             implements TrainingHook {
         public SavedConfig {
             settings = List.copyOf(settings);
@@ -107,11 +106,14 @@ public record RunFolder(Path folder, Path model, TrainingConfig config) {
 
         @Override
         public void runStarted(RunStart start, RunControl control) throws IOException {
-            byte[] text =
-                    settings.isEmpty() && dialects.isEmpty() ? Files.readAllBytes(config) : changed().getBytes(StandardCharsets.UTF_8);
+            byte[] text = settings.isEmpty() && dialects.isEmpty()
+                    ? Files.readAllBytes(config)
+                    : changed().getBytes(StandardCharsets.UTF_8);
             write(start.folder().resolve(CONFIG), text);
             for (Map.Entry<Dialect, Path> each : dialects.files().entrySet()) {
-                write(start.folder().resolve(DialectFiles.keptName(each.getKey())), Files.readAllBytes(each.getValue()));
+                write(
+                        start.folder().resolve(DialectFiles.keptName(each.getKey())),
+                        Files.readAllBytes(each.getValue()));
             }
             if (debugFile.isPresent() && Files.isRegularFile(debugFile.get())) {
                 write(start.folder().resolve(DebugSettings.KEPT_FILE), Files.readAllBytes(debugFile.get()));

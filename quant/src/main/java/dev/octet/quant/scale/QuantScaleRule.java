@@ -11,7 +11,7 @@ import dev.octet.quant.number.Float8Format;
  * <p>Each library has its own arithmetic (division in FP32 or FP64, what becomes of zero, how powers of two are found), so each rule
  * stands alone. For quantising models once, see {@link ScaleRule}.
  */
-public sealed interface QuantScaleRule 
+public sealed interface QuantScaleRule
         permits TransformerEngineScale, TransformerEngineMxScale, TorchaoScale, MsampScale, WindowedScale {
     /**
      * The multiplier for a tensor or block.

@@ -129,7 +129,8 @@ class QuantScaleRuleTest {
             for (float max : new float[] {448, 57344, 65504}) {
                 for (MsampScale rule : List.of(MsampScale.ORIGINAL, MsampScale.MENDED)) {
                     float expected = Float.intBitsToFloat(Integer.parseUnsignedInt(hex[column++], 16));
-                    assertEquals(expected, rule.quantScale(amax, before, max), () -> rule + " " + max + " amax " + amax);
+                    assertEquals(
+                            expected, rule.quantScale(amax, before, max), () -> rule + " " + max + " amax " + amax);
                 }
             }
         }

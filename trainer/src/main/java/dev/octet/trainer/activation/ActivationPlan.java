@@ -65,7 +65,8 @@ public record ActivationPlan(Program program, long before, long after, long host
         Tape tape = new Tape(program);
         return switch (recompute) {
             case Recompute.None _ -> program;
-            case Recompute.Layers(int count) when casts == WeightCasts.OF_A_LAYER -> {
+            case Recompute.Layers(int count)
+            when casts == WeightCasts.OF_A_LAYER -> {
                 int[] groups = Layers.in(program).groups(count);
                 yield TransientCasts.all(tape, groups, groups).moved().program();
             }
@@ -135,10 +136,12 @@ public record ActivationPlan(Program program, long before, long after, long host
             return least;
         }
         throw new InvalidOptionException(
-                "a micro-batch needs " + plain + " bytes, and " + bytes + " bytes when as much as possible is computed again; the budget is "
-                        + budget,
+                "a micro-batch needs " + plain + " bytes, and " + bytes
+                        + " bytes when as much as possible is computed again; the budget is " + budget,
                 KEY + ".budget",
-                "set budget: " + bytes + " or more, or make the micro-batch smaller: batch_size with gradient_accumulation, shorter samples");
+                "set budget: " + bytes
+                        + " or more, or make the micro-batch smaller: batch_size with gradient_accumulation, shorter"
+                        + " samples");
     }
 
     private static void requireLayers(Layers layers) {

@@ -108,7 +108,9 @@ final class BudgetPlanner {
         }
         int[] crossing = new int[steps + 1];
         for (Value v : tape.program().values()) {
-            boolean passes = v.role() == ValueRole.TEMPORARY && learned[v.id()] && tape.root(v).equals(v);
+            boolean passes = v.role() == ValueRole.TEMPORARY
+                    && learned[v.id()]
+                    && tape.root(v).equals(v);
             if (passes && maker[v.id()] < lastReader[v.id()]) {
                 crossing[maker[v.id()]]++;
                 crossing[lastReader[v.id()]]--;
@@ -176,10 +178,12 @@ final class BudgetPlanner {
 
     /** The cheapest division of the chain within a limit of bytes in use. */
     Optional<List<Chain.Segment>> division(long limit) {
-        return chain.cheapest(limit, boundary -> lastBoundary.entrySet().stream()
-                .filter(e -> neededBehind.contains(e.getKey()) && !boundary.contains(e.getKey()))
-                .mapToLong(Map.Entry::getValue)
-                .sum());
+        return chain.cheapest(
+                limit,
+                boundary -> lastBoundary.entrySet().stream()
+                        .filter(e -> neededBehind.contains(e.getKey()) && !boundary.contains(e.getKey()))
+                        .mapToLong(Map.Entry::getValue)
+                        .sum());
     }
 
     /**
@@ -233,7 +237,8 @@ final class BudgetPlanner {
     }
 
     private Chain measure() {
-        // values that more than the next unit reads, or that come from before the chain, are taken to be there throughout
+        // values that more than the next unit reads, or that come from before the chain, are taken to be there
+        // throughout
         List<Step> forward = tape.forward();
         Map<Value, Integer> unitOf = new LinkedHashMap<>();
         Map<Value, Integer> farthest = new HashMap<>();
@@ -292,7 +297,9 @@ final class BudgetPlanner {
             for (int to = from; to < count; to++) {
                 int first = from;
                 int last = to;
-                int[] blocks = Arrays.stream(units).map(u -> u >= first && u <= last ? 0 : -1).toArray();
+                int[] blocks = Arrays.stream(units)
+                        .map(u -> u >= first && u <= last ? 0 : -1)
+                        .toArray();
                 Program repeating = repeating(blocks);
                 if (repeating != plain) {
                     segments.add(windows.segment(repeating, from, to, between));
@@ -303,7 +310,8 @@ final class BudgetPlanner {
             lastBoundary.putAll(between.get(count - 1));
             for (int k = 0; k < tape.backward().size(); k++) {
                 if (tape.twin(k) >= 0 && place[tape.twin(k)] == count) {
-                    Tape.reads(tape.backward().get(k)).forEach(v -> neededBehind.add(tape.root(v).id()));
+                    Tape.reads(tape.backward().get(k))
+                            .forEach(v -> neededBehind.add(tape.root(v).id()));
                 }
             }
         }
@@ -320,7 +328,7 @@ final class BudgetPlanner {
                 floor = Math.max(floor, ends[k]);
             }
         }
-        
+
         return new Chain(count, Math.max(baseBytes, 0), Math.max(end, count == 0 ? floor : 0), between, segments);
     }
 
@@ -373,8 +381,8 @@ final class BudgetPlanner {
             LiveBytes live = new LiveBytes(program);
             int[] places = places(program);
             int values = tape.program().values().size();
-            long[] own = live.profile(
-                    v -> !base.contains(v) && (v.id() >= values || unitOf.getOrDefault(v, count) >= from));
+            long[] own =
+                    live.profile(v -> !base.contains(v) && (v.id() >= values || unitOf.getOrDefault(v, count) >= from));
             long forward = 0;
             long backward = 0;
             long cost = 0;
@@ -413,7 +421,8 @@ final class BudgetPlanner {
             } else {
                 needs.clear();
             }
-            return new Chain.Segment(from, to, program != tape.program(), cost, left, boundary, needs, forward, backward);
+            return new Chain.Segment(
+                    from, to, program != tape.program(), cost, left, boundary, needs, forward, backward);
         }
     }
 }

@@ -125,11 +125,7 @@ final class Chain {
         boolean fits = base + bytes + passing + s.forward() <= limit && base + bytes + s.backward() <= limit;
         return fits
                 ? Optional.of(new Way(
-                        bytes + s.left(),
-                        way.cost() + s.cost(),
-                        s.boundary(),
-                        Optional.of(way),
-                        Optional.of(s)))
+                        bytes + s.left(), way.cost() + s.cost(), s.boundary(), Optional.of(way), Optional.of(s)))
                 : Optional.empty();
     }
 

@@ -137,8 +137,12 @@ final class HostKeeping {
         Value there = value("host:" + root.name(), root.type(), ValueRole.HOSTED);
         Value back = value("back:" + root.name(), root.type(), ValueRole.TEMPORARY);
         returned.put(root, back);
-        afterForward.computeIfAbsent(last, _ -> new ArrayList<>()).add(step(root, Stage.LEAVE, List.of(root), List.of(there)));
-        afterForward.computeIfAbsent(gone, _ -> new ArrayList<>()).add(step(root, Stage.LEFT, List.of(root, there), List.of()));
+        afterForward
+                .computeIfAbsent(last, _ -> new ArrayList<>())
+                .add(step(root, Stage.LEAVE, List.of(root), List.of(there)));
+        afterForward
+                .computeIfAbsent(gone, _ -> new ArrayList<>())
+                .add(step(root, Stage.LEFT, List.of(root, there), List.of()));
         beforeBackward
                 .computeIfAbsent(fetched, _ -> new ArrayList<>())
                 .add(step(root, Stage.COME_BACK, List.of(there), List.of(back)));
@@ -205,7 +209,8 @@ final class HostKeeping {
             throw new IllegalStateException(v + " is no view");
         }
         Value made = value("back:" + v.name(), v.type(), ValueRole.TEMPORARY);
-        steps.add(Tape.step(Phase.BACKWARD, view.node(), view.op(), List.of(onDevice(origin, steps)), List.of(made), true));
+        steps.add(Tape.step(
+                Phase.BACKWARD, view.node(), view.op(), List.of(onDevice(origin, steps)), List.of(made), true));
         returned.put(v, made);
         return made;
     }

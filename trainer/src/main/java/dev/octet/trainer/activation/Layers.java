@@ -57,10 +57,9 @@ final class Layers {
             String name = own.get(i);
             if (name != null) {
                 Matcher m = NUMBERED.matcher(name);
-                boolean isLayer = m.find() && numbers.getOrDefault(m.group(1), Set.of()).size() > 1;
-                current = isLayer
-                        ? layers.computeIfAbsent(m.group(1) + "." + m.group(2), _ -> layers.size())
-                        : OUTSIDE;
+                boolean isLayer =
+                        m.find() && numbers.getOrDefault(m.group(1), Set.of()).size() > 1;
+                current = isLayer ? layers.computeIfAbsent(m.group(1) + "." + m.group(2), _ -> layers.size()) : OUTSIDE;
             }
             of[i] = current;
         }

@@ -68,7 +68,8 @@ final class NarrowKeeping {
             for (Value v : s.operands()) {
                 lastUse.put(tape.root(v), i);
             }
-            for (Value saved : s.outputs().subList(s.op().outputs().size(), s.outputs().size())) {
+            for (Value saved :
+                    s.outputs().subList(s.op().outputs().size(), s.outputs().size())) {
                 if (saved != null) {
                     exempt.add(tape.root(saved));
                 }
@@ -175,7 +176,8 @@ final class NarrowKeeping {
             if (!view.isView() || origin == null) {
                 throw new IllegalStateException(v + " is no view");
             }
-            steps.add(Tape.step(Phase.BACKWARD, view.node(), view.op(), List.of(wide(origin, steps)), List.of(made), true));
+            steps.add(Tape.step(
+                    Phase.BACKWARD, view.node(), view.op(), List.of(wide(origin, steps)), List.of(made), true));
         }
         widened.put(v, made);
         return made;

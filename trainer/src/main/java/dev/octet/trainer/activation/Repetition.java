@@ -63,7 +63,8 @@ final class Repetition {
     private static List<Value> results(Step step) {
         Op op = step.op().again();
         List<Value> made = new ArrayList<>();
-        for (Value v : step.outputs().subList(0, op.outputs().size() + op.saved().size())) {
+        for (Value v :
+                step.outputs().subList(0, op.outputs().size() + op.saved().size())) {
             if (v == null) {
                 throw new IllegalStateException("a forward step without a result: " + step.node());
             }
@@ -215,7 +216,10 @@ final class Repetition {
             Step s = forward.get(i);
             List<@Nullable Value> inputs = new ArrayList<>();
             for (Value v : operands(s)) {
-                inputs.add(v == null ? null : v.role() == ValueRole.TEMPORARY ? fresh.getOrDefault(v, v) : unchanged(v, i));
+                inputs.add(
+                        v == null
+                                ? null
+                                : v.role() == ValueRole.TEMPORARY ? fresh.getOrDefault(v, v) : unchanged(v, i));
             }
             List<@Nullable Value> outputs = new ArrayList<>();
             for (Value v : results(s)) {
@@ -226,7 +230,16 @@ final class Repetition {
                 }
             }
             return new Step(
-                    Phase.BACKWARD, s.node(), s.op().again(), false, inputs, outputs, List.of(), List.of(), Set.of(), true);
+                    Phase.BACKWARD,
+                    s.node(),
+                    s.op().again(),
+                    false,
+                    inputs,
+                    outputs,
+                    List.of(),
+                    List.of(),
+                    Set.of(),
+                    true);
         }
 
         /** A lasting value as forward step {@code i} read it: itself where nothing changes it from then on. */

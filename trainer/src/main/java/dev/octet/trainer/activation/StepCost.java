@@ -28,7 +28,8 @@ record StepCost(long flops, long bytes) {
         if (step.isView()) {
             return new StepCost(0, 0);
         }
-        long bytes = step.operands().stream().mapToLong(v -> v.type().byteSize()).sum();
+        long bytes =
+                step.operands().stream().mapToLong(v -> v.type().byteSize()).sum();
         long product = product(step);
         if (product > 0) {
             long products = !step.backward()

@@ -268,11 +268,7 @@ final class BackwardPass {
                 List<@Nullable Value> inputs = new ArrayList<>(kept);
                 inputs.add(part);
                 builder.step(
-                        Phase.BACKWARD,
-                        step.node(),
-                        new AccumulateCodes(form, tensor, policy.low()),
-                        inputs,
-                        kept);
+                        Phase.BACKWARD, step.node(), new AccumulateCodes(form, tensor, policy.low()), inputs, kept);
                 return;
             }
             boolean isParameter = trained.contains(v);
@@ -303,10 +299,7 @@ final class BackwardPass {
     private Value sum(Value parameter) {
         OperandType type = parameter.type();
         return isParameter(parameter)
-                ? builder.keptGradient(
-                                parameter.name(),
-                                form(parameter),
-                                type.as(DType.F32))
+                ? builder.keptGradient(parameter.name(), form(parameter), type.as(DType.F32))
                         .getFirst()
                 : builder.gradient(parameter.name(), type);
     }

@@ -222,7 +222,8 @@ final class ForwardPass {
     private static DType widest(List<@Nullable Value> inputs, Set<Value> coded) {
         DType widest = null;
         for (Value v : inputs) {
-            DType d = v == null ? null : coded.contains(v) ? DType.F32 : v.type().dtype();
+            DType d =
+                    v == null ? null : coded.contains(v) ? DType.F32 : v.type().dtype();
             if (d == null || !d.isFloat()) {
                 continue;
             }

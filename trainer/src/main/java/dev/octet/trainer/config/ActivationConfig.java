@@ -12,24 +12,27 @@ import java.util.regex.Pattern;
 /** The keys {@code gradient_checkpointing} and {@code activations}. */
 final class ActivationConfig {
     private static final String RECOMPUTE = "gradient_checkpointing";
-    private static final Map<String, Kept> KEPT =
-            Map.of("keep", Kept.AS_THEY_ARE, "bf16", Kept.BF16, "fp8", Kept.FP8);
+    private static final Map<String, Kept> KEPT = Map.of("keep", Kept.AS_THEY_ARE, "bf16", Kept.BF16, "fp8", Kept.FP8);
 
     private ActivationConfig() {}
 
     /** Reads both from the top of a configuration. */
     static ActivationSettings read(Section s) {
-        Recompute recompute = s.has(RECOMPUTE) ? s.section(RECOMPUTE).read(ActivationConfig::recompute) : Recompute.NONE;
+        Recompute recompute =
+                s.has(RECOMPUTE) ? s.section(RECOMPUTE).read(ActivationConfig::recompute) : Recompute.NONE;
         return new ActivationSettings(recompute, s.choice("activations", KEPT, Kept.AS_THEY_ARE));
     }
 
     private static Recompute recompute(Section s) {
-        List<String> given =
-                List.of("layers", "every", "match", "budget").stream().filter(s::has).toList();
+        List<String> given = List.of("layers", "every", "match", "budget").stream()
+                .filter(s::has)
+                .toList();
         if (given.size() != 1) {
             throw s.error(
                     given.isEmpty() ? "layers" : given.get(1),
-                    given.isEmpty() ? "nothing says what is computed again" : given.get(0) + " and " + given.get(1) + " are both given",
+                    given.isEmpty()
+                            ? "nothing says what is computed again"
+                            : given.get(0) + " and " + given.get(1) + " are both given",
                     "give one of layers: all, every: N, match: PATTERN, budget: 4GB");
         }
         return switch (given.getFirst()) {
@@ -43,8 +46,8 @@ final class ActivationConfig {
     private static Recompute matching(Section s) {
         List<Pattern> patterns = s.patterns("match");
         Optional<Pattern> only = patterns.size() == 1 ? Optional.of(patterns.getFirst()) : Optional.empty();
-        return new Recompute.Matching(
-                only.filter(p -> !p.pattern().isEmpty())
-                        .orElseThrow(() -> s.error("match", "it is not one pattern", "give one regular expression, such as mlp|attn")));
+        return new Recompute.Matching(only.filter(p -> !p.pattern().isEmpty())
+                .orElseThrow(() ->
+                        s.error("match", "it is not one pattern", "give one regular expression, such as mlp|attn")));
     }
 }

@@ -43,7 +43,8 @@ final class ByteSize {
         String text = s.requiredText(key);
         Matcher m = WRITTEN.matcher(text);
         Long unit = m.matches() ? UNITS.get(m.group(2).toLowerCase(Locale.ROOT)) : null;
-        BigDecimal bytes = unit == null ? BigDecimal.ZERO : new BigDecimal(m.group(1)).multiply(BigDecimal.valueOf(unit));
+        BigDecimal bytes =
+                unit == null ? BigDecimal.ZERO : new BigDecimal(m.group(1)).multiply(BigDecimal.valueOf(unit));
         if (bytes.compareTo(BigDecimal.ONE) < 0 || bytes.compareTo(BigDecimal.valueOf(Long.MAX_VALUE)) > 0) {
             throw s.error(key, "'" + text + "' is not a size in bytes", "write it as 4GB, 512MB or 1.5GiB");
         }

@@ -213,15 +213,12 @@ public record OptimizerConfig(
      */
     private record Defaults(double lr, double beta1, double beta2, double eps, double weightDecay) {
         static Defaults of(Type type, Optional<UpdateRule> rule) {
-            boolean deepspeed =
-                    rule.orElse(null) instanceof LambRule l && l.formula() == LambRule.Formula.DEEPSPEED;
-            boolean torch =
-                    rule.orElse(null) instanceof AdafactorRule a && a.formula() == AdafactorRule.Formula.TORCH;
+            boolean deepspeed = rule.orElse(null) instanceof LambRule l && l.formula() == LambRule.Formula.DEEPSPEED;
+            boolean torch = rule.orElse(null) instanceof AdafactorRule a && a.formula() == AdafactorRule.Formula.TORCH;
             return switch (type) {
                 case SGD, ADAM -> new Defaults(1e-3, 0.9, 0.999, 1e-8, 0);
                 case ADAMW -> new Defaults(1e-3, 0.9, 0.999, 1e-8, 0.01);
-                case STABLEADAMW ->
-                    new Defaults(1e-3, 0.9, Optimizer.Adam.STABLE_ADAMW.beta2(), 1e-8, 0.01);
+                case STABLEADAMW -> new Defaults(1e-3, 0.9, Optimizer.Adam.STABLE_ADAMW.beta2(), 1e-8, 0.01);
                 case ADAGRAD -> new Defaults(1e-2, 0.9, 0.999, 1e-10, 0);
                 case LION -> new Defaults(1e-4, 0.9, 0.99, 1e-8, 0);
                 case LAMB -> new Defaults(1e-3, 0.9, 0.999, deepspeed ? 1e-8 : 1e-6, deepspeed ? 0 : 0.01);
@@ -269,17 +266,14 @@ public record OptimizerConfig(
                     .error(
                             "engine",
                             type == Type.ADAFACTOR
-                                    ? "Adafactor's moments are rows and columns of matrices, which are few and not kept in"
-                                            + " codes"
+                                    ? "Adafactor's moments are rows and columns of matrices, which are few and not"
+                                            + " kept in codes"
                                     : "Muon's momentum enters matrix products as it is and is not kept in codes",
                             "leave states out, or use type: adamw, lion or lamb");
         }
         if (!library.isEmpty() && type != Type.ADAM && type != Type.ADAMW) {
             throw s.section("states")
-                    .error(
-                            "engine",
-                            library + ", not " + type.key(),
-                            "use engine: torchao or bf16, or type: adamw");
+                    .error("engine", library + ", not " + type.key(), "use engine: torchao or bf16, or type: adamw");
         }
     }
 

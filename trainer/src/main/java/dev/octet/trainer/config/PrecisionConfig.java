@@ -28,10 +28,10 @@ import java.util.Optional;
  * @param notes for the user, on keys that have no effect
  * @param ranks data-parallel ranks that are simulated
  */
-public record PrecisionConfig(String mode, PrecisionPolicy policy, LossScaling scaling, List<String> notes, RankSettings ranks) {
+public record PrecisionConfig(
+        String mode, PrecisionPolicy policy, LossScaling scaling, List<String> notes, RankSettings ranks) {
     private static final String LOSS_SCALE = "loss_scale";
-    private static final Map<String, AutocastList> LISTS =
-            Map.of(
+    private static final Map<String, AutocastList> LISTS = Map.of(
             "cpu", AutocastList.CPU, "cuda", AutocastList.CUDA, "apex", AutocastList.APEX, "all", AutocastList.ALL);
     private static final String MSAMP = "msamp";
     private static final Map<String, Mode> MODES = modes();
@@ -98,9 +98,13 @@ public record PrecisionConfig(String mode, PrecisionPolicy policy, LossScaling s
         KEYS_OF_MODES.forEach((owner, keys) -> {
             boolean has = owner.equals(name) || (apex && owner.equals("O2"));
             boolean msampHas = name.equals(MSAMP) && owner.equals("fp8");
-            keys.stream().filter(k -> !has && !(msampHas && k.equals("base")) && s.isWritten(k)).findFirst().ifPresent(k -> {
-                throw s.error(k, "mode " + name + " has no " + k, "leave the key out, or choose mode: " + owner);
-            });
+            keys.stream()
+                    .filter(k -> !has && !(msampHas && k.equals("base")) && s.isWritten(k))
+                    .findFirst()
+                    .ifPresent(k -> {
+                        throw s.error(
+                                k, "mode " + name + " has no " + k, "leave the key out, or choose mode: " + owner);
+                    });
         });
         PrecisionConfig read = mode.read(s, name);
         return new PrecisionConfig(read.mode, read.policy, read.scaling, read.notes, RanksConfig.read(s));

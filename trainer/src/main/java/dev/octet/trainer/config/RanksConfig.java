@@ -31,8 +31,7 @@ final class RanksConfig {
             return RankSettings.NONE;
         }
         Map<String, GradientReduction> names = GradientReduction.byName();
-        boolean quirks =
-                s.has("compat") && s.choice("compat", Map.of("none", false, "msamp", true), false);
+        boolean quirks = s.has("compat") && s.choice("compat", Map.of("none", false, "msamp", true), false);
         GradientReduction reduction = s.choice(REDUCTION, names, GradientReduction.MIN_SCALE);
         // the paper's scheme has it; what was shipped has not
         boolean automatic = s.flag(AUTO, reduction == GradientReduction.MIN_SCALE && !quirks);

@@ -22,11 +22,7 @@ import java.util.stream.Collectors;
  * @param stretch whether a resumed run may have another number of steps although the learning rate then jumps
  */
 public record ScheduleConfig(
-        ScheduleType type,
-        Map<String, String> options,
-        long warmup,
-        OptionalDouble warmupRatio,
-        boolean stretch) {
+        ScheduleType type, Map<String, String> options, long warmup, OptionalDouble warmupRatio, boolean stretch) {
     private static final String WARMUP = "warmup";
     private static final String FEWER = "give fewer warm-up steps, a share such as 0.1, or more steps";
 

@@ -60,7 +60,8 @@ public final class Settings {
             case StatesConfig s when s.equals(StatesConfig.F32) -> {} // as before there was such a key
             case StatesConfig s -> s.settings().forEach((key, v) -> settings.put(path + "." + key, v));
             case RankSettings r when r.equals(RankSettings.NONE) -> {} // as before there were such keys
-            case RankSettings r -> r.keys().forEach((key, v) -> settings.put(path.substring(0, path.lastIndexOf('.') + 1) + key, v));
+            case RankSettings r ->
+                r.keys().forEach((key, v) -> settings.put(path.substring(0, path.lastIndexOf('.') + 1) + key, v));
             case ActivationSettings a -> settings.putAll(a.keys()); // none as before there were such keys
             case GuardConfig g when !g.isOn() -> {} // as in runs from before there was such a key
             case LossConfig.Preference p

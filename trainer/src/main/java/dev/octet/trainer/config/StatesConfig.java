@@ -109,12 +109,7 @@ public record StatesConfig(Engine engine, boolean convert) {
     private static final Map<String, List<String>> KEYS = Map.of(
             "fp32", List.of(),
             "msamp", List.of("opt_level", "masters", "compat"),
-            "te",
-                    List.of(
-                            "master_weight_dtype",
-                            "store_param_remainders",
-                            "exp_avg_dtype",
-                            "exp_avg_sq_dtype"),
+            "te", List.of("master_weight_dtype", "store_param_remainders", "exp_avg_dtype", "exp_avg_sq_dtype"),
             "torchao", List.of("format", "bf16_stochastic_round"),
             "bf16", List.of("masters", "rounding"));
 
@@ -147,8 +142,7 @@ public record StatesConfig(Engine engine, boolean convert) {
                             "the engine " + engine + " has no " + key,
                             own.isEmpty()
                                     ? "leave the key out, or choose another engine"
-                                    : "leave the key out; keys of " + engine + ": "
-                                            + String.join(", ", own));
+                                    : "leave the key out; keys of " + engine + ": " + String.join(", ", own));
                 }
             }
         }
@@ -177,8 +171,7 @@ public record StatesConfig(Engine engine, boolean convert) {
     }
 
     private static Engine te(Section s) {
-        Kept master =
-                s.choice("master_weight_dtype", Map.of("fp32", Kept.FP32, "fp16", Kept.FP16), Kept.FP32);
+        Kept master = s.choice("master_weight_dtype", Map.of("fp32", Kept.FP32, "fp16", Kept.FP16), Kept.FP32);
         boolean remainders = s.flag("store_param_remainders", false);
         if (remainders && master != Kept.FP32) {
             throw s.error(
@@ -200,7 +193,10 @@ public record StatesConfig(Engine engine, boolean convert) {
         StringBuilder yaml = new StringBuilder();
         new TreeMap<>(settings).forEach((key, value) -> {
             if (key.startsWith(prefix)) {
-                yaml.append(key.substring(prefix.length())).append(": ").append(value).append('\n');
+                yaml.append(key.substring(prefix.length()))
+                        .append(": ")
+                        .append(value)
+                        .append('\n');
             }
         });
         return yaml.isEmpty()

@@ -42,17 +42,12 @@ final class UpdateRules {
             case DEEPSPEED -> LambRule.DEEPSPEED;
         };
         double least = s.number("min_coeff", defaults.minCoeff(), 0, Double.MAX_VALUE);
-        double most =
-                s.optionalNumber("max_coeff", 0, Double.MAX_VALUE).orElse(defaults.maxCoeff());
+        double most = s.optionalNumber("max_coeff", 0, Double.MAX_VALUE).orElse(defaults.maxCoeff());
         if (most < least) {
             throw s.error("max_coeff", "max_coeff " + most + " is below min_coeff " + least, "exchange the two");
         }
         return new LambRule(
-                formula,
-                s.flag("bias_correction", true),
-                least,
-                most,
-                s.flag("always_adapt", defaults.alwaysAdapts()));
+                formula, s.flag("bias_correction", true), least, most, s.flag("always_adapt", defaults.alwaysAdapts()));
     }
 
     private static AdafactorRule adafactor(Section s) {

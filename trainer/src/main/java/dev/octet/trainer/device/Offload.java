@@ -99,7 +99,10 @@ public record Offload(Place states, Place parameters, Home activations, Optional
             kinds.add("activations " + text(Place.HOST));
         }
         return String.format(
-                Locale.ROOT, "offload: %.1f MiB off the device: %s", bytes / (double) (1 << 20), String.join(", ", kinds));
+                Locale.ROOT,
+                "offload: %.1f MiB off the device: %s",
+                bytes / (double) (1 << 20),
+                String.join(", ", kinds));
     }
 
     private String text(Place place) {

@@ -23,8 +23,21 @@ final class Accelerate {
 
     /** Distributed types of Accelerate, upper case. */
     private static final Set<String> TYPES = Set.of(
-            "NO", "MULTI_CPU", "MULTI_GPU", "MULTI_NPU", "MULTI_MLU", "MULTI_SDAA", "MULTI_MUSA", "MULTI_XPU", "MULTI_HPU",
-            "MULTI_NEURON", "DEEPSPEED", "FSDP", "XLA", "TPU", "MEGATRON_LM");
+            "NO",
+            "MULTI_CPU",
+            "MULTI_GPU",
+            "MULTI_NPU",
+            "MULTI_MLU",
+            "MULTI_SDAA",
+            "MULTI_MUSA",
+            "MULTI_XPU",
+            "MULTI_HPU",
+            "MULTI_NEURON",
+            "DEEPSPEED",
+            "FSDP",
+            "XLA",
+            "TPU",
+            "MEGATRON_LM");
 
     private static final Set<String> SAGEMAKER_TYPES = Set.of("DATA_PARALLEL", "MODEL_PARALLEL");
 
@@ -70,7 +83,10 @@ final class Accelerate {
     private void distributed() {
         if (!draft.has(DISTRIBUTED)) {
             if (!draft.isMistaken(DISTRIBUTED)) {
-                draft.problem(DISTRIBUTED, "there is no distributed_type, and Accelerate needs it", "add distributed_type: 'NO'");
+                draft.problem(
+                        DISTRIBUTED,
+                        "there is no distributed_type, and Accelerate needs it",
+                        "add distributed_type: 'NO'");
             }
         } else if (SAGEMAKER_TYPES.contains(type)) {
             draft.refused(DISTRIBUTED, "Octet starts nothing in a cloud: run octet train on the machine itself.");
@@ -111,7 +127,9 @@ final class Accelerate {
     /** Micro-batches of a process in a step, as far as this file says. */
     private long accumulation() {
         for (String key : List.of(DEEPSPEED + "gradient_accumulation_steps", MEGATRON + "num_micro_batches")) {
-            if (draft.has(key) && KeyType.WHOLE.takes(draft.text(key), Section.Kind.NUMBER) && draft.number(key) >= 1
+            if (draft.has(key)
+                    && KeyType.WHOLE.takes(draft.text(key), Section.Kind.NUMBER)
+                    && draft.number(key) >= 1
                     && draft.number(key) < 1 << 20) {
                 return draft.whole(key);
             }
@@ -126,7 +144,10 @@ final class Accelerate {
                     "An old key, which counts only without mixed_precision.",
                     draft.has(MIXED) || !draft.flag("fp16")
                             ? new Setting[] {}
-                            : new Setting[] {draft.setting(MODE, "fp16", "fp16"), draft.setting(PRECISION + "autocast", list(), "fp16")});
+                            : new Setting[] {
+                                draft.setting(MODE, "fp16", "fp16"),
+                                draft.setting(PRECISION + "autocast", list(), "fp16")
+                            });
         }
         String mode = draft.has(MIXED) ? draft.word(MIXED) : draft.has("fp16") && draft.flag("fp16") ? "fp16" : "";
         if (chained) {
@@ -157,7 +178,9 @@ final class Accelerate {
             case "fp8" -> fp8();
             default ->
                 draft.problem(
-                        MIXED, "Accelerate has no mixed_precision '" + draft.text(MIXED) + "'", "write no, fp16, bf16 or fp8");
+                        MIXED,
+                        "Accelerate has no mixed_precision '" + draft.text(MIXED) + "'",
+                        "write no, fp16, bf16 or fp8");
         }
     }
 
@@ -201,7 +224,10 @@ final class Accelerate {
             case "MSAMP" -> msamp(mode, backend);
             case "AO" -> torchao(mode, backend);
             default -> {
-                draft.problem(backend, "Accelerate has no FP8 backend '" + draft.text(backend) + "'", "write TE, MSAMP or AO");
+                draft.problem(
+                        backend,
+                        "Accelerate has no FP8 backend '" + draft.text(backend) + "'",
+                        "write TE, MSAMP or AO");
                 draft.mapped(MIXED, "", mode);
             }
         }
@@ -215,17 +241,24 @@ final class Accelerate {
     private void transformerEngine(Setting mode, String backend) {
         String blocks = key("use_mxfp8_block_scaling");
         boolean mxfp8 = !blocks.isEmpty() && draft.flag(blocks);
-        Setting recipe = draft.setting(PRECISION + "recipe", mxfp8 ? "mxfp8" : "delayed", backend.isEmpty() ? MIXED : backend);
+        Setting recipe =
+                draft.setting(PRECISION + "recipe", mxfp8 ? "mxfp8" : "delayed", backend.isEmpty() ? MIXED : backend);
         Setting filter = draft.setting(PRECISION + "filter", "multiple_of_16", MIXED);
         if (!backend.isEmpty()) {
             draft.mapped(MIXED, "", mode);
             draft.mapped(
                     backend,
-                    "Linears whose sizes do not divide by 16 stay narrow; Accelerate also leaves out all that follow such a one in their module.",
+                    "Linears whose sizes do not divide by 16 stay narrow; Accelerate also leaves out all that follow"
+                            + " such a one in their module.",
                     recipe,
                     filter);
         } else {
-            draft.mapped(MIXED, "No backend is named: Accelerate takes AO, TE or MSAMP, whichever is installed; here it is TE.", mode, recipe, filter);
+            draft.mapped(
+                    MIXED,
+                    "No backend is named: Accelerate takes AO, TE or MSAMP, whichever is installed; here it is TE.",
+                    mode,
+                    recipe,
+                    filter);
         }
         if (!blocks.isEmpty()) {
             draft.mapped(blocks, mxfp8 ? "" : "Delayed scaling stays.", recipe);
@@ -247,7 +280,8 @@ final class Accelerate {
                     interval,
                     draft.whole(interval) == 1
                             ? "Scales are updated at every step."
-                            : "Transformer Engine ignored it, and from 2.2 on it fails with Accelerate's: scales are updated at every step.");
+                            : "Transformer Engine ignored it, and from 2.2 on it fails with Accelerate's: scales are"
+                                    + " updated at every step.");
         }
         override(mxfp8);
         String eval = key("use_autocast_during_eval");
@@ -264,7 +298,8 @@ final class Accelerate {
         String key = key("fp8_format").isEmpty() ? key("format") : key("fp8_format");
         if (key.isEmpty()) {
             if (mxfp8) {
-                draft.mapped(FP8 + ".fp8_format", "", draft.setting(PRECISION + "fp8_format", "E4M3", FP8 + ".fp8_format"));
+                draft.mapped(
+                        FP8 + ".fp8_format", "", draft.setting(PRECISION + "fp8_format", "E4M3", FP8 + ".fp8_format"));
             }
             return;
         }
@@ -272,7 +307,8 @@ final class Accelerate {
         switch (format) {
             case "HYBRID" -> {
                 if (mxfp8) {
-                    // HYBRID equals the default of Accelerate's class and is never sent, so that MXFP8BlockScaling's own counts
+                    // HYBRID equals the default of Accelerate's class and is never sent, so that MXFP8BlockScaling's
+                    // own counts
                     draft.mapped(
                             key,
                             "Accelerate does not send HYBRID on, so MXFP8 has its own default, E4M3.",
@@ -282,7 +318,9 @@ final class Accelerate {
                 }
             }
             case "E4M3" -> draft.applied(key, PRECISION + "fp8_format", format, "");
-            case "E5M2" -> draft.refused(key, "Transformer Engine refuses E5M2 in training; write HYBRID, with E5M2 for gradients.");
+            case "E5M2" ->
+                draft.refused(
+                        key, "Transformer Engine refuses E5M2 in training; write HYBRID, with E5M2 for gradients.");
             default -> draft.problem(key, "there is no FP8 format '" + draft.text(key) + "'", "write HYBRID or E4M3");
         }
     }
@@ -297,7 +335,11 @@ final class Accelerate {
         } else if (draft.number(key) < 1 || draft.number(key) > Integer.MAX_VALUE) {
             draft.problem(key, key + " is " + draft.text(key), "give a whole number of at least 1");
         } else {
-            draft.applied(key, PRECISION + "amax_history_len", draft.text(key), unread(key, draft.whole(key) != 1024, "amax_history_len", "1024"));
+            draft.applied(
+                    key,
+                    PRECISION + "amax_history_len",
+                    draft.text(key),
+                    unread(key, draft.whole(key) != 1024, "amax_history_len", "1024"));
         }
         twice(key, "amax_history_length");
     }
@@ -307,7 +349,8 @@ final class Accelerate {
         if (!UNREAD.containsKey(name(key))) {
             return "";
         }
-        return "Accelerate ignores this spelling; it reads " + read + (differs ? ", so with it " + really + " counts." : ".");
+        return "Accelerate ignores this spelling; it reads " + read
+                + (differs ? ", so with it " + really + " counts." : ".");
     }
 
     /** The questionnaire's spelling beside the launcher's. */
@@ -323,7 +366,10 @@ final class Accelerate {
         if (isDefault || UNREAD.containsKey(name(key))) {
             draft.noEffect(key, "MXFP8 has no history; Accelerate does not send it on.");
         } else {
-            draft.problem(key, "MXFP8 block scaling has no " + name(key) + ", and Accelerate fails with it", "remove the key");
+            draft.problem(
+                    key,
+                    "MXFP8 block scaling has no " + name(key) + ", and Accelerate fails with it",
+                    "remove the key");
         }
     }
 
@@ -344,7 +390,8 @@ final class Accelerate {
                     key,
                     PRECISION + "amax_compute_algo",
                     "most_recent",
-                    "Accelerate never sends most_recent on, so with it max counts: --set precision.amax_compute_algo=max.");
+                    "Accelerate never sends most_recent on, so with it max counts: --set"
+                            + " precision.amax_compute_algo=max.");
         }
         twice(key, "amax_compute_algorithm");
     }
@@ -367,7 +414,8 @@ final class Accelerate {
             return;
         }
         String text = draft.text(key).strip().startsWith("(")
-                ? "Accelerate's launcher takes the characters of this text for the three answers and fails; write a list."
+                ? "Accelerate's launcher takes the characters of this text for the three answers and fails; write a"
+                        + " list."
                 : "";
         List<String> kept = new ArrayList<>();
         for (int i = 0; i < 3; i++) {
@@ -382,7 +430,11 @@ final class Accelerate {
         } else {
             draft.mapped(
                     key,
-                    text.isEmpty() ? (mxfp8 ? "Accelerate fails with this and MXFP8." : "Transformer Engine 2 has no such argument and fails.") : text,
+                    text.isEmpty()
+                            ? (mxfp8
+                                    ? "Accelerate fails with this and MXFP8."
+                                    : "Transformer Engine 2 has no such argument and fails.")
+                            : text,
                     draft.setting(PRECISION + "high_precision", kept.toString(), key));
         }
     }
@@ -394,7 +446,10 @@ final class Accelerate {
         String level = key.isEmpty() ? "O2" : draft.text(key).toUpperCase(Locale.ROOT);
         String path = key.isEmpty() ? FP8 + ".opt_level" : key;
         if (level.equals("O3")) {
-            draft.problem(key, "Accelerate has MS-AMP's levels O1 and O2 only", "write O2, or precision: {opt_level: O3} in --config");
+            draft.problem(
+                    key,
+                    "Accelerate has MS-AMP's levels O1 and O2 only",
+                    "write O2, or precision: {opt_level: O3} in --config");
         } else if (!level.matches("O[12]")) {
             draft.problem(key, "MS-AMP has no level '" + draft.text(key) + "'", "write O1 or O2");
         } else {
@@ -424,7 +479,9 @@ final class Accelerate {
         }
         String pad = key("pad_inner_dim");
         if (!pad.isEmpty()) {
-            draft.noEffect(pad, "Zeros at the end of a row change no product; the filter leaves out sizes that would need them.");
+            draft.noEffect(
+                    pad,
+                    "Zeros at the end of a row change no product; the filter leaves out sizes that would need them.");
         }
     }
 
@@ -450,7 +507,8 @@ final class Accelerate {
 
     private void megatron() {
         boolean on = type.equals("MEGATRON_LM");
-        for (String name : List.of("gradient_clipping", "num_micro_batches", "recompute_activations", "optimizer_cpu_offload")) {
+        for (String name :
+                List.of("gradient_clipping", "num_micro_batches", "recompute_activations", "optimizer_cpu_offload")) {
             String key = MEGATRON + name;
             if (!draft.has(key)) {
                 continue;
@@ -522,7 +580,9 @@ final class Accelerate {
                 }
             } else if (chained) {
                 draft.problem(
-                        key, key + " and a deepspeed_config_file: Accelerate refuses both", "write it into the JSON, and leave it out here");
+                        key,
+                        key + " and a deepspeed_config_file: Accelerate refuses both",
+                        "write it into the JSON, and leave it out here");
             } else {
                 inline(key);
             }
@@ -599,7 +659,9 @@ final class Accelerate {
                     draft.problem(key, key + " is nvme, but " + path + " is missing", "add " + path + ": FOLDER");
                 }
             }
-            default -> draft.problem(key, "there is no device '" + draft.text(key) + "' to offload to", "write none, cpu or nvme");
+            default ->
+                draft.problem(
+                        key, "there is no device '" + draft.text(key) + "' to offload to", "write none, cpu or nvme");
         }
     }
 }

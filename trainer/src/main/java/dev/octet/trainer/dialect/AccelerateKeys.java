@@ -24,7 +24,8 @@ final class AccelerateKeys {
     private static final String CLOUD = "Octet starts nothing in a cloud: run octet train on the machine itself.";
     private static final String COMPILER = "Octet plans the whole step itself; torch.compile does not take part.";
     private static final String SHARDS = "It splits or moves weights among processes, and there is one.";
-    private static final String PARALLEL = "One process has no tensor, pipeline, context, sequence or expert parallelism: write 1.";
+    private static final String PARALLEL =
+            "One process has no tensor, pipeline, context, sequence or expert parallelism: write 1.";
     private static final String MODEL = "The model's own graph says it; Megatron's is not built here.";
     private static final String MEMORY = "It moves memory in another way and computes the same.";
 
@@ -70,7 +71,8 @@ final class AccelerateKeys {
     }
 
     /** A key in both spellings. */
-    private static void both(List<KeyRule> rows, String section, String prefix, String name, Function<String, KeyRule> row) {
+    private static void both(
+            List<KeyRule> rows, String section, String prefix, String name, Function<String, KeyRule> row) {
         rows.add(row.apply(section + "." + prefix + name));
         rows.add(row.apply(section + "." + name));
     }
@@ -83,7 +85,8 @@ final class AccelerateKeys {
     }
 
     private static void fp8(List<KeyRule> rows) {
-        for (String name : List.of("backend", "opt_level", "optimization_level", "amax_compute_algo", "amax_compute_algorithm")) {
+        for (String name :
+                List.of("backend", "opt_level", "optimization_level", "amax_compute_algo", "amax_compute_algorithm")) {
             both(rows, "fp8_config", "fp8_", name, path -> decided(path, TEXT, ""));
         }
         rows.add(decided("fp8_config.fp8_format", TEXT, "HYBRID"));
@@ -92,7 +95,10 @@ final class AccelerateKeys {
             both(rows, "fp8_config", "fp8_", name, path -> decided(path, WHOLE, ""));
         }
         for (String name : List.of(
-                "use_autocast_during_eval", "use_mxfp8_block_scaling", "enable_fsdp_float8_all_gather", "pad_inner_dim")) {
+                "use_autocast_during_eval",
+                "use_mxfp8_block_scaling",
+                "enable_fsdp_float8_all_gather",
+                "pad_inner_dim")) {
             both(rows, "fp8_config", "fp8_", name, path -> decided(path, FLAG, ""));
         }
         both(rows, "fp8_config", "fp8_", "override_linear_precision", path -> decided(path, ANY, ""));
@@ -116,8 +122,13 @@ final class AccelerateKeys {
                 "ignored_modules")) {
             both(rows, "fsdp_config", "fsdp_", name, path -> noEffect(path, ANY, "", SHARDS));
         }
-        both(rows, "fsdp_config", "fsdp_", "activation_checkpointing_offload", path ->
-                noEffect(path, FLAG, "false", "What is recomputed is not kept, so nothing of it is offloaded."));
+        both(
+                rows,
+                "fsdp_config",
+                "fsdp_",
+                "activation_checkpointing_offload",
+                path -> noEffect(
+                        path, FLAG, "false", "What is recomputed is not kept, so nothing of it is offloaded."));
         both(rows, "fsdp_config", "fsdp_", "offload_params", path -> decided(path, FLAG, "false"));
         both(rows, "fsdp_config", "fsdp_", "activation_checkpointing", path -> decided(path, FLAG, "false"));
     }
@@ -138,7 +149,10 @@ final class AccelerateKeys {
             rows.add(noEffect(section + name, FLAG, "false", SHARDS));
         }
         rows.add(noEffect(
-                section + "deepspeed_moe_layer_cls_names", TEXT, "", "It tells ZeRO 3 which modules not to split, and nothing is split."));
+                section + "deepspeed_moe_layer_cls_names",
+                TEXT,
+                "",
+                "It tells ZeRO 3 which modules not to split, and nothing is split."));
         for (String name : List.of(
                 "deepspeed_hostfile",
                 "deepspeed_exclusion_filter",
@@ -158,13 +172,21 @@ final class AccelerateKeys {
                 "context_parallel_size")) {
             rows.add(refused(prefix + name, WHOLE, "1", PARALLEL, "1"));
         }
-        rows.add(noEffect(prefix + "sequence_parallelism", FLAG, "false", "It splits work of tensor parallelism, and there is one process."));
+        rows.add(noEffect(
+                prefix + "sequence_parallelism",
+                FLAG,
+                "false",
+                "It splits work of tensor parallelism, and there is one process."));
         rows.add(noEffect(prefix + "decoder_last_pipeline_num_layers", WHOLE, "", "There is no pipeline."));
         rows.add(decided(prefix + "gradient_clipping", NUMBER, "1.0"));
         rows.add(decided(prefix + "num_micro_batches", WHOLE, "1"));
         rows.add(decided(prefix + "recompute_activations", FLAG, "false"));
         for (String name : List.of("recompute_granularity", "recompute_method", "recompute_num_layers")) {
-            rows.add(noEffect(prefix + name, ANY, "", "Recomputation here is by layer: write gradient_checkpointing for other choices."));
+            rows.add(noEffect(
+                    prefix + name,
+                    ANY,
+                    "",
+                    "Recomputation here is by layer: write gradient_checkpointing for other choices."));
         }
         rows.add(decided(prefix + "optimizer_cpu_offload", FLAG, "false"));
         for (String name : List.of("overlap_cpu_optimizer_d2h_h2d", "use_distributed_optimizer", "use_custom_fsdp")) {
@@ -181,12 +203,24 @@ final class AccelerateKeys {
         for (String name : List.of("no_load_optim", "no_save_optim")) {
             rows.add(noEffect(prefix + name, FLAG, "false", "A checkpoint here always holds the optimizer's states."));
         }
-        rows.add(refused(prefix + "eod_mask_loss", FLAG, "false", "Labels of the data say which positions count.", "false", "no", "0"));
-        rows.add(noEffect(prefix + "calculate_per_token_loss", FLAG, "true", "A loss is the mean over the positions that count."));
+        rows.add(refused(
+                prefix + "eod_mask_loss",
+                FLAG,
+                "false",
+                "Labels of the data say which positions count.",
+                "false",
+                "no",
+                "0"));
+        rows.add(noEffect(
+                prefix + "calculate_per_token_loss",
+                FLAG,
+                "true",
+                "A loss is the mean over the positions that count."));
         for (String name : List.of("attention_dropout", "hidden_dropout")) {
             rows.add(refused(prefix + name, NUMBER, "0.0", "Dropout is the identity here.", "0", "0.0"));
         }
-        for (String name : List.of("attention_backend", "attention_softmax_in_fp32", "use_rotary_position_embeddings")) {
+        for (String name :
+                List.of("attention_backend", "attention_softmax_in_fp32", "use_rotary_position_embeddings")) {
             rows.add(noEffect(prefix + name, ANY, "", MODEL));
         }
     }

@@ -27,10 +27,16 @@ final class Chained {
             Path path = folder == null ? Path.of(name) : folder.resolve(name);
             reading = Dialect.DEEPSPEED.read(DialectFiles.parse(path), given);
         } catch (IOException | InvalidPathException _) {
-            draft.problem(key, "the file '" + name + "' cannot be read", "give the path of a DeepSpeed JSON, from this file's folder");
+            draft.problem(
+                    key,
+                    "the file '" + name + "' cannot be read",
+                    "give the path of a DeepSpeed JSON, from this file's folder");
             return;
         } catch (InvalidOptionException e) {
-            draft.problem(key, "the file '" + name + "' is no DeepSpeed JSON: " + e.what(), "correct it: octet config " + name);
+            draft.problem(
+                    key,
+                    "the file '" + name + "' is no DeepSpeed JSON: " + e.what(),
+                    "correct it: octet config " + name);
             return;
         }
         if (!reading.problems().isEmpty()) {
@@ -38,9 +44,13 @@ final class Chained {
             draft.problem(key, name + ": " + first.what(), first.fix() + "; octet config " + name + " lists all");
             return;
         }
-        List<String> refused = reading.rows(Fate.REFUSED).stream().map(Reading.Row::key).toList();
+        List<String> refused =
+                reading.rows(Fate.REFUSED).stream().map(Reading.Row::key).toList();
         if (!refused.isEmpty()) {
-            draft.refused(key, "It has keys that are refused: " + String.join(", ", refused) + "; octet config " + name + " says why.");
+            draft.refused(
+                    key,
+                    "It has keys that are refused: " + String.join(", ", refused) + "; octet config " + name
+                            + " says why.");
             return;
         }
         String idle = reading.rows(Fate.NO_EFFECT).stream()

@@ -31,7 +31,10 @@ final class DeepSpeed {
         // the sections that pydantic checks take numbers in quotes, the rest of DeepSpeed fails with them
         for (String key : draft.quotedNumbers()) {
             if (key.indexOf('.') < 0 || key.startsWith("optimizer.params.") || key.startsWith("scheduler.params.")) {
-                draft.problem(key, "'" + key + "' is the text \"" + draft.text(key) + "\", not a number", "remove the quotes");
+                draft.problem(
+                        key,
+                        "'" + key + "' is the text \"" + draft.text(key) + "\", not a number",
+                        "remove the quotes");
             }
         }
         DeepSpeedAuto.fill(draft, given);
@@ -82,8 +85,8 @@ final class DeepSpeed {
             return;
         }
         Setting size = draft.setting("batch_size", String.valueOf(samples), micro ? MICRO : TRAIN);
-        Setting often = draft.setting(
-                "gradient_accumulation", String.valueOf(steps), accumulation ? ACCUMULATION : TRAIN);
+        Setting often =
+                draft.setting("gradient_accumulation", String.valueOf(steps), accumulation ? ACCUMULATION : TRAIN);
         if (micro) {
             draft.mapped(MICRO, "Samples of a micro-batch; there is one process.", size);
         }

@@ -87,13 +87,16 @@ final class DeepSpeedAuto {
                             "write the value, or max_steps into the TrainingArguments");
                 }
             } else if (draft.has(source.key()) && source.mustMatch()) {
-                source.value().of(auto).filter(v -> !new Setting(source.key(), v, "", false).isSame(draft.text(source.key()))).ifPresent(v -> {
-                    draft.problem(
-                            source.key(),
-                            source.key() + " is " + draft.text(source.key()) + ", but " + source.arguments() + " of the"
-                                    + " TrainingArguments gives " + v,
-                            "write \"auto\", or the same value in both");
-                });
+                source.value()
+                        .of(auto)
+                        .filter(v -> !new Setting(source.key(), v, "", false).isSame(draft.text(source.key())))
+                        .ifPresent(v -> {
+                            draft.problem(
+                                    source.key(),
+                                    source.key() + " is " + draft.text(source.key()) + ", but " + source.arguments()
+                                            + " of the" + " TrainingArguments gives " + v,
+                                    "write \"auto\", or the same value in both");
+                        });
             }
         }
     }

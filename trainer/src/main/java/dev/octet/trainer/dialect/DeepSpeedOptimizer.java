@@ -10,8 +10,8 @@ final class DeepSpeedOptimizer {
     private static final String PARAMS = "optimizer.params.";
     private static final String HERE = "optimizer.";
 
-    private static final Map<String, String> COMPRESSED = Map.of(
-            "onebitadam", "Adam", "zerooneadam", "Adam", "onebitlamb", "LAMB");
+    private static final Map<String, String> COMPRESSED =
+            Map.of("onebitadam", "Adam", "zerooneadam", "Adam", "onebitlamb", "LAMB");
 
     private final Draft draft;
 
@@ -71,7 +71,11 @@ final class DeepSpeedOptimizer {
         named("lion");
         take(List.of("lr", "betas", "weight_decay"));
         orDefault("lr", "lr", "0.001", "DeepSpeed's Lion starts from 1e-3, that of its authors from 1e-4.");
-        orDefault("betas", "betas", "[0.9, 0.999]", "DeepSpeed's Lion has the betas of Adam, that of its authors 0.9 and 0.99.");
+        orDefault(
+                "betas",
+                "betas",
+                "[0.9, 0.999]",
+                "DeepSpeed's Lion has the betas of Adam, that of its authors 0.9 and 0.99.");
         implementation("set_grad_none");
     }
 
@@ -86,11 +90,16 @@ final class DeepSpeedOptimizer {
         boolean own = draft.has(PARAMS + "muon_lr");
         boolean others = draft.has(PARAMS + "adam_lr");
         if (own) {
-            draft.mapped(PARAMS + "muon_lr", "", draft.setting(HERE + "lr", draft.text(PARAMS + "muon_lr"), PARAMS + "muon_lr"));
+            draft.mapped(
+                    PARAMS + "muon_lr",
+                    "",
+                    draft.setting(HERE + "lr", draft.text(PARAMS + "muon_lr"), PARAMS + "muon_lr"));
         }
         if (others) {
             draft.mapped(
-                    PARAMS + "adam_lr", "", draft.setting(HERE + "adamw.lr", draft.text(PARAMS + "adam_lr"), PARAMS + "adam_lr"));
+                    PARAMS + "adam_lr",
+                    "",
+                    draft.setting(HERE + "adamw.lr", draft.text(PARAMS + "adam_lr"), PARAMS + "adam_lr"));
         }
         if (all && own && others) {
             draft.noEffect(PARAMS + "lr", "muon_lr and adam_lr are given.");
@@ -106,7 +115,11 @@ final class DeepSpeedOptimizer {
                 draft.mapped(PARAMS + "lr", "", muon, adam);
             }
         } else if (!own) {
-            orDefault("muon_lr", "lr", "0.02", "Without lr and muon_lr DeepSpeed's code takes 0.02, its documentation says 0.001.");
+            orDefault(
+                    "muon_lr",
+                    "lr",
+                    "0.02",
+                    "Without lr and muon_lr DeepSpeed's code takes 0.02, its documentation says 0.001.");
         }
         take(List.of("momentum"));
         String decay = PARAMS + "weight_decay";
@@ -115,7 +128,11 @@ final class DeepSpeedOptimizer {
         draft.mapped(
                 decay,
                 draft.has(decay) ? "Of both." : "DeepSpeed's Muon does not decay by default.",
-                new Setting(HERE + "weight_decay", value, draft.has(decay) ? decay : decay + ", the default", !draft.has(decay)),
+                new Setting(
+                        HERE + "weight_decay",
+                        value,
+                        draft.has(decay) ? decay : decay + ", the default",
+                        !draft.has(decay)),
                 both);
         for (String name : List.of("betas", "eps")) {
             if (draft.has(PARAMS + name)) {
@@ -158,7 +175,8 @@ final class DeepSpeedOptimizer {
                     + ": write that.";
         }
         if (type.startsWith("mu") && !type.equals("muon")) {
-            return "It scales learning rates by the width that the package mup notes in a model; a graph has no such notes.";
+            return "It scales learning rates by the width that the package mup notes in a model; a graph has no such"
+                    + " notes.";
         }
         return "A run has adagrad, adam, adamw, lamb, lion, muon and sgd, and others that DeepSpeed has no name for.";
     }
@@ -183,7 +201,9 @@ final class DeepSpeedOptimizer {
             String value = torch && decoupled ? "0.01" : "0.0";
             draft.mapped(
                     decay,
-                    torch && decoupled ? "torch's AdamW decays by 0.01 by default." : "DeepSpeed's Adam does not decay by default, torch's AdamW by 0.01.",
+                    torch && decoupled
+                            ? "torch's AdamW decays by 0.01 by default."
+                            : "DeepSpeed's Adam does not decay by default, torch's AdamW by 0.01.",
                     new Setting(HERE + "weight_decay", value, decay + ", the default", true));
         }
         if (draft.has(PARAMS + "adam_w_mode")) {
@@ -228,7 +248,10 @@ final class DeepSpeedOptimizer {
             if (done.contains(key) || draft.isAuto(key)) {
                 // it has a fate or a mistake, or gets one for want of a value
             } else if (key.equals(PARAMS + "max_grad_norm")) {
-                draft.problem(key, "DeepSpeed refuses max_grad_norm as a parameter of the optimizer", "write \"gradient_clipping\"");
+                draft.problem(
+                        key,
+                        "DeepSpeed refuses max_grad_norm as a parameter of the optimizer",
+                        "write \"gradient_clipping\"");
             } else if (draft.isByTable(key)) {
                 // a row of the table says it
             } else if (draft.has(TYPE)) {

@@ -19,8 +19,20 @@ final class DeepSpeedPrecision {
             "initial_scale_power", "loss_scale_window", "hysteresis", "consecutive_hysteresis", "min_loss_scale");
 
     private static final Map<String, String> TYPES = Map.of(
-            "fp16", "fp16", "float16", "fp16", "half", "fp16", "torch.float16", "fp16",
-            "bf16", "bf16", "bfloat16", "bf16", "torch.bfloat16", "bf16");
+            "fp16",
+            "fp16",
+            "float16",
+            "fp16",
+            "half",
+            "fp16",
+            "torch.float16",
+            "fp16",
+            "bf16",
+            "bf16",
+            "bfloat16",
+            "bf16",
+            "torch.bfloat16",
+            "bf16");
 
     private final Draft draft;
 
@@ -116,8 +128,10 @@ final class DeepSpeedPrecision {
                     "The scale does not move.",
                     draft.setting(SCALE + "type", "fixed", key),
                     draft.setting(SCALE + "scale", draft.text(key), key));
-            DYNAMIC.stream().map("fp16."::concat).filter(draft::has).forEach(k ->
-                    draft.noEffect(k, "The scale does not move."));
+            DYNAMIC.stream()
+                    .map("fp16."::concat)
+                    .filter(draft::has)
+                    .forEach(k -> draft.noEffect(k, "The scale does not move."));
             return;
         }
         draft.mapped(key, "0 is a dynamic scale.", draft.setting(SCALE + "type", "deepspeed", key));
@@ -148,7 +162,11 @@ final class DeepSpeedPrecision {
         String key = "fp16.hysteresis";
         if (hasHysteresis()) {
             if (!draft.has(key)) {
-                draft.applied(key, SCALE + "hysteresis", "2", "The first overflow only uses up hysteresis, the second halves the scale.");
+                draft.applied(
+                        key,
+                        SCALE + "hysteresis",
+                        "2",
+                        "The first overflow only uses up hysteresis, the second halves the scale.");
             }
             return;
         }
@@ -186,7 +204,8 @@ final class DeepSpeedPrecision {
                     draft.noEffect(key, on.isEmpty() ? OFF : OTHER_MODE);
                 }
             }
-            case "immediate_grad_update" -> draft.noEffect(key, "It is about when gradients are copied, not what they are.");
+            case "immediate_grad_update" ->
+                draft.noEffect(key, "It is about when gradients are copied, not what they are.");
             case "check_grad_overflow" ->
                 draft.noEffect(key, "A step whose gradients are not finite is skipped here in any case.");
             default -> states(key, isOn);
@@ -202,9 +221,7 @@ final class DeepSpeedPrecision {
             draft.noEffect(key, isOn ? "It stays F32." : OFF);
         } else if (!masters) {
             draft.problem(
-                    key,
-                    key + " needs " + section + "bf16_master_weights_and_grads",
-                    "set both to true, or neither");
+                    key, key + " needs " + section + "bf16_master_weights_and_grads", "set both to true, or neither");
         } else if (draft.number("zero_optimization.stage") < 1) {
             draft.problem(key, "DeepSpeed refuses " + key + " without ZeRO", "add a stage from 1 to 3, or remove it");
         } else if (!moments) {
@@ -276,11 +293,10 @@ final class DeepSpeedPrecision {
                         draft.applied(key, "precision.keep_batchnorm_fp32", String.valueOf(draft.flag(key)), "");
                     }
                 }
-                case "amp.master_weights" ->
-                    draft.noEffect(key, "Masters are F32 at every level here.");
-                case "amp.verbosity", "amp.num_losses" -> draft.noEffect(key, "Nothing that is computed depends on it.");
-                case "amp.min_loss_scale" ->
-                    draft.refused(key, "Apex's scale has no lower bound here; leave it out.");
+                case "amp.master_weights" -> draft.noEffect(key, "Masters are F32 at every level here.");
+                case "amp.verbosity", "amp.num_losses" ->
+                    draft.noEffect(key, "Nothing that is computed depends on it.");
+                case "amp.min_loss_scale" -> draft.refused(key, "Apex's scale has no lower bound here; leave it out.");
                 default -> draft.refused(key, "The level decides it here; leave it out.");
             }
         }
@@ -318,7 +334,9 @@ final class DeepSpeedPrecision {
             }
         }
         if (draft.has("data_types.buffer_dtype")) {
-            draft.noEffect("data_types.buffer_dtype", "Buffers of a graph are constants and take the type of the operator that reads them.");
+            draft.noEffect(
+                    "data_types.buffer_dtype",
+                    "Buffers of a graph are constants and take the type of the operator that reads them.");
         }
     }
 }

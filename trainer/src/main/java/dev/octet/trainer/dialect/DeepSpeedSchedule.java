@@ -39,7 +39,8 @@ final class DeepSpeedSchedule {
     private void read() {
         if (!draft.has(TYPE)) {
             if (draft.hasSection("scheduler")) {
-                draft.problem(TYPE, "the scheduler has no type", "write \"type\": \"WarmupLR\", or remove the scheduler");
+                draft.problem(
+                        TYPE, "the scheduler has no type", "write \"type\": \"WarmupLR\", or remove the scheduler");
             }
             draft.below("scheduler.params").forEach(key -> draft.noEffect(key, "The schedule has no type."));
             return;
@@ -80,10 +81,12 @@ final class DeepSpeedSchedule {
                     key,
                     type.key() + " has no " + name,
                     "remove it; " + type.key() + " has "
-                            + type.options().stream().map(ScheduleOption::name).filter(n -> !n.equals("delayed")).collect(Collectors.joining(", ")));
+                            + type.options().stream()
+                                    .map(ScheduleOption::name)
+                                    .filter(n -> !n.equals("delayed"))
+                                    .collect(Collectors.joining(", ")));
         } else if (key.equals(WARMUP_TYPE) && !List.of("log", "linear").contains(draft.text(key))) {
-            draft.mapped(
-                    key, "DeepSpeed takes an unknown type for log.", draft.setting(HERE + name, "log", key));
+            draft.mapped(key, "DeepSpeed takes an unknown type for log.", draft.setting(HERE + name, "log", key));
         } else if (option.get().kind() != ScheduleOption.Kind.CHOICE
                 && draft.number(key) < option.get().least()) {
             draft.problem(

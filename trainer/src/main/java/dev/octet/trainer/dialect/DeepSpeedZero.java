@@ -114,12 +114,15 @@ final class DeepSpeedZero {
 
     private void host(String key, String what, String here) {
         if (!onGpu) {
-            draft.noEffect(key, "On a processor they lie in the memory of the host anyway; on a GPU it is " + here + ": host.");
+            draft.noEffect(
+                    key,
+                    "On a processor they lie in the memory of the host anyway; on a GPU it is " + here + ": host.");
             return;
         }
         draft.mapped(
                 key,
-                Character.toUpperCase(what.charAt(0)) + what.substring(1) + " lie in the memory of the host between their uses.",
+                Character.toUpperCase(what.charAt(0)) + what.substring(1)
+                        + " lie in the memory of the host between their uses.",
                 draft.setting(here, "host", key));
     }
 
@@ -156,9 +159,12 @@ final class DeepSpeedZero {
                         layers);
             } else if (away) {
                 draft.noEffect(
-                        key, "On a processor they lie in the memory of the host anyway; on a GPU it is offload.activations: host.");
+                        key,
+                        "On a processor they lie in the memory of the host anyway; on a GPU it is offload.activations:"
+                                + " host.");
             } else {
-                draft.noEffect(key, asks.isEmpty() ? "It does not ask for recomputation." : "Every layer is recomputed.");
+                draft.noEffect(
+                        key, asks.isEmpty() ? "It does not ask for recomputation." : "Every layer is recomputed.");
             }
         }
     }

@@ -74,7 +74,9 @@ final class Draft {
             return; // part of a value that is read as a whole
         }
         whole = "";
-        if (written.kind() == Kind.MAPPING && dialect.keys().holds(key) && !written.name().contains(".")) {
+        if (written.kind() == Kind.MAPPING
+                && dialect.keys().holds(key)
+                && !written.name().contains(".")) {
             if (written.value().equals("{}")) {
                 leaves.put(key, written);
                 noEffect(key, "It is empty: the defaults count.");
@@ -91,14 +93,21 @@ final class Draft {
             } else if (holder) {
                 problem(key, "'" + key + "' holds keys and values, not " + shown(written), "write {\"name\": value}");
             } else {
-                problem(key, dialect.library() + " knows no key '" + key + "'", dialect.keys().advice(key));
+                problem(
+                        key,
+                        dialect.library() + " knows no key '" + key + "'",
+                        dialect.keys().advice(key));
             }
             return;
         }
         leaves.put(key, written);
         boolean auto = written.kind() == Kind.TEXT && written.value().equals(AUTO);
         if (!auto && !rule.get().type().takes(written.value(), written.kind())) {
-            problem(key, "'" + key + "' is " + shown(written) + ", not " + rule.get().type().text(), "correct the value");
+            problem(
+                    key,
+                    "'" + key + "' is " + shown(written) + ", not "
+                            + rule.get().type().text(),
+                    "correct the value");
         }
     }
 
@@ -140,7 +149,9 @@ final class Draft {
 
     /** Keys in the file that are below one, as paths. */
     List<String> below(String key) {
-        return leaves.keySet().stream().filter(leaf -> leaf.startsWith(key + ".")).toList();
+        return leaves.keySet().stream()
+                .filter(leaf -> leaf.startsWith(key + "."))
+                .toList();
     }
 
     /** Keys of which something was said. */
@@ -152,7 +163,10 @@ final class Draft {
 
     /** Whether the table alone says what becomes of a key. */
     boolean isByTable(String key) {
-        return dialect.keys().rule(key).filter(r -> !(r.becomes() instanceof Becomes.Decided)).isPresent();
+        return dialect.keys()
+                .rule(key)
+                .filter(r -> !(r.becomes() instanceof Becomes.Decided))
+                .isPresent();
     }
 
     /** Keys whose value is a number in quotes. */
@@ -340,7 +354,8 @@ final class Draft {
             case Becomes.Same same -> applied(key, same.key(), text(key), "");
             case Becomes.NoEffect none -> noEffect(key, none.reason());
             case Becomes.Refused refused -> {
-                boolean harmless = refused.harmless().contains(word(key)) || word(key).equals("[]");
+                boolean harmless =
+                        refused.harmless().contains(word(key)) || word(key).equals("[]");
                 if (harmless) {
                     noEffect(key, "With this value it asks for nothing.");
                 } else {

@@ -16,7 +16,8 @@ public enum KeyType {
     ANY("a value");
 
     /** Spellings of true and false in Python's libraries, in lower case. */
-    private static final Set<String> TRUTHS = Set.of("true", "false", "yes", "no", "on", "off", "y", "n", "t", "f", "1", "0");
+    private static final Set<String> TRUTHS =
+            Set.of("true", "false", "yes", "no", "on", "off", "y", "n", "t", "f", "1", "0");
 
     private final String text;
 
@@ -41,7 +42,8 @@ public enum KeyType {
         boolean single = kind != Kind.LIST && kind != Kind.MAPPING;
         return switch (this) {
             case FLAG -> single && TRUTHS.contains(value.toLowerCase(Locale.ROOT));
-            case WHOLE -> single && isFinite(value) && Double.parseDouble(value) == Math.rint(Double.parseDouble(value));
+            case WHOLE ->
+                single && isFinite(value) && Double.parseDouble(value) == Math.rint(Double.parseDouble(value));
             case NUMBER -> single && isFinite(value);
             case TEXT -> single;
             case LIST -> kind == Kind.LIST;

@@ -72,7 +72,8 @@ final class MergedSettings {
 
     /** Whether the command line gives the key a value. */
     private boolean isSet(String key) {
-        return wanted.written().stream().anyMatch(w -> w.key().equals(key) && w.where().startsWith("--"));
+        return wanted.written().stream()
+                .anyMatch(w -> w.key().equals(key) && w.where().startsWith("--"));
     }
 
     /**
@@ -94,6 +95,7 @@ final class MergedSettings {
     List<String> notes() {
         return undecided.isEmpty()
                 ? List.of()
-                : List.of(undecided.stream().collect(Collectors.joining(", ")) + ": DeepSpeed's file decides, as in transformers");
+                : List.of(undecided.stream().collect(Collectors.joining(", "))
+                        + ": DeepSpeed's file decides, as in transformers");
     }
 }

@@ -65,8 +65,10 @@ public record Reading(Dialect dialect, String file, List<Row> rows, List<Setting
         Map<String, List<String>> idle = new LinkedHashMap<>();
         rows(Fate.NO_EFFECT).stream()
                 .filter(r -> r.line().isPresent())
-                .forEach(r -> idle.computeIfAbsent(r.reason(), _ -> new ArrayList<>()).add(r.key()));
-        idle.forEach((reason, keys) -> notes.add(file + ": without effect: " + String.join(", ", keys) + ". " + reason));
+                .forEach(r ->
+                        idle.computeIfAbsent(r.reason(), _ -> new ArrayList<>()).add(r.key()));
+        idle.forEach(
+                (reason, keys) -> notes.add(file + ": without effect: " + String.join(", ", keys) + ". " + reason));
         rows.stream()
                 .filter(r -> r.line().isEmpty() && !r.becomes().isEmpty())
                 .forEach(r -> notes.add(file + ": " + r.key() + " is left out: " + r.becomes()
@@ -96,7 +98,8 @@ public record Reading(Dialect dialect, String file, List<Row> rows, List<Setting
             throw new InvalidOptionException(
                     joined(refused.stream().map(r -> r.key() + ": " + r.value() + " is refused: " + r.reason())),
                     joined(refused.stream().map(this::where)),
-                    "remove " + joined(refused.stream().map(Row::key)) + "; octet config " + file + " explains every key");
+                    "remove " + joined(refused.stream().map(Row::key)) + "; octet config " + file
+                            + " explains every key");
         }
     }
 
@@ -118,8 +121,8 @@ public record Reading(Dialect dialect, String file, List<Row> rows, List<Setting
         List<String> lines = new ArrayList<>();
         head.forEach(h -> wrap(lines, h));
         Map<String, List<Setting>> sections = new LinkedHashMap<>();
-        settings.forEach(s ->
-                sections.computeIfAbsent(s.key().split("\\.", -1)[0], _ -> new ArrayList<>()).add(s));
+        settings.forEach(s -> sections.computeIfAbsent(s.key().split("\\.", -1)[0], _ -> new ArrayList<>())
+                .add(s));
         sections.forEach((_, in) -> add(lines, in, 0));
         return String.join("\n", lines) + "\n";
     }

@@ -20,7 +20,8 @@ final class TrainingArguments {
      * Parameters without weight decay as transformers chooses them: biases, and norms by the type of the layer or by its name. {@code ln_1}, {@code
      * ln_f} and the like stand for the type: layers of torch.nn.LayerNorm whose name does not say norm. One pattern, since each must match.
      */
-    static final String NO_DECAY = "(?i)bias|layernorm|rmsnorm|(?:^|\\.)norm(?:$|\\.)|_norm(?:$|\\.)|(?:^|\\.)ln_?[a-z0-9]+\\.";
+    static final String NO_DECAY =
+            "(?i)bias|layernorm|rmsnorm|(?:^|\\.)norm(?:$|\\.)|_norm(?:$|\\.)|(?:^|\\.)ln_?[a-z0-9]+\\.";
 
     private static final String OPTIM = "optim";
     private static final String TYPE = "optimizer.type";
@@ -40,22 +41,53 @@ final class TrainingArguments {
             Map.entry("paged_adamw_32bit", Map.of(TYPE, "adamw", "offload.states", "host")),
             Map.entry("adamw_torch_8bit", torchao("8bit")),
             Map.entry("adamw_torch_4bit", torchao("4bit")),
-            Map.entry("adafactor", Map.of(TYPE, "adafactor", "optimizer.scale_parameter", "false", "optimizer.relative_step", "false")),
+            Map.entry(
+                    "adafactor",
+                    Map.of(
+                            TYPE,
+                            "adafactor",
+                            "optimizer.scale_parameter",
+                            "false",
+                            "optimizer.relative_step",
+                            "false")),
             Map.entry("sgd", Map.of(TYPE, "sgd")),
             Map.entry("lion_32bit", Map.of(TYPE, "lion")),
             Map.entry("paged_lion_32bit", Map.of(TYPE, "lion", "offload.states", "host")),
             Map.entry("stable_adamw", Map.of(TYPE, "stableadamw")));
 
     private static final Set<String> BITSANDBYTES = Set.of(
-            "adamw_bnb_8bit", "adamw_8bit", "paged_adamw_8bit", "lion_8bit", "paged_lion_8bit", "rmsprop_bnb_8bit", "ademamix_8bit",
+            "adamw_bnb_8bit",
+            "adamw_8bit",
+            "paged_adamw_8bit",
+            "lion_8bit",
+            "paged_lion_8bit",
+            "rmsprop_bnb_8bit",
+            "ademamix_8bit",
             "paged_ademamix_8bit");
 
     /** The other names that transformers has. */
     private static final Set<String> OTHERS = Set.of(
-            "adamw_anyprecision", "ademamix", "adagrad", "paged_ademamix_32bit", "rmsprop", "rmsprop_bnb", "rmsprop_bnb_32bit",
-            "galore_adamw", "galore_adamw_8bit", "galore_adafactor", "galore_adamw_layerwise", "galore_adamw_8bit_layerwise",
-            "galore_adafactor_layerwise", "lomo", "adalomo", "grokadamw", "schedule_free_radam", "schedule_free_adamw",
-            "schedule_free_sgd", "apollo_adamw", "apollo_adamw_layerwise");
+            "adamw_anyprecision",
+            "ademamix",
+            "adagrad",
+            "paged_ademamix_32bit",
+            "rmsprop",
+            "rmsprop_bnb",
+            "rmsprop_bnb_32bit",
+            "galore_adamw",
+            "galore_adamw_8bit",
+            "galore_adafactor",
+            "galore_adamw_layerwise",
+            "galore_adamw_8bit_layerwise",
+            "galore_adafactor_layerwise",
+            "lomo",
+            "adalomo",
+            "grokadamw",
+            "schedule_free_radam",
+            "schedule_free_adamw",
+            "schedule_free_sgd",
+            "apollo_adamw",
+            "apollo_adamw_layerwise");
 
     private final Draft draft;
     private final Section file;
@@ -98,7 +130,8 @@ final class TrainingArguments {
         draft.problem(
                 key,
                 key + " is " + draft.text(key),
-                "give a number of at least " + DeepSpeed.plain(least) + (most < Integer.MAX_VALUE ? ", at most " + DeepSpeed.plain(most) : ""));
+                "give a number of at least " + DeepSpeed.plain(least)
+                        + (most < Integer.MAX_VALUE ? ", at most " + DeepSpeed.plain(most) : ""));
         return false;
     }
 
@@ -115,12 +148,18 @@ final class TrainingArguments {
             draft.applied(key, "batch_size", DeepSpeed.plain(draft.number(key)), "");
         }
         if (isWithin("gradient_accumulation_steps", 1, Integer.MAX_VALUE)) {
-            draft.applied("gradient_accumulation_steps", "gradient_accumulation", DeepSpeed.plain(draft.number("gradient_accumulation_steps")), "");
+            draft.applied(
+                    "gradient_accumulation_steps",
+                    "gradient_accumulation",
+                    DeepSpeed.plain(draft.number("gradient_accumulation_steps")),
+                    "");
         }
     }
 
     private long steps() {
-        return !draft.isMistaken("max_steps") && draft.number("max_steps") > 0 ? draft.whole("max_steps") : given.steps().orElse(0);
+        return !draft.isMistaken("max_steps") && draft.number("max_steps") > 0
+                ? draft.whole("max_steps")
+                : given.steps().orElse(0);
     }
 
     private void length() {
@@ -173,7 +212,9 @@ final class TrainingArguments {
         } else {
             draft.mapped(
                     key,
-                    name.startsWith("paged") ? "Moments lie in host memory between their uses, where the device is another." : "",
+                    name.startsWith("paged")
+                            ? "Moments lie in host memory between their uses, where the device is another."
+                            : "",
                     new TreeMap<>(settings)
                             .entrySet().stream()
                                     .map(e -> draft.setting(e.getKey(), e.getValue(), key))
@@ -200,12 +241,18 @@ final class TrainingArguments {
             draft.refused(
                     OPTIM,
                     name.contains("adamw")
-                            ? "bitsandbytes' code of 8 bits is not here; adamw_torch_8bit is torchao's, with blocks of 256."
+                            ? "bitsandbytes' code of 8 bits is not here; adamw_torch_8bit is torchao's, with blocks of"
+                                    + " 256."
                             : "bitsandbytes' code of 8 bits is not here; lion_32bit and adamw_torch_8bit are.");
         } else if (OTHERS.contains(name)) {
-            draft.refused(OPTIM, "It is not here: adamw_torch, adamw_torch_8bit, adafactor, lion_32bit, stable_adamw and sgd are.");
+            draft.refused(
+                    OPTIM,
+                    "It is not here: adamw_torch, adamw_torch_8bit, adafactor, lion_32bit, stable_adamw and sgd are.");
         } else {
-            draft.problem(OPTIM, "transformers has no optimizer '" + draft.text(OPTIM) + "'", "write adamw_torch, adafactor, lion_32bit or sgd");
+            draft.problem(
+                    OPTIM,
+                    "transformers has no optimizer '" + draft.text(OPTIM) + "'",
+                    "write adamw_torch, adafactor, lion_32bit or sgd");
         }
     }
 
@@ -258,7 +305,10 @@ final class TrainingArguments {
         for (String each : draft.text(key).replace(" ", "").split(",", -1)) {
             String[] pair = each.split("=", -1);
             if (pair.length != 2) {
-                draft.problem(key, "'" + each + "' of optim_args is not name=value", "write momentum=0.9,nesterov=true, for example");
+                draft.problem(
+                        key,
+                        "'" + each + "' of optim_args is not name=value",
+                        "write momentum=0.9,nesterov=true, for example");
                 return;
             }
             all.put(pair[0], pair[1]);
@@ -272,7 +322,8 @@ final class TrainingArguments {
                 .filter(e -> taken.containsKey(e.getKey()))
                 .map(e -> draft.setting(HERE + taken.get(e.getKey()), value(e.getValue()), key))
                 .toArray(Setting[]::new);
-        List<String> left = all.keySet().stream().filter(n -> !taken.containsKey(n)).toList();
+        List<String> left =
+                all.keySet().stream().filter(n -> !taken.containsKey(n)).toList();
         if (!left.isEmpty()) {
             draft.refused(key, "Of these arguments there is nothing here: " + String.join(", ", left) + ".");
         } else {
@@ -295,7 +346,9 @@ final class TrainingArguments {
             draft.refused(SCHEDULE, refused.substring(0, 1).toUpperCase(Locale.ROOT) + refused.substring(1) + ".");
         } else if (!ScheduleType.byName().containsKey(here) || !here.equals(here.toLowerCase(Locale.ROOT))) {
             draft.problem(
-                    SCHEDULE, "transformers has no schedule '" + draft.text(SCHEDULE) + "'", "write linear, cosine, constant or polynomial");
+                    SCHEDULE,
+                    "transformers has no schedule '" + draft.text(SCHEDULE) + "'",
+                    "write linear, cosine, constant or polynomial");
         } else {
             draft.applied(SCHEDULE, "schedule.type", here, "");
             options(ScheduleType.byName().get(here));
@@ -314,7 +367,11 @@ final class TrainingArguments {
             return;
         }
         if (draft.has(steps) && isWithin(steps, 0, Integer.MAX_VALUE) && draft.number(steps) > 0) {
-            draft.applied(steps, "schedule.warmup", warmup(steps), draft.number(steps) < 1 ? "A share of the run's steps." : "");
+            draft.applied(
+                    steps,
+                    "schedule.warmup",
+                    warmup(steps),
+                    draft.number(steps) < 1 ? "A share of the run's steps." : "");
             if (draft.has(ratio)) {
                 draft.noEffect(ratio, "warmup_steps decides.");
             }
@@ -335,7 +392,9 @@ final class TrainingArguments {
     }
 
     private String warmup(String key) {
-        return draft.number(key) >= 1 ? DeepSpeed.plain(Math.ceil(draft.number(key))) : String.valueOf(draft.number(key));
+        return draft.number(key) >= 1
+                ? DeepSpeed.plain(Math.ceil(draft.number(key)))
+                : String.valueOf(draft.number(key));
     }
 
     /** {@code lr_scheduler_kwargs}: an object, or its text as transformers takes it from a command line. */
@@ -352,11 +411,13 @@ final class TrainingArguments {
                     .filter(w -> w.key().startsWith(prefix))
                     .forEach(w -> all.put(w.key().substring(prefix.length()), w.value()));
         }
-        List<String> unknown = all.keySet().stream().filter(k -> type.option(k).isEmpty()).toList();
+        List<String> unknown =
+                all.keySet().stream().filter(k -> type.option(k).isEmpty()).toList();
         if (!unknown.isEmpty()) {
             draft.problem(
                     KWARGS,
-                    "the schedule " + type.key() + " has no " + String.join(", ", unknown) + ", and transformers fails with it",
+                    "the schedule " + type.key() + " has no " + String.join(", ", unknown)
+                            + ", and transformers fails with it",
                     "remove it, or choose another lr_scheduler_type");
         } else if (all.isEmpty()) {
             draft.noEffect(KWARGS, "It is empty: the defaults count.");
@@ -387,11 +448,19 @@ final class TrainingArguments {
         for (String key : List.of("bf16", "fp16")) {
             if (draft.has(key) && draft.flag(key)) {
                 if (apex && fp16) {
-                    draft.mapped(key, "Apex's level.", draft.setting("precision.mode", draft.text("fp16_opt_level").toUpperCase(Locale.ROOT), key));
+                    draft.mapped(
+                            key,
+                            "Apex's level.",
+                            draft.setting(
+                                    "precision.mode",
+                                    draft.text("fp16_opt_level").toUpperCase(Locale.ROOT),
+                                    key));
                 } else {
                     draft.mapped(
                             key,
-                            key.equals("fp16") ? "torch's autocast, with its gradient scaler." : "torch's autocast; there is no loss scale.",
+                            key.equals("fp16")
+                                    ? "torch's autocast, with its gradient scaler."
+                                    : "torch's autocast; there is no loss scale.",
                             draft.setting("precision.mode", key, key),
                             draft.setting("precision.autocast", list, key));
                 }
@@ -411,7 +480,8 @@ final class TrainingArguments {
         }
         for (String key : List.of("half_precision_backend", "fp16_backend")) {
             if (draft.has(key) && !draft.word(key).matches("auto|cuda_amp|cpu_amp|amp|apex")) {
-                draft.problem(key, "there is no backend '" + draft.text(key) + "'", "write auto, cpu_amp, cuda_amp or apex");
+                draft.problem(
+                        key, "there is no backend '" + draft.text(key) + "'", "write auto, cpu_amp, cuda_amp or apex");
             } else if (draft.has(key) && draft.word(key).equals("apex") && fp16) {
                 draft.mapped(key, "fp16 becomes Apex's level of fp16_opt_level.");
             } else if (draft.has(key)) {
@@ -462,19 +532,27 @@ final class TrainingArguments {
             case "steps" -> {
                 boolean own = draft.has("eval_steps") && draft.number("eval_steps") != 0;
                 String from = own ? "eval_steps" : "logging_steps";
-                long every = draft.isMistaken(from) ? 0 : every(own ? "eval_steps" : key, draft.has(from) ? from : "save_steps");
+                long every = draft.isMistaken(from)
+                        ? 0
+                        : every(own ? "eval_steps" : key, draft.has(from) ? from : "save_steps");
                 if (every > 0) {
                     Setting setting = draft.setting("eval_every", String.valueOf(every), own ? "eval_steps" : key);
                     draft.mapped(key, own ? "" : "Without eval_steps logging_steps counts.", setting);
                     if (own) {
-                        draft.mapped("eval_steps", draft.number("eval_steps") < 1 ? "A share of the run's steps." : "", setting);
+                        draft.mapped(
+                                "eval_steps",
+                                draft.number("eval_steps") < 1 ? "A share of the run's steps." : "",
+                                setting);
                     }
                 } else if (!draft.decided().contains(key)) {
                     draft.mapped(key, "Evaluations come every eval_steps.");
                 }
             }
-            case "epoch" -> draft.refused(key, "How many steps an epoch has is known with the data only: write steps and eval_steps.");
-            default -> draft.problem(key, "there is no " + key + " '" + draft.text(key) + "'", "write no, steps or epoch");
+            case "epoch" ->
+                draft.refused(
+                        key, "How many steps an epoch has is known with the data only: write steps and eval_steps.");
+            default ->
+                draft.problem(key, "there is no " + key + " '" + draft.text(key) + "'", "write no, steps or epoch");
         }
         if (draft.has("eval_steps") && !draft.decided().contains("eval_steps")) {
             draft.noEffect("eval_steps", "It counts with eval_strategy: steps only.");
@@ -484,7 +562,8 @@ final class TrainingArguments {
             if (draft.has(each) && best && each.equals("load_best_model_at_end")) {
                 draft.refused(each, "A run ends with its last weights; octet export --from-step N takes others.");
             } else if (draft.has(each)) {
-                draft.noEffect(each, best ? "It is part of load_best_model_at_end." : "No checkpoint is chosen by a measure.");
+                draft.noEffect(
+                        each, best ? "It is part of load_best_model_at_end." : "No checkpoint is chosen by a measure.");
             }
         }
     }
@@ -497,9 +576,13 @@ final class TrainingArguments {
                 if (!draft.isMistaken("save_steps")) {
                     long every = every("save_steps", "save_steps");
                     if (every > 0) {
-                        Setting setting = draft.setting(EVERY, String.valueOf(every), draft.has("save_steps") ? "save_steps" : key);
+                        Setting setting = draft.setting(
+                                EVERY, String.valueOf(every), draft.has("save_steps") ? "save_steps" : key);
                         if (draft.has("save_steps")) {
-                            draft.mapped("save_steps", draft.number("save_steps") < 1 ? "A share of the run's steps." : "", setting);
+                            draft.mapped(
+                                    "save_steps",
+                                    draft.number("save_steps") < 1 ? "A share of the run's steps." : "",
+                                    setting);
                         }
                         if (draft.has(key)) {
                             draft.mapped(key, "", setting);
@@ -512,9 +595,12 @@ final class TrainingArguments {
                 }
             }
             case "no" -> draft.mapped(key, "The last step always writes one.", draft.setting(EVERY, "0", key));
-            case "epoch" -> draft.refused(key, "How many steps an epoch has is known with the data only: write steps and save_steps.");
+            case "epoch" ->
+                draft.refused(
+                        key, "How many steps an epoch has is known with the data only: write steps and save_steps.");
             case "best" -> draft.refused(key, "No checkpoint is chosen by a measure: write steps and save_steps.");
-            default -> draft.problem(key, "there is no save_strategy '" + draft.text(key) + "'", "write no, steps or epoch");
+            default ->
+                draft.problem(key, "there is no save_strategy '" + draft.text(key) + "'", "write no, steps or epoch");
         }
         if (draft.has("save_steps") && !draft.decided().contains("save_steps")) {
             draft.noEffect("save_steps", "It counts with save_strategy: steps only.");
@@ -529,7 +615,10 @@ final class TrainingArguments {
         String sharded = "fsdp_config.activation_checkpointing";
         for (String key : List.of(checkpointing, sharded)) {
             if (draft.has(key) && draft.flag(key)) {
-                draft.mapped(key, "Every layer is computed again in backward, with the same bits.", draft.setting("gradient_checkpointing.layers", "all", key));
+                draft.mapped(
+                        key,
+                        "Every layer is computed again in backward, with the same bits.",
+                        draft.setting("gradient_checkpointing.layers", "all", key));
             } else if (draft.has(key)) {
                 draft.noEffect(key, "It is off.");
             }
@@ -551,7 +640,9 @@ final class TrainingArguments {
                 case "group_by_length" -> draft.refused(sampling, "The order of samples follows from the seed alone.");
                 default ->
                     draft.problem(
-                            sampling, "there is no " + sampling + " '" + draft.text(sampling) + "'", "write random or sequential");
+                            sampling,
+                            "there is no " + sampling + " '" + draft.text(sampling) + "'",
+                            "write random or sequential");
             }
         }
         String deepspeed = "deepspeed";
@@ -559,7 +650,9 @@ final class TrainingArguments {
             if (isText(deepspeed) && !draft.text(deepspeed).startsWith("{")) {
                 Chained.read(draft, deepspeed, given.withArguments(file));
             } else {
-                draft.refused(deepspeed, "Write the DeepSpeed JSON into a file and name it here, or give it with --deepspeed.");
+                draft.refused(
+                        deepspeed,
+                        "Write the DeepSpeed JSON into a file and name it here, or give it with --deepspeed.");
             }
         }
     }
@@ -569,7 +662,8 @@ final class TrainingArguments {
         if (!draft.has(key)) {
             return;
         }
-        List<String> names = Arrays.stream(draft.text(key).replaceAll("[\\[\\]\" ]", "").split(","))
+        List<String> names = Arrays.stream(
+                        draft.text(key).replaceAll("[\\[\\]\" ]", "").split(","))
                 .filter(n -> !n.isEmpty())
                 .toList();
         if (names.isEmpty()) {

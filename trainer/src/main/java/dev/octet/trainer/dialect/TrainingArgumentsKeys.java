@@ -22,10 +22,13 @@ final class TrainingArgumentsKeys {
     private static final String LOADER = "It is about how samples are loaded, not which.";
     private static final String COMPILER = "Octet plans the whole step itself; nothing is compiled by torch.";
     private static final String PROCESSES = "It is about several processes, and there is one.";
-    private static final String EVALUATION = "It is about how an evaluation is collected; here only its loss is computed.";
-    private static final String TRACKER = "It is about another program that keeps logs; the run's folder has tensorboard/.";
+    private static final String EVALUATION =
+            "It is about how an evaluation is collected; here only its loss is computed.";
+    private static final String TRACKER =
+            "It is about another program that keeps logs; the run's folder has tensorboard/.";
     private static final String DEVICE = "octet train --device chooses the device.";
-    private static final String SAVED = "It is about how a checkpoint is written; one here holds all that a run needs to go on.";
+    private static final String SAVED =
+            "It is about how a checkpoint is written; one here holds all that a run needs to go on.";
     private static final String[] OFF = {"false", "no", "0", ""};
 
     static final KeyTable ALL = new KeyTable(rows());
@@ -53,8 +56,10 @@ final class TrainingArgumentsKeys {
     }
 
     private static void length(List<KeyRule> rows) {
-        rows.add(noEffect("output_dir", TEXT, "trainer_output", "The folder of the run is -o RUN on the command line."));
-        rows.add(noEffect("overwrite_output_dir", FLAG, "false", "A run never overwrites another; --force replaces its folder."));
+        rows.add(
+                noEffect("output_dir", TEXT, "trainer_output", "The folder of the run is -o RUN on the command line."));
+        rows.add(noEffect(
+                "overwrite_output_dir", FLAG, "false", "A run never overwrites another; --force replaces its folder."));
         rows.add(decided("per_device_train_batch_size", WHOLE, "8"));
         rows.add(decided("per_gpu_train_batch_size", WHOLE, ""));
         rows.add(decided("gradient_accumulation_steps", WHOLE, "1"));
@@ -73,7 +78,8 @@ final class TrainingArgumentsKeys {
         rows.add(noEffect("do_predict", FLAG, "false", "octet evaluate compares outputs."));
         rows.add(decided("resume_from_checkpoint", ANY, ""));
         rows.add(noEffect("ignore_data_skip", FLAG, "false", "A resumed run goes on at the next sample."));
-        rows.add(noEffect("restore_callback_states_from_checkpoint", FLAG, "false", "There are no callbacks of transformers."));
+        rows.add(noEffect(
+                "restore_callback_states_from_checkpoint", FLAG, "false", "There are no callbacks of transformers."));
     }
 
     private static void optimizer(List<KeyRule> rows) {
@@ -90,11 +96,15 @@ final class TrainingArgumentsKeys {
         rows.add(decided("lr_scheduler_kwargs", ANY, ""));
         rows.add(decided("warmup_steps", NUMBER, "0"));
         rows.add(decided("warmup_ratio", NUMBER, "0.0"));
-        rows.add(refused("optim_target_modules", ANY, "", "It chooses modules for GaLore and APOLLO, which are not here."));
+        rows.add(refused(
+                "optim_target_modules", ANY, "", "It chooses modules for GaLore and APOLLO, which are not here."));
         rows.add(refused(
                 "label_smoothing_factor", NUMBER, "0.0", "The losses over labels have no smoothing.", "0", "0.0"));
         rows.add(refused(
-                "neftune_noise_alpha", NUMBER, "", "It adds random noise to embeddings; a step here has no random numbers."));
+                "neftune_noise_alpha",
+                NUMBER,
+                "",
+                "It adds random noise to embeddings; a step here has no random numbers."));
     }
 
     private static void precision(List<KeyRule> rows) {
@@ -113,13 +123,15 @@ final class TrainingArgumentsKeys {
 
     private static void memory(List<KeyRule> rows) {
         rows.add(decided("gradient_checkpointing", FLAG, "false"));
-        rows.add(noEffect("gradient_checkpointing_kwargs", ANY, "", "Recomputation here gives the same bits in any case."));
+        rows.add(noEffect(
+                "gradient_checkpointing_kwargs", ANY, "", "Recomputation here gives the same bits in any case."));
         none(rows, COMPILER, FLAG, "torch_compile", "use_liger_kernel", "jit_mode_eval", "use_ipex");
         none(rows, COMPILER, TEXT, "torch_compile_backend", "torch_compile_mode", "torchdynamo");
         none(rows, COMPILER, ANY, "liger_kernel_config");
         rows.add(noEffect("use_cache", FLAG, "false", "Training keeps no keys and values of earlier tokens."));
         rows.add(noEffect("torch_empty_cache_steps", WHOLE, "", "Memory is planned before the first step."));
-        rows.add(noEffect("skip_memory_metrics", FLAG, "true", "memory_bytes of metrics.jsonl says what a step takes."));
+        rows.add(
+                noEffect("skip_memory_metrics", FLAG, "true", "memory_bytes of metrics.jsonl says what a step takes."));
     }
 
     private static void logs(List<KeyRule> rows) {
@@ -139,9 +151,18 @@ final class TrainingArgumentsKeys {
         rows.add(decided("evaluation_strategy", TEXT, "no"));
         rows.add(decided("evaluate_during_training", FLAG, "false"));
         rows.add(decided("eval_steps", NUMBER, ""));
-        rows.add(noEffect("per_device_eval_batch_size", WHOLE, "8", "Evaluations have the batch_size of training; their loss is the same."));
-        rows.add(noEffect("per_gpu_eval_batch_size", WHOLE, "", "Evaluations have the batch_size of training; their loss is the same."));
-        rows.add(refused("eval_delay", NUMBER, "0", "Evaluations begin with the first multiple of eval_every.", "0", "0.0"));
+        rows.add(noEffect(
+                "per_device_eval_batch_size",
+                WHOLE,
+                "8",
+                "Evaluations have the batch_size of training; their loss is the same."));
+        rows.add(noEffect(
+                "per_gpu_eval_batch_size",
+                WHOLE,
+                "",
+                "Evaluations have the batch_size of training; their loss is the same."));
+        rows.add(refused(
+                "eval_delay", NUMBER, "0", "Evaluations begin with the first multiple of eval_every.", "0", "0.0"));
         rows.add(refused("eval_on_start", FLAG, "false", "There is no evaluation before the first step.", OFF));
         none(
                 rows,
@@ -189,7 +210,11 @@ final class TrainingArgumentsKeys {
             rows.add(refused(key, FLAG, "false", "A batch here has the size that is given.", OFF));
         }
         rows.add(refused(
-                "accelerator_config.use_configured_state", FLAG, "false", "There is no state that Python set up before.", OFF));
+                "accelerator_config.use_configured_state",
+                FLAG,
+                "false",
+                "There is no state that Python set up before.",
+                OFF));
         none(
                 rows,
                 LOADER,
@@ -203,9 +228,32 @@ final class TrainingArgumentsKeys {
     }
 
     private static void processes(List<KeyRule> rows) {
-        none(rows, PROCESSES, FLAG, "average_tokens_across_devices", "ddp_find_unused_parameters", "ddp_broadcast_buffers", "ddp_static_graph");
-        none(rows, PROCESSES, WHOLE, "ddp_bucket_cap_mb", "ddp_timeout", "local_rank", "tpu_num_cores", "fsdp_min_num_params");
-        none(rows, PROCESSES, TEXT, "ddp_backend", "xpu_backend", "mp_parameters", "ray_scope", "fsdp_transformer_layer_cls_to_wrap");
+        none(
+                rows,
+                PROCESSES,
+                FLAG,
+                "average_tokens_across_devices",
+                "ddp_find_unused_parameters",
+                "ddp_broadcast_buffers",
+                "ddp_static_graph");
+        none(
+                rows,
+                PROCESSES,
+                WHOLE,
+                "ddp_bucket_cap_mb",
+                "ddp_timeout",
+                "local_rank",
+                "tpu_num_cores",
+                "fsdp_min_num_params");
+        none(
+                rows,
+                PROCESSES,
+                TEXT,
+                "ddp_backend",
+                "xpu_backend",
+                "mp_parameters",
+                "ray_scope",
+                "fsdp_transformer_layer_cls_to_wrap");
         none(rows, PROCESSES, ANY, "sharded_ddp", "fsdp", "parallelism_config", "tpu_metrics_debug");
         rows.add(decided("fsdp_config.activation_checkpointing", FLAG, "false"));
         rows.add(noEffect("fsdp_config.**", ANY, "", PROCESSES));

@@ -150,6 +150,8 @@ public record Schedule(ScheduleType type, Map<String, String> options, double pe
     /** What is written, else the default. */
     String choiceOf(String name) {
         String value = options.get(name);
-        return value != null ? value : type.option(name).orElseThrow().fallback().orElseThrow();
+        return value != null
+                ? value
+                : type.option(name).orElseThrow().fallback().orElseThrow();
     }
 }

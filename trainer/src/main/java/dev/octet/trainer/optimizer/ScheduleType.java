@@ -35,11 +35,7 @@ public enum ScheduleType {
             (s, done) -> Math.max(0, wave(s, ((double) done - s.warmup()) / left(s)))),
     /** Half a period of a cosine to zero, {@code num_cycles} times from the top. */
     COSINE_WITH_RESTARTS(
-            "cosine_with_restarts",
-            Warmup.YES,
-            Length.RUN,
-            List.of(whole("num_cycles", 1, 1)),
-            ScheduleType::restarts),
+            "cosine_with_restarts", Warmup.YES, Length.RUN, List.of(whole("num_cycles", 1, 1)), ScheduleType::restarts),
     /** Decay to {@code lr_end} by a power of what is left of the run. */
     POLYNOMIAL(
             "polynomial",
@@ -155,7 +151,8 @@ public enum ScheduleType {
             ScheduleType::rangeTest);
 
     /** Schedules that transformers has and that need a measurement after each evaluation: what keeps them from being computed here. */
-    private static final String MEASURED = "it follows what evaluations measure, and rates here follow from the step's number alone";
+    private static final String MEASURED =
+            "it follows what evaluations measure, and rates here follow from the step's number alone";
 
     /** What is refused, by its name in transformers. */
     public static final Map<String, String> REFUSED = Map.of("reduce_lr_on_plateau", MEASURED, "greedy", MEASURED);
@@ -255,7 +252,8 @@ public enum ScheduleType {
         };
     }
 
-    // --- transformers ---------------------------------------------------------------------------------------------------------------
+    // --- transformers
+    // ---------------------------------------------------------------------------------------------------------------
 
     /** Steps after the warm-up. */
     private static double left(Schedule s) {
@@ -337,7 +335,8 @@ public enum ScheduleType {
         return least;
     }
 
-    // --- DeepSpeed ------------------------------------------------------------------------------------------------------------------
+    // --- DeepSpeed
+    // ------------------------------------------------------------------------------------------------------------------
 
     /** DeepSpeed's {@code last_batch_iteration} when a step is taken; -1 before its first. */
     private static long iteration(Schedule s, long done) {

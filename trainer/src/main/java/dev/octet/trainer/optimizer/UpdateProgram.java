@@ -266,7 +266,8 @@ public record UpdateProgram(
         private void measure(String name, OperandType type) {
             OperandType moment = type.as(DType.F32);
             switch (own(name, type)) {
-                case Optimizer.Adam a when a.variant() == Variant.STABLE_ADAMW -> {
+                case Optimizer.Adam a
+                when a.variant() == Variant.STABLE_ADAMW -> {
                     Value second = moment(a.memory().getLast(), name, moment);
                     Value g = gradient(name, type);
                     builder.step(
@@ -285,8 +286,7 @@ public record UpdateProgram(
                     builder.step(
                             Phase.UPDATE,
                             name,
-                            new TrustRatio(
-                                    p.type(), moment, l.beta1(), l.beta2(), l.eps(), l.weightDecay(), l.rule()),
+                            new TrustRatio(p.type(), moment, l.beta1(), l.beta2(), l.eps(), l.weightDecay(), l.rule()),
                             List.of(
                                     p,
                                     g,
@@ -353,8 +353,9 @@ public record UpdateProgram(
                     && states.parameter(name, type.shape()).isF32()
                     && states.gradient(name, type.shape()).isFloats()
                     && own.memory(type).entrySet().stream()
-                            .allMatch(m -> states.memory(m.getKey(), m.getValue().shape())
-                                    .isF32());
+                            .allMatch(
+                                    m -> states.memory(m.getKey(), m.getValue().shape())
+                                            .isF32());
         }
 
         /** The step of a parameter in any form. */
@@ -392,17 +393,12 @@ public record UpdateProgram(
                             ? adam
                             : new LibraryAdam(adam, states.arithmetic());
                 }
-                case Optimizer.Cycled c -> adam(c.adam(), p, moment, variant(c.adam())).cycling();
+                case Optimizer.Cycled c ->
+                    adam(c.adam(), p, moment, variant(c.adam())).cycling();
                 case Optimizer.Scaled s -> adam(s.adam(), p, moment, AdamStep.Variant.SCALED_ADAMW);
                 case Optimizer.Lamb l ->
                     new AdamStep(
-                            p,
-                            moment,
-                            l.beta1(),
-                            l.beta2(),
-                            l.eps(),
-                            l.weightDecay(),
-                            TrustRatio.variant(l.rule()));
+                            p, moment, l.beta1(), l.beta2(), l.eps(), l.weightDecay(), TrustRatio.variant(l.rule()));
                 case Optimizer.Sgd s ->
                     new SgdStep(p, moment, s.momentum(), s.dampening(), s.weightDecay(), s.nesterov());
                 case Optimizer.Adagrad a -> new AdagradStep(p, a.lrDecay(), a.eps(), a.weightDecay());
@@ -410,8 +406,7 @@ public record UpdateProgram(
             };
         }
 
-        private static AdamStep adam(
-                Optimizer.Adam a, OperandType p, OperandType moment, AdamStep.Variant variant) {
+        private static AdamStep adam(Optimizer.Adam a, OperandType p, OperandType moment, AdamStep.Variant variant) {
             return new AdamStep(p, moment, a.beta1(), a.beta2(), a.eps(), a.weightDecay(), variant);
         }
 
@@ -427,18 +422,16 @@ public record UpdateProgram(
                         own.title() + " needs its buffers, the parameter and its gradient as they are, but those of '"
                                 + name + "' are kept in another form",
                         "optimizer: {type: " + own.title().toLowerCase(Locale.ROOT) + ", states: ...}",
-                        "leave states out, or choose an optimizer that updates each element by itself: sgd, adam, adamw,"
-                                + " stableadamw, lion, lamb");
+                        "leave states out, or choose an optimizer that updates each element by itself: sgd, adam,"
+                                + " adamw, stableadamw, lion, lamb");
             }
             Map<String, Value> memory = new LinkedHashMap<>();
-            own.memory(type)
-                    .forEach((what, kept) -> memory.put(what, builder.state(stateName(what, name), kept, 0)));
+            own.memory(type).forEach((what, kept) -> memory.put(what, builder.state(stateName(what, name), kept, 0)));
             switch (own) {
                 case Optimizer.Elementwise e -> elements(e, name, type, memory);
                 case Optimizer.Adafactor a -> {
                     AdafactorStep op = new AdafactorStep(type, a.rule(), a.weightDecay());
-                    builder.step(
-                            Phase.UPDATE, name, op, scalarsFirst(name, type, memory), changed(name, type, memory));
+                    builder.step(Phase.UPDATE, name, op, scalarsFirst(name, type, memory), changed(name, type, memory));
                 }
                 case Optimizer.Muon m ->
                     new MuonSteps(builder, m.rule(), name)

@@ -233,12 +233,13 @@ final class Fp8Writer implements PrecisionPolicy {
                 put(inputs, Fp8Linear.W_CODES_DGRAD, w, LinearTensor.WEIGHT, Product.DGRAD, dgrad.right());
             }
             if (trains && op.hasDelayedGradient()) {
-                WindowedScale window = op.dgrad().left() == null ? null : window(op.dgrad().left().rule());
+                WindowedScale window = op.dgrad().left() == null
+                        ? null
+                        : window(op.dgrad().left().rule());
                 Slot slot = window == null ? slot(LinearTensor.GRAD_OUTPUT, delayedGradient()) : null;
                 String name = layer.slot(LinearTensor.GRAD_OUTPUT);
                 inputs[Fp8Linear.DY_QUANT_SCALE] = slot == null ? quantScale(name) : slot.quantScale();
-                inputs[Fp8Linear.DY_HISTORY] =
-                        slot == null ? window(name, requireNonNull(window)) : slot.history();
+                inputs[Fp8Linear.DY_HISTORY] = slot == null ? window(name, requireNonNull(window)) : slot.history();
             }
             Value result = emitter.temporary(node.output(), y);
             emitter.step(Phase.FORWARD, node.id(), op, Arrays.asList(inputs), List.of(result));
@@ -356,8 +357,8 @@ final class Fp8Writer implements PrecisionPolicy {
             Coded known = coded.get(key);
             if (known == null) {
                 known = switch (spec.scaling()) {
-                    case Scaling.Current(QuantScaleRule rule) when rule instanceof WindowedScale windowed ->
-                        windowed(source, tensor, spec, windowed);
+                    case Scaling.Current(QuantScaleRule rule)
+                    when rule instanceof WindowedScale windowed -> windowed(source, tensor, spec, windowed);
                     case Scaling.Current(QuantScaleRule rule)
                     when codedWeights != null && isCoded(source) -> codedWeight(source, spec, (MsampScale) rule);
                     case Scaling.Current _ -> current(source, tensor, product, matrix);

@@ -83,7 +83,9 @@ public final class ProgramBuilder implements Emitter {
 
     private Value partOf(String name, StateForm form, StateForm.Part part) {
         float initial = form.initial(part);
-        return initial == 0 ? state(name + part.suffix(), part.type()) : state(name + part.suffix(), part.type(), initial);
+        return initial == 0
+                ? state(name + part.suffix(), part.type())
+                : state(name + part.suffix(), part.type(), initial);
     }
 
     /** Bytes of a frozen weight, in place. */

@@ -54,7 +54,9 @@ final class ProgramText {
     }
 
     private void step(Step s) {
-        text.append("  ").append(s.backward() ? "backward " : s.repeats() ? "again " : "").append(s.op());
+        text.append("  ")
+                .append(s.backward() ? "backward " : s.repeats() ? "again " : "")
+                .append(s.op());
         ids(" (", s.inputs(), ")");
         ids(s.backward() ? " of (" : " -> (", s.outputs(), ")");
         if (s.backward()) {

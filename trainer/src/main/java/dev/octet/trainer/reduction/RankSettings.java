@@ -13,8 +13,7 @@ import java.util.Optional;
  * @param automatic µ, if it is automatic
  * @param scale MS-AMP's scales, with or without their oddities
  */
-public record RankSettings(
-        int ranks, GradientReduction reduction, Optional<AutoScale> automatic, MsampScale scale) {
+public record RankSettings(int ranks, GradientReduction reduction, Optional<AutoScale> automatic, MsampScale scale) {
     /** No ranks. */
     public static final RankSettings NONE =
             new RankSettings(1, GradientReduction.MIN_SCALE, Optional.empty(), MsampScale.MENDED);

@@ -43,12 +43,12 @@ public record AdafactorRule(
     }
 
     /** As the Trainer of transformers makes it for {@code optim: adafactor}. */
-    public static final AdafactorRule TRANSFORMERS = new AdafactorRule(
-            Formula.TRANSFORMERS, 1e-30, 1e-3, 1, -0.8, OptionalDouble.empty(), false, false, false);
+    public static final AdafactorRule TRANSFORMERS =
+            new AdafactorRule(Formula.TRANSFORMERS, 1e-30, 1e-3, 1, -0.8, OptionalDouble.empty(), false, false, false);
 
     /** torch's defaults for F32; its learning rate is 0.01. */
-    public static final AdafactorRule TORCH = new AdafactorRule(
-            Formula.TORCH, Math.ulp(1f), 1e-3, 1, -0.8, OptionalDouble.empty(), true, true, false);
+    public static final AdafactorRule TORCH =
+            new AdafactorRule(Formula.TORCH, Math.ulp(1f), 1e-3, 1, -0.8, OptionalDouble.empty(), true, true, false);
 
     /** Whether there is a first moment. */
     public boolean hasMoment() {
@@ -89,8 +89,7 @@ public record AdafactorRule(
             }
         }
         return new OperandType(
-                type.dtype(),
-                Shape.of(dims.stream().mapToLong(Long::longValue).toArray()));
+                type.dtype(), Shape.of(dims.stream().mapToLong(Long::longValue).toArray()));
     }
 
     /** Weight of the past in the second moment. */

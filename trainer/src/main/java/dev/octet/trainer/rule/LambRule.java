@@ -9,8 +9,7 @@ package dev.octet.trainer.rule;
  * @param maxCoeff largest ratio of the norms; infinity for none
  * @param alwaysAdapts whether tensors without weight decay have a ratio too; apex's {@code use_nvlamb}
  */
-public record LambRule(
-        Formula formula, boolean biasCorrection, double minCoeff, double maxCoeff, boolean alwaysAdapts)
+public record LambRule(Formula formula, boolean biasCorrection, double minCoeff, double maxCoeff, boolean alwaysAdapts)
         implements UpdateRule {
     /** Whose implementation. */
     public enum Formula {

@@ -47,7 +47,8 @@ public final class CpuState {
     }
 
     /** A view of a tensor whose parts are operands of a step, the first of them being {@code first}. */
-    public static CpuState of(StateForm form, OperandType tensor, IntFunction<CpuTensor> operands, int first, long key) {
+    public static CpuState of(
+            StateForm form, OperandType tensor, IntFunction<CpuTensor> operands, int first, long key) {
         List<CpuTensor> parts = new ArrayList<>();
         for (int i = 0; i < form.parts(tensor).size(); i++) {
             parts.add(operands.apply(first + i));
@@ -135,30 +136,27 @@ public final class CpuState {
 
     /** Chooses the scale that new elements are written with, and stores it. */
     public void rescale(float amax) {
-        float multiplier =
-                switch (form) {
-                    case StateForm.PowerOfTwo p -> {
-                        float before = p.zero() == StateForm.OfZeros.ONE ? 1 : quantScale;
-                        quantScale = p.rule().quantScale(amax, before, largest(p.type()));
-                        yield 1 / quantScale;
-                    }
-                    case StateForm.Fused(DType type) -> {
-                        float exact = amax / (type == DType.F16 ? HALF_RANGE : E4M3_MAX);
-                        // an amax that is not finite makes NaN of the tensor, which the next step's loss shows
-                        quantScale = exact == 0 ? 0 : Math.min(1 / exact, Float.MAX_VALUE);
-                        // Transformer Engine keeps the reciprocal of the multiplier of FP8 codes, and the scale of F16 itself
-                        yield type == DType.F16 || quantScale == 0 ? exact : 1 / quantScale;
-                    }
-                    case StateForm.Plain _, StateForm.Stochastic _, StateForm.Blocked _, StateForm.Split _ ->
-                        throw new IllegalStateException(form.text() + " has no scale of the tensor");
-                };
+        float multiplier = switch (form) {
+            case StateForm.PowerOfTwo p -> {
+                float before = p.zero() == StateForm.OfZeros.ONE ? 1 : quantScale;
+                quantScale = p.rule().quantScale(amax, before, largest(p.type()));
+                yield 1 / quantScale;
+            }
+            case StateForm.Fused(DType type) -> {
+                float exact = amax / (type == DType.F16 ? HALF_RANGE : E4M3_MAX);
+                // an amax that is not finite makes NaN of the tensor, which the next step's loss shows
+                quantScale = exact == 0 ? 0 : Math.min(1 / exact, Float.MAX_VALUE);
+                // Transformer Engine keeps the reciprocal of the multiplier of FP8 codes, and the scale of F16 itself
+                yield type == DType.F16 || quantScale == 0 ? exact : 1 / quantScale;
+            }
+            case StateForm.Plain _, StateForm.Stochastic _, StateForm.Blocked _, StateForm.Split _ ->
+                throw new IllegalStateException(form.text() + " has no scale of the tensor");
+        };
         parts.get(1).bytes().set(Tensor.F32_LE, 0, multiplier);
     }
 
     private static float largest(DType type) {
-        return type == DType.F16
-                ? 65504
-                : Float8Format.of(type).orElseThrow().maxValue();
+        return type == DType.F16 ? 65504 : Float8Format.of(type).orElseThrow().maxValue();
     }
 
     /** Replaces elements {@code from .. from + n - 1} by the start of {@code values}, which is overwritten. */

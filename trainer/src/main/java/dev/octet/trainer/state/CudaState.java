@@ -45,7 +45,13 @@ public final class CudaState {
     public static long[] words(StateForm form, OperandType tensor, IntFunction<CudaTensor> operands, int first) {
         boolean two = form.parts(tensor).size() > 1;
         return new long[] {
-            id(form), operands.apply(first).address(), two ? operands.apply(first + 1).address() : 0, 0, 0, quirks(form), ones(form)
+            id(form),
+            operands.apply(first).address(),
+            two ? operands.apply(first + 1).address() : 0,
+            0,
+            0,
+            quirks(form),
+            ones(form)
         };
     }
 
@@ -65,7 +71,9 @@ public final class CudaState {
     }
 
     private static long quirks(StateForm form) {
-        return form instanceof StateForm.PowerOfTwo(DType _, MsampScale rule, StateForm.OfZeros _) && rule.quirks() ? 1 : 0;
+        return form instanceof StateForm.PowerOfTwo(DType _, MsampScale rule, StateForm.OfZeros _) && rule.quirks()
+                ? 1
+                : 0;
     }
 
     private static long ones(StateForm form) {
@@ -76,7 +84,8 @@ public final class CudaState {
     public static long quantiles(CudaStream cuda) {
         float[] all = new float[544];
         int at = 0;
-        for (BlockCodes codes : new BlockCodes[] {BlockCodes.INT8, BlockCodes.UINT8, BlockCodes.INT4, BlockCodes.UINT4}) {
+        for (BlockCodes codes :
+                new BlockCodes[] {BlockCodes.INT8, BlockCodes.UINT8, BlockCodes.INT4, BlockCodes.UINT4}) {
             float[] map = QuantileMap.of(codes).values();
             System.arraycopy(map, 0, all, at, map.length);
             at += map.length;

@@ -93,9 +93,7 @@ final class QuantileMap {
         float[] line = new float[items];
         float step = ((float) end - (float) start) / (items - 1);
         for (int i = 0; i < items; i++) {
-            line[i] = i < items / 2
-                    ? Math.fma(step, i, (float) start)
-                    : Math.fma(-step, items - 1 - i, (float) end);
+            line[i] = i < items / 2 ? Math.fma(step, i, (float) start) : Math.fma(-step, items - 1 - i, (float) end);
         }
         return line;
     }

@@ -71,8 +71,9 @@ public final class ReferenceState {
             StateForm form, OperandType tensor, IntFunction<double[]> operands, int first) {
         List<CpuTensor> parts = new ArrayList<>();
         for (StateForm.Part part : form.parts(tensor)) {
-            CpuTensor t = new CpuTensor(part.type(), MemorySegment.ofArray(new byte[Math.toIntExact(
-                    part.type().byteSize())]));
+            CpuTensor t = new CpuTensor(
+                    part.type(),
+                    MemorySegment.ofArray(new byte[Math.toIntExact(part.type().byteSize())]));
             store(operands.apply(first + parts.size()), t);
             parts.add(t);
         }
@@ -93,7 +94,9 @@ public final class ReferenceState {
     private static void load(CpuTensor from, double[] to) {
         for (int i = 0; i < to.length; i++) {
             to[i] = isFp8(from.dtype())
-                    ? Float8Format.of(from.dtype()).orElseThrow().decode(from.bytes().get(ValueLayout.JAVA_BYTE, i) & 0xFF)
+                    ? Float8Format.of(from.dtype())
+                            .orElseThrow()
+                            .decode(from.bytes().get(ValueLayout.JAVA_BYTE, i) & 0xFF)
                     : from.readNumber(i);
         }
     }

@@ -146,8 +146,7 @@ public sealed interface StateForm {
                                 ? new OperandType(codes.stored(), Shape.of(tensor.count() / 2))
                                 : tensor.as(codes.stored()),
                         tensor.count() / codes.block());
-            case Split() ->
-                List.of(new Part("", tensor.as(DType.BF16)), new Part(REMAINDER, tensor.as(DType.I16)));
+            case Split() -> List.of(new Part("", tensor.as(DType.BF16)), new Part(REMAINDER, tensor.as(DType.I16)));
         };
     }
 

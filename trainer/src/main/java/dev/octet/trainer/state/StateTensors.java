@@ -48,7 +48,8 @@ public final class StateTensors {
             all.put(name, made);
             parts.add(kept);
         }
-        CpuState state = new CpuState(form, parts, CounterRandom.key(0, tensor.name().hashCode()));
+        CpuState state =
+                new CpuState(form, parts, CounterRandom.key(0, tensor.name().hashCode()));
         CpuTensor from = new CpuTensor(type, tensor.bytes());
         float[] tile = new float[TILE];
         if (state.scalesTensor()) {

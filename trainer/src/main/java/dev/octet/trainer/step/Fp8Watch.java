@@ -74,9 +74,7 @@ final class Fp8Watch {
         if (castsInForward) {
             all.sort(Comparator.comparingInt(e -> order.getOrDefault(e.getKey(), Integer.MAX_VALUE)));
         }
-        return all.stream()
-                .map(e -> tensor(e.getKey(), e.getValue()))
-                .toList();
+        return all.stream().map(e -> tensor(e.getKey(), e.getValue())).toList();
     }
 
     private static Fp8Tensor tensor(String slot, Seen s) {

@@ -36,9 +36,8 @@ final class NonFiniteSearch implements StepObserver {
 
     @Override
     public void after(Step step, long nanos, Executable running) {
-        boolean carries = weights.include(step)
-                || step.op() instanceof QuantizeFp8
-                || step.op() instanceof QuantizeFp8Delayed;
+        boolean carries =
+                weights.include(step) || step.op() instanceof QuantizeFp8 || step.op() instanceof QuantizeFp8Delayed;
         if (carries) {
             return;
         }

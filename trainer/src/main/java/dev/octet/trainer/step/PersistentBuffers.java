@@ -80,7 +80,9 @@ final class PersistentBuffers implements AutoCloseable {
             throw new IllegalArgumentException("'" + parameter + "' has no gradient");
         }
         try (Arena arena = Arena.ofConfined()) {
-            memory.write(v, Tensor.ofFloats(arena, v.name(), v.type().shape(), elements).bytes());
+            memory.write(
+                    v,
+                    Tensor.ofFloats(arena, v.name(), v.type().shape(), elements).bytes());
         }
     }
 
@@ -331,8 +333,8 @@ final class PersistentBuffers implements AutoCloseable {
             if (v != null) {
                 write(v, tensor);
             } else {
-                Tensor aside = new Tensor(
-                        tensor.spec(), memory.aside(tensor.bytes().byteSize()));
+                Tensor aside =
+                        new Tensor(tensor.spec(), memory.aside(tensor.bytes().byteSize()));
                 aside.bytes().copyFrom(tensor.bytes());
                 waiting.put(name, aside);
             }

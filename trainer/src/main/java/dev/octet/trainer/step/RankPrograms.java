@@ -76,8 +76,7 @@ record RankPrograms(List<Program> collect, Program average, Set<String> paramete
         return new RankPrograms(collect, builder.build(), training.gradients().keySet(), coded);
     }
 
-    private static Coded averageCodes(
-            ProgramBuilder builder, String name, Value g, RankSettings settings) {
+    private static Coded averageCodes(ProgramBuilder builder, String name, Value g, RankSettings settings) {
         OperandType tensor = g.type();
         List<Value> inputs = inputs(builder, name, g, settings.ranks());
         Value scale = builder.state(SCALE + name, UpdateOp.SCALAR, 1);

@@ -95,7 +95,10 @@ public final class TrainingSession implements AutoCloseable {
             Fp8Choice fp8,
             ActivationPlan activations) {}
 
-    private record Update(UpdateProgram program, Executable executable, @Nullable Value beta1) {}
+    private record Update(
+            UpdateProgram program,
+            Executable executable,
+            @Nullable Value beta1) {}
 
     /** A session with the weights of the model. */
     public TrainingSession(TrainingSetup setup, Device device) {
@@ -214,8 +217,8 @@ public final class TrainingSession implements AutoCloseable {
                 memory.bytes(v -> setup.trained().contains(plainName(v)) && v.role() != ValueRole.GRADIENT),
                 memory.bytes(v -> v.role() == ValueRole.GRADIENT
                         || (v.role() == ValueRole.STATE && v.name().startsWith("d:"))),
-                memory.bytes(v -> v.role() == ValueRole.STATE
-                        && moments.contains(v.name().split(":", 2)[0])));
+                memory.bytes(v ->
+                        v.role() == ValueRole.STATE && moments.contains(v.name().split(":", 2)[0])));
     }
 
     /** The name of the parameter that a value is a part of. */
@@ -261,16 +264,9 @@ public final class TrainingSession implements AutoCloseable {
         Program program = plan.program();
         Executable executable = memory.load(program);
         if (trains && update == null) {
-            UpdateProgram made =
-                    UpdateProgram.of(
-                            program,
-                            setup.optimizer(),
-                            setup.noDecay(),
-                            setup.maxNorm(),
-                            setup.averages(),
-                            setup.states());
-            update = new Update(
-                    made, memory.load(made.program()), made.beta1().orElse(null));
+            UpdateProgram made = UpdateProgram.of(
+                    program, setup.optimizer(), setup.noDecay(), setup.maxNorm(), setup.averages(), setup.states());
+            update = new Update(made, memory.load(made.program()), made.beta1().orElse(null));
         }
         if (trains && ranks == null && setup.ranks().isOn()) {
             ranks = loadRanks(program);
@@ -326,10 +322,7 @@ public final class TrainingSession implements AutoCloseable {
      * @param measuresFp8 whether to count what FP8 casts lose; does not change the step's numbers
      */
     public StepResult step(
-            List<MicroBatch> batches,
-            StepRate rate,
-            @Nullable Consumer<Gradients> afterBackward,
-            boolean measuresFp8) {
+            List<MicroBatch> batches, StepRate rate, @Nullable Consumer<Gradients> afterBackward, boolean measuresFp8) {
         batches.forEach(this::prepare);
         memory.zeroGradients();
         UpdateProgram program = update().program();
@@ -428,7 +421,17 @@ public final class TrainingSession implements AutoCloseable {
                 !bad.isEmpty() && (bad.equals("loss") || !setup.scaling().isDynamic());
         String where = searched ? search(batches) : "";
         scale = setup.scaling().next(scale, !bad.isEmpty());
-        return new StepResult(loss.total(), loss.parts(), norm, !bad.isEmpty(), bad, where, before, scale.scale(), fp8, Optional.ofNullable(ranks).map(RankGradients::report));
+        return new StepResult(
+                loss.total(),
+                loss.parts(),
+                norm,
+                !bad.isEmpty(),
+                bad,
+                where,
+                before,
+                scale.scale(),
+                fp8,
+                Optional.ofNullable(ranks).map(RankGradients::report));
     }
 
     private String badGradients(UpdateProgram program) {

@@ -176,8 +176,7 @@ public final class HjsonFile {
                 yield list(path, depth + 1);
             }
             case '"' -> new Scalar(of, quoted(), Section.Kind.TEXT);
-            case '\'' ->
-                new Scalar(of, text.startsWith("'''", at) ? multiline() : quoted(), Section.Kind.TEXT);
+            case '\'' -> new Scalar(of, text.startsWith("'''", at) ? multiline() : quoted(), Section.Kind.TEXT);
             case '}', ']', ',', ':', END -> throw refused("a value is missing", "write " + path + ": VALUE");
             default -> bare(of);
         };

@@ -54,8 +54,7 @@ class BudgetPlannerTest {
             }
         }
         linear(nodes, weights, "head", "h" + inner.length, "y", 1, WIDTH);
-        nodes.add(Node.of(
-                "mean", "ReduceMean", List.of("y"), List.of("loss"), Attribute.of("keepdims", 0)));
+        nodes.add(Node.of("mean", "ReduceMean", List.of("y"), List.of("loss"), Attribute.of("keepdims", 0)));
         Graph graph = Graph.of(
                 "stack",
                 nodes,
@@ -68,11 +67,15 @@ class BudgetPlannerTest {
                 GraphModel.of(graph, 10, 21), ProgramOptions.training("loss", names, names, PrecisionPolicy.FP32));
     }
 
-    private static void linear(
-            List<Node> nodes, List<Tensor> all, String name, String x, String y, int out, int in) {
+    private static void linear(List<Node> nodes, List<Tensor> all, String name, String x, String y, int out, int in) {
         all.add(Tensor.ofFloats(Arena.ofAuto(), name + ".weight", Shape.of(out, in), new float[out * in]));
         nodes.add(Node.of(
-                name, "Linear", Node.OCTET_DOMAIN, List.of(x, name + ".weight"), List.of(y), Attribute.of("transB", 1)));
+                name,
+                "Linear",
+                Node.OCTET_DOMAIN,
+                List.of(x, name + ".weight"),
+                List.of(y),
+                Attribute.of("transB", 1)));
     }
 
     private static long cost(Program program) {
@@ -148,7 +151,9 @@ class BudgetPlannerTest {
         for (double part : new double[] {0.9, 0.5, 0}) {
             long budget = least + (long) (part * (before - least));
             ActivationPlan plan = ActivationPlan.of(
-                    plain, new ActivationSettings(new Recompute.Budget(budget), Kept.AS_THEY_ARE), WeightCasts.OF_A_LAYER);
+                    plain,
+                    new ActivationSettings(new Recompute.Budget(budget), Kept.AS_THEY_ARE),
+                    WeightCasts.OF_A_LAYER);
             assertTrue(plan.after() <= budget, plan.after() + " of " + budget);
             assertTrue(cost(plan.program()) >= cost);
             cost = cost(plan.program());
@@ -160,8 +165,12 @@ class BudgetPlannerTest {
         InvalidOptionException e = assertThrows(
                 InvalidOptionException.class,
                 () -> ActivationPlan.of(
-                    plain, new ActivationSettings(new Recompute.Budget(1), Kept.AS_THEY_ARE), WeightCasts.OF_A_LAYER));
-        assertTrue(requireNonNull(e.getMessage()).contains("when as much as possible is computed again; the budget is 1"), e.getMessage());
+                        plain,
+                        new ActivationSettings(new Recompute.Budget(1), Kept.AS_THEY_ARE),
+                        WeightCasts.OF_A_LAYER));
+        assertTrue(
+                requireNonNull(e.getMessage()).contains("when as much as possible is computed again; the budget is 1"),
+                e.getMessage());
         return Long.parseLong(e.fix().replaceAll("set budget: (\\d+) .*", "$1"));
     }
 }

@@ -38,7 +38,8 @@ class HostKeepingTest {
     private static final int ROWS = 24;
 
     private static final ActivationSettings AWAY = ActivationSettings.NONE.at(Home.HOST);
-    private static final ActivationSettings REPEATED = new ActivationSettings(new Recompute.Layers(1), Kept.AS_THEY_ARE);
+    private static final ActivationSettings REPEATED =
+            new ActivationSettings(new Recompute.Layers(1), Kept.AS_THEY_ARE);
     private static final ActivationSettings CODED = new ActivationSettings(Recompute.NONE, Kept.FP8);
 
     private static void requireSame(Map<String, byte[]> expected, Map<String, byte[]> actual) {
@@ -61,17 +62,22 @@ class HostKeepingTest {
 
     @ParameterizedTest
     @CsvSource({
-        "gpt2, fp32", "gpt2, bf16", "gpt2, fp16", "gpt2, delayed", "gpt2, current", "llama, fp32", "vit, bf16", "bert-cls, fp32"
+        "gpt2, fp32",
+        "gpt2, bf16",
+        "gpt2, fp16",
+        "gpt2, delayed",
+        "gpt2, current",
+        "llama, fp32",
+        "vit, bf16",
+        "bert-cls, fp32"
     })
     void a_run_has_the_same_bytes(String model, String precision) throws IOException {
         PrecisionPolicy policy = requireNonNull(RecomputeTest.policies().get(precision));
         try (TinyRun run = TinyRun.open(model, ROWS);
                 Device device = CpuDevice.of(2)) {
             assertFalse(copies(program(run, policy, AWAY, device)).isEmpty());
-            requireSame(
-                    run.steps(2, policy, ActivationSettings.NONE, device), run.steps(2, policy, AWAY, device));
-            requireSame(
-                    run.steps(2, policy, CODED, device), run.steps(2, policy, CODED.at(Home.HOST), device));
+            requireSame(run.steps(2, policy, ActivationSettings.NONE, device), run.steps(2, policy, AWAY, device));
+            requireSame(run.steps(2, policy, CODED, device), run.steps(2, policy, CODED.at(Home.HOST), device));
         }
     }
 
@@ -80,8 +86,7 @@ class HostKeepingTest {
         try (TinyRun run = TinyRun.open("gpt2", ROWS);
                 Device device = new ReferenceDevice()) {
             PrecisionPolicy policy = PrecisionPolicy.FP32;
-            requireSame(
-                    run.steps(1, policy, ActivationSettings.NONE, device), run.steps(1, policy, AWAY, device));
+            requireSame(run.steps(1, policy, ActivationSettings.NONE, device), run.steps(1, policy, AWAY, device));
         }
     }
 
@@ -123,7 +128,9 @@ class HostKeepingTest {
                         started.put(there, computed);
                     } else {
                         trips++;
-                        assertTrue(computed - requireNonNull(started.remove(there)) >= 5, "hardly anything computes meanwhile: " + s);
+                        assertTrue(
+                                computed - requireNonNull(started.remove(there)) >= 5,
+                                "hardly anything computes meanwhile: " + s);
                     }
                 } else if (!s.isView()) {
                     computed++;
@@ -138,7 +145,8 @@ class HostKeepingTest {
     void small_values_and_codes_of_linears_stay() throws IOException {
         try (TinyRun run = TinyRun.open("gpt2", ROWS);
                 Device device = CpuDevice.of(1)) {
-            Program program = program(run, requireNonNull(RecomputeTest.policies().get("delayed")), AWAY, device);
+            Program program =
+                    program(run, requireNonNull(RecomputeTest.policies().get("delayed")), AWAY, device);
             assertTrue(copies(program).stream().allMatch(c -> c.value().byteSize() >= Home.LEAST_BYTES));
             Roots roots = Roots.of(program);
             for (Step s : program.steps()) {

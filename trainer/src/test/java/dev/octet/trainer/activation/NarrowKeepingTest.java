@@ -25,7 +25,14 @@ class NarrowKeepingTest {
     }
 
     @ParameterizedTest
-    @CsvSource({"gpt2, BF16, fp32, 0.002", "gpt2, FP8, fp32, 0.03", "gpt2, FP8, bf16, 0.03", "llama, FP8, fp32, 0.03", "vit, BF16, fp32, 0.002", "vit, FP8, fp32, 0.03"})
+    @CsvSource({
+        "gpt2, BF16, fp32, 0.002",
+        "gpt2, FP8, fp32, 0.03",
+        "gpt2, FP8, bf16, 0.03",
+        "llama, FP8, fp32, 0.03",
+        "vit, BF16, fp32, 0.002",
+        "vit, FP8, fp32, 0.03"
+    })
     void gradients_are_near_and_the_loss_is_the_same(String model, Kept kept, String precision, double limit)
             throws IOException {
         PrecisionPolicy policy = precision.equals("fp32") ? PrecisionPolicy.FP32 : Autocast.bf16();
@@ -42,6 +49,10 @@ class NarrowKeepingTest {
 
     private static String[] losses(Map<String, byte[]> run, String pattern) {
         String text = new String(run.get("step 1 result"), StandardCharsets.UTF_8);
-        return Pattern.compile(pattern).matcher(text).results().map(MatchResult::group).toArray(String[]::new);
+        return Pattern.compile(pattern)
+                .matcher(text)
+                .results()
+                .map(MatchResult::group)
+                .toArray(String[]::new);
     }
 }

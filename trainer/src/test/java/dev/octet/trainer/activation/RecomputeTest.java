@@ -86,7 +86,8 @@ class RecomputeTest {
             Map<String, byte[]> expected = run.steps(3, policy, ActivationSettings.NONE, device);
             for (Recompute way : ways) {
                 try (TrainingSession session = new TrainingSession(run.setup(policy, with(way)), device)) {
-                    boolean repeats = session.program(run.batch(0)).steps().stream().anyMatch(s -> s.repeats());
+                    boolean repeats =
+                            session.program(run.batch(0)).steps().stream().anyMatch(s -> s.repeats());
                     assertTrue(repeats, way + " repeats nothing");
                 }
                 requireSame(expected, run.steps(3, policy, with(way), device));
@@ -117,9 +118,9 @@ class RecomputeTest {
                 TrainingSession session = new TrainingSession(
                         run.setup(PrecisionPolicy.FP32, with(new Recompute.Matching(Pattern.compile("nothing")))),
                         device)) {
-            InvalidOptionException e =
-                    assertThrows(InvalidOptionException.class, () -> session.prepare(run.batch(0)));
-            assertTrue(requireNonNull(e.getMessage()).contains("'nothing' is in the name of none of the"), e.getMessage());
+            InvalidOptionException e = assertThrows(InvalidOptionException.class, () -> session.prepare(run.batch(0)));
+            assertTrue(
+                    requireNonNull(e.getMessage()).contains("'nothing' is in the name of none of the"), e.getMessage());
         }
     }
 }

@@ -121,11 +121,7 @@ class RecomputedModelsTest {
             List<Node> nodes, List<Tensor> weights, SplittableRandom random, String name, String x, String y, int in) {
         weights.add(normal(random, name + ".weight", 8, in, 3, 3));
         nodes.add(Node.of(
-                name,
-                "Conv",
-                List.of(x, name + ".weight"),
-                List.of(y),
-                Attribute.of("pads", List.of(1L, 1L, 1L, 1L))));
+                name, "Conv", List.of(x, name + ".weight"), List.of(y), Attribute.of("pads", List.of(1L, 1L, 1L, 1L))));
     }
 
     private static Tensor normal(SplittableRandom random, String name, long... dims) {
@@ -157,7 +153,8 @@ class RecomputedModelsTest {
                 int wanted = layer;
                 long linears = IntStream.range(0, plain.steps(Phase.FORWARD).size())
                         .filter(i -> layers.of(i) == wanted)
-                        .filter(i -> plain.steps(Phase.FORWARD).get(i).op().type().matches("Linear|Gemm|MatMul"))
+                        .filter(i ->
+                                plain.steps(Phase.FORWARD).get(i).op().type().matches("Linear|Gemm|MatMul"))
                         .count();
                 assertTrue(linears >= 4, linears + " products in layer " + layer);
             }
@@ -175,12 +172,14 @@ class RecomputedModelsTest {
                 long[] bytes = new long[2];
                 for (int i = 0; i < 2; i++) {
                     ActivationSettings settings = i == 0 ? ActivationSettings.NONE : ALL;
-                    try (TrainingSession session = new TrainingSession(run.setup(policy(precision), settings), device)) {
+                    try (TrainingSession session =
+                            new TrainingSession(run.setup(policy(precision), settings), device)) {
                         Program program = session.program(run.batch(0));
                         bytes[i] = MemoryPlan.bytes(program, ValueRole.PREPARED);
                         Set<String> prepared = new HashSet<>();
                         program.lasting().stream()
-                                .filter(v -> v.role() == ValueRole.PREPARED && v.type().count() > 1)
+                                .filter(v -> v.role() == ValueRole.PREPARED
+                                        && v.type().count() > 1)
                                 .forEach(v -> prepared.add(v.name()));
                         assertEquals(i == 0, prepared.stream().anyMatch(n -> n.contains("layers.")), prepared + "");
                     }
@@ -221,7 +220,8 @@ class RecomputedModelsTest {
                 Map<String, byte[]> actual = run.steps(3, policy("delayed"), ALL, planted);
                 assertFalse(replaced.isEmpty(), "no copies in " + role);
                 assertTrue(
-                        expected.entrySet().stream().anyMatch(e -> !Arrays.equals(e.getValue(), actual.get(e.getKey()))),
+                        expected.entrySet().stream()
+                                .anyMatch(e -> !Arrays.equals(e.getValue(), actual.get(e.getKey()))),
                         "the copies of " + replaced + " make no difference");
             }
         }
@@ -230,7 +230,9 @@ class RecomputedModelsTest {
     /** A program whose steps read states themselves where they are to read copies. */
     private static Program withoutCopies(Program program, ValueRole role, Set<String> replaced) {
         Map<String, Value> states = new HashMap<>();
-        program.values().stream().filter(v -> v.role() == ValueRole.STATE).forEach(v -> states.put("kept:" + v.name(), v));
+        program.values().stream()
+                .filter(v -> v.role() == ValueRole.STATE)
+                .forEach(v -> states.put("kept:" + v.name(), v));
         List<Step> steps = new ArrayList<>();
         for (Step s : program.steps()) {
             List<@Nullable Value> inputs = new ArrayList<>();

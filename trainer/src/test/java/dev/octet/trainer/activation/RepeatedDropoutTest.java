@@ -87,8 +87,8 @@ class RepeatedDropoutTest {
     private static Map<String, float[]> weights(Recompute recompute) {
         GraphModel model = model();
         Parameters parameters = Parameters.of(model.graph());
-        LossConfig loss = new LossConfig(
-                LossConfig.Type.CROSS_ENTROPY, Optional.empty(), "labels", -100, Optional.empty());
+        LossConfig loss =
+                new LossConfig(LossConfig.Type.CROSS_ENTROPY, Optional.empty(), "labels", -100, Optional.empty());
         TrainingSetup setup = new TrainingSetup(
                         GraphSource.fixed(model),
                         parameters,
@@ -105,8 +105,10 @@ class RepeatedDropoutTest {
         try (Device device = CpuDevice.of(1);
                 TrainingSession session = new TrainingSession(setup, device);
                 Arena arena = Arena.ofConfined()) {
-            MicroBatch one = new MicroBatch(0, List.of(0L), Map.of("x", normal("x", 20, ROWS, WIDTH), "labels", labels));
-            MicroBatch two = new MicroBatch(1, List.of(1L), Map.of("x", normal("x", 21, ROWS, WIDTH), "labels", labels));
+            MicroBatch one =
+                    new MicroBatch(0, List.of(0L), Map.of("x", normal("x", 20, ROWS, WIDTH), "labels", labels));
+            MicroBatch two =
+                    new MicroBatch(1, List.of(1L), Map.of("x", normal("x", 21, ROWS, WIDTH), "labels", labels));
             for (int i = 0; i < 3; i++) {
                 session.step(List.of(one, two), 0.01, null, false);
             }

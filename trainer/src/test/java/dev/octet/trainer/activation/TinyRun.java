@@ -11,7 +11,6 @@ import dev.octet.converter.TrainingGraph;
 import dev.octet.converter.pass.PassLog;
 import dev.octet.formats.graph.GraphModel;
 import dev.octet.formats.peft.PeftConfig;
-import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.trainer.adapter.AdaptedGraph;
@@ -76,7 +75,8 @@ public final class TinyRun implements AutoCloseable {
 
     /** A checkpoint by its folder, or an export by its file's name. */
     public static TinyRun open(String name) throws IOException {
-        ModelSource source = ModelSource.open(MODELS.resolve(name.endsWith(".onnx") ? "tiny-onnx" : "tiny-hf").resolve(name));
+        ModelSource source = ModelSource.open(
+                MODELS.resolve(name.endsWith(".onnx") ? "tiny-onnx" : "tiny-hf").resolve(name));
         Converter converter = Converter.of(source.model());
         boolean perToken = !name.startsWith("vit") && !name.equals("bert-cls");
         Parameters all = Parameters.of(converter.canonical().graph());
@@ -124,9 +124,7 @@ public final class TinyRun implements AutoCloseable {
                 -100,
                 Optional.empty());
         return new TrainingSetup(
-                        new GraphSource(
-                                model(),
-                                (graph, sizes) -> TrainingGraph.of(graph, sizes, new PassLog())),
+                        new GraphSource(model(), (graph, sizes) -> TrainingGraph.of(graph, sizes, new PassLog())),
                         parameters,
                         trained,
                         loss,
@@ -153,14 +151,20 @@ public final class TinyRun implements AutoCloseable {
                 }
                 tensors.put(input.name(), Tensor.ofFloats(arena, input.name(), shape, x));
             } else {
-                tensors.put(input.name(), longs(arena, input.name(), random, input.name().equals("input_ids") ? 30 : 0));
+                tensors.put(
+                        input.name(),
+                        longs(arena, input.name(), random, input.name().equals("input_ids") ? 30 : 0));
             }
         });
         tensors.put(
                 "labels",
                 perToken
                         ? longs(arena, "labels", random, 30)
-                        : Tensor.ofLongs(arena, "labels", Shape.of(rows), LongStream.range(0, rows).map(i -> i % 2).toArray()));
+                        : Tensor.ofLongs(
+                                arena,
+                                "labels",
+                                Shape.of(rows),
+                                LongStream.range(0, rows).map(i -> i % 2).toArray()));
         return new MicroBatch(number, LongStream.range(0, rows).boxed().toList(), tensors);
     }
 

@@ -42,7 +42,9 @@ class MemoryPageTest {
                 .dropWhile(l -> !l.equals(head))
                 .skip(2)
                 .takeWhile(l -> l.startsWith("|"))
-                .map(l -> Arrays.stream(l.substring(1).split("(?<!\\\\)\\|")).map(String::strip).toList())
+                .map(l -> Arrays.stream(l.substring(1).split("(?<!\\\\)\\|"))
+                        .map(String::strip)
+                        .toList())
                 .toList();
         assertTrue(!rows.isEmpty(), head);
         return rows;
@@ -62,10 +64,12 @@ class MemoryPageTest {
         Set<String> kinds = new TreeSet<>();
         for (List<String> row : table("| key | what backward computes again |")) {
             Recompute read = recompute(row.getFirst().replace("`", "").replace("\\|", "|"));
-            kinds.add(read.getClass().getSimpleName() + (read instanceof Recompute.Layers(int n) && n > 1 ? " of several" : ""));
+            kinds.add(read.getClass().getSimpleName()
+                    + (read instanceof Recompute.Layers(int n) && n > 1 ? " of several" : ""));
         }
         assertEquals(Set.of("Layers", "Layers of several", "Matching", "Budget"), kinds);
-        assertEquals(kinds.size(), Recompute.class.getPermittedSubclasses().length, "Layers has two rows, None has none");
+        assertEquals(
+                kinds.size(), Recompute.class.getPermittedSubclasses().length, "Layers has two rows, None has none");
         assertThrows(OctetException.class, () -> recompute("layers: all, every: 2"));
         assertThrows(OctetException.class, () -> recompute(""));
     }
@@ -115,8 +119,8 @@ class MemoryPageTest {
         Map<String, List<Double>> results = results();
         double plain = requireNonNull(results.get("plain")).getFirst();
         for (List<String> row : table("| setting | values of a micro-batch | of that of plain | computed twice |")) {
-            List<Double> measured = requireNonNull(
-                    results.get(row.get(0).replace("`", "").replace(" and ", ", ")), row.get(0));
+            List<Double> measured =
+                    requireNonNull(results.get(row.get(0).replace("`", "").replace(" and ", ", ")), row.get(0));
             assertEquals(mb(measured.get(0)), row.get(1));
             assertEquals(Math.round(100 * measured.get(0) / plain) + " %", row.get(2));
             assertEquals(measured.get(2), Double.parseDouble(row.get(3).replace(" %", "")), row.get(0));
@@ -124,8 +128,10 @@ class MemoryPageTest {
     }
 
     @Test
-    void planned_numbers_are_those_of_the_results_and_msamp_with_layers_is_below_60_percent_of_bf16() throws IOException {
-        List<String> names = List.of("bf16", "bf16, layers: all", "fp8 delayed, layers: all", "msamp O3", "msamp O3, layers: all");
+    void planned_numbers_are_those_of_the_results_and_msamp_with_layers_is_below_60_percent_of_bf16()
+            throws IOException {
+        List<String> names =
+                List.of("bf16", "bf16, layers: all", "fp8 delayed, layers: all", "msamp O3", "msamp O3, layers: all");
         List<List<String>> rows = table("| setting | lasts | within a step | together | of BF16 |");
         assertEquals(names.size(), rows.size());
         Map<String, List<Double>> results = results();

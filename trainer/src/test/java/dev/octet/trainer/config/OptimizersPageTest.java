@@ -119,8 +119,8 @@ class OptimizersPageTest {
 
     @Test
     void it_names_what_is_refused() throws IOException {
-        String page = Files.readString(
-                Path.of(System.getProperty("octet.testdata")).resolveSibling("docs/optimizers.md"));
+        String page =
+                Files.readString(Path.of(System.getProperty("octet.testdata")).resolveSibling("docs/optimizers.md"));
         ScheduleType.REFUSED.keySet().forEach(name -> assertTrue(page.contains("`" + name + "`"), name));
     }
 }

@@ -73,7 +73,12 @@ class StatesConfigTest {
         assertEquals(
                 (1 << 19) + 4 * 8192,
                 forms("engine: torchao, format: int4").memory("exp_avg", shape).bytes(1 << 20));
-        assertEquals(4, forms("engine: te, store_param_remainders: true").parameter("w", shape).bytes(1 << 20) >> 20);
+        assertEquals(
+                4,
+                forms("engine: te, store_param_remainders: true")
+                                .parameter("w", shape)
+                                .bytes(1 << 20)
+                        >> 20);
         assertEquals(
                 new StateForm.Fused(DType.F16),
                 forms("engine: te, master_weight_dtype: fp16").parameter("w", shape));
@@ -93,9 +98,8 @@ class StatesConfigTest {
     @CsvSource(
             delimiter = '|',
             value = {
-                "type: adamw, states: {engine: te, opt_level: O1}"
-                        + "|the engine te has no opt_level"
-                        + "|leave the key out; keys of te: master_weight_dtype, store_param_remainders, exp_avg_dtype, exp_avg_sq_dtype",
+                "type: adamw, states: {engine: te, opt_level: O1}|the engine te has no opt_level|leave the key out;"
+                        + " keys of te: master_weight_dtype, store_param_remainders, exp_avg_dtype, exp_avg_sq_dtype",
                 "type: adamw, states: {rounding: nearest}"
                         + "|the engine fp32 has no rounding|leave the key out, or choose another engine",
                 "type: sgd, states: {engine: msamp}"
@@ -103,15 +107,14 @@ class StatesConfigTest {
                 "type: stableadamw, states: {engine: te}"
                         + "|Transformer Engine's FusedAdam is Adam and AdamW, not stableadamw"
                         + "|use engine: torchao or bf16, or type: adamw",
-                "type: adamw, states: {engine: te, store_param_remainders: true, master_weight_dtype: fp16}"
-                        + "|remainders complete BF16 to F32, but master_weight_dtype is fp16|leave one of the two keys out",
+                "type: adamw, states: {engine: te, store_param_remainders: true, master_weight_dtype: fp16}|remainders"
+                        + " complete BF16 to F32, but master_weight_dtype is fp16|leave one of the two keys out",
                 "type: adamw, states: {engine: msamp, opt_level: O3}"
                         + "|O3 is a matter of the products, too: it keeps the weights that they read in E4M3"
                         + "|use precision: {mode: msamp, opt_level: O3}, or opt_level: O2 here"
             })
     void contradictions_are_refused(String optimizer, String what, String fix) {
-        InvalidOptionException e =
-                assertThrows(InvalidOptionException.class, () -> config("{" + optimizer + "}"));
+        InvalidOptionException e = assertThrows(InvalidOptionException.class, () -> config("{" + optimizer + "}"));
         assertEquals(what, e.what());
         assertEquals(fix, e.fix());
         assertTrue(e.where().contains("c.yaml"), e.where());
@@ -126,6 +129,8 @@ class StatesConfigTest {
         assertEquals(
                 new StateForm.Stochastic(),
                 states("engine: bf16").forms(sgd).memory("momentum_buffer", Shape.of(4096)));
-        assertEquals(StateForms.Arithmetic.TORCH, states("engine: torchao").forms(sgd).arithmetic());
+        assertEquals(
+                StateForms.Arithmetic.TORCH,
+                states("engine: torchao").forms(sgd).arithmetic());
     }
 }

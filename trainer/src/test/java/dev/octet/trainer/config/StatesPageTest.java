@@ -37,7 +37,9 @@ class StatesPageTest {
                 .filter(cells -> !cells[2].equals(" all "))
                 .forEach(cells -> {
                     for (String key : cells[1].replace("`", "").split(",", -1)) {
-                        listed.put(cells[2].replace("`", "").strip() + "." + key.strip(), cells[3].replace("`", "").strip());
+                        listed.put(
+                                cells[2].replace("`", "").strip() + "." + key.strip(),
+                                cells[3].replace("`", "").strip());
                     }
                 });
         Map<String, String> read = new TreeMap<>();
@@ -60,7 +62,8 @@ class StatesPageTest {
         for (String line : lines) {
             assertTrue(line.length() <= 100, line);
             TrainingConfig.of(
-                    YamlFile.parse("data: {train: a}\nloss: {type: mse}\nsteps: 1\n" + line + "\n", "c.yaml"), Path.of(""));
+                    YamlFile.parse("data: {train: a}\nloss: {type: mse}\nsteps: 1\n" + line + "\n", "c.yaml"),
+                    Path.of(""));
         }
     }
 }

@@ -7,11 +7,11 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.octet.formats.error.InvalidOptionException;
 import dev.octet.trainer.autodiff.Ties;
+import dev.octet.trainer.optimizer.Optimizer;
+import dev.octet.trainer.optimizer.ScheduleType;
 import dev.octet.trainer.rule.AdafactorRule;
 import dev.octet.trainer.rule.LambRule;
 import dev.octet.trainer.rule.MuonRule;
-import dev.octet.trainer.optimizer.Optimizer;
-import dev.octet.trainer.optimizer.ScheduleType;
 import dev.octet.trainer.yaml.Section;
 import dev.octet.trainer.yaml.YamlFile;
 import java.nio.file.Path;
@@ -372,15 +372,19 @@ class TrainingConfigTest {
 
     @Test
     void a_schedule_has_the_names_of_its_library() {
-        ScheduleConfig cosine = parse(SMALL + "schedule: {type: cosine_with_min_lr, min_lr_rate: 0.1, warmup: 2}").schedule();
+        ScheduleConfig cosine = parse(SMALL + "schedule: {type: cosine_with_min_lr, min_lr_rate: 0.1, warmup: 2}")
+                .schedule();
         assertEquals(ScheduleType.COSINE_WITH_MIN_LR, cosine.type());
         assertEquals(Map.of("min_lr_rate", "0.1"), cosine.options());
         assertEquals(1e-4, cosine.schedule(1e-3, 10).rate(10), 1e-18);
-        ScheduleConfig warmed = parse(SMALL + "schedule: {type: WarmupLR, warmup_num_steps: 4}").schedule();
+        ScheduleConfig warmed =
+                parse(SMALL + "schedule: {type: WarmupLR, warmup_num_steps: 4}").schedule();
         assertEquals(ScheduleType.WARMUP_LR, warmed.type());
         assertEquals(
                 ScheduleType.CONSTANT,
-                parse(SMALL + "schedule: {type: constant_with_warmup, warmup: 3}").schedule().type());
+                parse(SMALL + "schedule: {type: constant_with_warmup, warmup: 3}")
+                        .schedule()
+                        .type());
     }
 
     @Test
@@ -388,7 +392,8 @@ class TrainingConfigTest {
         Map<String, String> plain = Settings.of(parse(SMALL + "schedule: {type: linear, warmup: 2}"));
         assertEquals("linear", plain.get("schedule.type"));
         assertTrue(plain.keySet().stream().noneMatch(k -> k.startsWith("schedule.options")), plain.toString());
-        Map<String, String> restarts = Settings.of(parse(SMALL + "schedule: {type: cosine_with_restarts, num_cycles: 3}"));
+        Map<String, String> restarts =
+                Settings.of(parse(SMALL + "schedule: {type: cosine_with_restarts, num_cycles: 3}"));
         assertEquals("3", restarts.get("schedule.options.num_cycles"));
     }
 
@@ -457,7 +462,8 @@ class TrainingConfigTest {
                 "type: lion, eps: 1.0e-8                        | lion has no eps            | leave the key out",
                 "type: adamw, clip_threshold: 1                 | adamw has no clip_threshold | another type",
                 "type: adafactor, betas: [0.9, 0.99]            | adafactor has no betas     | another type",
-                "type: adafactor, formula: torch, beta1: 0.9    | torch's Adafactor has no beta1 | formula: transformers",
+                "type: adafactor, formula: torch, beta1: 0.9    | torch's Adafactor has no beta1 | formula:"
+                        + " transformers",
                 "type: adafactor, relative_step: true, lr: 0.1  | lr has no effect           | leave lr out",
                 "type: adafactor, warmup_init: true             | warmup_init needs relative_step | relative_step",
                 "type: lamb, min_coeff: 2, max_coeff: 1         | below min_coeff            | exchange",
@@ -487,7 +493,8 @@ class TrainingConfigTest {
     @Test
     void names_of_optimizers_and_schedules_in_other_libraries_are_answered_with_what_to_write() {
         assertEquals(
-                "write optimizer: {type: lion}", refused(SMALL + "optim: paged_lion_8bit").fix());
+                "write optimizer: {type: lion}",
+                refused(SMALL + "optim: paged_lion_8bit").fix());
         assertEquals(
                 "write optimizer: {type: adafactor, relative_step: true}",
                 refused(SMALL + "optim: adafactor\nrelative_step: true").fix());

@@ -31,7 +31,9 @@ class AccelerateTest {
     }
 
     private static JsonNode launched(String name) throws IOException {
-        return new ObjectMapper().readTree(Files.readString(FILES.resolve("launched.json"))).path(name);
+        return new ObjectMapper()
+                .readTree(Files.readString(FILES.resolve("launched.json")))
+                .path(name);
     }
 
     private static Map<String, String> settings(Reading reading) {
@@ -41,18 +43,30 @@ class AccelerateTest {
     }
 
     private static Reading.Row row(Reading reading, String key) {
-        return reading.rows().stream().filter(r -> r.key().equals(key)).findFirst().orElseThrow();
+        return reading.rows().stream()
+                .filter(r -> r.key().equals(key))
+                .findFirst()
+                .orElseThrow();
     }
 
     @Test
     void answers_of_the_questionnaire_count_here_and_accelerates_own_recipe_does_not_have_them() throws IOException {
         Reading reading = golden("te-questionnaire.yaml");
         assertEquals("32", settings(reading).get("precision.amax_history_len"));
-        assertEquals(1024, launched("te-questionnaire.yaml").path("recipe").path("amax_history_len").asInt());
-        assertTrue(launched("te-questionnaire.yaml").path("sent").path("amax_history_len").isMissingNode());
+        assertEquals(
+                1024,
+                launched("te-questionnaire.yaml")
+                        .path("recipe")
+                        .path("amax_history_len")
+                        .asInt());
+        assertTrue(launched("te-questionnaire.yaml")
+                .path("sent")
+                .path("amax_history_len")
+                .isMissingNode());
         assertTrue(row(reading, "fp8_config.amax_history_length").reason().contains("with it 1024 counts"));
         assertEquals("2", settings(reading).get("precision.margin"));
-        assertEquals(2, launched("te-questionnaire.yaml").path("sent").path("margin").asInt());
+        assertEquals(
+                2, launched("te-questionnaire.yaml").path("sent").path("margin").asInt());
         assertEquals("[wgrad]", settings(reading).get("precision.high_precision"));
     }
 
@@ -71,7 +85,8 @@ class AccelerateTest {
         Reading reading = golden("te-most-recent.yaml");
         assertEquals("most_recent", settings(reading).get("precision.amax_compute_algo"));
         JsonNode launched = launched("te-most-recent.yaml");
-        assertEquals("most_recent", launched.path("recipe").path("amax_compute_algo").asText());
+        assertEquals(
+                "most_recent", launched.path("recipe").path("amax_compute_algo").asText());
         assertTrue(launched.path("sent").path("amax_compute_algo").isMissingNode());
         assertTrue(row(reading, "fp8_config.amax_compute_algo").reason().contains("max counts"));
     }
@@ -80,15 +95,27 @@ class AccelerateTest {
     void three_truths_as_text_are_read_here_and_make_accelerate_fail() throws IOException {
         assertEquals("[wgrad]", settings(golden("te-text-override.yaml")).get("precision.high_precision"));
         assertTrue(launched("te-text-override.yaml").path("error").asText().contains("invalid truth value"));
-        assertEquals("(", launched("te-text-override.yaml").path("environment").path("ACCELERATE_FP8_OVERRIDE_FPROP").asText());
+        assertEquals(
+                "(",
+                launched("te-text-override.yaml")
+                        .path("environment")
+                        .path("ACCELERATE_FP8_OVERRIDE_FPROP")
+                        .asText());
     }
 
     @Test
     void the_level_that_the_questionnaire_writes_counts_here_and_is_o2_in_accelerate() throws IOException {
         assertEquals("O1", settings(golden("msamp-questionnaire.yaml")).get("precision.opt_level"));
-        assertEquals("O2", launched("msamp-questionnaire.yaml").path("recipe").path("opt_level").asText());
+        assertEquals(
+                "O2",
+                launched("msamp-questionnaire.yaml")
+                        .path("recipe")
+                        .path("opt_level")
+                        .asText());
         assertEquals("msamp", settings(golden("msamp-launcher.yaml")).get("precision.mode"));
-        assertEquals("O1", launched("msamp-launcher.yaml").path("recipe").path("opt_level").asText());
+        assertEquals(
+                "O1",
+                launched("msamp-launcher.yaml").path("recipe").path("opt_level").asText());
         assertEquals("O2", settings(golden("deepspeed-msamp.yaml")).get("precision.opt_level"));
     }
 
@@ -97,7 +124,12 @@ class AccelerateTest {
         assertEquals("mxfp8", settings(golden("te-mxfp8.yaml")).get("precision.recipe"));
         assertEquals("E4M3", settings(golden("te-mxfp8-amax.yaml")).get("precision.fp8_format"));
         assertEquals(1, golden("te-mxfp8-amax.yaml").problems().size());
-        assertEquals(32, launched("te-mxfp8-amax.yaml").path("sent").path("amax_history_len").asInt());
+        assertEquals(
+                32,
+                launched("te-mxfp8-amax.yaml")
+                        .path("sent")
+                        .path("amax_history_len")
+                        .asInt());
     }
 
     @Test
@@ -105,21 +137,31 @@ class AccelerateTest {
         Map<String, String> ao = settings(golden("ao.yaml"));
         assertEquals(
                 List.of("tensorwise", "multiple_of_16", "true", "true"),
-                List.of(ao.get("precision.recipe"), ao.get("precision.filter"), ao.get("precision.exempt_first"), ao.get("precision.exempt_last")));
+                List.of(
+                        ao.get("precision.recipe"),
+                        ao.get("precision.filter"),
+                        ao.get("precision.exempt_first"),
+                        ao.get("precision.exempt_last")));
     }
 
     @Test
     void what_the_launcher_exports_for_other_modes_is_what_a_run_gets() throws IOException {
-        for (String name : List.of("fp16-old.yaml", "fsdp.yaml", "megatron.yaml", "deepspeed.yaml", "fp8-config-under-bf16.yaml")) {
+        for (String name : List.of(
+                "fp16-old.yaml", "fsdp.yaml", "megatron.yaml", "deepspeed.yaml", "fp8-config-under-bf16.yaml")) {
             assertEquals(
-                    launched(name).path("environment").path("ACCELERATE_MIXED_PRECISION").asText(),
+                    launched(name)
+                            .path("environment")
+                            .path("ACCELERATE_MIXED_PRECISION")
+                            .asText(),
                     settings(golden(name)).get("precision.mode"),
                     name);
             assertTrue(golden(name).isHonoured(), name);
         }
         Map<String, String> deepspeed = settings(golden("deepspeed.yaml"));
         JsonNode environment = launched("deepspeed.yaml").path("environment");
-        assertEquals(environment.path("ACCELERATE_GRADIENT_ACCUMULATION_STEPS").asText(), deepspeed.get("gradient_accumulation"));
+        assertEquals(
+                environment.path("ACCELERATE_GRADIENT_ACCUMULATION_STEPS").asText(),
+                deepspeed.get("gradient_accumulation"));
         assertEquals(environment.path("ACCELERATE_GRADIENT_CLIPPING").asText(), deepspeed.get("clip_grad_norm"));
         assertEquals("host", deepspeed.get("offload.states"));
         assertEquals("all", deepspeed.get("precision.autocast"));
@@ -131,16 +173,20 @@ class AccelerateTest {
     void processes_with_a_batch_each_are_micro_batches_of_one() {
         String text = "distributed_type: MULTI_GPU\nnum_processes: 4\nmixed_precision: 'no'\n";
         assertEquals("4", settings(yaml(text)).get("gradient_accumulation"));
-        String deepspeed = "distributed_type: DEEPSPEED\nnum_processes: 4\ndeepspeed_config: {gradient_accumulation_steps: 3}\n";
+        String deepspeed =
+                "distributed_type: DEEPSPEED\nnum_processes: 4\ndeepspeed_config: {gradient_accumulation_steps: 3}\n";
         assertEquals("12", settings(yaml(deepspeed)).get("gradient_accumulation"));
-        assertEquals(null, settings(yaml("distributed_type: 'NO'\nnum_processes: 4\n")).get("gradient_accumulation"));
+        assertEquals(
+                null,
+                settings(yaml("distributed_type: 'NO'\nnum_processes: 4\n")).get("gradient_accumulation"));
     }
 
     @Test
     void a_deepspeed_json_that_is_named_is_read_with_all_it_asks_for(@TempDir Path folder) throws IOException {
         Files.writeString(
                 folder.resolve("ds.json"),
-                "{\"train_micro_batch_size_per_gpu\": 2, \"bf16\": {\"enabled\": true}, \"zero_optimization\": {\"stage\": 2}}");
+                "{\"train_micro_batch_size_per_gpu\": 2, \"bf16\": {\"enabled\": true}, \"zero_optimization\":"
+                        + " {\"stage\": 2}}");
         Path file = folder.resolve("accelerate.yaml");
         String text = "distributed_type: DEEPSPEED\ndeepspeed_config: {deepspeed_config_file: ds.json}\n";
         Files.writeString(file, text);
@@ -151,21 +197,39 @@ class AccelerateTest {
         Files.writeString(file, text + "mixed_precision: bf16\n");
         assertEquals(
                 "mixed_precision and a deepspeed_config_file: Accelerate refuses both",
-                Dialect.ACCELERATE.read(YamlFile.read(file), Given.NOTHING).problems().getFirst().what());
+                Dialect.ACCELERATE
+                        .read(YamlFile.read(file), Given.NOTHING)
+                        .problems()
+                        .getFirst()
+                        .what());
         Files.writeString(file, text.replace("ds.json", "none-such.json"));
-        assertEquals(1, Dialect.ACCELERATE.read(YamlFile.read(file), Given.NOTHING).problems().size());
+        assertEquals(
+                1,
+                Dialect.ACCELERATE
+                        .read(YamlFile.read(file), Given.NOTHING)
+                        .problems()
+                        .size());
     }
 
     @Test
     void mistakes_are_named_with_what_was_meant() {
-        assertEquals("there is no distributed_type, and Accelerate needs it", yaml("mixed_precision: bf16\n").problems().getFirst().what());
+        assertEquals(
+                "there is no distributed_type, and Accelerate needs it",
+                yaml("mixed_precision: bf16\n").problems().getFirst().what());
         Reading unknown = yaml("distributed_type: 'NO'\nmixed_precison: bf16\n");
-        assertTrue(unknown.problems().getFirst().fix().contains("mixed_precision"), unknown.problems().toString());
+        assertTrue(
+                unknown.problems().getFirst().fix().contains("mixed_precision"),
+                unknown.problems().toString());
         assertEquals(1, yaml("distributed_type: SOME\n").problems().size());
-        assertEquals(1, yaml("distributed_type: 'NO'\nnum_processes: many\n").problems().size());
+        assertEquals(
+                1,
+                yaml("distributed_type: 'NO'\nnum_processes: many\n").problems().size());
         Reading parallel = yaml("distributed_type: MEGATRON_LM\nmegatron_lm_config: {megatron_lm_tp_degree: 2}\n");
-        assertEquals(List.of("megatron_lm_config.megatron_lm_tp_degree"), parallel.rows(Fate.REFUSED).stream().map(Reading.Row::key).toList());
-        Reading cloud = yaml("compute_environment: AMAZON_SAGEMAKER\ndistributed_type: 'NO'\nec2_instance_type: ml.p3\n");
+        assertEquals(
+                List.of("megatron_lm_config.megatron_lm_tp_degree"),
+                parallel.rows(Fate.REFUSED).stream().map(Reading.Row::key).toList());
+        Reading cloud =
+                yaml("compute_environment: AMAZON_SAGEMAKER\ndistributed_type: 'NO'\nec2_instance_type: ml.p3\n");
         assertEquals(1, cloud.rows(Fate.REFUSED).size());
     }
 }

@@ -117,7 +117,8 @@ class DeepSpeedNumbersTest {
             Schedule schedule = config.schedule().schedule(config.optimizer().lr(), config.steps());
             String[] rates = cells[5].split(" ", -1);
             for (int i = 0; i < rates.length; i++) {
-                assertEquals(Double.parseDouble(rates[i]), schedule.rate(i), 1e-12, row.substring(0, 80) + " step " + i);
+                assertEquals(
+                        Double.parseDouble(rates[i]), schedule.rate(i), 1e-12, row.substring(0, 80) + " step " + i);
             }
             runs++;
         }

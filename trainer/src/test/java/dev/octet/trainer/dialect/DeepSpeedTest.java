@@ -72,7 +72,8 @@ class DeepSpeedTest {
                 .collect(Collectors.toMap(w -> w.key(), w -> w.value()));
         assertEquals(
                 settings(reading).entrySet().stream()
-                        .collect(Collectors.toMap(Map.Entry::getKey, e -> e.getValue().replace("'", ""))),
+                        .collect(Collectors.toMap(
+                                Map.Entry::getKey, e -> e.getValue().replace("'", ""))),
                 written);
     }
 
@@ -81,20 +82,25 @@ class DeepSpeedTest {
             strings = {
                 "\"optimizer\": {\"type\": \"Adam\", \"params\": {\"lr\": 1e-4, \"adam_w_mode\": false}}",
                 "\"optimizer\": {\"type\": \"SGD\", \"params\": {\"lr\": 0.1, \"momentum\": 0.9, \"nesterov\": true}}",
-                "\"optimizer\": {\"type\": \"Lamb\", \"params\": {\"lr\": 1e-3, \"max_coeff\": 0.3, \"bias_correction\": false}}",
+                "\"optimizer\": {\"type\": \"Lamb\", \"params\": {\"lr\": 1e-3, \"max_coeff\": 0.3,"
+                        + " \"bias_correction\": false}}",
                 "\"optimizer\": {\"type\": \"LION\", \"params\": {\"lr\": 1e-4, \"weight_decay\": 0.1}}",
-                "\"optimizer\": {\"type\": \"Muon\", \"params\": {\"muon_lr\": 0.02, \"adam_lr\": 3e-4, \"momentum\": 0.9}}",
+                "\"optimizer\": {\"type\": \"Muon\", \"params\": {\"muon_lr\": 0.02, \"adam_lr\": 3e-4, \"momentum\":"
+                        + " 0.9}}",
                 "\"fp16\": {\"enabled\": true, \"min_loss_scale\": 0.5}",
                 "\"fp16\": {\"enabled\": true, \"loss_scale\": 64}",
                 "\"bf16\": {\"enabled\": true}",
                 "\"msamp\": {\"enabled\": true, \"opt_level\": \"O2\"}, \"optimizer\": {\"type\": \"Adam\"}",
-                "\"zero_optimization\": {\"stage\": 3, \"offload_optimizer\": {\"device\": \"nvme\", \"nvme_path\": \"swap\"}}",
+                "\"zero_optimization\": {\"stage\": 3, \"offload_optimizer\": {\"device\": \"nvme\", \"nvme_path\":"
+                        + " \"swap\"}}",
                 "\"activation_checkpointing\": {\"partition_activations\": true, \"number_checkpoints\": 4}",
                 "\"torch_autocast\": {\"enabled\": true, \"dtype\": \"bfloat16\"}",
-                "\"amp\": {\"enabled\": true, \"opt_level\": \"O1\", \"loss_scale\": \"dynamic\", \"max_loss_scale\": 65536}",
-                "\"amp\": {\"enabled\": true, \"opt_level\": \"O2\", \"loss_scale\": 128, \"keep_batchnorm_fp32\": true}",
-                "\"zero_optimization\": {\"stage\": 2}, \"bf16\": {\"enabled\": true, \"bf16_master_weights_and_grads\": true,"
-                        + " \"bf16_optimizer_states\": true}",
+                "\"amp\": {\"enabled\": true, \"opt_level\": \"O1\", \"loss_scale\": \"dynamic\", \"max_loss_scale\":"
+                        + " 65536}",
+                "\"amp\": {\"enabled\": true, \"opt_level\": \"O2\", \"loss_scale\": 128, \"keep_batchnorm_fp32\":"
+                        + " true}",
+                "\"zero_optimization\": {\"stage\": 2}, \"bf16\": {\"enabled\": true,"
+                        + " \"bf16_master_weights_and_grads\": true, \"bf16_optimizer_states\": true}",
                 "\"scheduler\": {\"type\": \"OneCycle\", \"params\": {\"cycle_min_lr\": 1e-5, \"cycle_max_lr\": 1e-3}}",
             })
     void what_a_file_becomes_is_a_configuration_that_a_run_takes(String members) {
@@ -116,38 +122,47 @@ class DeepSpeedTest {
         Reading reading = read("\"optimizer\": {\"type\": \"AdamW\"}");
         assertTrue(row(reading, "gradient_clipping").line().isEmpty());
         assertEquals("clip_grad_norm: 1.0", row(reading, "gradient_clipping").becomes());
-        assertEquals("optimizer.weight_decay: 0.0", row(reading, "optimizer.params.weight_decay").becomes());
-        assertTrue(reading.settings().stream().filter(s -> s.key().equals("clip_grad_norm")).allMatch(Setting::isDefault));
+        assertEquals(
+                "optimizer.weight_decay: 0.0",
+                row(reading, "optimizer.params.weight_decay").becomes());
+        assertTrue(reading.settings().stream()
+                .filter(s -> s.key().equals("clip_grad_norm"))
+                .allMatch(Setting::isDefault));
     }
 
     @Test
     void auto_without_a_value_names_its_argument() {
-        Reading reading = read("\"optimizer\": {\"type\": \"AdamW\", \"params\": {\"lr\": \"auto\", \"betas\": \"auto\"}},"
-                + " \"train_micro_batch_size_per_gpu\": \"auto\"");
+        Reading reading =
+                read("\"optimizer\": {\"type\": \"AdamW\", \"params\": {\"lr\": \"auto\", \"betas\": \"auto\"}},"
+                        + " \"train_micro_batch_size_per_gpu\": \"auto\"");
         assertEquals(
                 List.of(
                         "\"auto\" of train_micro_batch_size_per_gpu has no value: transformers fills it from"
                                 + " per_device_train_batch_size",
                         "\"auto\" of optimizer.params.lr has no value: transformers fills it from learning_rate",
-                        "\"auto\" of optimizer.params.betas has no value: transformers fills it from adam_beta1, adam_beta2"),
+                        "\"auto\" of optimizer.params.betas has no value: transformers fills it from adam_beta1,"
+                                + " adam_beta2"),
                 problems(reading));
         assertEquals(
                 List.of("nothing fills \"auto\" of 'fp16.loss_scale': transformers has no argument for it"),
                 problems(read("\"fp16\": {\"enabled\": true, \"loss_scale\": \"auto\"}")));
         assertTrue(read("\"zero_optimization\": {\"stage\": 3, \"reduce_bucket_size\": \"auto\","
-                        + " \"stage3_prefetch_bucket_size\": \"auto\", \"stage3_param_persistence_threshold\": \"auto\"}")
+            + " \"stage3_prefetch_bucket_size\": \"auto\", \"stage3_param_persistence_threshold\": \"auto\"}")
                 .isHonoured());
     }
 
     @Test
     void auto_is_filled_from_arguments_and_from_their_defaults() {
         Reading reading = read(
-                "\"train_batch_size\": \"auto\", \"train_micro_batch_size_per_gpu\": \"auto\", \"gradient_accumulation_steps\": \"auto\","
-                        + " \"gradient_clipping\": \"auto\", \"bf16\": {\"enabled\": \"auto\"}, \"fp16\": {\"enabled\": \"auto\"},"
-                        + " \"optimizer\": {\"type\": \"AdamW\", \"params\": {\"lr\": \"auto\", \"betas\": \"auto\", \"eps\": \"auto\","
-                        + " \"weight_decay\": \"auto\"}}, \"scheduler\": {\"type\": \"WarmupDecayLR\", \"params\": {\"total_num_steps\":"
-                        + " \"auto\", \"warmup_min_lr\": \"auto\", \"warmup_max_lr\": \"auto\", \"warmup_num_steps\": \"auto\"}}",
-                arguments("{\"gradient_accumulation_steps\": 3, \"adam_beta2\": 0.95, \"warmup_ratio\": 0.1, \"bf16\": true}")
+                "\"train_batch_size\": \"auto\", \"train_micro_batch_size_per_gpu\": \"auto\","
+                        + " \"gradient_accumulation_steps\": \"auto\", \"gradient_clipping\": \"auto\", \"bf16\":"
+                        + " {\"enabled\": \"auto\"}, \"fp16\": {\"enabled\": \"auto\"}, \"optimizer\": {\"type\":"
+                        + " \"AdamW\", \"params\": {\"lr\": \"auto\", \"betas\": \"auto\", \"eps\": \"auto\","
+                        + " \"weight_decay\": \"auto\"}}, \"scheduler\": {\"type\": \"WarmupDecayLR\", \"params\":"
+                        + " {\"total_num_steps\": \"auto\", \"warmup_min_lr\": \"auto\", \"warmup_max_lr\": \"auto\","
+                        + " \"warmup_num_steps\": \"auto\"}}",
+                arguments("{\"gradient_accumulation_steps\": 3, \"adam_beta2\": 0.95, \"warmup_ratio\": 0.1,"
+                                + " \"bf16\": true}")
                         .withSteps(25));
         assertEquals(List.of(), reading.problems());
         Map<String, String> settings = settings(reading);
@@ -163,14 +178,17 @@ class DeepSpeedTest {
                         "schedule.warmup_max_lr", "5e-5",
                         "precision.mode", "bf16")
                 .forEach((key, value) -> assertEquals(value, settings.get(key), key));
-        assertEquals("auto = 5e-5 (learning_rate)", row(reading, "optimizer.params.lr").value());
+        assertEquals(
+                "auto = 5e-5 (learning_rate)",
+                row(reading, "optimizer.params.lr").value());
     }
 
     @Test
     void total_steps_that_nobody_knows_are_asked_for() {
         String scheduler = "\"scheduler\": {\"type\": \"WarmupDecayLR\", \"params\": {\"total_num_steps\": \"auto\"}}";
         assertEquals(
-                List.of("\"auto\" of scheduler.params.total_num_steps needs the number of steps, and max_steps is not given"),
+                List.of("\"auto\" of scheduler.params.total_num_steps needs the number of steps, and max_steps is not"
+                        + " given"),
                 problems(read(scheduler, arguments("{\"learning_rate\": 1e-3}"))));
         assertTrue(read(scheduler, arguments("{\"max_steps\": 9}")).isHonoured());
     }
@@ -178,12 +196,13 @@ class DeepSpeedTest {
     @Test
     void all_values_that_contradict_the_arguments_are_listed() {
         Reading reading = read(
-                "\"train_micro_batch_size_per_gpu\": 4, \"gradient_clipping\": 0.5, \"optimizer\": {\"type\": \"AdamW\", \"params\":"
-                        + " {\"lr\": 1e-3, \"eps\": 0.00000001}}",
+                "\"train_micro_batch_size_per_gpu\": 4, \"gradient_clipping\": 0.5, \"optimizer\": {\"type\":"
+                        + " \"AdamW\", \"params\": {\"lr\": 1e-3, \"eps\": 0.00000001}}",
                 arguments("{\"per_device_train_batch_size\": 8}"));
         assertEquals(
                 List.of(
-                        "train_micro_batch_size_per_gpu is 4, but per_device_train_batch_size of the TrainingArguments gives 8",
+                        "train_micro_batch_size_per_gpu is 4, but per_device_train_batch_size of the TrainingArguments"
+                                + " gives 8",
                         "gradient_clipping is 0.5, but max_grad_norm of the TrainingArguments gives 1.0",
                         "optimizer.params.lr is 1e-3, but learning_rate of the TrainingArguments gives 5e-5"),
                 problems(reading));
@@ -191,40 +210,58 @@ class DeepSpeedTest {
 
     @Test
     void a_wrong_value_is_named_with_what_it_should_be() {
-        assertEquals(List.of("'gradient_clipping' is 'NaN', not a number"), problems(read("\"gradient_clipping\": \"NaN\"")));
-        assertEquals(List.of("'gradient_clipping' is 1e999, not a number"), problems(read("\"gradient_clipping\": 1e999")));
-        assertEquals(List.of("'train_batch_size' is 1.5, not a whole number"), problems(read("\"train_batch_size\": 1.5")).subList(0, 1));
+        assertEquals(
+                List.of("'gradient_clipping' is 'NaN', not a number"),
+                problems(read("\"gradient_clipping\": \"NaN\"")));
+        assertEquals(
+                List.of("'gradient_clipping' is 1e999, not a number"), problems(read("\"gradient_clipping\": 1e999")));
+        assertEquals(
+                List.of("'train_batch_size' is 1.5, not a whole number"),
+                problems(read("\"train_batch_size\": 1.5")).subList(0, 1));
         assertEquals(List.of("'bf16.enabled' is 2, not true or false"), problems(read("\"bf16\": {\"enabled\": 2}")));
-        assertEquals(List.of("'optimizer' holds keys and values, not 'Adam'"), problems(read("\"optimizer\": \"Adam\"")));
+        assertEquals(
+                List.of("'optimizer' holds keys and values, not 'Adam'"), problems(read("\"optimizer\": \"Adam\"")));
         assertEquals(
                 List.of("'optimizer.params.betas' is 0.9, not a list"),
                 problems(read("\"optimizer\": {\"type\": \"Adam\", \"params\": {\"betas\": 0.9}}")));
-        assertEquals(List.of("'gradient_clipping' is the text \"1\", not a number"), problems(read("\"gradient_clipping\": \"1\"")));
+        assertEquals(
+                List.of("'gradient_clipping' is the text \"1\", not a number"),
+                problems(read("\"gradient_clipping\": \"1\"")));
         assertTrue(read("\"zero_optimization\": {\"stage\": \"2\"}").isHonoured());
-        assertEquals(List.of("train_batch_size is 1e300"), problems(read("\"train_batch_size\": 1e300")).subList(0, 1));
+        assertEquals(
+                List.of("train_batch_size is 1e300"),
+                problems(read("\"train_batch_size\": 1e300")).subList(0, 1));
     }
 
     @Test
     void zero_3_with_offload_in_one_process_keeps_states_and_weights_elsewhere() {
-        String cpu = ("\"zero_optimization\": {\"stage\": 3, \"offload_param\": {\"device\": \"cpu\"}, \"offload_optimizer\":"
-                + " {\"device\": \"cpu\"}}");
+        String cpu = ("\"zero_optimization\": {\"stage\": 3, \"offload_param\": {\"device\": \"cpu\"},"
+                + " \"offload_optimizer\": {\"device\": \"cpu\"}}");
         Reading gpu = read(cpu, Given.NOTHING.on(true));
         assertEquals("host", settings(gpu).get("offload.states"));
         assertEquals("host", settings(gpu).get("offload.parameters"));
         assertTrue(read(cpu).isHonoured());
-        assertEquals(Fate.NO_EFFECT, row(read(cpu), "zero_optimization.offload_param.device").fate());
-        Reading nvme = read("\"zero_optimization\": {\"stage\": 3, \"offload_param\": {\"device\": \"nvme\", \"nvme_path\": \"/my swap\"}}");
+        assertEquals(
+                Fate.NO_EFFECT,
+                row(read(cpu), "zero_optimization.offload_param.device").fate());
+        Reading nvme = read(
+                "\"zero_optimization\": {\"stage\": 3, \"offload_param\": {\"device\": \"nvme\", \"nvme_path\": \"/my"
+                        + " swap\"}}");
         assertEquals("disk", settings(nvme).get("offload.parameters"));
         assertEquals("'/my swap'", settings(nvme).get("offload.path"));
         Reading onGpu = read(
-                "\"zero_optimization\": {\"stage\": 3, \"offload_param\": {\"device\": \"nvme\", \"nvme_path\": \"/a\"}}",
+                "\"zero_optimization\": {\"stage\": 3, \"offload_param\": {\"device\": \"nvme\", \"nvme_path\":"
+                        + " \"/a\"}}",
                 Given.NOTHING.on(true));
         InvalidOptionException refused = assertThrows(InvalidOptionException.class, onGpu::requireHonoured);
         assertTrue(refused.what().contains("to the memory of the host, not to a disk: write cpu."), refused.what());
         assertEquals("ds.json, line 1", refused.where());
-        Reading two = read("\"zero_optimization\": {\"stage\": 3, \"offload_param\": {\"device\": \"nvme\", \"nvme_path\": \"/a\"},"
-                + " \"offload_optimizer\": {\"device\": \"nvme\", \"nvme_path\": \"/b\"}}");
-        assertTrue(problems(two).getFirst().contains("offload.path: /a, and"), problems(two).toString());
+        Reading two =
+                read("\"zero_optimization\": {\"stage\": 3, \"offload_param\": {\"device\": \"nvme\", \"nvme_path\":"
+                        + " \"/a\"}, \"offload_optimizer\": {\"device\": \"nvme\", \"nvme_path\": \"/b\"}}");
+        assertTrue(
+                problems(two).getFirst().contains("offload.path: /a, and"),
+                problems(two).toString());
         assertEquals(
                 List.of("moments and masters are to go to a disk, but nvme_path is missing"),
                 problems(read("\"zero_optimization\": {\"stage\": 1, \"offload_optimizer\": {\"device\": \"nvme\"}}")));
@@ -232,12 +269,20 @@ class DeepSpeedTest {
 
     @Test
     void offload_counts_with_the_stages_that_deepspeed_reads_it_with() {
-        Reading none = read("\"zero_optimization\": {\"offload_optimizer\": {\"device\": \"cpu\"}, \"cpu_offload_param\": true}");
+        Reading none = read(
+                "\"zero_optimization\": {\"offload_optimizer\": {\"device\": \"cpu\"}, \"cpu_offload_param\": true}");
         assertFalse(settings(none).keySet().stream().anyMatch(k -> k.startsWith("offload")));
-        assertEquals(Fate.NO_EFFECT, row(none, "zero_optimization.offload_optimizer.device").fate());
-        Reading two = read("\"zero_optimization\": {\"stage\": 2, \"cpu_offload\": true, \"offload_param\": {\"device\": \"cpu\"}}", Given.NOTHING.on(true));
+        assertEquals(
+                Fate.NO_EFFECT,
+                row(none, "zero_optimization.offload_optimizer.device").fate());
+        Reading two = read(
+                "\"zero_optimization\": {\"stage\": 2, \"cpu_offload\": true, \"offload_param\": {\"device\":"
+                        + " \"cpu\"}}",
+                Given.NOTHING.on(true));
         assertEquals("host", settings(two).get("offload.states"));
-        assertEquals("DeepSpeed reads it with stage 3 only.", row(two, "zero_optimization.offload_param.device").reason());
+        assertEquals(
+                "DeepSpeed reads it with stage 3 only.",
+                row(two, "zero_optimization.offload_param.device").reason());
     }
 
     @Test
@@ -250,7 +295,8 @@ class DeepSpeedTest {
         assertEquals(Fate.MAPPED, row(gpu, host).fate());
         Offload offload = TrainingConfig.of(
                         YamlFile.parse(
-                                "data: {train: a.npz}\nloss: {type: mse}\nsteps: 10\n" + gpu.yaml(List.of()), "train.yaml"),
+                                "data: {train: a.npz}\nloss: {type: mse}\nsteps: 10\n" + gpu.yaml(List.of()),
+                                "train.yaml"),
                         Path.of(""))
                 .offload();
         assertEquals(Home.HOST, offload.activations());
@@ -262,7 +308,11 @@ class DeepSpeedTest {
         assertEquals(Fate.NO_EFFECT, row(read(both), host).fate());
         assertTrue(row(read(both), host).reason().endsWith("on a GPU it is offload.activations: host."));
         Reading off = read("\"activation_checkpointing\": {\"cpu_checkpointing\": false}", Given.NOTHING.on(true));
-        assertEquals(Map.of(), off.settings().stream().filter(x -> x.key().contains("activations")).collect(Collectors.toMap(Setting::key, Setting::value)));
+        assertEquals(
+                Map.of(),
+                off.settings().stream()
+                        .filter(x -> x.key().contains("activations"))
+                        .collect(Collectors.toMap(Setting::key, Setting::value)));
     }
 
     @Test
@@ -291,8 +341,9 @@ class DeepSpeedTest {
 
     @Test
     void keys_with_dots_in_their_names_stay_what_they_are() {
-        Reading reading = read("\"compression_training\": {\"row_pruning\": {\"different_groups\": {\"a.b\": {\"modules\": [\"x\"]}}}},"
-                + " \"optimizer.params.lr\": 3");
+        Reading reading =
+                read("\"compression_training\": {\"row_pruning\": {\"different_groups\": {\"a.b\": {\"modules\":"
+                        + " [\"x\"]}}}}, \"optimizer.params.lr\": 3");
         assertTrue(reading.rows().stream().noneMatch(r -> r.fate() == Fate.REFUSED));
         assertEquals(List.of("DeepSpeed knows no key 'optimizer.params.lr'"), problems(reading));
         assertFalse(settings(reading).containsKey("optimizer.lr"));

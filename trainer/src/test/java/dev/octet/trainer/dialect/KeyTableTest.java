@@ -91,12 +91,13 @@ class KeyTableTest {
     @Test
     void no_text_of_the_table_is_longer_than_two_lines_of_a_terminal() {
         List<String> reasons = new ArrayList<>();
-        rules().forEach(r -> reasons.add(switch (r.becomes()) {
-            case Becomes.NoEffect none -> none.reason();
-            case Becomes.Refused refused -> refused.reason();
-            case Becomes.Feature feature -> feature.reason();
-            case Becomes.Same _, Becomes.Decided _ -> "";
-        }));
+        rules().forEach(r -> reasons.add(
+                switch (r.becomes()) {
+                    case Becomes.NoEffect none -> none.reason();
+                    case Becomes.Refused refused -> refused.reason();
+                    case Becomes.Feature feature -> feature.reason();
+                    case Becomes.Same _, Becomes.Decided _ -> "";
+                }));
         assertEquals(List.of(), reasons.stream().filter(r -> r.length() > 160).toList());
     }
 }

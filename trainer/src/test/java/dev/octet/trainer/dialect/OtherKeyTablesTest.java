@@ -70,7 +70,11 @@ class OtherKeyTablesTest {
                     .filter(r -> !r.becomes().isEmpty() || r.fate() == Fate.REFUSED)
                     .count();
         }
-        assertEquals(lines("transformers.txt").stream().filter(l -> !l.startsWith("key")).count(), read);
+        assertEquals(
+                lines("transformers.txt").stream()
+                        .filter(l -> !l.startsWith("key"))
+                        .count(),
+                read);
         assertTrue(ScheduleType.byName().size() > 8);
     }
 
@@ -79,7 +83,8 @@ class OtherKeyTablesTest {
             case FLAG -> List.of("true", "false");
             case WHOLE -> List.of("3", "1", "0", "-1");
             case NUMBER -> List.of("0.5", "0", "7");
-            case TEXT -> List.of("\"some\"", rule.standard().isEmpty() ? "\"max\"" : "\"" + rule.standard() + "\"", "\"nvme\"");
+            case TEXT ->
+                List.of("\"some\"", rule.standard().isEmpty() ? "\"max\"" : "\"" + rule.standard() + "\"", "\"nvme\"");
             case LIST -> List.of("[1, 2]", "[]");
             case SECTION -> List.of("{}");
             case ANY -> List.of("3", "{\"a\": {\"b\": [1]}}", "[true, false, false]", "\"text\"");
@@ -94,7 +99,8 @@ class OtherKeyTablesTest {
             for (String value : values(rule)) {
                 for (String around : surroundings(dialect, key)) {
                     String[] names = key.split("\\.");
-                    String json = "{" + around + "\"" + String.join("\": {\"", names) + "\": " + value + "}".repeat(names.length);
+                    String json = "{" + around + "\"" + String.join("\": {\"", names) + "\": " + value
+                            + "}".repeat(names.length);
                     Reading reading = dialect.read(HjsonFile.parse(json, "file"), Given.NOTHING);
                     boolean free = rule.path().endsWith("**");
                     List<Reading.Row> rows = reading.rows().stream()
@@ -104,7 +110,9 @@ class OtherKeyTablesTest {
                     long mistakes = reading.problems().stream()
                             .filter(p -> p.where().endsWith("key " + key))
                             .count();
-                    assertTrue((rows.size() == 1 && mistakes == 0) || (rows.isEmpty() && mistakes >= 1), json + ": " + reading.problems());
+                    assertTrue(
+                            (rows.size() == 1 && mistakes == 0) || (rows.isEmpty() && mistakes >= 1),
+                            json + ": " + reading.problems());
                     for (Reading.Row row : rows) {
                         assertFalse(row.becomes().isEmpty() && row.reason().isEmpty(), json);
                         assertTrue(row.reason().isEmpty() || row.reason().endsWith("."), row.reason());
@@ -128,7 +136,9 @@ class OtherKeyTablesTest {
             return Stream.of("TE", "MSAMP", "AO")
                     .map(b -> key.endsWith("backend")
                             ? "\"distributed_type\": \"NO\", \"mixed_precision\": \"fp8\", "
-                            : "\"distributed_type\": \"NO\", \"mixed_precision\": \"fp8\", \"fp8_config\": {\"fp8_backend\": \"" + b + "\"}, ")
+                            : "\"distributed_type\": \"NO\", \"mixed_precision\": \"fp8\", \"fp8_config\":"
+                                    + " {\"fp8_backend\": \""
+                                    + b + "\"}, ")
                     .filter(a -> !a.contains("\"fp8_config\""))
                     .toList();
         }

@@ -71,7 +71,8 @@ class TrainingArgumentsTest {
 
     @Test
     void optimizers_in_few_bits_are_torchaos_and_bitsandbytes_are_refused() {
-        Map<String, String> eight = settings(read("{\"optim\": \"adamw_torch_8bit\", \"optim_args\": \"bf16_stochastic_round=True\"}"));
+        Map<String, String> eight =
+                settings(read("{\"optim\": \"adamw_torch_8bit\", \"optim_args\": \"bf16_stochastic_round=True\"}"));
         assertEquals("torchao", eight.get("optimizer.states.engine"));
         assertEquals("8bit", eight.get("optimizer.states.format"));
         assertEquals("true", eight.get("optimizer.states.bf16_stochastic_round"));
@@ -83,30 +84,44 @@ class TrainingArgumentsTest {
 
     @Test
     void schedules_take_their_arguments_and_no_others() {
-        Map<String, String> all = settings(read(
-                "{\"lr_scheduler_type\": \"cosine_with_min_lr\", \"lr_scheduler_kwargs\": {\"min_lr_rate\": 0.1}, \"warmup_steps\": 0.06}"));
+        Map<String, String> all = settings(
+                read("{\"lr_scheduler_type\": \"cosine_with_min_lr\", \"lr_scheduler_kwargs\": {\"min_lr_rate\":"
+                        + " 0.1}, \"warmup_steps\": 0.06}"));
         assertEquals("0.1", all.get("schedule.min_lr_rate"));
         assertEquals("0.06", all.get("schedule.warmup"));
-        assertEquals("0.1", settings(read(
-                        "{\"lr_scheduler_type\": \"cosine_with_min_lr\", \"lr_scheduler_kwargs\": \"{\\\"min_lr_rate\\\": 0.1}\"}"))
-                .get("schedule.min_lr_rate"));
-        assertEquals(1, read("{\"lr_scheduler_type\": \"linear\", \"lr_scheduler_kwargs\": {\"power\": 2}}").problems().size());
+        assertEquals(
+                "0.1",
+                settings(read("{\"lr_scheduler_type\": \"cosine_with_min_lr\", \"lr_scheduler_kwargs\":"
+                                + " \"{\\\"min_lr_rate\\\": 0.1}\"}"))
+                        .get("schedule.min_lr_rate"));
+        assertEquals(
+                1,
+                read("{\"lr_scheduler_type\": \"linear\", \"lr_scheduler_kwargs\": {\"power\": 2}}")
+                        .problems()
+                        .size());
         assertEquals(List.of("lr_scheduler_type"), refused("{\"lr_scheduler_type\": \"reduce_lr_on_plateau\"}"));
     }
 
     @Test
     void amp_is_torchs_autocast_or_apexs_level() {
         assertEquals("cuda", settings(read("{\"bf16\": true}")).get("precision.autocast"));
-        assertEquals("cpu", settings(read("{\"bf16\": true, \"use_cpu\": true}")).get("precision.autocast"));
-        assertEquals("O2", settings(read("{\"fp16\": true, \"half_precision_backend\": \"apex\", \"fp16_opt_level\": \"O2\"}")).get("precision.mode"));
-        assertEquals("fp16", settings(read("{\"fp16\": true, \"fp16_opt_level\": \"O2\"}")).get("precision.mode"));
+        assertEquals(
+                "cpu", settings(read("{\"bf16\": true, \"use_cpu\": true}")).get("precision.autocast"));
+        assertEquals(
+                "O2",
+                settings(read("{\"fp16\": true, \"half_precision_backend\": \"apex\", \"fp16_opt_level\": \"O2\"}"))
+                        .get("precision.mode"));
+        assertEquals(
+                "fp16",
+                settings(read("{\"fp16\": true, \"fp16_opt_level\": \"O2\"}")).get("precision.mode"));
         assertEquals(1, read("{\"fp16\": true, \"bf16\": true}").problems().size());
     }
 
     @Test
     void strategies_count_in_steps_and_in_shares_of_the_run() {
-        Map<String, String> all = settings(read(
-                "{\"evaluation_strategy\": \"steps\", \"eval_steps\": 0.1, \"save_steps\": 0.25, \"max_steps\": 1001, \"save_total_limit\": 2}"));
+        Map<String, String> all =
+                settings(read("{\"evaluation_strategy\": \"steps\", \"eval_steps\": 0.1, \"save_steps\": 0.25,"
+                        + " \"max_steps\": 1001, \"save_total_limit\": 2}"));
         assertEquals("101", all.get("eval_every"));
         assertEquals("251", all.get("checkpoint.every"));
         assertEquals("2", all.get("checkpoint.keep"));
@@ -123,7 +138,9 @@ class TrainingArgumentsTest {
         assertEquals(List.of("neftune_noise_alpha"), refused("{\"neftune_noise_alpha\": 5}"));
         assertEquals(List.of("push_to_hub"), refused("{\"push_to_hub\": true}"));
         assertEquals(List.of("resume_from_checkpoint"), refused("{\"resume_from_checkpoint\": \"out/checkpoint-5\"}"));
-        assertEquals(List.of(), refused("{\"push_to_hub\": false, \"label_smoothing_factor\": 0.0, \"neftune_noise_alpha\": null}"));
+        assertEquals(
+                List.of(),
+                refused("{\"push_to_hub\": false, \"label_smoothing_factor\": 0.0, \"neftune_noise_alpha\": null}"));
         assertTrue(read("{\"learing_rate\": 1}").problems().getFirst().fix().contains("learning_rate"));
     }
 
@@ -131,9 +148,11 @@ class TrainingArgumentsTest {
     void a_deepspeed_json_is_filled_from_the_arguments_that_name_it(@TempDir Path folder) throws IOException {
         Files.writeString(
                 folder.resolve("ds.json"),
-                "{\"train_micro_batch_size_per_gpu\": \"auto\", \"gradient_clipping\": \"auto\", \"bf16\": {\"enabled\": \"auto\"}, \"zero_optimization\": {\"stage\": 1}}");
+                "{\"train_micro_batch_size_per_gpu\": \"auto\", \"gradient_clipping\": \"auto\", \"bf16\":"
+                        + " {\"enabled\": \"auto\"}, \"zero_optimization\": {\"stage\": 1}}");
         Path file = folder.resolve("args.json");
-        Files.writeString(file, "{\"deepspeed\": \"ds.json\", \"per_device_train_batch_size\": 3, \"max_grad_norm\": 0.5}");
+        Files.writeString(
+                file, "{\"deepspeed\": \"ds.json\", \"per_device_train_batch_size\": 3, \"max_grad_norm\": 0.5}");
         Reading reading = Dialect.TRANSFORMERS.read(HjsonFile.read(file), Given.NOTHING);
         assertEquals(List.of(), reading.problems());
         assertEquals("3", settings(reading).get("batch_size"));

@@ -55,7 +55,8 @@ class BuiltInHooksTest {
     }
 
     private static StepReport report(long step, double loss) {
-        return new StepReport(step, loss, Map.of(), 0.1, Double.NaN, false, 1, 8, 64, 0.25, 0.5, 0.1, 99, Optional.empty());
+        return new StepReport(
+                step, loss, Map.of(), 0.1, Double.NaN, false, 1, 8, 64, 0.25, 0.5, 0.1, 99, Optional.empty());
     }
 
     private void steps(long from, long to) throws IOException {

@@ -20,18 +20,18 @@ import dev.octet.trainer.device.cuda.TestGpus;
 import dev.octet.trainer.device.reference.ReferenceDevice;
 import dev.octet.trainer.kernel.CounterRandom;
 import dev.octet.trainer.kernel.OperandType;
-import dev.octet.trainer.rule.LambRule;
 import dev.octet.trainer.program.Phase;
 import dev.octet.trainer.program.ProgramBuilder;
 import dev.octet.trainer.program.Value;
+import dev.octet.trainer.rule.LambRule;
 import dev.octet.trainer.state.BlockCodes;
 import dev.octet.trainer.state.StateForm;
 import dev.octet.trainer.state.StateForms;
 import dev.octet.trainer.state.StateForms.Arithmetic;
 import dev.octet.trainer.state.StateTensors;
+import java.io.IOException;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
-import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.HashMap;
@@ -68,11 +68,7 @@ class CodedUpdateTest {
         Map<String, StateForms> all = new LinkedHashMap<>();
         all.put(
                 "MS-AMP",
-                forms(
-                        StateForm.PowerOfTwo.of(DType.F16),
-                        power(DType.F8_E4M3FN),
-                        power(DType.F16),
-                        Arithmetic.MSAMP));
+                forms(StateForm.PowerOfTwo.of(DType.F16), power(DType.F8_E4M3FN), power(DType.F16), Arithmetic.MSAMP));
         all.put(
                 "Transformer Engine, F16",
                 forms(
@@ -151,7 +147,8 @@ class CodedUpdateTest {
         void step(double lr, float[] g) {
             memory.write(
                     update.learningRate(),
-                    Tensor.ofFloats(Arena.ofAuto(), "lr", Shape.SCALAR, (float) lr).bytes());
+                    Tensor.ofFloats(Arena.ofAuto(), "lr", Shape.SCALAR, (float) lr)
+                            .bytes());
             memory.write(
                     value("d:w"),
                     Tensor.ofFloats(Arena.ofAuto(), "d:w", tensor.shape(), g).bytes());
@@ -162,7 +159,9 @@ class CodedUpdateTest {
         Map<String, byte[]> bytes() {
             Map<String, byte[]> all = new TreeMap<>();
             for (Value v : update.program().values()) {
-                if (v.role().isShared() && !v.name().startsWith("d:") && !v.name().startsWith("square_sum")) {
+                if (v.role().isShared()
+                        && !v.name().startsWith("d:")
+                        && !v.name().startsWith("square_sum")) {
                     all.put(v.name(), read(v).bytes().toArray(java.lang.foreign.ValueLayout.JAVA_BYTE));
                 }
             }
@@ -172,7 +171,8 @@ class CodedUpdateTest {
         private Tensor read(Value v) {
             MemorySegment bytes = Arena.ofAuto().allocate(v.type().byteSize(), 64);
             memory.read(v, bytes);
-            return new Tensor(new TensorSpec(v.name(), v.type().dtype(), v.type().shape()), bytes);
+            return new Tensor(
+                    new TensorSpec(v.name(), v.type().dtype(), v.type().shape()), bytes);
         }
 
         /** A kept tensor in F32. */
@@ -181,7 +181,8 @@ class CodedUpdateTest {
             for (StateForm.Part part : form.parts(tensor)) {
                 parts.put(name + part.suffix(), read(value(name + part.suffix())));
             }
-            return StateTensors.decode(form, name, tensor.shape(), requireNonNull(parts.get(name)), parts, Arena.ofAuto())
+            return StateTensors.decode(
+                            form, name, tensor.shape(), requireNonNull(parts.get(name)), parts, Arena.ofAuto())
                     .toFloats();
         }
 
@@ -215,73 +216,79 @@ class CodedUpdateTest {
 
     @TestFactory
     Stream<DynamicTest> Ten_steps_in_few_bits_move_parameters_nearly_as_ten_in_F32() {
-        return engines().entrySet().stream().map(e -> dynamicTest(e.getKey(), () -> {
-            float[] w = normal(1, 0.05);
-            try (CpuDevice cpu = CpuDevice.of(2);
-                    ReferenceDevice reference = new ReferenceDevice();
-                    Run plain = new Run(cpu, Optimizer.Adam.ADAMW, StateForms.F32, w);
-                    Run coded = new Run(cpu, Optimizer.Adam.ADAMW, e.getValue(), w);
-                    Run exact = new Run(reference, Optimizer.Adam.ADAMW, e.getValue(), w)) {
-                for (int i = 0; i < 10; i++) {
-                    float[] g = normal(100 + i, 1e-3);
-                    plain.step(1e-3, g);
-                    coded.step(1e-3, g);
-                    exact.step(1e-3, g);
-                }
-                double moved = difference(plain.w(), w);
-                assertTrue(moved > 1e-3, "moved " + moved);
-                double off = difference(plain.w(), coded.w());
-                assertTrue(off < (e.getKey().contains("4 bits") ? 0.5 : 0.2) * moved, "off " + off + " of " + moved);
-                double twins = difference(exact.w(), coded.w());
-                assertTrue(twins < 0.05 * moved, "twins differ by " + twins + " of " + moved);
-            }
-        }));
+        return engines().entrySet().stream()
+                .map(e -> dynamicTest(e.getKey(), () -> {
+                    float[] w = normal(1, 0.05);
+                    try (CpuDevice cpu = CpuDevice.of(2);
+                            ReferenceDevice reference = new ReferenceDevice();
+                            Run plain = new Run(cpu, Optimizer.Adam.ADAMW, StateForms.F32, w);
+                            Run coded = new Run(cpu, Optimizer.Adam.ADAMW, e.getValue(), w);
+                            Run exact = new Run(reference, Optimizer.Adam.ADAMW, e.getValue(), w)) {
+                        for (int i = 0; i < 10; i++) {
+                            float[] g = normal(100 + i, 1e-3);
+                            plain.step(1e-3, g);
+                            coded.step(1e-3, g);
+                            exact.step(1e-3, g);
+                        }
+                        double moved = difference(plain.w(), w);
+                        assertTrue(moved > 1e-3, "moved " + moved);
+                        double off = difference(plain.w(), coded.w());
+                        assertTrue(
+                                off < (e.getKey().contains("4 bits") ? 0.5 : 0.2) * moved,
+                                "off " + off + " of " + moved);
+                        double twins = difference(exact.w(), coded.w());
+                        assertTrue(twins < 0.05 * moved, "twins differ by " + twins + " of " + moved);
+                    }
+                }));
     }
 
     @TestFactory
     Stream<DynamicTest> A_step_that_overflows_leaves_every_code_and_scale_as_it_is() {
-        return engines().entrySet().stream().map(e -> dynamicTest(e.getKey(), () -> {
-            try (CpuDevice cpu = CpuDevice.of(2);
-                    Run run = new Run(cpu, Optimizer.Adam.ADAMW, e.getValue(), normal(1, 0.05))) {
-                run.step(1e-3, normal(2, 1e-3));
-                Map<String, byte[]> before = run.bytes();
-                float[] bad = normal(3, 1e-3);
-                bad[77] = Float.POSITIVE_INFINITY;
-                run.step(1e-3, bad);
-                Map<String, byte[]> after = run.bytes();
-                for (String name : before.keySet()) {
-                    if (!List.of("gradient_norm", "gradient_factor", "non_finite").contains(name)) {
-                        assertArrayEquals(before.get(name), after.get(name), name);
+        return engines().entrySet().stream()
+                .map(e -> dynamicTest(e.getKey(), () -> {
+                    try (CpuDevice cpu = CpuDevice.of(2);
+                            Run run = new Run(cpu, Optimizer.Adam.ADAMW, e.getValue(), normal(1, 0.05))) {
+                        run.step(1e-3, normal(2, 1e-3));
+                        Map<String, byte[]> before = run.bytes();
+                        float[] bad = normal(3, 1e-3);
+                        bad[77] = Float.POSITIVE_INFINITY;
+                        run.step(1e-3, bad);
+                        Map<String, byte[]> after = run.bytes();
+                        for (String name : before.keySet()) {
+                            if (!List.of("gradient_norm", "gradient_factor", "non_finite")
+                                    .contains(name)) {
+                                assertArrayEquals(before.get(name), after.get(name), name);
+                            }
+                        }
                     }
-                }
-            }
-        }));
+                }));
     }
 
     @TestFactory
     Stream<DynamicTest> The_kernels_give_the_bytes_of_the_processor() {
-        return engines().entrySet().stream().map(e -> dynamicTest(e.getKey(), () -> {
-            try (Device cpu = CpuDevice.of(2);
-                    Device gpu = TestGpus.hostDevice();
-                    Run expected = new Run(cpu, Optimizer.Adam.ADAMW, e.getValue(), normal(1, 0.05));
-                    Run run = new Run(gpu, Optimizer.Adam.ADAMW, e.getValue(), normal(1, 0.05))) {
-                for (int i = 0; i < 4; i++) {
-                    float[] g = normal(100 + i, 1e-3);
-                    if (i == 2) {
-                        g[5] = Float.NaN; // this step does not count
-                    }
-                    expected.step(1e-3, g);
-                    run.step(1e-3, g);
-                    Map<String, byte[]> actual = run.bytes();
-                    int step = i;
-                    expected.bytes().forEach((name, bytes) -> {
-                        if (!name.equals("gradient_norm")) {
-                            assertArrayEquals(bytes, actual.get(name), name + " after step " + (step + 1));
+        return engines().entrySet().stream()
+                .map(e -> dynamicTest(e.getKey(), () -> {
+                    try (Device cpu = CpuDevice.of(2);
+                            Device gpu = TestGpus.hostDevice();
+                            Run expected = new Run(cpu, Optimizer.Adam.ADAMW, e.getValue(), normal(1, 0.05));
+                            Run run = new Run(gpu, Optimizer.Adam.ADAMW, e.getValue(), normal(1, 0.05))) {
+                        for (int i = 0; i < 4; i++) {
+                            float[] g = normal(100 + i, 1e-3);
+                            if (i == 2) {
+                                g[5] = Float.NaN; // this step does not count
+                            }
+                            expected.step(1e-3, g);
+                            run.step(1e-3, g);
+                            Map<String, byte[]> actual = run.bytes();
+                            int step = i;
+                            expected.bytes().forEach((name, bytes) -> {
+                                if (!name.equals("gradient_norm")) {
+                                    assertArrayEquals(bytes, actual.get(name), name + " after step " + (step + 1));
+                                }
+                            });
                         }
-                    });
-                }
-            }
-        }));
+                    }
+                }));
     }
 
     /** All but Adam and AdamW, each in two ways. */
@@ -303,37 +310,38 @@ class CodedUpdateTest {
 
     @TestFactory
     Stream<DynamicTest> Optimizers_that_move_each_element_by_itself_do_so_in_any_form() {
-        return others().entrySet().stream().map(e -> dynamicTest(e.getKey(), () -> {
-            float[] w = normal(1, 0.05);
-            Golden o = e.getValue();
-            // LAMB's steps are shares of the parameter's norm
-            double lr = o.optimizer() instanceof Optimizer.Lamb ? 2e-2 : 1e-3;
-            try (CpuDevice cpu = CpuDevice.of(2);
-                    Device gpu = TestGpus.hostDevice();
-                    Run plain = new Run(cpu, o.optimizer(), StateForms.F32, w);
-                    Run coded = new Run(cpu, o.optimizer(), o.states(), w);
-                    Run kernels = new Run(gpu, o.optimizer(), o.states(), w)) {
-                for (int i = 0; i < 10; i++) {
-                    float[] g = normal(100 + i, 1e-3);
-                    for (Run run : List.of(plain, coded, kernels)) {
-                        run.step(lr, g);
+        return others().entrySet().stream()
+                .map(e -> dynamicTest(e.getKey(), () -> {
+                    float[] w = normal(1, 0.05);
+                    Golden o = e.getValue();
+                    // LAMB's steps are shares of the parameter's norm
+                    double lr = o.optimizer() instanceof Optimizer.Lamb ? 2e-2 : 1e-3;
+                    try (CpuDevice cpu = CpuDevice.of(2);
+                            Device gpu = TestGpus.hostDevice();
+                            Run plain = new Run(cpu, o.optimizer(), StateForms.F32, w);
+                            Run coded = new Run(cpu, o.optimizer(), o.states(), w);
+                            Run kernels = new Run(gpu, o.optimizer(), o.states(), w)) {
+                        for (int i = 0; i < 10; i++) {
+                            float[] g = normal(100 + i, 1e-3);
+                            for (Run run : List.of(plain, coded, kernels)) {
+                                run.step(lr, g);
+                            }
+                            g[5] = Float.NaN; // a step that does not count
+                            Map<String, byte[]> before = coded.bytes();
+                            coded.step(lr, g);
+                            Map<String, byte[]> after = coded.bytes();
+                            for (String name : List.of("w", "exp_avg:w", UpdateProgram.STEP)) {
+                                assertArrayEquals(before.get(name), after.get(name), name);
+                            }
+                        }
+                        double moved = difference(plain.w(), w);
+                        assertTrue(moved > 1e-4, "moved " + moved);
+                        double off = difference(plain.w(), coded.w());
+                        assertTrue(off < 0.3 * moved, "off " + off + " of " + moved);
+                        double twins = difference(kernels.w(), coded.w());
+                        assertTrue(twins < 0.02 * moved, "twins differ by " + twins + " of " + moved);
                     }
-                    g[5] = Float.NaN; // a step that does not count
-                    Map<String, byte[]> before = coded.bytes();
-                    coded.step(lr, g);
-                    Map<String, byte[]> after = coded.bytes();
-                    for (String name : List.of("w", "exp_avg:w", UpdateProgram.STEP)) {
-                        assertArrayEquals(before.get(name), after.get(name), name);
-                    }
-                }
-                double moved = difference(plain.w(), w);
-                assertTrue(moved > 1e-4, "moved " + moved);
-                double off = difference(plain.w(), coded.w());
-                assertTrue(off < 0.3 * moved, "off " + off + " of " + moved);
-                double twins = difference(kernels.w(), coded.w());
-                assertTrue(twins < 0.02 * moved, "twins differ by " + twins + " of " + moved);
-            }
-        }));
+                }));
     }
 
     private record Golden(StateForms states, Optimizer optimizer) {}
@@ -403,30 +411,39 @@ class CodedUpdateTest {
     Stream<DynamicTest> Twenty_steps_give_the_codes_and_scales_of_the_libraries_formulas() throws IOException {
         Map<String, String> expected = expected();
         return goldens().entrySet().stream()
-                .flatMap(e -> Stream.of("cpu", "cuda").map(kind -> dynamicTest(e.getKey() + " on " + kind, () -> {
-                    int compared = 0;
-                    try (Device device = kind.equals("cpu") ? CpuDevice.of(2) : TestGpus.hostDevice();
-                            Run run = new Run(device, e.getValue().optimizer(), e.getValue().states(), numbers(1, 0.05))) {
-                        for (int step = 1; step <= 20; step++) {
-                            float[] g = numbers(100 + step, 1e-3);
-                            if (step == 8) {
-                                g[3] = Float.POSITIVE_INFINITY; // nothing may change
-                            }
-                            run.step(1e-3, g);
-                            for (Map.Entry<String, byte[]> kept : run.bytes().entrySet()) {
-                                String row = e.getKey() + "," + step + "," + kept.getKey();
-                                if (expected.containsKey(row)) {
-                                    assertEquals(expected.get(row), Sha256.of(kept.getValue()).substring(0, 16), row);
-                                    compared++;
+                .flatMap(e -> Stream.of("cpu", "cuda")
+                        .map(kind -> dynamicTest(e.getKey() + " on " + kind, () -> {
+                            int compared = 0;
+                            try (Device device = kind.equals("cpu") ? CpuDevice.of(2) : TestGpus.hostDevice();
+                                    Run run = new Run(
+                                            device,
+                                            e.getValue().optimizer(),
+                                            e.getValue().states(),
+                                            numbers(1, 0.05))) {
+                                for (int step = 1; step <= 20; step++) {
+                                    float[] g = numbers(100 + step, 1e-3);
+                                    if (step == 8) {
+                                        g[3] = Float.POSITIVE_INFINITY; // nothing may change
+                                    }
+                                    run.step(1e-3, g);
+                                    for (Map.Entry<String, byte[]> kept :
+                                            run.bytes().entrySet()) {
+                                        String row = e.getKey() + "," + step + "," + kept.getKey();
+                                        if (expected.containsKey(row)) {
+                                            assertEquals(
+                                                    expected.get(row),
+                                                    Sha256.of(kept.getValue()).substring(0, 16),
+                                                    row);
+                                            compared++;
+                                        }
+                                    }
                                 }
                             }
-                        }
-                    }
-                    assertEquals(
-                            expected.keySet().stream()
-                                    .filter(k -> k.startsWith(e.getKey() + ","))
-                                    .count(),
-                            compared);
-                })));
+                            assertEquals(
+                                    expected.keySet().stream()
+                                            .filter(k -> k.startsWith(e.getKey() + ","))
+                                            .count(),
+                                    compared);
+                        })));
     }
 }

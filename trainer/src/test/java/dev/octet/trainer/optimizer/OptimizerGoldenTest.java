@@ -54,7 +54,8 @@ class OptimizerGoldenTest {
         all.put("adafactor", "{type: adafactor, lr: 1e-2}");
         all.put(
                 "adafactor_decay",
-                "{type: adafactor, lr: 1e-2, weight_decay: 0.2, clip_threshold: 0.4, decay_rate: -0.6, eps: [1e-8, 1e-3]}");
+                "{type: adafactor, lr: 1e-2, weight_decay: 0.2, clip_threshold: 0.4, decay_rate: -0.6, eps: [1e-8,"
+                        + " 1e-3]}");
         all.put("adafactor_relative", "{" + relative + ", weight_decay: 0.1}");
         all.put("adafactor_warmup", "{" + relative + ", warmup_init: true, eps: [1e-30, 0.7]}");
         all.put(
@@ -109,7 +110,14 @@ class OptimizerGoldenTest {
             return Schedule.of(ScheduleType.CONSTANT, lr, 0, 20);
         }
         Map<String, String> options = new TreeMap<>(Map.of(
-                "cycle_min_lr", "1e-4", "cycle_max_lr", "1e-3", "cycle_first_step_size", "5", "cycle_second_step_size", "9"));
+                "cycle_min_lr",
+                "1e-4",
+                "cycle_max_lr",
+                "1e-3",
+                "cycle_first_step_size",
+                "5",
+                "cycle_second_step_size",
+                "9"));
         options.putAll(Map.of(
                 "decay_step_size", "3", "decay_lr_rate", "0.5", "decay_mom_rate", "0.01", "cycle_min_mom", "0.85"));
         options.put("cycle_max_mom", "0.95");
@@ -130,11 +138,12 @@ class OptimizerGoldenTest {
 
     private Stream<DynamicTest> on(String where, Supplier<Device> devices) throws IOException {
         Map<String, float[]> golden = golden();
-        return configurations().entrySet().stream().map(c -> dynamicTest(c.getKey() + " on " + where, () -> {
-            try (Device device = devices.get()) {
-                twentySteps(device, c.getKey(), written(c.getValue()), golden);
-            }
-        }));
+        return configurations().entrySet().stream()
+                .map(c -> dynamicTest(c.getKey() + " on " + where, () -> {
+                    try (Device device = devices.get()) {
+                        twentySteps(device, c.getKey(), written(c.getValue()), golden);
+                    }
+                }));
     }
 
     @Tag("twins")
@@ -174,8 +183,7 @@ class OptimizerGoldenTest {
         for (int i = 0; i < 3; i++) {
             training.gradient("p" + i, new OperandType(DType.F32, SHAPES.get(i)));
         }
-        UpdateProgram update =
-                UpdateProgram.of(training.build(), c.optimizer(), List.of(), 1, List.of());
+        UpdateProgram update = UpdateProgram.of(training.build(), c.optimizer(), List.of(), 1, List.of());
         try (Memory memory = device.allocate(List.of());
                 Executable executable = device.load(update.program(), memory)) {
             write(memory, update.learningRate(), 0.1f);

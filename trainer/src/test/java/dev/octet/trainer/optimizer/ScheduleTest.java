@@ -76,15 +76,16 @@ class ScheduleTest {
     /** The libraries' cosines and powers may differ in the last place. */
     @TestFactory
     Stream<DynamicTest> every_step_of_a_run_has_the_rate_of_the_library() throws IOException {
-        return golden().stream().map(r -> dynamicTest(r.name(), () -> {
-            for (int done = 0; done < r.rates().size(); done++) {
-                assertEquals(
-                        r.rates().get(done),
-                        r.schedule().rate(done),
-                        1e-15 * r.schedule().peak(),
-                        "step " + (done + 1));
-            }
-        }));
+        return golden().stream()
+                .map(r -> dynamicTest(r.name(), () -> {
+                    for (int done = 0; done < r.rates().size(); done++) {
+                        assertEquals(
+                                r.rates().get(done),
+                                r.schedule().rate(done),
+                                1e-15 * r.schedule().peak(),
+                                "step " + (done + 1));
+                    }
+                }));
     }
 
     @TestFactory
@@ -94,7 +95,9 @@ class ScheduleTest {
                 .map(r -> dynamicTest(r.name(), () -> {
                     for (int done = 0; done < r.rates().size(); done++) {
                         double beta1 = r.schedule().momentum(done).orElse(Double.NaN);
-                        double expected = r.momenta().size() == 0 ? Double.NaN : r.momenta().get(done);
+                        double expected = r.momenta().size() == 0
+                                ? Double.NaN
+                                : r.momenta().get(done);
                         assertEquals(expected, beta1, 1e-15, "step " + (done + 1));
                     }
                 }));

@@ -71,7 +71,9 @@ class GradientReductionTest {
     void codes_and_scales_are_those_of_the_formulas_in_torch(GradientReduction reduction) throws IOException {
         Map<String, List<float[]>> inputs = new HashMap<>();
         for (String[] row : rows("in")) {
-            inputs.put(row[1] + row[2], Arrays.stream(row[3].split(";")).map(h -> floats(h)).toList());
+            inputs.put(
+                    row[1] + row[2],
+                    Arrays.stream(row[3].split(";")).map(h -> floats(h)).toList());
         }
         int seen = 0;
         for (String[] row : rows("out")) {
@@ -98,8 +100,11 @@ class GradientReductionTest {
     void without_mu_ddp_leaves_room_of_the_root_of_ranks_and_the_others_none() throws IOException {
         for (String[] row : rows("out")) {
             if (bits(row[5]) == 1) {
-                GradientReduction reduction = requireNonNull(GradientReduction.byName().get(row[2]));
-                assertEquals(bits(row[6]), ReductionRule.of(reduction, Integer.parseInt(row[4])).preScale());
+                GradientReduction reduction =
+                        requireNonNull(GradientReduction.byName().get(row[2]));
+                assertEquals(
+                        bits(row[6]),
+                        ReductionRule.of(reduction, Integer.parseInt(row[4])).preScale());
             }
         }
     }

@@ -26,8 +26,8 @@ import dev.octet.trainer.device.cuda.TestNumbers;
 import dev.octet.trainer.kernel.CpuTensor;
 import dev.octet.trainer.kernel.OperandType;
 import dev.octet.trainer.optimizer.Optimizer;
-import dev.octet.trainer.precision.AutocastList;
 import dev.octet.trainer.precision.Autocast;
+import dev.octet.trainer.precision.AutocastList;
 import dev.octet.trainer.precision.LossScaling;
 import dev.octet.trainer.precision.MsampPolicy;
 import dev.octet.trainer.state.StateForm;
@@ -63,9 +63,21 @@ class MsampOracleTest {
 
     private static GraphModel model(Dim rows, Tensor w1, Tensor w2) {
         List<Node> nodes = List.of(
-                Node.of("first", "Linear", Node.OCTET_DOMAIN, List.of("x", "w1"), List.of("h"), Attribute.of("transB", 1)),
+                Node.of(
+                        "first",
+                        "Linear",
+                        Node.OCTET_DOMAIN,
+                        List.of("x", "w1"),
+                        List.of("h"),
+                        Attribute.of("transB", 1)),
                 Node.of("act", "Relu", List.of("h"), List.of("a")),
-                Node.of("second", "Linear", Node.OCTET_DOMAIN, List.of("a", "w2"), List.of("y"), Attribute.of("transB", 1)));
+                Node.of(
+                        "second",
+                        "Linear",
+                        Node.OCTET_DOMAIN,
+                        List.of("a", "w2"),
+                        List.of("y"),
+                        Attribute.of("transB", 1)));
         return GraphModel.of(
                 Graph.of(
                         "mlp",
@@ -123,7 +135,15 @@ class MsampOracleTest {
      */
     @ParameterizedTest
     @CsvSource({
-        "O1, mended", "O1, original", "O2, mended", "O2, original", "O3, mended", "O3, original", "O1, clipped", "O2, clipped", "O2, te"
+        "O1, mended",
+        "O1, original",
+        "O2, mended",
+        "O2, original",
+        "O3, mended",
+        "O3, original",
+        "O1, clipped",
+        "O2, clipped",
+        "O2, te"
     })
     void twenty_steps_with_overflows_leave_the_scales_windows_weights_and_moments_of_torchs_emulation_bit_by_bit(
             String level, String rule) throws IOException {
@@ -163,8 +183,22 @@ class MsampOracleTest {
                                 at,
                                 List.of(0L),
                                 Map.of(
-                                        "x", piece(requireNonNull(file.model().tensors().get("x")), "x", at, IN),
-                                        "labels", piece(requireNonNull(file.model().tensors().get("t")), "labels", at, OUT))));
+                                        "x",
+                                                piece(
+                                                        requireNonNull(file.model()
+                                                                .tensors()
+                                                                .get("x")),
+                                                        "x",
+                                                        at,
+                                                        IN),
+                                        "labels",
+                                                piece(
+                                                        requireNonNull(file.model()
+                                                                .tensors()
+                                                                .get("t")),
+                                                        "labels",
+                                                        at,
+                                                        OUT))));
                     }
                     StepResult result = session.step(batches, 0.01, null, false);
                     try (Arena arena = Arena.ofConfined()) {
@@ -199,7 +233,10 @@ class MsampOracleTest {
             } else {
                 boolean isWeight = row[3].equals("w1") || row[3].equals("w2");
                 Tensor t = state.get(isWeight ? TrainingSession.codesName(row[3]) : row[3]);
-                if (t == null || !(row[1].equals("clipped") ? isNear(t, row[4]) : digest(t).equals(row[4]))) {
+                if (t == null
+                        || !(row[1].equals("clipped")
+                                ? isNear(t, row[4])
+                                : digest(t).equals(row[4]))) {
                     differences.add("step " + step + ": " + row[3] + (t == null ? " missing" : ""));
                 }
             }

@@ -56,7 +56,8 @@ class HjsonFileTest {
 
     @Test
     void comments_missing_quotes_and_commas_are_read_as_hjson_has_them() {
-        List<String> expected = List.of("lr=NUMBER 1e-3", "type=TEXT Adam W", "on=FLAG true", "list=LIST [1, 2]", "last=TEXT a, b # c");
+        List<String> expected =
+                List.of("lr=NUMBER 1e-3", "type=TEXT Adam W", "on=FLAG true", "list=LIST [1, 2]", "last=TEXT a, b # c");
         assertEquals(expected, written("""
             # one
             lr: 1e-3 // two
@@ -111,9 +112,13 @@ class HjsonFileTest {
         assertTrue(refused("{\"a\": ".repeat(100_000)).what().contains("levels"));
         assertTrue(refused("{\"a\": " + "[".repeat(100_000)).what().contains("levels"));
         Path big = Files.writeString(folder.resolve("big.json"), " ".repeat((1 << 20) + 1));
-        assertTrue(assertThrows(InvalidOptionException.class, () -> HjsonFile.read(big)).what().contains("limit"));
+        assertTrue(assertThrows(InvalidOptionException.class, () -> HjsonFile.read(big))
+                .what()
+                .contains("limit"));
         Path binary = Files.write(folder.resolve("binary.json"), new byte[] {(byte) 0xff, (byte) 0xfe, 0});
-        assertTrue(assertThrows(InvalidOptionException.class, () -> HjsonFile.read(binary)).what().contains("UTF-8"));
+        assertTrue(assertThrows(InvalidOptionException.class, () -> HjsonFile.read(binary))
+                .what()
+                .contains("UTF-8"));
         assertTimeoutPreemptively(Duration.ofSeconds(20), () -> {
             written("{a: b" + ",".repeat(900_000) + "\n}");
             written("{a: 1" + "#".repeat(900_000) + "\n}");

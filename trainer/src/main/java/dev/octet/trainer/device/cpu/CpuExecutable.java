@@ -122,7 +122,10 @@ final class CpuExecutable implements Executable {
     }
 
     private List<MemorySegment> without(Set<Value> values, Set<Value> others) {
-        return values.stream().filter(v -> !others.contains(v)).map(memory::segment).toList();
+        return values.stream()
+                .filter(v -> !others.contains(v))
+                .map(memory::segment)
+                .toList();
     }
 
     private CpuTensor tensor(Value value) {

@@ -39,9 +39,7 @@ final class CpuMemory implements Memory {
     /** @throws dev.octet.formats.error.InvalidOptionException when the folder of mapped files cannot be used */
     CpuMemory(Offload offload) {
         this.offload = offload;
-        this.paged = offload.uses(Place.DISK)
-                ? new PagedValues(offload.folder().orElseThrow())
-                : null;
+        this.paged = offload.uses(Place.DISK) ? new PagedValues(offload.folder().orElseThrow()) : null;
     }
 
     /** {@code bytes} zeroed bytes in {@code arena}, aligned. */

@@ -89,8 +89,8 @@ final class PagedValues implements AutoCloseable {
      */
     List<MemorySegment> allocate(List<Long> sizes) {
         long bytes = sizes.stream().mapToLong(PagedValues::aligned).sum();
-        long needed = bytes
-                + unreserved.stream().mapToLong(f -> f.bytes().byteSize()).sum();
+        long needed =
+                bytes + unreserved.stream().mapToLong(f -> f.bytes().byteSize()).sum();
         try {
             long free = ScratchFile.free(folder);
             if (free < needed) {

@@ -49,6 +49,7 @@ final class CudaExecutable implements Executable {
     private final StreamPlan streams;
     /** What passes values of the host through the GPU, in lanes of their own. */
     private final Map<Phase, Streaming> streaming = new EnumMap<>(Phase.class);
+
     private long buffers;
     private final int[] readers;
     /** Offsets of values that a micro-batch keeps in memory of the host. */
@@ -60,12 +61,7 @@ final class CudaExecutable implements Executable {
     private @Nullable StepObserver observer;
 
     CudaExecutable(
-            Program program,
-            CudaMemory memory,
-            Gpu gpu,
-            CudaQueue queue,
-            List<CudaFusion> fusions,
-            long windowBytes) {
+            Program program, CudaMemory memory, Gpu gpu, CudaQueue queue, List<CudaFusion> fusions, long windowBytes) {
         this.program = program;
         this.memory = memory;
         this.gpu = gpu;
@@ -244,7 +240,10 @@ final class CudaExecutable implements Executable {
             List<CudaCall> calls = new ArrayList<>();
             for (int i = 0; i < steps.size(); i++) {
                 StreamPlan.Window window = streams.at(phase, i);
-                calls.add(call(steps.get(i), v -> tensor(v, window), v -> readers[plan.root(v).id()]));
+                calls.add(call(
+                        steps.get(i),
+                        v -> tensor(v, window),
+                        v -> readers[plan.root(v).id()]));
             }
             List<Part> list = new ArrayList<>();
             for (int at = 0; at < steps.size(); ) {

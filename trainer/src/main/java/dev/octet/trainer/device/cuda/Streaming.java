@@ -36,7 +36,8 @@ final class Streaming {
                 both(gpu.signal(Lane.COMPUTE, Lane.OUT), opening);
             }
             boolean follows = k >= 1
-                    && !Collections.disjoint(windows.get(k - 1).written(), w.offsets().keySet());
+                    && !Collections.disjoint(
+                            windows.get(k - 1).written(), w.offsets().keySet());
             int awaited = follows ? k - 1 : k - 2;
             if (awaited >= 0) {
                 opening.add(left.get(awaited).await());

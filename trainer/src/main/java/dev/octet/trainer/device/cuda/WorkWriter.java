@@ -79,7 +79,8 @@ final class WorkWriter implements CudaStream {
     WorkWriter second(long memory, long end, long moved, MemorySegment host) {
         long afterWorkspace = memory + CudaMemory.aligned(workspace);
         Map<Derived, Long> now = new HashMap<>();
-        derived.forEach((d, at) -> now.put(d.address() < end ? new Derived(d.address() + moved, d.type(), d.form()) : d, at));
+        derived.forEach((d, at) ->
+                now.put(d.address() < end ? new Derived(d.address() + moved, d.type(), d.form()) : d, at));
         return new WorkWriter(gpu, new Room(memory, afterWorkspace, afterWorkspace + derivedBytes, host), now);
     }
 

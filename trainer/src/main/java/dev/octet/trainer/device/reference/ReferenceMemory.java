@@ -63,7 +63,9 @@ final class ReferenceMemory implements Memory {
                     to[i] = one[0];
                 }
                 case F8_E4M3FN, F8_E5M2 ->
-                    to[i] = Float8Format.of(type.dtype()).orElseThrow().decode(bytes.get(ValueLayout.JAVA_BYTE, i) & 0xFF);
+                    to[i] = Float8Format.of(type.dtype())
+                            .orElseThrow()
+                            .decode(bytes.get(ValueLayout.JAVA_BYTE, i) & 0xFF);
                 default -> to[i] = t.readLong(i);
             }
         }

@@ -18,8 +18,7 @@ final class AccumulateCodesReference implements ReferenceKernel.Forward<Accumula
         }
         float quantScale = op.quantScale(amax, 1 / (float) frame.input(1)[0]);
         CodedMatrix form = new CodedMatrix(op.format(), CodedMatrix.whole(1, sums.length), null);
-        System.arraycopy(
-                Doubles.encode(sums, form, new float[] {quantScale}), 0, frame.output(0), 0, sums.length);
+        System.arraycopy(Doubles.encode(sums, form, new float[] {quantScale}), 0, frame.output(0), 0, sums.length);
         frame.output(1)[0] = 1 / quantScale;
     }
 }

@@ -54,7 +54,8 @@ public final class Fp8LinearReference implements ReferenceKernel<Fp8Linear> {
         }
         if (op.hasWindow()) {
             double[] window = frame.input(Fp8Linear.DY_HISTORY);
-            CodedMatrix form = op.dgrad().left() != null ? op.dgrad().left() : op.wgrad().left();
+            CodedMatrix form =
+                    op.dgrad().left() != null ? op.dgrad().left() : op.wgrad().left();
             float[] all = Doubles.toFloats(window);
             frame.input(Fp8Linear.DY_QUANT_SCALE)[0] = windowed(dy, requireNonNull(form), frame, all);
             for (int i = 0; i < all.length; i++) {
@@ -88,8 +89,7 @@ public final class Fp8LinearReference implements ReferenceKernel<Fp8Linear> {
             float[] window = Doubles.toFloats(frame.input(Fp8Linear.DY_HISTORY));
             float[] quantScale = {windowed(dy, form, frame, window)};
             return widened(
-                    Doubles.decode(
-                            Doubles.encode(dy, form, quantScale), form.blocks(), Doubles.scales(quantScale)),
+                    Doubles.decode(Doubles.encode(dy, form, quantScale), form.blocks(), Doubles.scales(quantScale)),
                     product);
         }
         float[] quantScales = rule == null

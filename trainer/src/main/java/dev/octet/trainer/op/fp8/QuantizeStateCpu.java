@@ -26,7 +26,8 @@ final class QuantizeStateCpu implements CpuKernel.Forward<QuantizeState> {
                 amaxes[(int) t] = CpuState.amax(values, n);
             }
         });
-        float quantScale = op.rule().quantScale(CpuState.amax(amaxes, amaxes.length), 1, op.format().maxValue());
+        float quantScale = op.rule()
+                .quantScale(CpuState.amax(amaxes, amaxes.length), 1, op.format().maxValue());
         MemorySegment codes = frame.output(0).bytes();
         cpu.parallel().ranges(amaxes.length, 1, (first, end) -> {
             float[] values = new float[tile];

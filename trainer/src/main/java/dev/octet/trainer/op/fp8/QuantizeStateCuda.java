@@ -23,15 +23,14 @@ final class QuantizeStateCuda implements CudaKernel.Forward<QuantizeState> {
         CudaTensor numbers = decoded(op.form(), op.tensor(), frame::input, cuda);
         int cols = Math.toIntExact(op.tensor().shape().dim(-1));
         int rows = Math.toIntExact(op.tensor().count() / cols);
-        CudaCodes matrix = new CudaCodes(
-                numbers, new CodedMatrix(op.format(), CodedMatrix.whole(rows, cols), op.rule()), cuda);
+        CudaCodes matrix =
+                new CudaCodes(numbers, new CodedMatrix(op.format(), CodedMatrix.whole(rows, cols), op.rule()), cuda);
         long quantScales = matrix.quantScales(op.rule(), frame.output(1).address(), 0);
         matrix.encode(codes.address(), cuda.wanted(codes, CudaCodes.TRANSPOSED), quantScales);
     }
 
     /** The numbers of a kept tensor in F32. */
-    static CudaTensor decoded(
-            StateForm form, OperandType tensor, IntFunction<CudaTensor> operands, CudaStream cuda) {
+    static CudaTensor decoded(StateForm form, OperandType tensor, IntFunction<CudaTensor> operands, CudaStream cuda) {
         OperandType type = tensor.as(DType.F32);
         CudaTensor numbers = new CudaTensor(type, cuda.workspace(type.byteSize()));
         long[] words = CudaState.words(form, tensor, operands, 0);

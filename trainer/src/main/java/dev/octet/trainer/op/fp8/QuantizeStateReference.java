@@ -10,7 +10,8 @@ final class QuantizeStateReference implements ReferenceKernel.Forward<QuantizeSt
     public void forward(QuantizeState op, Frame<double[]> frame) {
         double[] x = ReferenceState.read(op.form(), op.tensor(), frame::input, 0);
         CodedMatrix whole = new CodedMatrix(op.format(), CodedMatrix.whole(1, x.length), op.rule());
-        float[] quantScales = Doubles.quantScales(x, whole, op.rule(), op.tensor().dtype());
+        float[] quantScales =
+                Doubles.quantScales(x, whole, op.rule(), op.tensor().dtype());
         System.arraycopy(Doubles.encode(x, whole, quantScales), 0, frame.output(0), 0, x.length);
         frame.output(1)[0] = Doubles.scales(quantScales)[0];
     }

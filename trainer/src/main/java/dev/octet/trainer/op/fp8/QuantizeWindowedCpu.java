@@ -20,9 +20,7 @@ public final class QuantizeWindowedCpu implements CpuKernel.Forward<QuantizeWind
             window = frame.output(3);
         }
         Blocks blocks = QuantizeFp8DelayedCpu.flat(x);
-        float[] scale = {
-            new Window(op.slot(), quantScale, window, op.records()).cast(x, blocks, cpu.parallel())
-        };
+        float[] scale = {new Window(op.slot(), quantScale, window, op.records()).cast(x, blocks, cpu.parallel())};
         new MatrixCodes(blocks, cpu.parallel())
                 .encode(x, scale, op.format(), frame.output(0).bytes());
         frame.output(1).write(0, MatrixCodes.scales(scale), 0, 1);

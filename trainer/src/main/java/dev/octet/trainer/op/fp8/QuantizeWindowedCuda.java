@@ -12,14 +12,10 @@ public final class QuantizeWindowedCuda implements CudaKernel.Forward<QuantizeWi
         CudaTensor codes = frame.output(0);
         CudaCodes matrix = CudaCodes.whole(frame.input(0), op.format(), cuda);
         long newScale = op.records() ? frame.output(2).address() : cuda.workspace(Float.BYTES);
-        long newWindow =
-                op.records() ? frame.output(3).address() : cuda.workspace((long) op.rule().length() * Float.BYTES);
-        new CudaWindow(
-                        op.slot(),
-                        frame.input(1).address(),
-                        frame.input(2).address(),
-                        newScale,
-                        newWindow)
+        long newWindow = op.records()
+                ? frame.output(3).address()
+                : cuda.workspace((long) op.rule().length() * Float.BYTES);
+        new CudaWindow(op.slot(), frame.input(1).address(), frame.input(2).address(), newScale, newWindow)
                 .cast(matrix, cuda);
         matrix.cast(
                 codes.address(),

@@ -21,8 +21,8 @@ import org.jspecify.annotations.Nullable;
  */
 public record WindowUpdate(List<Slot> slots) implements ForwardOp {
     /** Its row in the table of operators. */
-    public static final OpEntry<WindowUpdate> ENTRY = OpEntry.of(
-            WindowUpdate.class, new WindowUpdateReference(), new WindowUpdateCpu(), new WindowUpdateCuda());
+    public static final OpEntry<WindowUpdate> ENTRY =
+            OpEntry.of(WindowUpdate.class, new WindowUpdateReference(), new WindowUpdateCpu(), new WindowUpdateCuda());
 
     /** What a slot's scale is computed from. */
     public record Slot(Float8Format format, WindowedScale rule) {}

@@ -22,8 +22,8 @@ public final class WindowUpdateCuda implements CudaKernel.Forward<WindowUpdate> 
             table[at + 2] = frame.output(2 * i).address();
             table[at + 3] = frame.output(2 * i + 1).address();
             table[at + 4] = s.rule().size();
-            table[at + 5] = Integer.toUnsignedLong(
-                    Float.floatToRawIntBits(s.format().maxValue()));
+            table[at + 5] =
+                    Integer.toUnsignedLong(Float.floatToRawIntBits(s.format().maxValue()));
             table[at + 6] = s.rule().rule().quirks() ? 1 : 0;
         }
         cuda.launch(

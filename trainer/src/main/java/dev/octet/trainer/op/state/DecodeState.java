@@ -17,8 +17,8 @@ import java.util.List;
  */
 public record DecodeState(StateForm form, OperandType tensor, DType to) implements Op {
     /** Its row in the table of operators. */
-    public static final OpEntry<DecodeState> ENTRY = OpEntry.of(
-            DecodeState.class, new DecodeStateReference(), new DecodeStateCpu(), new DecodeStateCuda());
+    public static final OpEntry<DecodeState> ENTRY =
+            OpEntry.of(DecodeState.class, new DecodeStateReference(), new DecodeStateCpu(), new DecodeStateCuda());
 
     @Override
     public String type() {

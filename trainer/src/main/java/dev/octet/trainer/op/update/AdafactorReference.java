@@ -78,7 +78,9 @@ final class AdafactorReference {
             for (int i = 0; i < rows; i++) {
                 for (int j = 0; j < columns; j++) {
                     int at = (b * rows + i) * columns + j;
-                    double v = row[b * rows + i] * col[b * columns + j] / Math.max(mean, op.rule().leastMean());
+                    double v = row[b * rows + i]
+                            * col[b * columns + j]
+                            / Math.max(mean, op.rule().leastMean());
                     u[at] = g[at] / Math.sqrt(Math.max(v, op.rule().leastMoment()));
                 }
             }

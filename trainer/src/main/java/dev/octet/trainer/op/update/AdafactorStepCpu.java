@@ -26,7 +26,9 @@ final class AdafactorStepCpu implements CpuKernel.Forward<AdafactorStep> {
             return;
         }
         // an element each: a vector is a matrix of one row whose second moment is not factored
-        long columns = op.factors() ? AdafactorShapes.of(op.p()).columns() : Math.min(op.p().count(), CpuContext.TILE);
+        long columns = op.factors()
+                ? AdafactorShapes.of(op.p()).columns()
+                : Math.min(op.p().count(), CpuContext.TILE);
         if (op.p().count() == 0) {
             return;
         }

@@ -50,8 +50,8 @@ public final class AdafactorStepCuda extends UpdateCuda<AdafactorStep> {
             if (words.isEmpty()) {
                 return;
             }
-            List<Object> arguments = new ArrayList<>(
-                    List.of(table, cuda.table(words.stream().mapToLong(Long::longValue).toArray())));
+            List<Object> arguments = new ArrayList<>(List.of(
+                    table, cuda.table(words.stream().mapToLong(Long::longValue).toArray())));
             arguments.addAll(List.of(more));
             cuda.launch(SOURCE, kernel, Grid.of(words.size() / 2, 256), arguments.toArray());
         }
@@ -100,8 +100,7 @@ public final class AdafactorStepCuda extends UpdateCuda<AdafactorStep> {
         long numbersAt = cuda.workspace(2L * ops.size() * Double.BYTES);
         rows.launch(cuda, "adafactor_rows_" + suffix, table, step, factor, leftOut, rule.decayRate(), rule.added());
         columns.launch(cuda, "adafactor_columns_" + suffix, table, factor, sumsAt);
-        joins.launch(
-                cuda, "adafactor_columns_join", table, step, leftOut, rule.decayRate(), rule.added(), sumsAt);
+        joins.launch(cuda, "adafactor_columns_join", table, step, leftOut, rule.decayRate(), rule.added(), sumsAt);
         matrices.launch(cuda, "adafactor_means", table, rule.leastMean(), meansAt);
         chunks.launch(
                 cuda,

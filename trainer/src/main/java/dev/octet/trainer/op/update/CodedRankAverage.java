@@ -16,14 +16,10 @@ import java.util.Optional;
  * @param rule how it is made
  * @param automatic how the pre-scale goes on; empty where it stays
  */
-public record CodedRankAverage(OperandType g, ReductionRule rule, Optional<AutoScale> automatic)
-        implements UpdateOp {
+public record CodedRankAverage(OperandType g, ReductionRule rule, Optional<AutoScale> automatic) implements UpdateOp {
     /** Its row in the table of operators. */
     public static final OpEntry<CodedRankAverage> ENTRY = UpdateOp.entry(
-            CodedRankAverage.class,
-            RankAverageReference::coded,
-            new CodedRankAverageCpu(),
-            new CodedRankAverageCuda());
+            CodedRankAverage.class, RankAverageReference::coded, new CodedRankAverageCpu(), new CodedRankAverageCuda());
 
     @Override
     public String type() {

@@ -32,9 +32,14 @@ public final class CodedSquareSumCuda extends UpdateCuda<CodedSquareSum> {
             long count = op.g().count();
             long[] row = new long[1 + CudaState.WORDS];
             row[0] = count;
-            System.arraycopy(
-                    CudaState.words(op.form(), op.g(), frames.get(i)::input, 0), 0, row, 1, CudaState.WORDS);
-            sums.row(count, 0, count, read.count(), Chunks.of(count), frames.get(i).output(0).address());
+            System.arraycopy(CudaState.words(op.form(), op.g(), frames.get(i)::input, 0), 0, row, 1, CudaState.WORDS);
+            sums.row(
+                    count,
+                    0,
+                    count,
+                    read.count(),
+                    Chunks.of(count),
+                    frames.get(i).output(0).address());
             read.row(count, row);
         }
         long parts = cuda.workspace(read.count() * Double.BYTES);

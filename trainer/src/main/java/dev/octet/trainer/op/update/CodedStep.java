@@ -33,7 +33,8 @@ public record CodedStep(ElementStep rule, StateForm p, StateForm g, List<StateFo
     public CodedStep {
         buffers = List.copyOf(buffers);
         if (buffers.size() != rule.buffers()) {
-            throw new IllegalArgumentException(rule.type() + " has " + rule.buffers() + " buffers, not " + buffers.size());
+            throw new IllegalArgumentException(
+                    rule.type() + " has " + rule.buffers() + " buffers, not " + buffers.size());
         }
     }
 

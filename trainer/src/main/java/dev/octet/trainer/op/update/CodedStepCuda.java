@@ -92,8 +92,7 @@ public final class CodedStepCuda extends UpdateCuda<CodedStep> {
             long[] words = new long[CudaState.WORDS];
             Arrays.fill(words, -1);
             if (k < kept.size()) {
-                words = CudaState.words(
-                        kept.get(k), op.tensor(), f::input, op.input(k), f::output, op.output(k));
+                words = CudaState.words(kept.get(k), op.tensor(), f::input, op.input(k), f::output, op.output(k));
             }
             System.arraycopy(words, 0, row, 4 + k * CudaState.WORDS, CudaState.WORDS);
         }

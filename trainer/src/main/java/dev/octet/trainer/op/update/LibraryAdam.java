@@ -103,13 +103,7 @@ public record LibraryAdam(AdamStep adam, Arithmetic arithmetic) implements Eleme
     }
 
     private Constants constants(
-            StepScalars s,
-            float decay,
-            float weight1,
-            float weight2,
-            float correction1,
-            float correction2,
-            float lr) {
+            StepScalars s, float decay, float weight1, float weight2, float correction1, float correction2, float lr) {
         return new Constants(
                 (float) s.factor(),
                 (float) adam.coupledDecay(),

@@ -21,7 +21,10 @@ public record MuonStep(OperandType p, OperandType o, double weightDecay, double 
     /** The step of a matrix. */
     public static MuonStep of(OperandType p, MuonRule rule, double weightDecay) {
         return new MuonStep(
-                p, p.as(rule.type()), weightDecay, rule.adjustment(p.shape().dim(0), p.shape().dim(1)));
+                p,
+                p.as(rule.type()),
+                weightDecay,
+                rule.adjustment(p.shape().dim(0), p.shape().dim(1)));
     }
 
     @Override

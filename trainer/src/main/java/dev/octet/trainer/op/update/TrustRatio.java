@@ -21,13 +21,7 @@ import java.util.List;
  * @param moment type of m and v
  */
 public record TrustRatio(
-        OperandType p,
-        OperandType moment,
-        double beta1,
-        double beta2,
-        double eps,
-        double weightDecay,
-        LambRule rule)
+        OperandType p, OperandType moment, double beta1, double beta2, double eps, double weightDecay, LambRule rule)
         implements UpdateOp {
     /** Its row in the table of operators. */
     public static final OpEntry<TrustRatio> ENTRY =
@@ -62,11 +56,8 @@ public record TrustRatio(
     double multiplier(double squaresOfP, double squaresOfUpdate, double t) {
         double ratio = 1;
         if ((rule.alwaysAdapts() || weightDecay != 0) && squaresOfP > 0 && squaresOfUpdate > 0) {
-            ratio = Math.clamp(
-                    Math.sqrt(squaresOfP) / Math.sqrt(squaresOfUpdate), rule.minCoeff(), rule.maxCoeff());
+            ratio = Math.clamp(Math.sqrt(squaresOfP) / Math.sqrt(squaresOfUpdate), rule.minCoeff(), rule.maxCoeff());
         }
-        return rule.correctsStep()
-                ? ratio * (Math.sqrt(1 - Math.pow(beta2, t)) / (1 - Math.pow(beta1, t)))
-                : ratio;
+        return rule.correctsStep() ? ratio * (Math.sqrt(1 - Math.pow(beta2, t)) / (1 - Math.pow(beta1, t))) : ratio;
     }
 }

@@ -88,8 +88,7 @@ final class UpdateReference {
      * @param inputs p, its gradient, the buffers
      * @param outputs p, the buffers
      */
-    private static void elements(
-            ElementStep op, StepScalars s, Frame<double[]> frame, int[] inputs, int[] outputs) {
+    private static void elements(ElementStep op, StepScalars s, Frame<double[]> frame, int[] inputs, int[] outputs) {
         ElementStep.ElementFormula formula = op.formula(s);
         double[] x = new double[inputs.length];
         for (int i = 0; i < frame.input(0).length; i++) {

@@ -3,8 +3,8 @@ package dev.octet.trainer.device.cuda;
 import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
 import dev.octet.trainer.device.Device;
-import dev.octet.trainer.op.GpuFusions;
 import dev.octet.trainer.kernel.CudaProduct;
+import dev.octet.trainer.op.GpuFusions;
 import java.util.concurrent.atomic.AtomicInteger;
 import org.jspecify.annotations.Nullable;
 
@@ -56,8 +56,7 @@ public final class TestGpus {
 
     /** The same, but for signals: no lane waits for another. */
     public static Device unorderedDevice(long seed, long windowBytes) {
-        return new CudaDevice(
-                new LaggingGpu(host(), seed, LaggingGpu.Waits.FORGOTTEN), GpuFusions.ALL, windowBytes);
+        return new CudaDevice(new LaggingGpu(host(), seed, LaggingGpu.Waits.FORGOTTEN), GpuFusions.ALL, windowBytes);
     }
 
     /** The GPU of this machine. */

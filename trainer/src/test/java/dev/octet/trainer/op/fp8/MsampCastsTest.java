@@ -56,7 +56,8 @@ class MsampCastsTest extends TwinTest {
         }
         OperandType one = f32(1);
         OperandType many = f32(71, 130);
-        for (double amax : new double[] {0, 0x1p-149, 0x1p-119, 1.75, 448, Math.nextDown(1.75f), 3e38, Double.NaN, 1 / 0.0}) {
+        for (double amax :
+                new double[] {0, 0x1p-149, 0x1p-119, 1.75, 448, Math.nextDown(1.75f), 3e38, Double.NaN, 1 / 0.0}) {
             for (int steps : new int[] {0, SIZE}) {
                 windowed(all, rule, one, Float8Format.E4M3FN, SIZE, steps, amax);
             }
@@ -114,7 +115,12 @@ class MsampCastsTest extends TwinTest {
         for (double leftOut : new double[] {0, 1}) {
             List<double[]> values = new ArrayList<>(inputs);
             values.addFirst(new double[] {leftOut});
-            add(all, name("update of " + slots.size() + " left out " + leftOut, rule), new WindowUpdate(slots), types, values);
+            add(
+                    all,
+                    name("update of " + slots.size() + " left out " + leftOut, rule),
+                    new WindowUpdate(slots),
+                    types,
+                    values);
         }
     }
 

@@ -8,7 +8,8 @@ class CopyStatesTest extends TwinTest {
     protected List<Case> cases() {
         return List.of(
                 Case.normal("one", new CopyStates(List.of(f32(1))), f32(1)),
-                Case.normal("three", new CopyStates(List.of(f32(1), f32(7, 3), f32(1024))), f32(1), f32(7, 3), f32(1024)));
+                Case.normal(
+                        "three", new CopyStates(List.of(f32(1), f32(7, 3), f32(1024))), f32(1), f32(7, 3), f32(1024)));
     }
 
     @Override

@@ -57,6 +57,11 @@ class AdafactorStepTest extends TwinTest {
                 step("torch, a vector", AdafactorRule.TORCH, f32(5), 3, 0),
                 step("torch, many rows", AdafactorRule.TORCH, f32(2, 700, 41), 3, 0),
                 step("torch, left out", AdafactorRule.TORCH, f32(3, 5), 3, 1),
-                step("BF16", AdafactorRule.TRANSFORMERS, new OperandType(DType.BF16, f32(9, 33).shape()), 3, 0));
+                step(
+                        "BF16",
+                        AdafactorRule.TRANSFORMERS,
+                        new OperandType(DType.BF16, f32(9, 33).shape()),
+                        3,
+                        0));
     }
 }

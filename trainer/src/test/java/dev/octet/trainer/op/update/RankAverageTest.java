@@ -58,10 +58,15 @@ class RankAverageTest extends TwinTest {
     @Override
     protected List<Case> cases() {
         List<Case> all = new ArrayList<>(List.of(
-                floats("mean of one", f32(7), 1), floats("mean of three", f32(3, 5), 3), floats("mean, many", MANY, 4)));
+                floats("mean of one", f32(7), 1),
+                floats("mean of three", f32(3, 5), 3),
+                floats("mean, many", MANY, 4)));
         for (GradientReduction reduction : GradientReduction.values()) {
             all.add(coded(reduction.text(), f32(3, 5), ReductionRule.of(reduction, 3)));
-            all.add(coded(reduction.text() + " with quirks, many", MANY, new ReductionRule(reduction, MsampScale.ORIGINAL, 4)));
+            all.add(coded(
+                    reduction.text() + " with quirks, many",
+                    MANY,
+                    new ReductionRule(reduction, MsampScale.ORIGINAL, 4)));
             all.add(coded(
                     reduction.text() + ", automatic, many",
                     MANY,
