@@ -111,7 +111,7 @@ public record ActivationPlan(Program program, long before, long after, long host
                             "'" + pattern + "' is in the name of none of the " + steps.size() + " steps of forward",
                             KEY + ".match",
                             "write part of a node's name, such as '"
-                                    + steps.get(steps.size() / 2).node() + "'; `octet inspect --nodes` lists them");
+                                    + steps.get(steps.size() / 2).node() + "'");
                 }
                 yield repeating(program, blocks, homes, casts);
             }
