@@ -560,7 +560,7 @@ final class TrainingArguments {
         boolean best = draft.flag("load_best_model_at_end");
         for (String each : List.of("load_best_model_at_end", "metric_for_best_model", "greater_is_better")) {
             if (draft.has(each) && best && each.equals("load_best_model_at_end")) {
-                draft.refused(each, "A run ends with its last weights; octet export --from-step N takes others.");
+                draft.refused(each, "A run ends with its last weights; octet export --step N takes others.");
             } else if (draft.has(each)) {
                 draft.noEffect(
                         each, best ? "It is part of load_best_model_at_end." : "No checkpoint is chosen by a measure.");
