@@ -4,17 +4,15 @@ Every run is a process of its own. Times are those of single steps, each tool's 
 """
 
 import argparse
-import json
 import math
 import os
-import shutil
 import statistics
 import subprocess
 import sys
 
 import numpy as np
 from adapters_torch import RANK, SEQUENCE, VIRTUAL, WARM_UP
-from measured import HERE, HOME, OCTET, machine, measured, torch_trained, write
+from measured import HERE, HOME, OCTET, machine, measured, octet_planned, torch_trained, write
 
 KJV = os.path.join(HOME, "testdata", "make", "kjv.py")
 TORCH = f"{HERE}/adapters_torch.py"
@@ -67,24 +65,13 @@ class Adapters:
             lines.append(f"eval_every: {steps}")
         if adapter:
             lines.append(f"adapter: {{from: {adapter}}}")  # its configuration is in the folder
-        with open(f"{run}.yaml", "w", encoding="utf-8") as file:
-            file.write("\n".join(lines) + "\n")
-        shutil.rmtree(run, ignore_errors=True)
-        words = self.options.octet.split() + ["train", model, "--config", f"{run}.yaml", "-o", run, "--threads", str(self.options.threads)]
-        plan, text = measured(words + ["--dry-run", "--json"], exits=range(256))
-        if plan["exit"] != 0:
-            return next((line for line in text.splitlines() if line.startswith("octet: ")), text[-200:]).removeprefix("octet: ")
-        planned = json.loads(text[text.index("{"):])
-        result, text = measured(words, exits=range(256))
-        if result["exit"] != 0:
-            return next((line for line in text.splitlines() if line.startswith("octet: ")), text[-200:]).removeprefix("octet: ")
-        with open(f"{run}/metrics.jsonl", encoding="utf-8") as file:
-            metrics = [json.loads(line) for line in file]
-        steps = [m for m in metrics if "loss" in m]
-        evaluations = [m for m in metrics if "eval_loss" in m]
+        result = octet_planned(self.options, model, lines, run)
+        if isinstance(result, str):
+            return result
+        steps, evaluations, plan = result.pop("steps"), result.pop("evaluations"), result.pop("plan")
         return result | {"losses": [m["loss"] for m in steps], "millis": [m["seconds"] * 1e3 for m in steps],
-                         "trained": planned["trained_parameters"], "lasting": planned["lasting_bytes"],
-                         "temporary": planned["temporary_bytes"], "evaluation": evaluations[-1] if evaluations else None}
+                         "trained": plan["trained_parameters"], "lasting": plan["lasting_bytes"],
+                         "temporary": plan["temporary_bytes"], "evaluation": evaluations[-1] if evaluations else None}
 
     def wide(self):
         model = f"{self.options.work}/wide"

@@ -49,6 +49,26 @@ def octet_trained(options, model, config, run):
                      "evaluations": [line for line in lines if "eval_loss" in line]}
 
 
+def octet_planned(options, model, lines, run):
+    """octet train from the lines of a configuration into the folder `run`, anew: what it took with its plan (`plan`), steps and evaluations of
+    metrics.jsonl; in words why there is no run."""
+    with open(f"{run}.yaml", "w", encoding="utf-8") as file:
+        file.write("\n".join(lines) + "\n")
+    shutil.rmtree(run, ignore_errors=True)
+    words = options.octet.split() + ["train", model, "--config", f"{run}.yaml", "-o", run, "--threads", str(options.threads)]
+    for command in (words + ["--dry-run", "--json"], words):
+        result, text = measured(command, exits=range(256))
+        if result["exit"] != 0:
+            return next((line for line in text.splitlines() if line.startswith("octet: ")), text[-200:]).removeprefix("octet: ")
+        if command is not words:
+            planned = json.loads(text[text.index("{"):])
+    with open(f"{run}/metrics.jsonl", encoding="utf-8") as file:
+        metrics = [json.loads(line) for line in file]
+    kept = ("lasting_bytes", "temporary_bytes", "trained_parameters", "states")
+    return result | {"plan": {key: planned[key] for key in kept if key in planned}, "steps": [m for m in metrics if "loss" in m],
+                     "evaluations": [m for m in metrics if "eval_loss" in m]}
+
+
 def machine():
     with open("/proc/cpuinfo", encoding="utf-8") as file:
         fields = dict(line.split(":", 1) for line in file if ":" in line)

@@ -4,15 +4,13 @@ Every run is a process of its own. Times are those of single steps, each tool's 
 """
 
 import argparse
-import json
 import os
-import shutil
 import statistics
 import sys
 
 import numpy as np
 from adapters_torch import SEQUENCE
-from measured import HERE, HOME, OCTET, machine, measured, torch_trained, write
+from measured import HERE, HOME, OCTET, machine, measured, octet_planned, torch_trained, write
 
 TORCH = f"{HERE}/systems_torch.py"
 SETTLED = 3
@@ -65,23 +63,12 @@ class Systems:
         states = f", states: {{{ENGINES[engine]}}}" if ENGINES[engine] else ""
         lines = [data, loss, f"batch_size: {batch}", f"steps: {steps}", f"optimizer: {{type: adamw, lr: {lr}, weight_decay: 0.01{states}}}",
                  "schedule: {type: constant}", "clip_grad_norm: 1.0", f"precision: {{{MODES[mode]}}}", "checkpoint: {every: 0}"]
-        with open(f"{run}.yaml", "w", encoding="utf-8") as file:
-            file.write("\n".join(lines + ([extra] if extra else [])) + "\n")
-        shutil.rmtree(run, ignore_errors=True)
-        words = self.options.octet.split() + ["train", model, "--config", f"{run}.yaml", "-o", run, "--threads", str(self.options.threads)]
-        plan, text = measured(words + ["--dry-run", "--json"], exits=range(256))
-        if plan["exit"] != 0:
-            return next((line for line in text.splitlines() if line.startswith("octet: ")), text[-200:]).removeprefix("octet: ")
-        planned = json.loads(text[text.index("{"):])
-        result, text = measured(words, exits=range(256))
-        if result["exit"] != 0:
-            return next((line for line in text.splitlines() if line.startswith("octet: ")), text[-200:]).removeprefix("octet: ")
-        with open(f"{run}/metrics.jsonl", encoding="utf-8") as file:
-            metrics = [json.loads(line) for line in file]
-        trained = [m for m in metrics if "loss" in m]
-        evaluations = [m["eval_loss"] for m in metrics if "eval_loss" in m]
+        result = octet_planned(self.options, model, lines + ([extra] if extra else []), run)
+        if isinstance(result, str):
+            return result
+        trained, evaluations = result.pop("steps"), result.pop("evaluations")
         return result | {"losses": [m["loss"] for m in trained], "ms": statistics.median([m["seconds"] * 1e3 for m in trained][SETTLED:]),
-                         "eval_loss": evaluations[-1] if evaluations else None, "plan": planned}
+                         "eval_loss": evaluations[-1]["eval_loss"] if evaluations else None}
 
     def torch(self, kind, model, folder, mode, recompute, steps, lr, batch):
         words = [TORCH, kind, model, folder, "--mode", mode, "--steps", str(steps), "--lr", str(lr), "--batch", str(batch), "--threads",

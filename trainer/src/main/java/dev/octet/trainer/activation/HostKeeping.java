@@ -181,15 +181,7 @@ final class HostKeeping {
             steps.add(names.isEmpty() ? s : Tape.renamed(s, names));
         }
         steps.addAll(program.steps(Phase.UPDATE));
-        return new Program(
-                values,
-                steps,
-                program.inputs(),
-                program.outputs(),
-                program.gradients(),
-                program.constants(),
-                program.stored(),
-                program.initialStates());
+        return program.with(values, steps);
     }
 
     /** A value as backward finds it, complete; views are made again where they are read first. */

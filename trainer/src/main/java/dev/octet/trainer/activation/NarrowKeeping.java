@@ -109,15 +109,7 @@ final class NarrowKeeping {
             steps.add(names.isEmpty() ? s : Tape.renamed(s, names));
         }
         steps.addAll(program.steps(Phase.UPDATE));
-        return new Program(
-                values,
-                steps,
-                program.inputs(),
-                program.outputs(),
-                program.gradients(),
-                program.constants(),
-                program.stored(),
-                program.initialStates());
+        return program.with(values, steps);
     }
 
     private static boolean isLoss(Op op) {

@@ -192,15 +192,7 @@ final class Repetition {
                 steps.add(renamed(s));
             }
             steps.addAll(program.steps(Phase.UPDATE));
-            return new Program(
-                    values,
-                    steps,
-                    program.inputs(),
-                    program.outputs(),
-                    program.gradients(),
-                    program.constants(),
-                    program.stored(),
-                    program.initialStates());
+            return program.with(values, steps);
         }
 
         /** Forward steps, by number, after which a lasting value is another; after all of them: in backward. */

@@ -128,7 +128,8 @@ final class Tape {
                 s.repeats());
     }
 
-    private static List<@Nullable Value> renamed(List<@Nullable Value> all, Map<Value, Value> names) {
+    /** Values, others in the place of some. */
+    static List<@Nullable Value> renamed(List<@Nullable Value> all, Map<Value, Value> names) {
         List<@Nullable Value> list = new ArrayList<>();
         for (Value v : all) {
             list.add(v == null ? null : names.getOrDefault(v, v));

@@ -250,15 +250,7 @@ final class TransientCasts {
         }
         tape.backward().forEach(s -> steps.add(renamed(s, moved)));
         steps.addAll(program.steps(Phase.UPDATE));
-        Program written = new Program(
-                values,
-                steps,
-                program.inputs(),
-                program.outputs(),
-                program.gradients(),
-                program.constants(),
-                program.stored(),
-                program.initialStates());
+        Program written = program.with(values, steps);
         return new Moved(
                 written,
                 newBlocks.stream().mapToInt(b -> b).toArray(),
@@ -307,19 +299,11 @@ final class TransientCasts {
                 s.node(),
                 s.op(),
                 s.backward(),
-                renamed(s.inputs(), names),
-                renamed(s.outputs(), names),
+                Tape.renamed(s.inputs(), names),
+                Tape.renamed(s.outputs(), names),
                 s.upstream(),
                 s.gradients(),
                 s.accumulated(),
                 s.repeats());
-    }
-
-    private static List<@Nullable Value> renamed(List<@Nullable Value> all, Map<Value, Value> names) {
-        List<@Nullable Value> list = new ArrayList<>();
-        for (Value v : all) {
-            list.add(v == null ? null : names.getOrDefault(v, v));
-        }
-        return list;
     }
 }

@@ -55,6 +55,11 @@ public record Program(
         return Collections.unmodifiableMap(new LinkedHashMap<>(map));
     }
 
+    /** This program with other values and steps; what it is fed, what is read from it and what lasts stay. */
+    public Program with(List<Value> otherValues, List<Step> otherSteps) {
+        return new Program(otherValues, otherSteps, inputs, outputs, gradients, constants, stored, initialStates);
+    }
+
     /** Values that outlive a micro-batch, shared by name with programs for other shapes: parameters, states, gradients, prepared values. */
     public List<Value> lasting() {
         return values.stream().filter(v -> v.role().isShared()).toList();
