@@ -30,6 +30,7 @@ module dev.octet.trainer {
     exports dev.octet.trainer.optimizer;
     exports dev.octet.trainer.precision;
     exports dev.octet.trainer.program;
+    exports dev.octet.trainer.qat;
     exports dev.octet.trainer.reduction;
     exports dev.octet.trainer.replay;
     exports dev.octet.trainer.rule;
