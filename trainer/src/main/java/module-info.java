@@ -27,6 +27,7 @@ module dev.octet.trainer {
     exports dev.octet.trainer.kernel;
     exports dev.octet.trainer.loss;
     exports dev.octet.trainer.observe;
+    exports dev.octet.trainer.op.qat;
     exports dev.octet.trainer.optimizer;
     exports dev.octet.trainer.precision;
     exports dev.octet.trainer.program;
