@@ -116,7 +116,7 @@ public record OperandSpec(QuantType type, Granularity granularity, Scaling scali
     /** The stored scale of elements whose largest magnitude is {@code amax} (finite), by the rule and rounded to its type. */
     public float storedScale(float amax) {
         float scale = type.isInteger()
-                ? amax == 0 ? 1 : Math.max(amax / type.maxValue(), Float.MIN_VALUE)
+                ? amax == 0 ? 1 : Math.max(amax / type.amaxDivisor(), Float.MIN_VALUE)
                 : rule().scale(amax, format());
         return StoredScale.round(scale, scaleType());
     }
