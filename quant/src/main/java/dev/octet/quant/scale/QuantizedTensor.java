@@ -44,7 +44,8 @@ public record QuantizedTensor(
                     spec + " " + granularity.text() + " needs scales of shape " + scaleShape + ", got " + scale.spec());
         }
         if (type.hasZeroPoint() != (zeroPoints != null)) {
-            throw new IllegalArgumentException(spec + ": " + type + (zeroPoints == null ? " need" : " have no") + " zero points");
+            throw new IllegalArgumentException(
+                    spec + ": " + type + (zeroPoints == null ? " need" : " have no") + " zero points");
         }
         if (zeroPoints != null
                 && (zeroPoints.dtype() != DType.I8 || !zeroPoints.shape().equals(scaleShape))) {
