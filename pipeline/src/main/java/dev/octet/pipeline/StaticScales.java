@@ -3,6 +3,7 @@ package dev.octet.pipeline;
 import dev.octet.converter.CheckpointConverter;
 import dev.octet.converter.checkpoint.CacheScales;
 import dev.octet.converter.checkpoint.InputScales;
+import dev.octet.converter.transform.ModelTransform;
 import dev.octet.quant.block.Granularity;
 import dev.octet.quant.layout.Layout;
 import dev.octet.quant.layout.LayoutOptions;
@@ -33,7 +34,8 @@ record StaticScales(Optional<InputScales> inputs, CacheScales cache, List<String
      * @throws dev.octet.formats.error.InvalidDataException when the statistics do not give them, naming the layers
      * @throws IOException when the statistics cannot be read
      */
-    static StaticScales of(Quantize.CheckpointRequest request, CheckpointConverter converter, Job job)
+    static StaticScales of(
+            Quantize.CheckpointRequest request, CheckpointConverter converter, ModelTransform transform, Job job)
             throws IOException {
         boolean cache = request.has(Quantize.Choice.KV_CACHE);
         Optional<Path> file = request.statistics();

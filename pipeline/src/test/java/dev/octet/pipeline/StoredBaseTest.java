@@ -79,18 +79,7 @@ class StoredBaseTest {
         List<Pattern> include = Stream.of(alsoQuantised).map(Pattern::compile).toList();
         Selection selection = new Selection(List.of(), List.of(), include, Map.of());
         Quantize.run(
-                new Quantize.CheckpointRequest(
-                        request.model(),
-                        request.output(),
-                        request.recipe(),
-                        request.target(),
-                        selection,
-                        request.layout(),
-                        request.statistics(),
-                        request.calibrator(),
-                        request.choices(),
-                        request.report(),
-                        request.recipes()),
+                request.withSelection(selection),
                 JOB);
         return model;
     }
