@@ -115,6 +115,10 @@ public record OperandSpec(QuantType type, Granularity granularity, Scaling scali
 
     /** The stored scale of elements whose largest magnitude is {@code amax} (finite), by the rule and rounded to its type. */
     public float storedScale(float amax) {
+<<<<<<< HEAD
+        float scale = type.isInteger()
+                ? amax == 0 ? 1 : Math.max(amax / type.amaxDivisor(), Float.MIN_VALUE)
+=======
         return StoredScale.round(exactScale(amax), scaleType());
     }
 
@@ -122,6 +126,7 @@ public record OperandSpec(QuantType type, Granularity granularity, Scaling scali
     public float exactScale(float amax) {
         return type.isInteger()
                 ? amax == 0 ? 1 : Math.max(amax / type.maxValue(), Float.MIN_VALUE)
+>>>>>>> main/main
                 : rule().scale(amax, format());
     }
 
