@@ -115,18 +115,13 @@ public record OperandSpec(QuantType type, Granularity granularity, Scaling scali
 
     /** The stored scale of elements whose largest magnitude is {@code amax} (finite), by the rule and rounded to its type. */
     public float storedScale(float amax) {
-<<<<<<< HEAD
-        float scale = type.isInteger()
-                ? amax == 0 ? 1 : Math.max(amax / type.amaxDivisor(), Float.MIN_VALUE)
-=======
         return StoredScale.round(exactScale(amax), scaleType());
     }
 
     /** {@link #storedScale} before it is rounded to its type. */
     public float exactScale(float amax) {
         return type.isInteger()
-                ? amax == 0 ? 1 : Math.max(amax / type.maxValue(), Float.MIN_VALUE)
->>>>>>> main/main
+                ? amax == 0 ? 1 : Math.max(amax / type.amaxDivisor(), Float.MIN_VALUE)
                 : rule().scale(amax, format());
     }
 
