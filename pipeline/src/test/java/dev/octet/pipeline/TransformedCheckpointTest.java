@@ -11,15 +11,20 @@ import dev.octet.converter.runtime.OnnxRuntimeSession;
 import dev.octet.formats.ModelFile;
 import dev.octet.formats.error.OctetException;
 import dev.octet.formats.error.UnsupportedModelException;
+import dev.octet.formats.npy.NpzWriter;
+import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.quant.recipe.Recipes;
 import dev.octet.quant.transform.Transform;
 import java.io.IOException;
+import java.lang.foreign.Arena;
 import java.nio.file.Path;
+import java.util.Arrays;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
+import java.util.SplittableRandom;
 import org.junit.jupiter.api.DisplayNameGeneration;
 import org.junit.jupiter.api.DisplayNameGenerator;
 import org.junit.jupiter.api.Test;
@@ -81,6 +86,42 @@ class TransformedCheckpointTest {
                                 .withTransforms(List.of(Transform.parse("smoothquant"))),
                         Job.defaults()));
         assertEquals("--transform smoothquant:0.5 needs statistics of the Linears' inputs", e.what());
+    }
+
+    @ParameterizedTest
+    @CsvSource({
+        "llama, smoothquant", "llama-linear, smoothquant:0.9", "mistral, smoothquant", "qwen2, smoothquant",
+        "qwen3, smoothquant", "gemma, smoothquant:0.3", "gemma2, smoothquant", "gpt2, smoothquant:1"
+    })
+    void a_smoothed_model_in_floats_has_the_logits_of_the_original(String name, String transform) throws IOException {
+        Path model = MODELS.resolve(name);
+        Path out = folder.resolve("smooth");
+        Quantize.run(
+                Quantize.CheckpointRequest.of(model, out, Recipes.NVFP4)
+                        .withStatistics(statistics(model))
+                        .withTransforms(List.of(Transform.parse(transform)))
+                        .with(Quantize.Choice.FLOATS),
+                Job.defaults());
+        assertClose(logits(model, name), logits(out, name));
+    }
+
+    private Path statistics(Path model) throws IOException {
+        Path samples = folder.resolve("samples.npz");
+        Path file = folder.resolve("model.stats");
+        SplittableRandom random = new SplittableRandom(3);
+        try (Arena arena = Arena.ofConfined();
+                NpzWriter npz = NpzWriter.stored(samples)) {
+            long[] ids = random.longs(8L * 16, 5, 37).toArray();
+            long[] ones = new long[ids.length];
+            Arrays.fill(ones, 1);
+            npz.add(Tensor.ofLongs(arena, "input_ids", Shape.of(8, 16), ids));
+            npz.add(Tensor.ofLongs(arena, "attention_mask", Shape.of(8, 16), ones));
+            npz.commit();
+        }
+        Calibrate.run(
+                Calibrate.Request.of(model, file, SampleSource.of(samples)).with(Calibrate.Choice.SECOND_MOMENTS),
+                Job.defaults());
+        return file;
     }
 
     private static float[] logits(Path model, String golden) throws IOException {

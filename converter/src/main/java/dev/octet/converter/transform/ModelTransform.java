@@ -20,6 +20,7 @@ public final class ModelTransform {
     private final Map<String, String> left = new LinkedHashMap<>();
     private final Map<String, InputChange> inputs = new LinkedHashMap<>();
     private final List<String> notes = new ArrayList<>();
+    private final List<String> values = new ArrayList<>();
 
     ModelTransform() {}
 
@@ -58,6 +59,10 @@ public final class ModelTransform {
         notes.add(note);
     }
 
+    void changeValues(String module) {
+        values.add(module);
+    }
+
     void input(String module, InputChange change) {
         inputs.merge(module, change, InputChange::then);
     }
@@ -90,6 +95,11 @@ public final class ModelTransform {
     /** How the input of a module changes; modules whose input stays as it is are missing. */
     public Map<String, InputChange> inputs() {
         return Collections.unmodifiableMap(inputs);
+    }
+
+    /** Modules that make the values of attention and whose outputs change, and with them what a KV cache holds. */
+    public List<String> changedValues() {
+        return List.copyOf(values);
     }
 
     /** What a user should know. */

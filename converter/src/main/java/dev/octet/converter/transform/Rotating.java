@@ -247,6 +247,7 @@ final class Rotating {
     private void turnHeads(InputSite site, InputSite.Rows rows, Rotation r2) {
         String name = "R2, " + r2.text();
         LinearLayer v = rows.linear();
+        target.changeValues(v.module());
         target.step(v.weight(), new WeightStep.Turn("outputs x " + name, v.outputs(), r2));
         @Nullable String bias = v.bias();
         if (bias != null) {

@@ -97,6 +97,9 @@ final class Smoothing {
                 if (l.bias() != null) {
                     target.step(l.bias(), new WeightStep.Scale("/ " + by, Axis.COLUMN, inverse, 0));
                 }
+                if (rows.ofHeads()) {
+                    target.changeValues(l.module());
+                }
             }
             case InputSite.Other other -> throw new IllegalArgumentException(other.text());
         }
