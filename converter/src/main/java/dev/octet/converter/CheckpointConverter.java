@@ -116,7 +116,15 @@ public final class CheckpointConverter implements AutoCloseable {
         /** The same with other recipes for some weights. */
         public Request withRecipes(Map<String, Recipe> newRecipes) {
             return new Request(
-                    selection, inputScales, cacheScales, allowNonFinite, keepScales, exactOnly, newRecipes, merged, changes);
+                    selection,
+                    inputScales,
+                    cacheScales,
+                    allowNonFinite,
+                    keepScales,
+                    exactOnly,
+                    newRecipes,
+                    merged,
+                    changes);
         }
 
         /** The same with what adapters change. */

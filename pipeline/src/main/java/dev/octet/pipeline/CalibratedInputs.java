@@ -22,8 +22,9 @@ import org.jspecify.annotations.Nullable;
  * @param moments open; null without
  */
 record CalibratedInputs(
-        @Nullable Path file, @Nullable Statistics statistics, @Nullable SecondMomentsFile moments)
-        implements InputStatistics, AutoCloseable {
+        @Nullable Path file,
+        @Nullable Statistics statistics,
+        @Nullable SecondMomentsFile moments) implements InputStatistics, AutoCloseable {
     static CalibratedInputs none() {
         return new CalibratedInputs(null, null, null);
     }

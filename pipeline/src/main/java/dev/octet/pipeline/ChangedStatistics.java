@@ -39,8 +39,7 @@ final class ChangedStatistics {
                 changed.put(module, of(module, before, change));
             }
         });
-        return new Statistics(
-                statistics.octetVersion(), statistics.modelDigest(), statistics.data(), changed);
+        return new Statistics(statistics.octetVersion(), statistics.modelDigest(), statistics.data(), changed);
     }
 
     private static TensorStatistics of(String module, TensorStatistics before, InputChange change) {

@@ -76,8 +76,8 @@ public record CheckpointOutcome(
             Map<String, List<String>> steps = new LinkedHashMap<>();
             transform
                     .steps()
-                    .forEach((tensor, all) -> steps.put(
-                            tensor, all.stream().map(WeightStep::text).toList()));
+                    .forEach((tensor, all) ->
+                            steps.put(tensor, all.stream().map(WeightStep::text).toList()));
             return new Transformed(
                     transform.transforms().stream().map(Transform::text).toList(),
                     transform.folds(),

@@ -487,7 +487,18 @@ public final class Quantize {
             Set<Choice> more = EnumSet.of(choice);
             more.addAll(choices);
             return new CheckpointRequest(
-                    model, output, recipe, target, selection, layout, statistics, calibrator, more, report, recipes, transforms);
+                    model,
+                    output,
+                    recipe,
+                    target,
+                    selection,
+                    layout,
+                    statistics,
+                    calibrator,
+                    more,
+                    report,
+                    recipes,
+                    transforms);
         }
 
         /** The same with a report, for which the result is read again and compared with the original. */
@@ -510,7 +521,18 @@ public final class Quantize {
         /** The same with other recipes for some weights, by their names, where the layout can say so. */
         public CheckpointRequest withRecipes(Map<String, Recipe> others) {
             return new CheckpointRequest(
-                    model, output, recipe, target, selection, layout, statistics, calibrator, choices, report, others, transforms);
+                    model,
+                    output,
+                    recipe,
+                    target,
+                    selection,
+                    layout,
+                    statistics,
+                    calibrator,
+                    choices,
+                    report,
+                    others,
+                    transforms);
         }
 
         /** The same with transforms of the weights before they are quantised. */

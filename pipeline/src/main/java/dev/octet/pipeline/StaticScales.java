@@ -71,7 +71,8 @@ record StaticScales(Optional<InputScales> inputs, CacheScales cache, List<String
         if (request.has(Quantize.Choice.FLOATS)) {
             return new StaticScales(Optional.empty(), CacheScales.NONE, List.of());
         }
-        boolean forTransform = !transform.isNone() && !isStatic(recipe, request.target().layout());
+        boolean forTransform =
+                !transform.isNone() && !isStatic(recipe, request.target().layout());
         if (forTransform && !cache) {
             return new StaticScales(Optional.empty(), scales, notes);
         }

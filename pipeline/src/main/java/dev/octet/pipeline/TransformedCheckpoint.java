@@ -49,8 +49,7 @@ record TransformedCheckpoint(
     static TransformedCheckpoint of(Quantize.CheckpointRequest request, CheckpointConverter converter, Job job)
             throws IOException {
         if (request.transforms().isEmpty()) {
-            return new TransformedCheckpoint(
-                    ModelTransform.none(), MergedWeights.NONE, "", CalibratedInputs.none());
+            return new TransformedCheckpoint(ModelTransform.none(), MergedWeights.NONE, "", CalibratedInputs.none());
         }
         requireStatistics(request, job);
         try (ModelSource source = ModelSource.openAsStored(request.model())) {

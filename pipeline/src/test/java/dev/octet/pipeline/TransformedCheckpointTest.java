@@ -42,8 +42,14 @@ class TransformedCheckpointTest {
 
     @ParameterizedTest
     @CsvSource({
-        "llama, rotate", "llama3, rotate", "llama-linear, rotate:random", "mistral, rotate", "qwen2, rotate",
-        "qwen2-window, rotate:random", "qwen3, rotate", "gemma, rotate"
+        "llama, rotate",
+        "llama3, rotate",
+        "llama-linear, rotate:random",
+        "mistral, rotate",
+        "qwen2, rotate",
+        "qwen2-window, rotate:random",
+        "qwen3, rotate",
+        "gemma, rotate"
     })
     void a_rotated_model_in_floats_has_the_logits_of_the_original(String name, String transform) throws IOException {
         Path out = folder.resolve("rotated");

@@ -362,7 +362,8 @@ public final class CheckpointPlanner {
             cache.addStored(spec, steps, notes);
         } // else a weight's scale, which the weight's step writes
         inputs.merged().added().forEach((added, from) -> {
-            if (from.equals(spec.name()) && checkpoint.tensor(added) == null) { // next to the weight that it starts from
+            if (from.equals(spec.name())
+                    && checkpoint.tensor(added) == null) { // next to the weight that it starts from
                 TensorSpec own = new TensorSpec(added, spec.dtype(), spec.shape());
                 targetConfig.keep(added, spec.shape());
                 steps.add(new TensorStep.Merge(added, spec.byteSize(), own, Exactness.ONE_ROUNDING));

@@ -13,7 +13,8 @@ import org.jspecify.annotations.Nullable;
  * @param in channels of its input
  * @param out channels of its output
  */
-public record LinearLayer(String node, String weight, @Nullable String bias, boolean outIn, int in, int out) {
+public record LinearLayer(
+        String node, String weight, @Nullable String bias, boolean outIn, int in, int out) {
     private static final String WEIGHT = ".weight";
 
     /** The axis of the stored weight along which input channels lie. */

@@ -58,8 +58,9 @@ final class ModelStructure {
     List<InputSite> sites() {
         Map<String, List<LinearLayer>> readers = new LinkedHashMap<>();
         for (Node n : graph.nodes()) {
-            linear(n).ifPresent(l -> readers.computeIfAbsent(n.input(0), _ -> new ArrayList<>())
-                    .add(l));
+            linear(n)
+                    .ifPresent(l -> readers.computeIfAbsent(n.input(0), _ -> new ArrayList<>())
+                            .add(l));
         }
         List<InputSite> sites = new ArrayList<>();
         readers.forEach((value, linears) -> sites.add(new InputSite(value, linears, maker(value, linears))));
@@ -74,8 +75,8 @@ final class ModelStructure {
             return new InputSite.Other(
                     others.isEmpty()
                             ? "the input is an output of the model, too"
-                            : "the input goes to " + others.getFirst().id() + " (" + others.getFirst().opType()
-                                    + "), too");
+                            : "the input goes to " + others.getFirst().id() + " ("
+                                    + others.getFirst().opType() + "), too");
         }
         for (LinearLayer l : linears) {
             if (graph.consumers(l.weight()).size() > 1) {
@@ -155,7 +156,10 @@ final class ModelStructure {
     private Optional<InputSite.Rows> made(String value, int channels) {
         boolean alone = graph.consumers(value).size() == 1 && !graph.isOutput(value);
         Node n = graph.producer(value);
-        if (n != null && n.isOctet(CanonicalOps.LINEAR) && graph.consumers(value).size() >= 1 && !graph.isOutput(value)) {
+        if (n != null
+                && n.isOctet(CanonicalOps.LINEAR)
+                && graph.consumers(value).size() >= 1
+                && !graph.isOutput(value)) {
             return linear(n)
                     .filter(l -> l.out() == channels && isOwn(l) && (alone || readByLinears(value)))
                     .map(l -> new InputSite.Rows(l, 0, channels, 0, 0));

@@ -38,8 +38,7 @@ final class Rotating {
     private final Map<InputSite.Norm, List<LinearLayer>> norms = new LinkedHashMap<>();
     private int width;
 
-    private Rotating(
-            Transform.Rotate how, ModelStructure structure, TransformSources sources, ModelTransform target) {
+    private Rotating(Transform.Rotate how, ModelStructure structure, TransformSources sources, ModelTransform target) {
         this.structure = structure;
         this.graph = structure.graph();
         this.sources = sources;
@@ -100,12 +99,14 @@ final class Rotating {
                     "LayerNorm subtracts the mean of the channels, which does not commute with a rotation of them",
                     "node " + n.id());
         } else {
-            throw refuse(n.opType() + " reads the residual stream and does not commute with a rotation", "node " + n.id());
+            throw refuse(
+                    n.opType() + " reads the residual stream and does not commute with a rotation", "node " + n.id());
         }
     }
 
     private boolean isTable(String constant) {
-        return graph.initializer(constant) != null && sources.weights().shape(constant).rank() == 2;
+        return graph.initializer(constant) != null
+                && sources.weights().shape(constant).rank() == 2;
     }
 
     /** What is added to the residual stream must come from a Linear whose outputs can be turned. */
@@ -116,8 +117,8 @@ final class Rotating {
             throw refuse(
                     producer != null && producer.isOctet(CanonicalOps.RMS_NORM)
                             ? "the norm " + producer.id()
-                                    + " lies between a Linear and the residual; its weight cannot be folded into a Linear"
-                                    + " behind it"
+                                    + " lies between a Linear and the residual; its weight cannot be folded into a"
+                                    + " Linear behind it"
                             : "what " + (producer == null ? value : producer.id() + " (" + producer.opType() + ")")
                                     + " adds to the residual stream comes from no Linear of its own",
                     "node " + add.id());
@@ -139,9 +140,7 @@ final class Rotating {
                     "node " + n.id())));
         }
         if (graph.isOutput(n.output()) || readers.isEmpty()) {
-            throw refuse(
-                    "the norm cannot be folded: its output is an output of the model",
-                    "node " + n.id());
+            throw refuse("the norm cannot be folded: its output is an output of the model", "node " + n.id());
         }
         norms.put(norm, readers);
         width = readers.getFirst().in();
@@ -160,9 +159,9 @@ final class Rotating {
         String name = "R1, " + r1.text();
         for (String table : tables) {
             Map<String, LinearLayer> heads = new LinkedHashMap<>();
-            norms.values().forEach(all -> all.stream()
-                    .filter(l -> l.weight().equals(table))
-                    .forEach(l -> heads.put(l.node(), l)));
+            norms.values()
+                    .forEach(all ->
+                            all.stream().filter(l -> l.weight().equals(table)).forEach(l -> heads.put(l.node(), l)));
             for (LinearLayer head : heads.values()) {
                 untie(head, table);
             }
@@ -181,7 +180,8 @@ final class Rotating {
                 modules.add(module);
             }
             target.step(norm.weight(), new WeightStep.Fill("folded into " + modules.getFirst(), 1 - norm.around()));
-            target.fold(new Fold(how.text(), norm.text(), modules, "weight of the norm folded, inputs turned by " + name));
+            target.fold(
+                    new Fold(how.text(), norm.text(), modules, "weight of the norm folded, inputs turned by " + name));
         });
         List<String> written = new ArrayList<>();
         for (LinearLayer l : writers) {

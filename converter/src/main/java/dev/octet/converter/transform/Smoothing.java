@@ -29,7 +29,8 @@ final class Smoothing {
         List<String> reasons = new ArrayList<>();
         boolean any = false;
         for (InputSite site : structure.sites()) {
-            List<String> modules = site.readers().stream().map(LinearLayer::module).toList();
+            List<String> modules =
+                    site.readers().stream().map(LinearLayer::module).toList();
             if (areHeads(site)) {
                 continue;
             }

@@ -38,7 +38,8 @@ public final class Transforms {
     private static void requireOne(List<Transform> transforms) {
         if (transforms.size() > 1) {
             throw new InvalidOptionException(
-                    "the factors of each transform follow from statistics of the model that it changes, and the first of "
+                    "the factors of each transform follow from statistics of the model that it changes, and the first"
+                            + " of "
                             + transforms.stream().map(Transform::text).collect(Collectors.joining(" and "))
                             + " changes it",
                     "--transform",

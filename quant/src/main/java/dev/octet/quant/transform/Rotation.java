@@ -60,9 +60,7 @@ public final class Rotation {
                 row[i] *= root;
             }
         }
-        String product = base.length == 1
-                ? "Sylvester"
-                : (f.power > 1 ? f.power + " x " : "") + f.paley.text();
+        String product = base.length == 1 ? "Sylvester" : (f.power > 1 ? f.power + " x " : "") + f.paley.text();
         String name = (kind == Kind.RANDOM ? "random Hadamard " : "Hadamard ") + size + " (" + product + ")";
         return new Rotation(name, f.power, base, kind == Kind.RANDOM ? signs(size, seed) : new double[0]);
     }

@@ -54,19 +54,24 @@ class RotationTest {
 
     /** Hidden sizes and head sizes of models: 5120 = 256 x 20, 3584 = 128 x 28, 2880 = 16 x 180, 2304 = 64 x 36. */
     @ParameterizedTest
-    @ValueSource(ints = {64, 80, 96, 128, 256, 576, 896, 1536, 2048, 2304, 2560, 2880, 3072, 3584, 4096, 5120, 6144, 7168, 8192})
+    @ValueSource(
+            ints = {
+                64, 80, 96, 128, 256, 576, 896, 1536, 2048, 2304, 2560, 2880, 3072, 3584, 4096, 5120, 6144, 7168, 8192
+            })
     void sizes_of_models_have_a_Hadamard_matrix(int size) {
         assertTrue(Rotation.hasHadamard(size));
     }
 
     @ParameterizedTest
-    @CsvSource(delimiter = '|', value = {
-        "64 | Hadamard 64 (Sylvester)",
-        "48 | Hadamard 48 (4 x Paley 12)",
-        "28 | Hadamard 28 (Paley 28)",
-        "6 | random orthogonal 6",
-        "92 | random orthogonal 92",
-    })
+    @CsvSource(
+            delimiter = '|',
+            value = {
+                "64 | Hadamard 64 (Sylvester)",
+                "48 | Hadamard 48 (4 x Paley 12)",
+                "28 | Hadamard 28 (Paley 28)",
+                "6 | random orthogonal 6",
+                "92 | random orthogonal 92",
+            })
     void the_text_says_which_construction_it_is(int size, String text) {
         assertEquals(text, Rotation.of(Rotation.Kind.HADAMARD, size, 1).text());
     }
