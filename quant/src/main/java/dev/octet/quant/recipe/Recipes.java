@@ -98,7 +98,7 @@ public final class Recipes {
 
     /** Recipes for models with a graph, in the order help lists them. */
     public static final List<Recipe> GRAPH =
-            List.of(GRAPH_FP8, FP8_PER_TENSOR, FP8_WEIGHT_ONLY, GRAPH_INT8, INT8_DYNAMIC, INT8_WEIGHT_ONLY);
+            List.of(GRAPH_FP8, FP8_PER_TENSOR, FP8_WEIGHT_ONLY, INT8_DYNAMIC, INT8_WEIGHT_ONLY);
 
     /** Recipes for checkpoints of tensors, in the order help lists them; of two with equal weights the first one is the usual one. */
     public static final List<Recipe> CHECKPOINT =
