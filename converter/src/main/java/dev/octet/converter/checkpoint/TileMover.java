@@ -151,7 +151,7 @@ final class TileMover {
 
     /** The values of a tile with what adapters add, as F32; before that they stay in {@link Buffers.Use#BASE}. */
     private void readMerged(String name, Tile tile, MemorySegment floats, TileScratch scratch) throws IOException {
-        reader.read(name, tile.fromRow(), tile.fromRow() + tile.rows(), floats);
+        reader.read(merges.source(name), tile.fromRow(), tile.fromRow() + tile.rows(), floats);
         MemorySegment.copy(floats, 0, scratch.buffer(Buffers.Use.BASE, floats.byteSize()), 0, floats.byteSize());
         merges.apply(name, tile.fromRow(), floats);
     }
@@ -185,7 +185,7 @@ final class TileMover {
 
     /** Measures a tile that was quantised with adapters. */
     private void measure(Encoding e, MemorySegment codes) {
-        if (!merges.has(e.step().name())) {
+        if (!merges.measures(e.step().name())) {
             return;
         }
         long bytes = e.runs().elements() * Float.BYTES;
@@ -283,8 +283,8 @@ final class TileMover {
                 e.output().buffer(Buffers.Use.ZERO_POINTS, e.runs().scaleCount());
         requireFiniteBlocks(e, e.scales());
         Range[] ranges = cast.ranges(e.step().type(), e.floats(), e.runs());
-        AffineScale.of(ranges, e.scheme().scaleType(), e.scales(), zeroPoints);
-        cast.encodeAffine(e.step().type(), e.floats(), e.runs(), e.scales(), zeroPoints, codes);
+        AffineScale.of(ranges, e.weight().codes(), e.scheme().scaleType(), e.scales(), zeroPoints);
+        cast.encodeAffine(e.weight().codes(), e.step().type(), e.floats(), e.runs(), e.scales(), zeroPoints, codes);
         e.writeScales();
         writeZeroPoints(e.weight(), e.tile(), zeroPoints, e.output());
     }
