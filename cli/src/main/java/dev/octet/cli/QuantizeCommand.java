@@ -88,6 +88,7 @@ final class QuantizeCommand implements Command {
             CheckpointFlags.INCLUDE,
             CheckpointFlags.SCALE_FORMAT,
             CheckpointFlags.SCALE_TYPE,
+            CheckpointFlags.GROUP_SIZE,
             CheckpointFlags.ALLOW_NONFINITE,
             CheckpointFlags.EXACT_ONLY,
             KEEP_SCALES,
@@ -254,7 +255,8 @@ final class QuantizeCommand implements Command {
         Path output = arguments.requiredPath(Flags.OUTPUT);
         refuseOther(
                 arguments, RECIPE, RECIPES.keySet(), CheckpointFlags.RECIPES.keySet(), "ONNX models", "checkpoints");
-        Recipe recipe = arguments.choice(RECIPE, CheckpointFlags.RECIPES, Recipes.FP8_DYNAMIC);
+        Recipe recipe = CheckpointFlags.grouped(
+                arguments, arguments.choice(RECIPE, CheckpointFlags.RECIPES, Recipes.FP8_DYNAMIC));
         Quantize.CheckpointRequest request = Quantize.CheckpointRequest.of(arguments.operand(0), output, recipe);
         arguments.choice(TARGET, CHECKPOINT_TARGETS, "");
         Optional<Serving> serving = serving(arguments, recipe);
