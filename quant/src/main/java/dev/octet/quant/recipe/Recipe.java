@@ -61,6 +61,12 @@ public sealed interface Recipe permits ConversionRecipe, TrainingRecipe {
                 : this;
     }
 
+    /** Whether the scales of inputs come from the values of each run. */
+    default boolean isDynamic() {
+        OperandSpec input = input();
+        return input != null && input.isDynamic();
+    }
+
     /** Whether the scales of inputs come from calibration. */
     default boolean needsStatistics() {
         OperandSpec input = input();
