@@ -27,6 +27,7 @@ import org.jspecify.annotations.Nullable;
  * @param kept matrices that stay as they are, with their reasons
  * @param staticInputs weights that have the static scale of their input next to them
  * @param kvCacheLayers attention layers that have scales of a KV cache
+ * @param predicted errors of the Linears, predicted from second moments next to the statistics in a dry run; null without
  * @param unreachedExperts modules of experts that no sample of the statistics reached: they have a sibling's input scale
  */
 public record CheckpointOutcome(
@@ -52,7 +53,8 @@ public record CheckpointOutcome(
         List<String> unreachedExperts,
         List<String> notes,
         List<String> carried,
-        List<String> leftBehind) {
+        List<String> leftBehind,
+        Schemes.@Nullable Scheme predicted) {
     /** A weight and what happens to its values. */
     public record Weight(String name, String exactness) {}
 
@@ -115,7 +117,36 @@ public record CheckpointOutcome(
                 scales.unreached(),
                 notes,
                 result == null ? List.of() : result.carried(),
-                result == null ? List.of() : result.leftBehind());
+                result == null ? List.of() : result.leftBehind(),
+                null);
+    }
+
+    CheckpointOutcome withPredicted(Schemes.Scheme scheme) {
+        return new CheckpointOutcome(
+                model,
+                output,
+                sourceLayout,
+                architecture,
+                recipe,
+                rounding,
+                target,
+                dryRun,
+                sourceBytes,
+                targetBytes,
+                seconds,
+                gigabytesPerSecond,
+                resumedFiles,
+                exactness,
+                weights,
+                kept,
+                sharedScales,
+                staticInputs,
+                kvCacheLayers,
+                unreachedExperts,
+                notes,
+                carried,
+                leftBehind,
+                scheme);
     }
 
     private static @Nullable String architecture(CheckpointConverter converter) {
