@@ -2,6 +2,8 @@ package dev.octet.pipeline;
 
 import dev.octet.converter.Converter;
 import dev.octet.converter.ModelSource;
+import dev.octet.converter.checkpoint.LinearNames;
+import dev.octet.converter.checkpoint.TensorRole;
 import dev.octet.converter.data.Dataset;
 import dev.octet.converter.data.InputSpec;
 import dev.octet.converter.plan.Plan;
@@ -38,6 +40,7 @@ import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 import java.util.Optional;
+import java.util.Set;
 import java.util.regex.Pattern;
 import org.jspecify.annotations.Nullable;
 
@@ -55,10 +58,23 @@ public final class Schemes {
      * @param model an ONNX file, or a checkpoint whose graph follows from its configuration
      * @param statistics a file of {@link Calibrate} with second moments
      * @param keep layers whose names contain a match stay as they are
+     * @param only the weights to look at; empty for all, but for the output head of a checkpoint, which stays as it is
      */
-    public record Request(Path model, Path statistics, Calibrator calibrator, List<Pattern> keep) {
+    public record Request(
+            Path model, Path statistics, Calibrator calibrator, List<Pattern> keep, Set<String> only) {
         public Request {
             keep = List.copyOf(keep);
+            only = Set.copyOf(only);
+        }
+
+        /** Of all Linears but those that are kept. */
+        public Request(Path model, Path statistics, Calibrator calibrator, List<Pattern> keep) {
+            this(model, statistics, calibrator, keep, Set.of());
+        }
+
+        /** The same of these weights. */
+        public Request only(Set<String> weights) {
+            return new Request(model, statistics, calibrator, keep, weights);
         }
 
         /** Of all Linears, with absmax. */
@@ -203,7 +219,12 @@ public final class Schemes {
             this.statistics = statistics;
             this.moments = moments;
             Plan plan = converter.plan(Recipes.FP8_WEIGHT_ONLY, request.keep());
-            layers = LinearLayers.of(converter.canonical().graph(), plan);
+            boolean checkpoint = source.huggingFace().isPresent();
+            layers = LinearLayers.of(converter.canonical().graph(), plan).stream()
+                    .filter(l -> request.only().isEmpty()
+                            ? !checkpoint || LinearNames.role(l.weight(), l.shape()) == TensorRole.LINEAR
+                            : request.only().contains(l.weight()))
+                    .toList();
             modules = ModuleTaps.byValue(converter.canonical());
         }
 
