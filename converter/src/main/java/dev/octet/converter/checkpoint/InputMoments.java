@@ -29,7 +29,8 @@ public record InputMoments(@Nullable SecondMomentsFile file, GptqOptions options
     public String fingerprint() {
         return file == null
                 ? "nearest"
-                : "gptq, " + options + ", " + file.contents().metadata();
+                : "gptq, damping " + options.damping() + (options.largestFirst() ? ", largest first, " : ", in order, ")
+                        + file.contents().metadata();
     }
 
     /**

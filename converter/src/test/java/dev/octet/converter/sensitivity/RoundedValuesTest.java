@@ -135,7 +135,7 @@ class RoundedValuesTest {
 
     @Test
     void four_bit_integers_have_sixteen_values_in_each_group() {
-        LinearFormat int4 = format("int4");
+        LinearFormat int4 = LinearFormat.of(Recipes.INT4.withGroups(new Granularity.PerGroup(-1, 64)));
         float[] found = rounded(int4.weight());
         for (int group = 0; group < found.length / 64; group++) {
             Set<Float> distinct = new HashSet<>();
