@@ -23,6 +23,7 @@ import dev.octet.formats.tensor.Tensor;
 import dev.octet.quant.block.Granularity;
 import dev.octet.quant.number.QuantType;
 import dev.octet.quant.recipe.OperandSpec;
+import dev.octet.quant.recipe.Recipes;
 import dev.octet.quant.scale.ScaleRule;
 import java.io.IOException;
 import java.lang.foreign.Arena;
