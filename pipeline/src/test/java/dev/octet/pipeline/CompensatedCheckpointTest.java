@@ -69,10 +69,9 @@ class CompensatedCheckpointTest {
                 Files.mismatch(
                         folder.resolve("one").resolve(FILE),
                         folder.resolve("two").resolve(FILE)));
-        Quantize.run(
-                Quantize.CheckpointRequest.of(LLAMA, folder.resolve("nearest"), recipe(name))
-                        .withStatistics(statistics),
-                Job.defaults());
+        Quantize.CheckpointRequest plain =
+                Quantize.CheckpointRequest.of(LLAMA, folder.resolve("nearest"), recipe(name));
+        Quantize.run(name.equals("int4") ? plain : plain.withStatistics(statistics), Job.defaults());
         assertFalse(
                 Files.mismatch(
                                 folder.resolve("one").resolve(FILE),

@@ -225,7 +225,8 @@ public final class CheckpointPlanner {
                     "calibrate this model: octet calibrate MODEL -o FILE --data DATA --second-moments");
         }
         if (!without.isEmpty()) {
-            notes.add(without.size() + " weights are rounded to nearest, since no sample reached them or they share a tensor: "
+            notes.add(without.size()
+                    + " weights are rounded to nearest, since no sample reached them or they share a tensor: "
                     + String.join(", ", without));
         }
     }

@@ -50,7 +50,8 @@ public record InputMoments(@Nullable SecondMomentsFile file, GptqOptions options
         }
         OptionalInt channel = moment.firstNonFinite();
         if (channel.isPresent()) {
-            throw fault(module, "input channel " + channel.getAsInt() + " was NaN, infinite or too large in calibration");
+            throw fault(
+                    module, "input channel " + channel.getAsInt() + " was NaN, infinite or too large in calibration");
         }
         return CompensatedRows.of(moment, options)
                 .orElseThrow(() -> fault(module, "the second moment is not positive semidefinite"));

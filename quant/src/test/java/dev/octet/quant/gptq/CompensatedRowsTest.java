@@ -78,8 +78,7 @@ class CompensatedRowsTest {
             MemorySegment scales = arena.allocate(runs.scaleCount() * Float.BYTES);
             MemorySegment zeroPoints = arena.allocate(runs.scaleCount());
             if (spec.type().hasZeroPoint()) {
-                AffineScale.of(
-                        CAST.ranges(DType.F32, values, runs), spec.type(), DType.F32, scales, zeroPoints);
+                AffineScale.of(CAST.ranges(DType.F32, values, runs), spec.type(), DType.F32, scales, zeroPoints);
             } else {
                 CAST.amax(DType.F32, values, runs, scales);
                 for (long s = 0; s < runs.scaleCount(); s++) {
@@ -91,8 +90,7 @@ class CompensatedRowsTest {
         }
 
         CompensatedRows.Errors round(CompensatedRows rows, MemorySegment values) {
-            return rows.round(
-                    spec.type(), values, runs, scales, spec.type().hasZeroPoint() ? zeroPoints : null, codes);
+            return rows.round(spec.type(), values, runs, scales, spec.type().hasZeroPoint() ? zeroPoints : null, codes);
         }
 
         void nearest(MemorySegment values) {
@@ -134,8 +132,7 @@ class CompensatedRowsTest {
         try (Arena arena = Arena.ofConfined()) {
             MemorySegment values = weight(arena).bytes();
             SecondMoment h = moment();
-            CompensatedRows rows =
-                    CompensatedRows.of(h, GptqOptions.defaults()).orElseThrow();
+            CompensatedRows rows = CompensatedRows.of(h, GptqOptions.defaults()).orElseThrow();
             Case compensated = Case.of(spec, values, OUT, arena);
             CompensatedRows.Errors errors = compensated.round(rows, values);
             Case nearest = Case.of(spec, values, OUT, arena);
@@ -174,8 +171,8 @@ class CompensatedRowsTest {
             SecondMoment h = moment();
             GptqResult whole = Gptq.sequential().quantize(weight, true, h, spec, GptqOptions.defaults(), arena);
             Case tile = Case.of(spec, weight.bytes(), OUT, arena);
-            CompensatedRows.Errors errors = tile.round(
-                    CompensatedRows.of(h, GptqOptions.defaults()).orElseThrow(), weight.bytes());
+            CompensatedRows.Errors errors =
+                    tile.round(CompensatedRows.of(h, GptqOptions.defaults()).orElseThrow(), weight.bytes());
             assertTrue(whole instanceof GptqResult.Done);
             GptqResult.Done done = (GptqResult.Done) whole;
             assertEquals(-1, done.tensor().codes().mismatch(tile.codes));
