@@ -105,7 +105,9 @@ class OtherConfigsTest {
                 "export",
                 folder.resolve("run").toString(),
                 "-o",
-                folder.resolve("best").toString(),
+                folder.resolve("best.safetensors").toString(),
+                "--target",
+                "safetensors",
                 "--step",
                 "best",
                 "--json");
