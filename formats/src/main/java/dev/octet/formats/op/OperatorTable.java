@@ -277,6 +277,7 @@ public final class OperatorTable {
             octet("QuantizingLayerNorm", UNKNOWN, WIDEST),
             octet("QuantizedLinear", UNKNOWN, WIDEST),
             octet("Quantize", UNKNOWN, WIDEST),
+            octet("QuantizeDynamic", UNKNOWN, WIDEST),
             octet("QuantizingRmsNorm", UNKNOWN, WIDEST),
             octet("CosineLoss", UNKNOWN, WIDENS_ITSELF),
             octet("KlDivergenceLoss", UNKNOWN, WIDENS_ITSELF),
