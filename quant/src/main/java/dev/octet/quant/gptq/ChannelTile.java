@@ -9,6 +9,7 @@ import dev.octet.quant.cast.ElementCast;
 import dev.octet.quant.number.Float8Format;
 import dev.octet.quant.number.FusedMultiplyAdd;
 import dev.octet.quant.number.Overflow;
+import dev.octet.quant.number.QuantType;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
@@ -22,7 +23,9 @@ final class ChannelTile {
     private final InputFactor factor;
     private final GptqTileKernel kernel;
     private final ElementCast cast;
-    private final Float8Format format;
+    private final QuantType type;
+    private final Grid grid;
+    private final long first;
     /** The weights, {@code [places][16]}. */
     private final float[] weights;
     /** Weight minus rounded weight, {@code [places][16]}, padded with zeros. */
@@ -34,6 +37,19 @@ final class ChannelTile {
     private final MemorySegment targets;
     private final MemorySegment roundedCodes;
     private final MemorySegment rounded;
+
+    private final int channels;
+
+    /** Scales and zero points of a weight's elements. */
+    interface Grid {
+        /** The dequantisation multiplier of the weight from an input to an output channel. */
+        float scale(long channel, int input);
+
+        /** Its zero point; 0 for symmetric codes. */
+        default int zeroPoint(long channel, int input) {
+            return 0;
+        }
+    }
 
     /** The result of rounding the sixteen channels. */
     static final class Rounded {
@@ -59,22 +75,25 @@ final class ChannelTile {
     /**
      * Reads channels {@code first ..} of a weight.
      *
-     * @param channelScales one scale for each output channel of the weight
+     * @param grid the scales of the weight's elements
      * @param arena owns the working memory
      */
     ChannelTile(
             InputFactor factor,
             GptqTileKernel kernel,
             ElementCast cast,
-            Float8Format format,
+            QuantType type,
             WeightRows weight,
             long first,
-            float[] channelScales,
+            Grid grid,
             Arena arena) {
         this.factor = factor;
         this.kernel = kernel;
         this.cast = cast;
-        this.format = format;
+        this.type = type;
+        this.grid = grid;
+        this.first = first;
+        this.channels = (int) Math.min(TILE, weight.out() - first);
         this.weights = new float[factor.size() * TILE];
         this.errors = new double[factor.paddedSize() * TILE];
         this.scales = arena.allocate(TILE * Float.BYTES, 64);
@@ -82,9 +101,8 @@ final class ChannelTile {
         this.roundedCodes = arena.allocate(TILE, 64);
         this.rounded = arena.allocate(TILE * Float.BYTES, 64);
         for (int c = 0; c < TILE; c++) {
-            boolean real = first + c < weight.out();
-            scales.set(Tensor.F32_LE, (long) c * Float.BYTES, real ? channelScales[(int) first + c] : 1);
-            for (int place = 0; real && place < factor.size(); place++) {
+            scales.set(Tensor.F32_LE, (long) c * Float.BYTES, 1);
+            for (int place = 0; c < channels && place < factor.size(); place++) {
                 weights[place * TILE + c] = weight.get(first + c, factor.channel(place));
             }
         }
@@ -123,11 +141,33 @@ final class ChannelTile {
             float target = carry == 0 ? weights[row + c] : (float) (weights[row + c] + carry);
             targets.set(Tensor.F32_LE, (long) c * Float.BYTES, target);
         }
-        cast.encodeGroups(DType.F32, targets, scales, 1, format, Overflow.SATURATE, roundedCodes);
-        cast.decodeGroups(format, roundedCodes, scales, 1, DType.F32, rounded);
+        int input = factor.channel(place);
+        for (int c = 0; c < channels; c++) {
+            scales.set(Tensor.F32_LE, (long) c * Float.BYTES, grid.scale(first + c, input));
+        }
+        if (type.isInteger()) {
+            roundIntegers(input);
+        } else {
+            Float8Format format = type.minifloat().orElseThrow();
+            cast.encodeGroups(DType.F32, targets, scales, 1, format, Overflow.SATURATE, roundedCodes);
+            cast.decodeGroups(format, roundedCodes, scales, 1, DType.F32, rounded);
+        }
         MemorySegment.copy(roundedCodes, ValueLayout.JAVA_BYTE, 0, codes, row, TILE);
         for (int c = 0; c < TILE; c++) {
             errors[row + c] = (double) weights[row + c] - rounded.get(Tensor.F32_LE, (long) c * Float.BYTES);
+        }
+    }
+
+    /** As {@link ElementCast#encodeIntegers} and {@link ElementCast#decodeIntegers} with a scale and a zero point for each element. */
+    private void roundIntegers(int input) {
+        for (int c = 0; c < TILE; c++) {
+            float scale = scales.get(Tensor.F32_LE, (long) c * Float.BYTES);
+            int zeroPoint = c < channels ? grid.zeroPoint(first + c, input) : 0;
+            float target = targets.get(Tensor.F32_LE, (long) c * Float.BYTES);
+            double steps = Math.rint(scale == 0 ? 0 : target / scale) + zeroPoint;
+            int code = (int) Math.clamp(steps, type.lowest(), type.highest());
+            roundedCodes.set(ValueLayout.JAVA_BYTE, c, (byte) code);
+            rounded.set(Tensor.F32_LE, (long) c * Float.BYTES, (code - zeroPoint) * scale);
         }
     }
 

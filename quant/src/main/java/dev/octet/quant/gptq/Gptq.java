@@ -7,6 +7,7 @@ import dev.octet.formats.tensor.TensorSpec;
 import dev.octet.quant.cast.ElementCast;
 import dev.octet.quant.cast.Nibbles;
 import dev.octet.quant.number.Float8Format;
+import dev.octet.quant.number.QuantType;
 import dev.octet.quant.recipe.OperandSpec;
 import dev.octet.quant.scale.QuantizedTensor;
 import dev.octet.quant.work.Workers;
@@ -130,7 +131,8 @@ public final class Gptq {
         Workers.run(Math.ceilDiv(scales.length, TILE), threads, tile -> {
             int first = tile * TILE;
             try (Arena arena = Arena.ofConfined()) {
-                ChannelTile channels = new ChannelTile(factor, kernel, cast, codes.format, rows, first, scales, arena);
+                ChannelTile channels = new ChannelTile(
+                        factor, kernel, cast, codes.type(), rows, first, (c, _) -> scales[(int) c], arena);
                 ChannelTile.Rounded nearest = channels.round(false);
                 ChannelTile.Rounded compensated = channels.round(true);
                 for (int c = 0; c < Math.min(TILE, scales.length - first); c++) {
@@ -164,6 +166,10 @@ public final class Gptq {
             this.bytes = arena.allocate(rows.out() * rows.in(), 64);
             this.costs = new double[Math.toIntExact(rows.out())];
             this.nearestCosts = new double[costs.length];
+        }
+
+        QuantType type() {
+            return QuantType.of(format).orElseThrow();
         }
 
         void set(int channel, ChannelTile.Rounded rounded, int column, InputFactor factor) {
