@@ -96,6 +96,7 @@ final class QuantizeCommand implements Command {
             CheckpointFlags.INCLUDE,
             CheckpointFlags.SCALE_FORMAT,
             CheckpointFlags.SCALE_TYPE,
+            CheckpointFlags.GROUP_SIZE,
             CheckpointFlags.ALLOW_NONFINITE,
             CheckpointFlags.EXACT_ONLY,
             KEEP_SCALES,
@@ -276,8 +277,9 @@ final class QuantizeCommand implements Command {
                     "--recipe none has no rounding, by whose error AWQ chooses its factors",
                     "give --transform awq with the recipe that the weights are quantised by");
         }
-        Recipe recipe =
-                floats ? Recipes.FP8_DYNAMIC : arguments.choice(RECIPE, CheckpointFlags.RECIPES, Recipes.FP8_DYNAMIC);
+        Recipe recipe = CheckpointFlags.grouped(
+                arguments,
+                floats ? Recipes.FP8_DYNAMIC : arguments.choice(RECIPE, CheckpointFlags.RECIPES, Recipes.FP8_DYNAMIC));
         Quantize.CheckpointRequest request = Quantize.CheckpointRequest.of(arguments.operand(0), output, recipe);
         arguments.choice(TARGET, CHECKPOINT_TARGETS, "");
         Optional<Serving> serving = serving(arguments, recipe);
