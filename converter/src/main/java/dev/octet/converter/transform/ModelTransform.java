@@ -71,9 +71,8 @@ public final class ModelTransform {
     public ModelTransform withoutClips() {
         ModelTransform floats = new ModelTransform();
         floats.transforms.addAll(transforms);
-        steps.forEach((tensor, all) -> all.stream()
-                .filter(s -> !(s instanceof WeightStep.Clip))
-                .forEach(s -> floats.step(tensor, s)));
+        steps.forEach((tensor, all) ->
+                all.stream().filter(s -> !(s instanceof WeightStep.Clip)).forEach(s -> floats.step(tensor, s)));
         floats.added.putAll(added);
         floats.folds.addAll(folds);
         floats.left.putAll(left);

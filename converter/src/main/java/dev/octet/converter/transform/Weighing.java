@@ -126,8 +126,8 @@ final class Weighing {
             }
         }
         WeightGrid grid = grids.values().iterator().next();
-        return AwqSearch.search(new AwqSearch.Problem(
-                how.duo(), magnitudes, shared, moment(module), readers, grid, sources.threads()));
+        return AwqSearch.search(
+                new AwqSearch.Problem(how.duo(), magnitudes, shared, moment(module), readers, grid, sources.threads()));
     }
 
     private WeightStep.RowClip clip(

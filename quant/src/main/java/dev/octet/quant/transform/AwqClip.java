@@ -44,8 +44,7 @@ public final class AwqClip implements WeightStep.RowClip {
             moments[g] = new double[size * size];
             for (int i = 0; i < size; i++) {
                 for (int j = 0; j < size; j++) {
-                    moments[g][i * size + j] =
-                            moment.get(from + i, from + j) / (factors[from + i] * factors[from + j]);
+                    moments[g][i * size + j] = moment.get(from + i, from + j) / (factors[from + i] * factors[from + j]);
                 }
             }
         }

@@ -234,8 +234,7 @@ public final class AwqSearch {
                 problem.grid.round(count, channels, scaled, wholes[k], DType.F32, rounded);
                 for (int r = 0; r < count; r++) {
                     for (int c = 0; c < channels; c++) {
-                        errors[c][r] =
-                                rounded.getAtIndex(Tensor.F32_LE, (long) r * channels + c) / s[c] - rows[r][c];
+                        errors[c][r] = rounded.getAtIndex(Tensor.F32_LE, (long) r * channels + c) / s[c] - rows[r][c];
                     }
                 }
                 losses[k] = quadratic(errors, count, moment);

@@ -37,8 +37,7 @@ class TransformFactorsTest {
 
     @BeforeAll
     static void open() throws IOException {
-        golden = ModelFile.open(
-                Path.of(System.getProperty("octet.testdata"), "golden/transform/factors.safetensors"));
+        golden = ModelFile.open(Path.of(System.getProperty("octet.testdata"), "golden/transform/factors.safetensors"));
     }
 
     @AfterAll
@@ -133,7 +132,16 @@ class TransformFactorsTest {
     }
 
     @ParameterizedTest
-    @ValueSource(strings = {"smoothquant:1.5", "smoothquant:-0.1", "smoothquant:NaN", "smoothquant:", "awq:3", "turn", "rotate:x"})
+    @ValueSource(
+            strings = {
+                "smoothquant:1.5",
+                "smoothquant:-0.1",
+                "smoothquant:NaN",
+                "smoothquant:",
+                "awq:3",
+                "turn",
+                "rotate:x"
+            })
     void a_transform_that_is_none_is_refused(String text) {
         assertThrows(InvalidOptionException.class, () -> Transform.parse(text));
     }
