@@ -14,11 +14,11 @@ import dev.octet.converter.plan.ActivationScales;
 import dev.octet.converter.plan.CompensatedRounding;
 import dev.octet.converter.plan.Decision;
 import dev.octet.converter.plan.EmbeddingForm;
-import dev.octet.converter.plan.Fp8Rewrite;
 import dev.octet.converter.plan.GivenRounding;
 import dev.octet.converter.plan.LayerKind;
 import dev.octet.converter.plan.LinearScales;
 import dev.octet.converter.plan.Plan;
+import dev.octet.converter.plan.PlanRewrite;
 import dev.octet.converter.plan.Planner;
 import dev.octet.converter.plan.RoundToNearest;
 import dev.octet.converter.plan.WeightQuantizer;
@@ -312,7 +312,7 @@ public final class Converter implements AutoCloseable {
             OnnxTarget target,
             Map<String, String> metadata,
             PassLog lowering) {
-        Fp8Rewrite.Result rewritten = Fp8Rewrite.apply(canonical, solved.plan(), solved.scales(), rounding, arena);
+        PlanRewrite.Result rewritten = PlanRewrite.apply(canonical, solved.plan(), solved.scales(), rounding, arena);
         GraphModel lowered = Lowering.lower(rewritten.model(), target, arena, lowering);
         List<PassLog.Note> notes = new ArrayList<>(log.notes());
         notes.addAll(lowering.notes());

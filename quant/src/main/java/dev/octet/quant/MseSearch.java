@@ -36,7 +36,7 @@ final class MseSearch {
         this.cast = new BlockCast(cast, Overflow.SATURATE);
         this.source = source;
         this.blocks = blocks;
-        this.format = Quantizer.codes(spec.format());
+        this.format = spec.type();
         this.spec = spec;
         this.rule = rule;
         this.threads = threads;
@@ -66,7 +66,7 @@ final class MseSearch {
     private void fillCandidates(MemorySegment amax, float multiple, MemorySegment candidates) {
         for (long at = 0; at < amax.byteSize(); at += Float.BYTES) {
             float largest = amax.get(Tensor.F32_LE, at);
-            float scale = rule.scale(largest, spec.format());
+            float scale = spec.exactScale(largest);
             float candidate = largest == 0 ? scale : Math.max(scale * multiple, Float.MIN_VALUE);
             candidates.set(Tensor.F32_LE, at, StoredScale.round(candidate, spec.scaleType()));
         }

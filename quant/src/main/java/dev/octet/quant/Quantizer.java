@@ -77,7 +77,8 @@ public final class Quantizer {
      * @param source F32, BF16 or F16, any shape
      * @param arena owns the codes and scales of the result
      * @return the tensor, named as the source and its scales {@code <name>_scale}; or a refusal when a value is NaN or infinite
-     * @throws IllegalArgumentException when the source is of another type or lacks an axis that the granularity names
+     * @throws IllegalArgumentException when the source is of another type or lacks an axis that the granularity names, or the codes have
+     *     zero points
      */
     public Quantization quantize(Tensor source, OperandSpec spec, Arena arena) {
         Blocks blocks = Blocks.of(source.shape(), spec.granularity());
@@ -93,11 +94,11 @@ public final class Quantizer {
             } else {
                 storeScales(amax, spec, scales);
             }
-            Tensor codes = allocateCodes(source, spec.format(), arena);
-            encodeAll(source, blocks, scales, spec.format(), Overflow.SATURATE, codes.bytes());
+            Tensor codes = allocateCodes(source, spec.type(), arena);
+            encodeAll(source, blocks, scales, spec.type(), Overflow.SATURATE, codes.bytes());
             Tensor scale = narrowScales(source, scales, spec, arena);
             return new Quantization.Done(
-                    new QuantizedTensor(codes.spec(), codes.bytes(), scale, spec.granularity(), spec.format()));
+                    new QuantizedTensor(codes.spec(), codes.bytes(), scale, spec.granularity(), spec.type()));
         }
     }
 
@@ -112,12 +113,12 @@ public final class Quantizer {
      */
     public QuantizedTensor quantize(
             Tensor source, Tensor scale, Granularity granularity, Float8Format format, Overflow overflow, Arena arena) {
-        Tensor codes = allocateCodes(source, format, arena);
+        Tensor codes = allocateCodes(source, codes(format), arena);
         QuantizedTensor result = new QuantizedTensor(codes.spec(), codes.bytes(), scale, granularity, format);
         Blocks blocks = Blocks.of(source.shape(), granularity);
         try (Arena scratch = Arena.ofShared()) {
             MemorySegment scales = widenScales(result, scratch);
-            encodeAll(source, blocks, scales, format, overflow, codes.bytes());
+            encodeAll(source, blocks, scales, codes(format), overflow, codes.bytes());
         }
         return result;
     }
@@ -133,7 +134,7 @@ public final class Quantizer {
         TensorSpec spec =
                 new TensorSpec(tensor.spec().name(), type, tensor.spec().shape());
         Tensor target = Tensor.allocate(arena, spec);
-        QuantType codes = codes(tensor.format());
+        QuantType codes = tensor.type();
         BlockCast blockCast = new BlockCast(cast, Overflow.SATURATE);
         Blocks blocks = Blocks.of(spec.shape(), tensor.granularity());
         try (Arena scratch = Arena.ofShared()) {
@@ -191,8 +192,8 @@ public final class Quantizer {
         }
     }
 
-    private static Tensor allocateCodes(Tensor source, Float8Format format, Arena arena) {
-        return Tensor.allocate(arena, new TensorSpec(source.name(), format.dtype(), source.shape()));
+    private static Tensor allocateCodes(Tensor source, QuantType type, Arena arena) {
+        return Tensor.allocate(arena, new TensorSpec(source.name(), type.dtype(), source.shape()));
     }
 
     private static Tensor narrowScales(Tensor source, MemorySegment scales, OperandSpec spec, Arena arena) {
@@ -223,10 +224,9 @@ public final class Quantizer {
             Tensor source,
             Blocks blocks,
             MemorySegment scales,
-            Float8Format format,
+            QuantType type,
             Overflow overflow,
             MemorySegment codes) {
-        QuantType type = codes(format);
         BlockCast blockCast = new BlockCast(cast, overflow);
         forEachStripe(blocks, threadsFor(source.bytes(), codes), stripe -> {
             MemorySegment to = packed(type, codes, stripe);

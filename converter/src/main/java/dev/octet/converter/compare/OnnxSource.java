@@ -39,7 +39,7 @@ final class OnnxSource implements WeightSource {
     /** Most nodes between a constant and its product. */
     private static final int MOST_STEPS = 4;
 
-    private static final Set<String> PRODUCTS = Set.of("MatMul", "Gemm", "Linear", "Fp8Linear", "Conv");
+    private static final Set<String> PRODUCTS = Set.of("MatMul", "Gemm", "Linear", "QuantizedLinear", "Conv");
     private static final Set<String> PASSES_ON =
             Set.of("DequantizeLinear", "Transpose", "Identity", "Cast", "QuantizeLinear");
 

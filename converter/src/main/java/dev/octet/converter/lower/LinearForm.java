@@ -12,6 +12,6 @@ sealed interface LinearForm permits FlattenGemmForm, MatMulForm {
      */
     void quantize(Node anchor, String x, String scale, String codes, DType format);
 
-    /** Replaces a {@code Fp8Linear} node. */
+    /** Replaces a {@code QuantizedLinear} node. */
     void linear(Node fp8Linear);
 }

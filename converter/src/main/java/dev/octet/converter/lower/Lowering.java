@@ -39,14 +39,14 @@ public final class Lowering {
             case TENSORRT -> new MatMulForm(emit);
         };
         for (Node n : edit.nodes()) {
-            if (n.isOctet("Fp8Quantize")) {
+            if (n.isOctet("Quantize")) {
                 form.quantize(n, n.input(0), n.input(1), n.output(), format(n));
                 edit.remove(n);
-            } else if (n.isOctet("Fp8LayerNorm")) {
+            } else if (n.isOctet("QuantizingLayerNorm")) {
                 lowerNorm(edit, form, n, "LayerNormalization", 3);
-            } else if (n.isOctet("Fp8RmsNorm")) {
+            } else if (n.isOctet("QuantizingRmsNorm")) {
                 lowerNorm(edit, form, n, "RMSNormalization", 2);
-            } else if (n.isOctet("Fp8Linear")) {
+            } else if (n.isOctet("QuantizedLinear")) {
                 form.linear(n);
             }
         }

@@ -9,8 +9,8 @@ import ai.onnxruntime.OrtException;
 import ai.onnxruntime.OrtSession;
 import dev.octet.converter.pass.PassLog;
 import dev.octet.converter.plan.ActivationScale;
-import dev.octet.converter.plan.Fp8Rewrite;
 import dev.octet.converter.plan.Plan;
+import dev.octet.converter.plan.PlanRewrite;
 import dev.octet.converter.plan.Planner;
 import dev.octet.converter.plan.RoundToNearest;
 import dev.octet.formats.graph.Attribute;
@@ -134,11 +134,11 @@ class LoweringTest {
                 .toList();
     }
 
-    private Fp8Rewrite.Result rewrite(GraphModel model, Recipe recipe) {
+    private PlanRewrite.Result rewrite(GraphModel model, Recipe recipe) {
         Plan plan = Planner.plan(model.graph(), recipe, List.of());
         Map<String, ActivationScale> scales = plan.taps().stream()
                 .collect(Collectors.toMap(t -> t, t -> new ActivationScale(t, 4, 4, INPUT_SCALE, 0)));
-        return Fp8Rewrite.apply(model, plan, scales, new RoundToNearest(Quantizer.sequential(), arena), arena);
+        return PlanRewrite.apply(model, plan, scales, new RoundToNearest(Quantizer.sequential(), arena), arena);
     }
 
     private Map<String, float[]> run(GraphModel model, float[] x, long... shape) throws IOException, OrtException {
@@ -159,7 +159,7 @@ class LoweringTest {
         }
     }
 
-    /** What {@code Fp8Linear} stands for, in double precision: decode(code(h / scale)) * scale times the decoded weight, plus bias. */
+    /** What {@code QuantizedLinear} stands for, in double precision: decode(code(h / scale)) * scale times the decoded weight, plus bias. */
     private static double[] expected(GraphModel rewritten, float[] h, int i, boolean transB) {
         Map<String, Initializer> c = rewritten.graph().initializers();
         Tensor codes = tensor(c, "l" + i + ".weight");
@@ -192,7 +192,7 @@ class LoweringTest {
     void onnx_runtime_computes_with_default_options_what_the_graph_stands_for(int rank, boolean transB)
             throws Exception {
         GraphModel model = block(rank, 3, transB, false);
-        Fp8Rewrite.Result rewritten = rewrite(model, Recipes.FP8_PER_CHANNEL);
+        PlanRewrite.Result rewritten = rewrite(model, Recipes.FP8_PER_CHANNEL);
         GraphModel lowered = Lowering.lower(rewritten.model(), OnnxTarget.ONNXRUNTIME, arena, new PassLog());
         long[] shape = {2, 3, 5, 7};
         shape = Arrays.copyOfRange(shape, 4 - rank, 4);
@@ -234,12 +234,12 @@ class LoweringTest {
         GraphModel model = block(3, 3, true, true);
         GraphModel rewritten = rewrite(model, Recipes.FP8_PER_CHANNEL).model();
         List<Node> norms = rewritten.graph().nodes().stream()
-                .filter(n -> n.isOctet("Fp8LayerNorm"))
+                .filter(n -> n.isOctet("QuantizingLayerNorm"))
                 .toList();
         assertEquals(1, norms.size());
         assertEquals("h", norms.getFirst().output(1));
         assertTrue(rewritten.graph().nodes().stream()
-                .filter(n -> n.isOctet("Fp8Linear"))
+                .filter(n -> n.isOctet("QuantizedLinear"))
                 .allMatch(n -> n.input(0).equals(norms.getFirst().output(0))));
         GraphModel lowered = Lowering.lower(rewritten, OnnxTarget.ONNXRUNTIME, arena, new PassLog());
         assertEquals(1, count(lowered, "QuantizeLinear"));

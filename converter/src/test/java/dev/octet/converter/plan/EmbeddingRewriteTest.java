@@ -86,7 +86,7 @@ class EmbeddingRewriteTest {
     }
 
     private GraphModel rewritten(GraphModel model) {
-        Fp8Rewrite.Result result = Fp8Rewrite.apply(
+        PlanRewrite.Result result = PlanRewrite.apply(
                 model, plan(model, NONE), Map.of(), new RoundToNearest(Quantizer.sequential(), arena), arena);
         assertTrue(
                 result.layers().getFirst().weightSqnrDb() > 38, result.layers().toString());

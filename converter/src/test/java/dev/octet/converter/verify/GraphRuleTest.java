@@ -183,7 +183,8 @@ class GraphRuleTest {
                 error(
                         "onnx-octet-operators",
                         ort,
-                        s -> s.nodes.add(Node.of("fused", "Fp8Linear", Node.OCTET_DOMAIN, List.of("x"), List.of("f")))),
+                        s -> s.nodes.add(
+                                Node.of("fused", "QuantizedLinear", Node.OCTET_DOMAIN, List.of("x"), List.of("f")))),
                 deepError(
                         "onnx-weight-nan",
                         s -> requireNonNull(s.constants.get("w")).bytes().set(ValueLayout.JAVA_BYTE, 3, (byte) 0xFF)),

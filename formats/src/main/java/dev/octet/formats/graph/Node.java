@@ -27,7 +27,7 @@ public record Node(
         String doc,
         Map<String, String> metadata,
         Bytes unknown) {
-    /** Domain of Octet's own operators ({@code Linear}, {@code Fp8Linear}, {@code Fp8LayerNorm}). */
+    /** Domain of Octet's own operators ({@code Linear}, {@code QuantizedLinear}, {@code QuantizingLayerNorm}). */
     public static final String OCTET_DOMAIN = "dev.octet";
 
     /**

@@ -115,10 +115,14 @@ public record OperandSpec(QuantType type, Granularity granularity, Scaling scali
 
     /** The stored scale of elements whose largest magnitude is {@code amax} (finite), by the rule and rounded to its type. */
     public float storedScale(float amax) {
-        float scale = type.isInteger()
+        return StoredScale.round(exactScale(amax), scaleType());
+    }
+
+    /** {@link #storedScale} before it is rounded to its type. */
+    public float exactScale(float amax) {
+        return type.isInteger()
                 ? amax == 0 ? 1 : Math.max(amax / type.maxValue(), Float.MIN_VALUE)
                 : rule().scale(amax, format());
-        return StoredScale.round(scale, scaleType());
     }
 
     /** Whether one more scale for the whole tensor stands above the scales: {@code scale = globalScale * blockScale}. */

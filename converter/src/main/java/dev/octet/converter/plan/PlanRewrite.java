@@ -25,13 +25,13 @@ import java.util.stream.Collectors;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Carries a plan out: Linears become {@code Fp8Linear}, the normalisations before them {@code Fp8LayerNorm} or
- * {@code Fp8RmsNorm}, other inputs pass through one {@code Fp8Quantize} each. Every value is quantised once, however many nodes read it.
+ * Carries a plan out: Linears become {@code QuantizedLinear}, the normalisations before them {@code QuantizingLayerNorm} or
+ * {@code QuantizingRmsNorm}, other inputs pass through one {@code Quantize} each. Every value is quantised once, however many nodes read it.
  *
  * <p>Codes keep the name of the weight they replace when all its readers are converted; its scale is {@code <stem>.weight_scale}
  * and the activation's {@code <stem>.input_scale}, the names that checkpoint formats use.
  */
-public final class Fp8Rewrite {
+public final class PlanRewrite {
     /** The rewritten graph, and what became of each Linear, then of each embedding. */
     public record Result(GraphModel model, List<LayerResult> layers) {
         public Result {
@@ -53,7 +53,7 @@ public final class Fp8Rewrite {
 
     private record Activation(String codes, String scale) {}
 
-    private Fp8Rewrite(
+    private PlanRewrite(
             GraphModel model,
             Plan plan,
             Map<String, ActivationScale> activations,
@@ -82,7 +82,7 @@ public final class Fp8Rewrite {
             Map<String, ActivationScale> activations,
             WeightQuantizer quantizer,
             Arena arena) {
-        return new Fp8Rewrite(model, plan, activations, quantizer, arena).run();
+        return new PlanRewrite(model, plan, activations, quantizer, arena).run();
     }
 
     private Result run() {
@@ -136,7 +136,7 @@ public final class Fp8Rewrite {
         Node producer = edit.producer(x);
         if (norm == null || producer == null) {
             edit.insertBefore(
-                    first, Node.of(codes, "Fp8Quantize", Node.OCTET_DOMAIN, List.of(x, scale), List.of(codes), format));
+                    first, Node.of(codes, "Quantize", Node.OCTET_DOMAIN, List.of(x, scale), List.of(codes), format));
             return new Activation(codes, scale);
         }
         boolean layerNorm = producer.isOctet("LayerNormalization");
@@ -149,7 +149,7 @@ public final class Fp8Rewrite {
         inputs.add(scale);
         Node fp8 = Node.of(
                         producer.name(),
-                        layerNorm ? "Fp8LayerNorm" : "Fp8RmsNorm",
+                        layerNorm ? "QuantizingLayerNorm" : "QuantizingRmsNorm",
                         Node.OCTET_DOMAIN,
                         inputs,
                         List.of(codes, wantedInFull ? x : ""))
@@ -165,7 +165,7 @@ public final class Fp8Rewrite {
         widen(n.input(2), computedIn(n));
         Node fp8 = Node.of(
                 n.name(),
-                "Fp8Linear",
+                "QuantizedLinear",
                 Node.OCTET_DOMAIN,
                 List.of(
                         input.map(Activation::codes).orElse(n.input(0)),
@@ -221,7 +221,7 @@ public final class Fp8Rewrite {
     }
 
     private boolean isConverted(Node n) {
-        return n.isOctet("Fp8Linear")
+        return n.isOctet("QuantizedLinear")
                 || plan.converted(LayerKind.LINEAR).stream()
                         .anyMatch(d -> d.node().equals(n.id()));
     }
