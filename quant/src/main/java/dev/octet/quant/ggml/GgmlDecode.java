@@ -7,6 +7,7 @@ import dev.octet.quant.number.Float8Format;
 import dev.octet.quant.number.Half;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
+import java.util.Collections;
 import java.util.EnumSet;
 import java.util.Set;
 
@@ -16,7 +17,7 @@ import java.util.Set;
  */
 public final class GgmlDecode {
     /** Types that can be decoded: all but those whose codes index tables of lattice points, ternary ones, and ggml's own intermediate ones. */
-    public static final Set<GgufType> TYPES = EnumSet.of(
+    public static final Set<GgufType> TYPES = Collections.unmodifiableSet(EnumSet.of(
             GgufType.F32,
             GgufType.F16,
             GgufType.BF16,
@@ -34,7 +35,7 @@ public final class GgmlDecode {
             GgufType.IQ4_NL,
             GgufType.IQ4_XS,
             GgufType.MXFP4,
-            GgufType.NVFP4);
+            GgufType.NVFP4));
 
     /** The values of E2M1's codes times two, as ggml has them; its scales are halves. */
     static final byte[] E2M1_TIMES_TWO = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};

@@ -6,6 +6,7 @@ import dev.octet.quant.number.BFloat16;
 import dev.octet.quant.number.Half;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
+import java.util.Collections;
 import java.util.EnumSet;
 import java.util.Set;
 
@@ -14,14 +15,14 @@ import java.util.Set;
  */
 public final class GgmlEncode {
     /** Types that can be written. */
-    public static final Set<GgufType> TYPES = EnumSet.of(
+    public static final Set<GgufType> TYPES = Collections.unmodifiableSet(EnumSet.of(
             GgufType.F32,
             GgufType.F16,
             GgufType.BF16,
             GgufType.Q4_0,
             GgufType.Q8_0,
             GgufType.MXFP4,
-            GgufType.NVFP4);
+            GgufType.NVFP4));
 
     private static final float E2M1_MAX = 6;
     private static final int NVFP4_GROUP = 16;
