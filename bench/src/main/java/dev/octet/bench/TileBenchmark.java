@@ -126,8 +126,8 @@ public class TileBenchmark {
     @Benchmark
     public void quantize() {
         if (scheme.codes == QuantType.INT8_ASYMMETRIC) {
-            AffineScale.of(cast.ranges(type, floats, tile), DType.F32, scales, zeroPoints);
-            cast.encodeAffine(type, floats, tile, scales, zeroPoints, codes);
+            AffineScale.of(cast.ranges(type, floats, tile), QuantType.INT8_ASYMMETRIC, DType.F32, scales, zeroPoints);
+            cast.encodeAffine(QuantType.INT8_ASYMMETRIC, type, floats, tile, scales, zeroPoints, codes);
             return;
         }
         cast.amax(type, floats, tile, scales);

@@ -27,12 +27,14 @@ import dev.octet.converter.rule.RecoverNames;
 import dev.octet.converter.runtime.CalibrationOptions;
 import dev.octet.converter.runtime.CalibrationRun;
 import dev.octet.converter.runtime.ModuleTaps;
-import dev.octet.converter.runtime.MomentRun;
+import dev.octet.converter.runtime.Tap;
+import dev.octet.converter.runtime.ValueTaps;
 import dev.octet.converter.trained.TrainedWeights;
 import dev.octet.formats.OctetVersion;
 import dev.octet.formats.error.InvalidDataException;
 import dev.octet.formats.error.InvalidOptionException;
 import dev.octet.formats.error.UnsupportedModelException;
+import dev.octet.formats.file.TemporaryFolder;
 import dev.octet.formats.graph.GraphModel;
 import dev.octet.formats.graph.Initializer;
 import dev.octet.formats.graph.Node;
@@ -42,10 +44,12 @@ import dev.octet.formats.tensor.Tensor;
 import dev.octet.quant.Quantizer;
 import dev.octet.quant.gptq.Gptq;
 import dev.octet.quant.gptq.SecondMoment;
+import dev.octet.quant.gptq.SecondMoments;
 import dev.octet.quant.recipe.Recipe;
 import dev.octet.quant.statistics.Statistics;
 import java.io.IOException;
 import java.lang.foreign.Arena;
+import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -198,7 +202,15 @@ public final class Converter implements AutoCloseable {
     public Statistics calibrate(Plan plan, Dataset data, String modelDigest, CalibrationOptions options)
             throws IOException {
         plan.requireTaps();
-        return CalibrationRun.run(runnable(), modelDigest, plan.taps(), data, options);
+        return CalibrationRun.runTaps(runnable(), modelDigest, taps(plan), data, options);
+    }
+
+    /**
+     * The values that {@link #calibrate} measures: {@link Plan#taps()}, and whatever else statistics can be taken of, for the same numbers
+     * whatever they are for.
+     */
+    public List<Tap> taps(Plan plan) {
+        return ValueTaps.of(canonical, plan.taps());
     }
 
     /**
@@ -224,7 +236,17 @@ public final class Converter implements AutoCloseable {
      * @throws IOException when data cannot be read
      */
     public Map<String, SecondMoment> moments(Plan plan, Dataset data, CalibrationOptions options) throws IOException {
-        return MomentRun.run(runnable(), momentChannels(plan), data, options);
+        try (TemporaryFolder folder = TemporaryFolder.create("moments")) {
+            Path file = folder.path().resolve("moments");
+            CalibrationOptions how = options.withCheckpoint(null, 1).withSecondMoments(file);
+            Map<String, Integer> wanted = momentChannels(plan);
+            if (wanted.isEmpty()) {
+                return Map.of();
+            }
+            List<Tap> taps = ValueTaps.of(canonical, wanted.keySet());
+            CalibrationRun.runTaps(runnable(), "model", taps, data, how);
+            return SecondMoments.read(file).byName();
+        }
     }
 
     /** Bytes of the numbers of {@link #moments}, in memory and in a file: {@code 4 K (K + 1)} for an input of K channels. */

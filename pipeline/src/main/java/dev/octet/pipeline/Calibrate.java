@@ -9,7 +9,7 @@ import dev.octet.converter.runtime.CalibrationOptions;
 import dev.octet.converter.runtime.ModuleTaps;
 import dev.octet.converter.runtime.NewStatistics;
 import dev.octet.converter.runtime.ProgressListener;
-import dev.octet.quant.gptq.SecondMoment;
+import dev.octet.quant.gptq.SecondMomentsFile;
 import dev.octet.quant.recipe.Recipes;
 import dev.octet.quant.statistics.Statistics;
 import dev.octet.quant.statistics.StatisticsFile;
@@ -76,8 +76,8 @@ public final class Calibrate {
     /** What a user can choose. */
     public enum Choice {
         /**
-         * The second moments of the Linears' inputs are written, too, into {@link #momentsOf}: with them {@link Quantize} rounds by GPTQ
-         * without the samples. Takes one more run over the samples, with the whole model in memory.
+         * The second moments of the Linears' inputs are written, too, into {@link #momentsOf}: with them {@link Quantize} rounds by GPTQ,
+         * searches scales and predicts errors without the samples. They are taken in the same run, in the same memory as the weights.
          */
         SECOND_MOMENTS
     }
@@ -138,19 +138,17 @@ public final class Calibrate {
                     ? Optional.of(NewStatistics.inPlaceOf(output, source.digest(), samples))
                     : Optional.empty();
             boolean goesOn = replacing.map(NewStatistics::begun).orElse(resumed);
+            Path written = replacing.map(NewStatistics::checkpoint).orElse(output);
             CalibrationOptions options = job.calibration()
                     .withMemory(request.memoryBytes())
-                    .withCheckpoint(replacing.map(NewStatistics::checkpoint).orElse(output), CHECKPOINT_SAMPLES)
+                    .withCheckpoint(written, CHECKPOINT_SAMPLES)
+                    .withSecondMoments(wantsMoments ? SecondMomentsFile.besides(written) : null)
                     .withProgress(new Pieces(job.listener()));
             Statistics statistics = source.huggingFace().isPresent()
                     ? converter.calibrateModules(samples, source.digest(), options)
                     : converter.calibrate(plan(converter), samples, source.digest(), options);
             if (replacing.isPresent()) {
                 replacing.get().publish();
-            }
-            if (wantsMoments) {
-                CalibrationOptions again = job.calibration("measuring for rounding", "samples");
-                moments.write(converter.moments(plan(converter), samples, again), statistics);
             }
             return result(output, statistics, goesOn, wantsMoments ? moments : null, watch);
         }
@@ -163,7 +161,7 @@ public final class Calibrate {
                 Dataset samples = samples(request, source, converter, job)) {
             int tensors = source.huggingFace().isPresent()
                     ? ModuleTaps.of(converter.canonical()).size()
-                    : plan(converter).taps().size();
+                    : converter.taps(plan(converter)).size();
             long moments = request.has(Choice.SECOND_MOMENTS) ? converter.momentBytes(plan(converter)) : 0;
             return new Planned(tensors, samples.count(), samples.name(), moments);
         }
@@ -191,26 +189,21 @@ public final class Calibrate {
         if (wantsMoments) {
             job.refuseExisting(target.path());
         }
+        Map<Path, Statistics> read = new LinkedHashMap<>();
         Statistics merged = StatisticsFile.read(parts.getFirst());
-        Map<String, SecondMoment> moments = wantsMoments ? moments(parts.getFirst(), merged) : Map.of();
+        read.put(parts.getFirst(), merged);
         for (Path part : parts.subList(1, parts.size())) {
             Statistics more = StatisticsFile.read(part);
             merged = merged.merge(more);
-            if (wantsMoments) {
-                MomentsFile.merge(moments, moments(part, more), part);
-            }
+            read.put(part, more);
         }
         if (!job.dryRun()) {
-            StatisticsFile.write(merged, output);
             if (wantsMoments) {
-                target.write(moments, merged);
+                target.writeMerged(read, merged);
             }
+            StatisticsFile.write(merged, output);
         }
         return result(output, merged, false, wantsMoments && !job.dryRun() ? target : null, watch);
-    }
-
-    private static Map<String, SecondMoment> moments(Path statistics, Statistics taken) throws IOException {
-        return new LinkedHashMap<>(new MomentsFile(statistics).read(taken));
     }
 
     private static Dataset samples(Request request, ModelSource source, Converter converter, Job job)

@@ -721,7 +721,7 @@ public final class Quantize {
             }
             Path file = request.statistics().orElseThrow();
             Statistics taken = StatisticsFile.read(file);
-            Map<String, SecondMoment> moments = new MomentsFile(file).read(taken);
+            Map<String, SecondMoment> moments = new MomentsFile(file).read(taken, steps.modules());
             if (!source.digest().equals(taken.modelDigest())) {
                 throw new InvalidDataException(
                         "the second moments are of another model than '" + request.model() + "'",

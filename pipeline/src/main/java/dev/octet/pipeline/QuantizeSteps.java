@@ -6,9 +6,11 @@ import dev.octet.converter.Converter;
 import dev.octet.converter.data.Dataset;
 import dev.octet.converter.plan.Plan;
 import dev.octet.converter.runtime.CalibrationOptions;
+import dev.octet.converter.runtime.ModuleTaps;
 import dev.octet.quant.gptq.SecondMoment;
 import dev.octet.quant.statistics.Statistics;
 import java.io.IOException;
+import java.util.List;
 import java.util.Map;
 import org.jspecify.annotations.Nullable;
 
@@ -19,6 +21,11 @@ import org.jspecify.annotations.Nullable;
  * @param unit what a sample is called, as "samples"
  */
 record QuantizeSteps(Converter converter, Plan plan, Job job, String unit) {
+    /** Names of the modules that read each value, by which files of statistics of checkpoints know it. */
+    Map<String, List<String>> modules() {
+        return ModuleTaps.byValue(converter.canonical());
+    }
+
     /** Statistics of the values that the recipe needs scales for. */
     Statistics calibrate(Dataset samples, String modelDigest, CalibrationOptions options) throws IOException {
         return converter.calibrate(plan, samples, modelDigest, options);

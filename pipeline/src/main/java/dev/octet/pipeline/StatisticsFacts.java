@@ -1,6 +1,7 @@
 package dev.octet.pipeline;
 
 import dev.octet.quant.gptq.SecondMoments;
+import dev.octet.quant.gptq.SecondMomentsFile;
 import dev.octet.quant.statistics.DataPart;
 import dev.octet.quant.statistics.Statistics;
 import dev.octet.quant.statistics.StatisticsFile;
@@ -104,9 +105,9 @@ public record StatisticsFacts(
                 "second-moments",
                 Files.size(path),
                 moments.octet(),
-                moments.metadata().get(MomentsFile.MODEL),
+                moments.metadata().get(SecondMomentsFile.MODEL),
                 true,
-                samples(moments.metadata().getOrDefault(MomentsFile.SAMPLES, "")),
+                samples(moments.metadata().getOrDefault(SecondMomentsFile.SAMPLES, "")),
                 List.of(),
                 activations);
     }

@@ -283,8 +283,8 @@ final class TileMover {
                 e.output().buffer(Buffers.Use.ZERO_POINTS, e.runs().scaleCount());
         requireFiniteBlocks(e, e.scales());
         Range[] ranges = cast.ranges(e.step().type(), e.floats(), e.runs());
-        AffineScale.of(ranges, e.scheme().scaleType(), e.scales(), zeroPoints);
-        cast.encodeAffine(e.step().type(), e.floats(), e.runs(), e.scales(), zeroPoints, codes);
+        AffineScale.of(ranges, e.weight().codes(), e.scheme().scaleType(), e.scales(), zeroPoints);
+        cast.encodeAffine(e.weight().codes(), e.step().type(), e.floats(), e.runs(), e.scales(), zeroPoints, codes);
         e.writeScales();
         writeZeroPoints(e.weight(), e.tile(), zeroPoints, e.output());
     }

@@ -8,7 +8,10 @@ import dev.octet.formats.error.UnsupportedModelException;
 import dev.octet.formats.file.Sha256;
 import dev.octet.formats.graph.GraphModel;
 import dev.octet.formats.tensor.DType;
+import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.Tensor;
+import dev.octet.quant.gptq.SecondMoment;
+import dev.octet.quant.gptq.SecondMomentsFile;
 import dev.octet.quant.statistics.DataPart;
 import dev.octet.quant.statistics.Statistics;
 import dev.octet.quant.statistics.StatisticsAccumulator;
@@ -26,7 +29,9 @@ import java.util.LinkedHashMap;
 import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import java.util.Set;
+import org.jspecify.annotations.Nullable;
 
 /**
  * Takes the statistics of values inside a model over a data set. Memory does not depend on the number of samples. Padding rows, as marked
@@ -43,12 +48,26 @@ public final class CalibrationRun implements TapObserver {
     private final String modelDigest;
     private final Dataset data;
     private final CalibrationOptions options;
+    /** Null when no second moments are taken. */
+    private final @Nullable MomentSums moments;
+    /** Values of queries, keys and values; and of inputs of Linears, with their channels. */
+    private final Set<String> heads = new LinkedHashSet<>();
+
+    private final Map<String, Integer> channels;
+    /** Whether the statistics are complete, and only second moments are taken. */
+    private final boolean momentsOnly;
+
     private int written;
     private int done;
     private boolean inPieces;
 
-    private CalibrationRun(Statistics start, List<Tap> taps, Dataset data, CalibrationOptions options) {
+    private CalibrationRun(
+            Statistics start, List<Tap> taps, Dataset data, CalibrationOptions options, @Nullable MomentSums moments) {
         this.taps = taps;
+        this.moments = moments;
+        momentsOnly = moments != null && start.complete();
+        channels = channels(taps);
+        taps.stream().filter(t -> t.rows() == Tap.Rows.OF_HEADS).forEach(t -> heads.add(t.value()));
         taps.forEach(t -> accumulators.put(t.value(), accumulator(start, t.name())));
         modelDigest = start.modelDigest();
         this.data = data;
@@ -105,12 +124,47 @@ public final class CalibrationRun implements TapObserver {
                     "`octet inspect` shows the layers that need statistics");
         }
         Statistics start = start(modelDigest, names, data, options);
-        if (start.complete()) {
-            return start;
+        if (options.secondMoments() == null) {
+            return start.complete()
+                    ? start
+                    : runFrom(start, Math.toIntExact(start.samplesDone()), null, model, taps, data, options);
         }
-        CalibrationRun run = new CalibrationRun(start, taps, data, options);
+        Statistics nothing = nothing(modelDigest, names, data);
+        Map<String, String> origin = new LinkedHashMap<>(SecondMomentsFile.origin(nothing));
+        origin.remove(SecondMomentsFile.SAMPLES);
+        try (MomentSums moments = MomentSums.open(channels(taps), options.checkpoint(), origin)) {
+            int done = Math.toIntExact(start.samplesDone());
+            if (start.complete()) {
+                return runFrom(start, moments.samples().orElse(0), moments, model, taps, data, options);
+            }
+            return done == 0 || moments.has(done)
+                    ? runFrom(start, done, moments, model, taps, data, options)
+                    : runFrom(
+                            nothing, 0, moments, model, taps, data, options); // the first samples had no moments taken
+        }
+    }
+
+    /** Channels of the values whose second moments can be taken. */
+    private static Map<String, Integer> channels(List<Tap> taps) {
+        Map<String, Integer> channels = new LinkedHashMap<>();
+        taps.stream()
+                .filter(t -> t.channels() > 0 && t.channels() <= SecondMoment.MAX_SIZE)
+                .forEach(t -> channels.put(t.value(), t.channels()));
+        return channels;
+    }
+
+    private static Statistics runFrom(
+            Statistics start,
+            int from,
+            @Nullable MomentSums moments,
+            GraphModel model,
+            List<Tap> taps,
+            Dataset data,
+            CalibrationOptions options)
+            throws IOException {
+        CalibrationRun run = new CalibrationRun(start, taps, data, options, moments);
         try {
-            run.run(model);
+            run.run(model, from);
         } catch (UncheckedIOException e) {
             throw e.getCause();
         }
@@ -122,39 +176,59 @@ public final class CalibrationRun implements TapObserver {
         PieceState.discard(checkpoint);
     }
 
-    private void run(GraphModel model) throws IOException {
-        ModelCut cut = ModelCut.of(model, accumulators.keySet());
+    private void run(GraphModel model, int from) throws IOException {
+        ModelCut cut =
+                ModelCut.of(model, accumulators.keySet(), moments == null ? Map.of() : MomentSums.bytes(channels));
         int batchSize = InstrumentedModel.batchSize(model, data, options.batchSize());
-        try (PieceState state = PieceState.open(options.checkpoint(), identity(batchSize))) {
+        written = from;
+        if (moments != null) {
+            moments.startFrom(from);
+        }
+        try (PieceState state = PieceState.open(options.checkpoint(), identity(batchSize, from))) {
             List<Integer> ends = cut.ends(state.position(), options.memory());
             if (state.position() == 0 && ends.size() == 1) {
+                if (moments != null) {
+                    moments.begin(cut.wanted(0, cut.end()));
+                }
                 try (InstrumentedModel whole = open(model, cut, 0, cut.end(), Map.of())) {
-                    whole.run(data, done, batchSize, this, Carrier.NONE);
+                    whole.run(data, from, batchSize, this, Carrier.NONE);
                 }
             } else {
-                runPieces(model, cut, ends, batchSize, state);
+                runPieces(model, cut, ends, batchSize, state, from);
             }
+            finish();
             state.finished();
         }
     }
 
+    /** Writes second moments before statistics: a file of complete statistics is not without them unless the user wanted so. */
+    private void finish() throws IOException {
+        done = data.count();
+        if (moments != null) {
+            Statistics now = statistics();
+            moments.writeAll(Objects.requireNonNull(options.secondMoments()), taps, SecondMomentsFile.origin(now));
+        }
+        if (options.checkpoint() != null && !momentsOnly) {
+            StatisticsFile.write(statistics(), options.checkpoint());
+        }
+    }
+
     /** Identifies runs that can resume from each other's values; the memory limit may differ. */
-    private String identity(int batchSize) {
+    private String identity(int batchSize, int from) {
         List<String> parts = new ArrayList<>(List.of(
                 "pieces",
                 OctetVersion.current(),
                 modelDigest,
                 data.digest(),
                 String.valueOf(batchSize),
-                String.valueOf(done)));
-        taps.forEach(t -> parts.add(t.value() + " " + t.rows()));
+                String.valueOf(from),
+                moments == null ? "" : momentsOnly ? "moments only" : "moments"));
+        taps.forEach(t -> parts.add(t.value() + " " + t.rows() + " " + t.channels()));
         return Sha256.of(parts.toArray(String[]::new));
     }
 
     private InstrumentedModel open(GraphModel model, ModelCut cut, int from, int to, Map<String, DType> types)
             throws IOException {
-        Set<String> heads = new LinkedHashSet<>();
-        taps.stream().filter(t -> t.rows() == Tap.Rows.OF_HEADS).forEach(t -> heads.add(t.value()));
         return InstrumentedModel.overWeights(
                 cut.piece(from, to, types),
                 cut.wanted(from, to),
@@ -164,7 +238,8 @@ public final class CalibrationRun implements TapObserver {
     }
 
     /** Runs all samples through one piece, then through the next. */
-    private void runPieces(GraphModel model, ModelCut cut, List<Integer> ends, int batchSize, PieceState state)
+    private void runPieces(
+            GraphModel model, ModelCut cut, List<Integer> ends, int batchSize, PieceState state, int from)
             throws IOException {
         Statistics left = state.statistics();
         if (left != null) {
@@ -173,7 +248,6 @@ public final class CalibrationRun implements TapObserver {
             StatisticsFile.write(statistics(), options.checkpoint()); // marks the run as begun
         }
         inPieces = true;
-        int from = done;
         for (int i = 0; i < ends.size(); i++) {
             int start = state.position();
             int end = ends.get(i);
@@ -182,9 +256,15 @@ public final class CalibrationRun implements TapObserver {
             boolean last = end == cut.end();
             ActivationSpill out = last ? null : state.create();
             boolean handedOver = false;
+            if (moments != null) {
+                moments.begin(cut.wanted(start, end));
+            }
             try (InstrumentedModel piece = open(model, cut, start, end, SpoolCarrier.types(in, cut.carried(start)))) {
                 piece.run(data, from, batchSize, this, new SpoolCarrier(in, cut.carried(start), out, cut.carried(end)));
                 if (out != null) {
+                    if (moments != null) {
+                        moments.reached(end);
+                    }
                     state.reached(end, out, byValue(state.identity()));
                     handedOver = true;
                 }
@@ -193,10 +273,6 @@ public final class CalibrationRun implements TapObserver {
                     out.discard();
                 }
             }
-        }
-        done = data.count();
-        if (options.checkpoint() != null) {
-            StatisticsFile.write(statistics(), options.checkpoint());
         }
     }
 
@@ -215,6 +291,10 @@ public final class CalibrationRun implements TapObserver {
             checkSameRun(s, checkpoint, modelDigest, taps, data);
             return s;
         }
+        return nothing(modelDigest, taps, data);
+    }
+
+    private static Statistics nothing(String modelDigest, Set<String> taps, Dataset data) {
         Map<String, TensorStatistics> nothing = new LinkedHashMap<>();
         taps.forEach(t -> nothing.put(t, TensorStatistics.EMPTY));
         return Statistics.of(modelDigest, new DataPart(data.digest(), data.name(), 0, data.count()), nothing);
@@ -250,7 +330,30 @@ public final class CalibrationRun implements TapObserver {
         if (a == null) {
             throw new IllegalArgumentException("no such tap: " + tap);
         }
-        a.add(value.bytes(), rowLength, kept);
+        if (!momentsOnly) {
+            add(a, tap, value, rowLength, kept);
+        }
+        if (moments != null && channels.containsKey(tap)) {
+            moments.add(tap, value, rowLength, kept);
+        }
+    }
+
+    private void add(StatisticsAccumulator a, String tap, Tensor value, long rowLength, BitSet kept) {
+        Shape shape = value.shape();
+        int size = channels.getOrDefault(tap, 0);
+        if (heads.contains(tap) && shape.rank() == 4 && rowLength == shape.dim(3)) {
+            a.addWithHeads(
+                    value.bytes(),
+                    kept,
+                    new StatisticsAccumulator.HeadShape(
+                            Math.toIntExact(shape.dim(1)),
+                            Math.toIntExact(shape.dim(2)),
+                            Math.toIntExact(shape.dim(3))));
+        } else if (size > 0) {
+            a.addWithChannels(value.bytes(), rowLength, kept, size);
+        } else {
+            a.add(value.bytes(), rowLength, kept);
+        }
     }
 
     @Override
@@ -260,16 +363,30 @@ public final class CalibrationRun implements TapObserver {
             return;
         }
         done = samples;
-        Path checkpoint = options.checkpoint();
-        if (checkpoint != null && (done - written >= options.checkpointSamples() || done == data.count())) {
+        if (options.checkpoint() != null && done - written >= options.checkpointSamples() && done < data.count()) {
             try {
-                StatisticsFile.write(statistics(), checkpoint);
+                checkpoint(options.checkpoint());
             } catch (IOException e) {
                 throw new UncheckedIOException(e);
             }
-            written = done;
         }
         options.progress().samples(done, data.count());
+    }
+
+    private void checkpoint(Path file) throws IOException {
+        if (moments != null) {
+            if (!moments.isDue()) {
+                return;
+            }
+            moments.keep(done);
+        }
+        if (!momentsOnly) {
+            StatisticsFile.write(statistics(), file);
+        }
+        if (moments != null) {
+            moments.forgetBefore(done);
+        }
+        written = done;
     }
 
     private Statistics statistics() {

@@ -298,12 +298,10 @@ public final class InstrumentedModel implements AutoCloseable {
         for (String tap : taps) {
             pending.add(readers.submit(() -> {
                 Tensor value = computed.read(tap);
-                if (mask != null && heads.contains(tap) && mask.fitsHeads(value.shape())) {
-                    observer.observe(
-                            tap,
-                            value,
-                            value.shape().dim(3),
-                            mask.ofHeads(Math.toIntExact(value.shape().dim(1))));
+                if (heads.contains(tap)
+                        && value.shape().rank() == 4
+                        && (mask == null || mask.fitsHeads(value.shape()))) {
+                    observer.observe(tap, value, value.shape().dim(3), rowsOfHeads(value.shape(), mask));
                     return;
                 }
                 long perToken =
@@ -316,6 +314,15 @@ public final class InstrumentedModel implements AutoCloseable {
             }));
         }
         awaitAll(pending);
+    }
+
+    private static BitSet rowsOfHeads(Shape value, @Nullable TokenMask mask) {
+        if (mask != null) {
+            return mask.ofHeads(Math.toIntExact(value.dim(1)));
+        }
+        BitSet all = new BitSet();
+        all.set(0, Math.toIntExact(value.dim(0) * value.dim(1) * value.dim(2)));
+        return all;
     }
 
     /** Waits for all, even if one failed, because the outputs must not be freed while they are read. */

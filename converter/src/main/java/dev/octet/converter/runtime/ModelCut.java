@@ -52,9 +52,13 @@ final class ModelCut {
     /** Values that cross the cut before a position, in the order they are computed. */
     private final List<List<String>> carried = new ArrayList<>();
 
-    private ModelCut(GraphModel model, Set<String> wanted) {
+    /** Bytes that are held for an observed value while its piece runs. */
+    private final Map<String, Long> held;
+
+    private ModelCut(GraphModel model, Set<String> wanted, Map<String, Long> held) {
         this.model = model;
         this.wanted = wanted;
+        this.held = held;
     }
 
     /**
@@ -64,10 +68,19 @@ final class ModelCut {
      * @throws InvalidDataException when the model lacks such a value
      */
     static ModelCut of(GraphModel model, Collection<String> wanted) {
+        return of(model, wanted, Map.of());
+    }
+
+    /**
+     * The same with memory for observed values, which counts as weights do.
+     *
+     * @param held bytes by value, of its second moment for example
+     */
+    static ModelCut of(GraphModel model, Collection<String> wanted, Map<String, Long> held) {
         GraphModel pruned = InstrumentedModel.withOutputs(model, wanted);
         GraphEdit edit = GraphEdit.of(pruned.graph());
         edit.removeUnreachable();
-        ModelCut cut = new ModelCut(pruned.withGraph(edit.build()), new LinkedHashSet<>(wanted));
+        ModelCut cut = new ModelCut(pruned.withGraph(edit.build()), new LinkedHashSet<>(wanted), held);
         cut.sort(edit);
         cut.findCrossing();
         return cut;
@@ -142,13 +155,20 @@ final class ModelCut {
         return carried.get(position);
     }
 
-    /** Bytes of the weights that nodes between two positions read. */
+    /** Bytes of the weights that nodes between two positions read, and of what is held for the values observed there. */
     long bytes(int from, int to) {
         Set<String> read = new HashSet<>();
         for (int i = from; i < to; i++) {
             read.addAll(weights.get(i));
         }
-        return read.stream().mapToLong(w -> weightBytes.getOrDefault(w, 0L)).sum();
+        long bytes =
+                read.stream().mapToLong(w -> weightBytes.getOrDefault(w, 0L)).sum();
+        if (!held.isEmpty()) {
+            for (String value : wanted(from, to)) {
+                bytes += held.getOrDefault(value, 0L);
+            }
+        }
+        return bytes;
     }
 
     /**

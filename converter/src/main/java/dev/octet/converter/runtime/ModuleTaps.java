@@ -3,7 +3,9 @@ package dev.octet.converter.runtime;
 import dev.octet.converter.rule.CanonicalOps;
 import dev.octet.formats.graph.Graph;
 import dev.octet.formats.graph.GraphModel;
+import dev.octet.formats.graph.Initializer;
 import dev.octet.formats.graph.Node;
+import dev.octet.formats.tensor.Shape;
 import dev.octet.quant.statistics.Statistics;
 import dev.octet.quant.statistics.TensorStatistics;
 import java.util.ArrayList;
@@ -16,7 +18,7 @@ import java.util.Set;
 /**
  * The taps for statistics of a checkpoint, named by its modules: the input of each Linear by the module of its weight ({@code
  * model.layers.0.mlp.up_proj}), and the cached keys and values by the name of the attention ({@code model.layers.0.self_attn.k}, after the
- * rotary embedding, and {@code .v}).
+ * rotary embedding, and {@code .v}), and the queries {@code .q} that meet them.
  */
 public final class ModuleTaps {
     private static final String WEIGHT = ".weight";
@@ -38,11 +40,12 @@ public final class ModuleTaps {
         for (Node n : graph.nodes()) {
             List<Tap> found = new ArrayList<>();
             if (n.isOctet(CanonicalOps.LINEAR) && graph.initializers().containsKey(n.input(1))) {
-                found.add(new Tap(module(n.input(1)), n.input(0), Tap.Rows.OF_TOKENS));
+                found.add(Tap.ofLinear(module(n.input(1)), n.input(0), channels(graph, n)));
             } else if (n.is(ATTENTION)) {
                 String module = attention(n, graph.initializers().keySet());
-                found.add(new Tap(module + ".k", n.input(1), Tap.Rows.OF_HEADS));
-                found.add(new Tap(module + ".v", n.input(2), Tap.Rows.OF_HEADS));
+                found.add(Tap.ofHeads(module + ".q", n.input(0)));
+                found.add(Tap.ofHeads(module + ".k", n.input(1)));
+                found.add(Tap.ofHeads(module + ".v", n.input(2)));
             }
             for (Tap tap : found) {
                 if (!once.add(tap.name())) {
@@ -69,6 +72,25 @@ public final class ModuleTaps {
             }
         }
         return new Statistics(statistics.octetVersion(), statistics.modelDigest(), statistics.data(), all);
+    }
+
+    /** The names of the modules whose Linears read each value. */
+    public static Map<String, List<String>> byValue(GraphModel canonical) {
+        Map<String, List<String>> modules = new LinkedHashMap<>();
+        of(canonical)
+                .forEach(tap -> modules.computeIfAbsent(tap.value(), v -> new ArrayList<>())
+                        .add(tap.name()));
+        return modules;
+    }
+
+    /** Input channels of a Linear with a constant weight. */
+    static int channels(Graph graph, Node linear) {
+        Initializer weight = graph.initializers().get(linear.input(1));
+        if (weight == null) {
+            throw new IllegalArgumentException("'" + linear.id() + "' has no constant weight");
+        }
+        Shape shape = weight.tensor().orElseThrow().shape();
+        return Math.toIntExact(shape.dim(linear.intAttribute("transB", 0) == 1 ? 1 : 0));
     }
 
     private static String module(String weight) {

@@ -2,6 +2,7 @@ package dev.octet.converter.runtime;
 
 import dev.octet.converter.data.Dataset;
 import dev.octet.formats.file.Sha256;
+import dev.octet.quant.gptq.SecondMomentsFile;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -34,18 +35,21 @@ public record NewStatistics(Path output, Path checkpoint) {
         String identity = Sha256.of(modelDigest, data.digest(), String.valueOf(data.count()))
                 .substring(0, DIGITS);
         Path own = folder.resolve("." + name + "." + identity + ".new");
-        Pattern left = Pattern.compile("\\." + Pattern.quote(name) + "\\.[0-9a-f]{" + DIGITS + "}\\.new(\\.pieces)?");
+        Pattern left = Pattern.compile(
+                "\\." + Pattern.quote(name) + "\\.[0-9a-f]{" + DIGITS + "}\\.new(\\.pieces|\\.moments)?");
         List<String> others;
         try (Stream<Path> files = Files.list(folder)) {
             others = files.map(f -> String.valueOf(f.getFileName()))
                     .filter(n -> left.matcher(n).matches())
-                    .map(n -> n.replaceFirst("\\.pieces$", ""))
+                    .map(n -> n.replaceFirst("\\.(pieces|moments)$", ""))
+                    .distinct()
                     .filter(n -> !n.equals(String.valueOf(own.getFileName())))
                     .toList();
         }
         for (String other : others) {
             CalibrationRun.discard(folder.resolve(other));
             Files.deleteIfExists(folder.resolve(other));
+            Files.deleteIfExists(SecondMomentsFile.besides(folder.resolve(other)));
         }
         return new NewStatistics(output, own);
     }
@@ -61,6 +65,14 @@ public record NewStatistics(Path output, Path checkpoint) {
             return;
         }
         CalibrationRun.discard(output);
+        Path moments = SecondMomentsFile.besides(checkpoint);
+        if (Files.exists(moments)) {
+            Files.move(
+                    moments,
+                    SecondMomentsFile.besides(output),
+                    StandardCopyOption.ATOMIC_MOVE,
+                    StandardCopyOption.REPLACE_EXISTING);
+        }
         Files.move(checkpoint, output, StandardCopyOption.ATOMIC_MOVE, StandardCopyOption.REPLACE_EXISTING);
     }
 }

@@ -19,11 +19,15 @@ import org.jspecify.annotations.Nullable;
  * The state between two pieces of a model that run in sequence: the values that cross the cut, and the statistics so far.
  *
  * <p>With a folder, both are kept there until the run ends, so that an interrupted run resumes with its current piece: {@code
- * after-<position>.values} and, written last, {@code after-<position>.statistics}. Without a folder, the values lie in a temporary file
+ * after-<position>.values} and, written last, {@code after-<position>.statistics}; second moments of the values before the position are in
+ * {@code after-<position>.moments} of this and earlier positions. Without a folder, the values lie in a temporary file
  * that disappears with the process.
  */
 final class PieceState implements AutoCloseable {
-    private static final Pattern FILE = Pattern.compile("after-(\\d{1,9})\\.(values|statistics)|values\\.part");
+    private static final Pattern FILE = Pattern.compile("after-(\\d{1,9})\\.(values|statistics|moments)|values\\.part");
+    /** Second moments of the first samples of a run in one piece: {@link MomentSums}. */
+    private static final Pattern SAMPLES = Pattern.compile("samples-\\d{1,9}\\.moments");
+
     private static final String PART = "values.part";
 
     private final @Nullable Path folder;
@@ -95,8 +99,12 @@ final class PieceState implements AutoCloseable {
     private void removeOthers() throws IOException {
         for (Path f : files()) {
             Matcher m = FILE.matcher(f.getFileName().toString());
-            boolean present =
-                    values != null && (f.equals(file(position, "values")) || f.equals(file(position, "statistics")));
+            boolean present = values != null
+                    && (f.equals(file(position, "values"))
+                            || f.equals(file(position, "statistics"))
+                            || (m.matches()
+                                    && "moments".equals(m.group(2))
+                                    && Integer.parseInt(m.group(1)) <= position));
             if (m.matches() && !present) {
                 Files.delete(f);
             }
@@ -167,6 +175,11 @@ final class PieceState implements AutoCloseable {
 
     private void remove(@Nullable Path in) throws IOException {
         removeOthers();
+        for (Path f : files()) {
+            if (SAMPLES.matcher(f.getFileName().toString()).matches()) {
+                Files.delete(f);
+            }
+        }
         if (in != null && files().isEmpty()) {
             Files.deleteIfExists(in);
         }

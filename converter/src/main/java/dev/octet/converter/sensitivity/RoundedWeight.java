@@ -6,7 +6,6 @@ import dev.octet.formats.tensor.TensorSpec;
 import dev.octet.quant.block.Blocks;
 import dev.octet.quant.block.ScaleRuns;
 import dev.octet.quant.cast.BlockCast;
-import dev.octet.quant.number.QuantType;
 import dev.octet.quant.recipe.OperandSpec;
 import dev.octet.quant.scale.GlobalScale;
 import java.lang.foreign.Arena;
@@ -17,9 +16,6 @@ import java.lang.foreign.MemorySegment;
  * same stored types, the same codes.
  */
 final class RoundedWeight {
-    /** Largest magnitude of four-bit integers that are symmetric, as engines write them. */
-    private static final float INT4_MAX = 7;
-
     private RoundedWeight() {}
 
     /**
@@ -45,13 +41,9 @@ final class RoundedWeight {
                     scales.set(Tensor.F32_LE, i * Float.BYTES, spec.storedScale(amax));
                 }
             }
-            if (spec.type() == QuantType.INT4) {
-                integers(weight, runs, scales, rounded);
-            } else {
-                MemorySegment codes = scratch.allocate(Math.max(1, spec.type().bytes(blocks.elements())), 64);
-                cast.encode(spec.type(), DType.F32, weight.bytes(), runs, scales, codes);
-                cast.decode(spec.type(), codes, runs, scales, DType.F32, rounded.bytes());
-            }
+            MemorySegment codes = scratch.allocate(Math.max(1, spec.type().bytes(blocks.elements())), 64);
+            cast.encode(spec.type(), DType.F32, weight.bytes(), runs, scales, codes);
+            cast.decode(spec.type(), codes, runs, scales, DType.F32, rounded.bytes());
         }
         return rounded;
     }
@@ -63,16 +55,5 @@ final class RoundedWeight {
         }
         GlobalScale.of(amax, spec.format(), GlobalScale.Direction.DIVISOR)
                 .blocks(scales, count, spec.format(), scratch.allocate(Math.max(1, count)));
-    }
-
-    /** Four-bit integers in -7 .. 7, ties to even. {@link BlockCast} reads these and never writes them. */
-    private static void integers(Tensor weight, ScaleRuns runs, MemorySegment scales, Tensor rounded) {
-        runs.forEachGroup((first, count, scale) -> {
-            float s = scales.get(Tensor.F32_LE, scale * Float.BYTES);
-            for (long i = first; i < first + count; i++) {
-                double code = Math.rint(weight.bytes().get(Tensor.F32_LE, i * Float.BYTES) / s);
-                rounded.bytes().set(Tensor.F32_LE, i * Float.BYTES, (float) Math.clamp(code, -INT4_MAX, INT4_MAX) * s);
-            }
-        });
     }
 }

@@ -134,7 +134,7 @@ class RoundedValuesTest {
     }
 
     @Test
-    void four_bit_integers_have_fifteen_values_in_each_group() {
+    void four_bit_integers_have_sixteen_values_in_each_group() {
         LinearFormat int4 = format("int4");
         float[] found = rounded(int4.weight());
         for (int group = 0; group < found.length / 32; group++) {
@@ -144,10 +144,11 @@ class RoundedValuesTest {
                 distinct.add(found[group * 32 + i] + 0f);
                 amax = Math.max(amax, Math.abs(values()[group * 32 + i]));
             }
-            assertTrue(distinct.size() <= 15, distinct.toString());
+            assertTrue(distinct.size() <= 16, distinct.toString());
             for (int i = 0; i < 32; i++) {
                 float error = Math.abs(found[group * 32 + i] - values()[group * 32 + i]);
-                assertTrue(error <= amax / 14 * 1.001f, "half a step of " + amax / 7 + ": " + error);
+                // half a step, and what rounding the scale to F16 adds to eight of them
+                assertTrue(error <= amax / 15 + amax * 0x1p-10f, "half a step of " + amax / 7.5 + ": " + error);
             }
         }
         assertEquals(4.5, int4.bits(Shape.of(TOKENS, WIDTH)) / (double) found.length);

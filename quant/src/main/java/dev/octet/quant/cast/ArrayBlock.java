@@ -5,6 +5,7 @@ import dev.octet.formats.tensor.Tensor;
 import dev.octet.quant.number.BFloat16;
 import dev.octet.quant.number.Float8Format;
 import dev.octet.quant.number.Half;
+import dev.octet.quant.number.QuantType;
 import java.lang.foreign.MemorySegment;
 import java.util.Arrays;
 
@@ -217,18 +218,18 @@ final class ArrayBlock {
         multiply(values, others, magic + least, scales);
     }
 
-    /** Divides the values by the scales and makes integers of the quotients; see {@link ElementCast#encodeInt8}. */
-    void encodeInt8(int zeroPoint, int lowest) {
+    /** Divides the values by the scales and makes integers of the quotients; see {@link ElementCast#encodeIntegers}. */
+    void encodeIntegers(int zeroPoint, QuantType type) {
         divide(values, scales, others, 0);
-        cut(values, others, Byte.MAX_VALUE - zeroPoint, lowest - zeroPoint);
+        cut(values, others, type.highest() - zeroPoint, type.lowest() - zeroPoint);
         copy(valueMemory, bitMemory, ELEMENTS * Float.BYTES);
         copy(otherMemory, otherBitMemory, ELEMENTS * Float.BYTES);
-        integers(bits, otherBits, zeroPoint);
+        integers(bits, otherBits, zeroPoint, type.highest());
         pack(bits, packed);
     }
 
     /** Makes values of integers. */
-    void decodeInt8(int zeroPoint) {
+    void decodeIntegers(int zeroPoint) {
         unpack(packed, bits);
         steps(bits, zeroPoint, values, scales);
     }
@@ -457,12 +458,12 @@ final class ArrayBlock {
         }
     }
 
-    /** Integers modulo 256; NaN becomes the largest. */
-    private static void integers(int[] quotients, int[] rounded, int zeroPoint) {
+    /** Integers modulo 256; NaN becomes the highest. */
+    private static void integers(int[] quotients, int[] rounded, int zeroPoint, int highest) {
         for (int i = 0; i < ELEMENTS; i++) {
             int isNan = (Rounding.EXPONENT - (quotients[i] & Rounding.MAGNITUDE)) >> 31;
             int code = rounded[i] + zeroPoint; // the bits of MAGIC are 0 modulo 256
-            quotients[i] = code ^ ((code ^ Byte.MAX_VALUE) & isNan);
+            quotients[i] = code ^ ((code ^ highest) & isNan);
         }
     }
 

@@ -21,8 +21,8 @@ import org.jspecify.annotations.Nullable;
  * scales, so that parts of a tensor give the bytes of the whole.
  *
  * <p>Floats are F32, BF16 or F16; scales are F32 multipliers, positive and finite, or zero, with which elements become zeros and codes
- * give zeros; codes one to a byte, {@link QuantType#E2M1} two, the earlier in the low nibble. Integers are {@link ElementCast#encodeInt8}'s,
- * one to a byte, symmetric ones without a zero point and in -127 .. 127; those of four bits are decoded only.
+ * give zeros; codes one to a byte, {@link QuantType#E2M1} two, the earlier in the low nibble. Integers are {@link ElementCast#encodeIntegers}'s,
+ * one to a byte, also those of four bits; {@link Words} and {@link Nibbles} pack them.
  *
  * <p>Single-threaded; for use by any number of threads.
  *
@@ -30,9 +30,6 @@ import org.jspecify.annotations.Nullable;
  * @param overflow what becomes of values beyond the largest float code; integers saturate
  */
 public record BlockCast(ElementCast cast, Overflow overflow) {
-    private static final int LOWEST = Byte.MIN_VALUE;
-    private static final int LOWEST_SYMMETRIC = -Byte.MAX_VALUE;
-
     /** Four-bit codes spread out together, one to a byte: even, and small enough for a core's nearest cache. */
     private static final long SPREAD = 1 << 13;
 
@@ -89,18 +86,11 @@ public record BlockCast(ElementCast cast, Overflow overflow) {
             MemorySegment scales,
             MemorySegment codes) {
         if (format.isInteger()) {
-            requireEightBits(format);
-            encodeIntegers(type, source, runs, scales, null, codes);
+            encodeIntegers(format, type, source, runs, scales, null, codes);
         } else if (format == QuantType.E2M1) {
             encodePairs(type, source, runs, scales, codes);
         } else {
             encodeBytes(format.minifloat().orElseThrow(), type, source, runs, scales, codes);
-        }
-    }
-
-    private static void requireEightBits(QuantType format) {
-        if (format.bits() != Byte.SIZE) {
-            throw new IllegalArgumentException(format + " is read, not written");
         }
     }
 
@@ -137,6 +127,7 @@ public record BlockCast(ElementCast cast, Overflow overflow) {
     }
 
     private void encodeIntegers(
+            QuantType format,
             DType type,
             MemorySegment source,
             ScaleRuns runs,
@@ -144,12 +135,12 @@ public record BlockCast(ElementCast cast, Overflow overflow) {
             @Nullable MemorySegment zeroPoints,
             MemorySegment codes) {
         int width = Sizes.width(type);
-        int lowest = zeroPoints == null ? LOWEST_SYMMETRIC : LOWEST;
         runs.forEachGroup((first, count, scale) -> {
             long at = first - runs.from();
             long s = scale - runs.firstScale();
             MemorySegment in = slice(source, at, count, width);
-            cast.encodeInt8(type, in, scale(scales, s), zeroPoint(zeroPoints, s), lowest, slice(codes, at, count, 1));
+            cast.encodeIntegers(
+                    type, in, scale(scales, s), zeroPoint(zeroPoints, s), format, slice(codes, at, count, 1));
         });
     }
 
@@ -220,22 +211,23 @@ public record BlockCast(ElementCast cast, Overflow overflow) {
             long at = first - runs.from();
             long s = scale - runs.firstScale();
             MemorySegment out = slice(target, at, count, width);
-            cast.decodeInt8(slice(codes, at, count, 1), scale(scales, s), zeroPoint(zeroPoints, s), type, out);
+            cast.decodeIntegers(slice(codes, at, count, 1), scale(scales, s), zeroPoint(zeroPoints, s), type, out);
         });
     }
 
-    /** As {@link #encode} with {@link QuantType#INT8_ASYMMETRIC}; {@code zeroPoints} holds one I8 for each scale. */
+    /** As {@link #encode} of integers with a zero point; {@code zeroPoints} holds one I8 for each scale. */
     public void encodeAffine(
+            QuantType format,
             DType type,
             MemorySegment source,
             ScaleRuns runs,
             MemorySegment scales,
             MemorySegment zeroPoints,
             MemorySegment codes) {
-        encodeIntegers(type, source, runs, scales, zeroPoints, codes);
+        encodeIntegers(format, type, source, runs, scales, zeroPoints, codes);
     }
 
-    /** As {@link #decode} with {@link QuantType#INT8_ASYMMETRIC}; {@code zeroPoints} holds one I8 for each scale. */
+    /** As {@link #decode} of integers with a zero point; {@code zeroPoints} holds one I8 for each scale. */
     public void decodeAffine(
             MemorySegment codes,
             ScaleRuns runs,

@@ -4,6 +4,7 @@ import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.quant.number.Float8Format;
 import dev.octet.quant.number.Overflow;
+import dev.octet.quant.number.QuantType;
 import java.lang.foreign.MemorySegment;
 
 /**
@@ -153,25 +154,25 @@ public final class CastArrays implements ElementCast {
     }
 
     @Override
-    public void encodeInt8(
-            DType type, MemorySegment source, float scale, int zeroPoint, int lowest, MemorySegment codes) {
+    public void encodeIntegers(
+            DType type, MemorySegment source, float scale, int zeroPoint, QuantType integers, MemorySegment codes) {
         long count = Sizes.count(codes, type, source);
         float divisor = Sizes.divisor(scale);
         forEachBlock(count, (block, from, n) -> {
             block.load(type, source, from, n);
             block.scale(divisor);
-            block.encodeInt8(zeroPoint, lowest);
+            block.encodeIntegers(zeroPoint, integers);
             block.storeCodes(codes, from, n);
         });
     }
 
     @Override
-    public void decodeInt8(MemorySegment codes, float scale, int zeroPoint, DType type, MemorySegment target) {
+    public void decodeIntegers(MemorySegment codes, float scale, int zeroPoint, DType type, MemorySegment target) {
         long count = Sizes.count(codes, type, target);
         forEachBlock(count, (block, from, n) -> {
             block.loadCodes(codes, from, n);
             block.scale(scale);
-            block.decodeInt8(zeroPoint);
+            block.decodeIntegers(zeroPoint);
             block.store(type, target, from, n);
         });
     }

@@ -4,6 +4,7 @@ import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.quant.number.Float8Format;
 import dev.octet.quant.number.Overflow;
+import dev.octet.quant.number.QuantType;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 
@@ -116,19 +117,22 @@ abstract sealed class CastElementwise implements ElementCast permits ElementCast
     }
 
     @Override
-    public final void encodeInt8(
-            DType type, MemorySegment source, float scale, int zeroPoint, int lowest, MemorySegment codes) {
+    public final void encodeIntegers(
+            DType type, MemorySegment source, float scale, int zeroPoint, QuantType integers, MemorySegment codes) {
         long count = Sizes.count(codes, type, source);
         float divisor = Sizes.divisor(scale);
+        int lowest = integers.lowest();
+        int highest = integers.highest();
         for (long i = 0; i < count; i++) {
             float code = (float) Math.rint(Floats.get(type, source, i) / divisor) + zeroPoint;
-            float most = code < Byte.MAX_VALUE ? code : Byte.MAX_VALUE; // NaN too
+            float most = code < highest ? code : highest; // NaN too
             codes.set(ValueLayout.JAVA_BYTE, i, (byte) Math.max(most, lowest));
         }
     }
 
     @Override
-    public final void decodeInt8(MemorySegment codes, float scale, int zeroPoint, DType type, MemorySegment target) {
+    public final void decodeIntegers(
+            MemorySegment codes, float scale, int zeroPoint, DType type, MemorySegment target) {
         long count = Sizes.count(codes, type, target);
         for (long i = 0; i < count; i++) {
             Floats.set(type, target, i, (codes.get(ValueLayout.JAVA_BYTE, i) - zeroPoint) * scale);

@@ -3,6 +3,7 @@ package dev.octet.quant.cast;
 import dev.octet.formats.tensor.DType;
 import dev.octet.quant.number.Float8Format;
 import dev.octet.quant.number.Overflow;
+import dev.octet.quant.number.QuantType;
 import java.lang.foreign.MemorySegment;
 
 /**
@@ -92,19 +93,21 @@ public sealed interface ElementCast permits CastElementwise, CastArrays, Element
     void amaxGroups(DType type, MemorySegment source, long size, MemorySegment running);
 
     /**
-     * Encodes as 8-bit integers: the FP32 quotient {@code x / scale} rounded to the nearest integer, ties to even, plus {@code zeroPoint},
-     * cut to {@code lowest .. 127}. NaN becomes 127; a scale of zero gives zero points.
+     * Encodes as integers: the FP32 quotient {@code x / scale} rounded to the nearest integer, ties to even, plus {@code zeroPoint}, cut to
+     * {@link QuantType#lowest} .. {@link QuantType#highest}. NaN becomes the highest; a scale of zero gives zero points.
      *
      * <p>That is ONNX {@code QuantizeLinear}. compressed-tensors adds the zero point before it rounds, which differs where the sum is a tie.
      *
-     * @param zeroPoint -128 .. 127
-     * @param lowest the lowest code: -127 for symmetric integers, else -128
-     * @param codes takes one byte per element
+     * @param zeroPoint one of the integers; 0 for symmetric ones
+     * @param integers integers of 4 or 8 bits
+     * @param codes takes one byte per element, also of four bits
+     * @throws IllegalStateException when {@code integers} are floats
      */
-    void encodeInt8(DType type, MemorySegment source, float scale, int zeroPoint, int lowest, MemorySegment codes);
+    void encodeIntegers(
+            DType type, MemorySegment source, float scale, int zeroPoint, QuantType integers, MemorySegment codes);
 
-    /** Decodes 8-bit integers: {@code (code - zeroPoint) * scale}, rounded to FP32, then to {@code type}. */
-    void decodeInt8(MemorySegment codes, float scale, int zeroPoint, DType type, MemorySegment target);
+    /** Decodes integers, one to a byte: {@code (code - zeroPoint) * scale}, rounded to FP32, then to {@code type}. */
+    void decodeIntegers(MemorySegment codes, float scale, int zeroPoint, DType type, MemorySegment target);
 
     /**
      * Two floats, one at most and one at least zero.

@@ -26,6 +26,7 @@ import dev.octet.quant.number.BFloat16;
 import dev.octet.quant.number.Float8Format;
 import dev.octet.quant.number.Half;
 import dev.octet.quant.number.Overflow;
+import dev.octet.quant.number.QuantType;
 import java.lang.foreign.MemorySegment;
 import jdk.incubator.vector.IntVector;
 import jdk.incubator.vector.ShortVector;
@@ -352,26 +353,26 @@ public final class ElementCastVector implements ElementCast {
     }
 
     @Override
-    public void encodeInt8(
-            DType type, MemorySegment source, float scale, int zeroPoint, int lowest, MemorySegment codes) {
+    public void encodeIntegers(
+            DType type, MemorySegment source, float scale, int zeroPoint, QuantType integers, MemorySegment codes) {
         long count = Sizes.count(codes, type, source);
         if (count < LANES) {
-            scalar.encodeInt8(type, source, scale, zeroPoint, lowest, codes);
+            scalar.encodeIntegers(type, source, scale, zeroPoint, integers, codes);
             return;
         }
         int width = Sizes.width(type);
         float by = Sizes.divisor(scale);
         forEachTile(count, (from, n) -> {
             MemorySegment in = slice(source, from, n, width);
-            IntegerLoops.encode(type, in, by, zeroPoint, lowest, slice(codes, from, n, 1), n);
+            IntegerLoops.encode(type, in, by, zeroPoint, integers, slice(codes, from, n, 1), n);
         });
     }
 
     @Override
-    public void decodeInt8(MemorySegment codes, float scale, int zeroPoint, DType type, MemorySegment target) {
+    public void decodeIntegers(MemorySegment codes, float scale, int zeroPoint, DType type, MemorySegment target) {
         long count = Sizes.count(codes, type, target);
         if (count < LANES) {
-            scalar.decodeInt8(codes, scale, zeroPoint, type, target);
+            scalar.decodeIntegers(codes, scale, zeroPoint, type, target);
             return;
         }
         int width = Sizes.width(type);

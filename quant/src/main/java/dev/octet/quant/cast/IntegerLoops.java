@@ -14,13 +14,14 @@ import static dev.octet.quant.cast.Lanes.storeF16;
 import static dev.octet.quant.cast.Lanes.storeF32;
 
 import dev.octet.formats.tensor.DType;
+import dev.octet.quant.number.QuantType;
 import java.lang.foreign.MemorySegment;
 import jdk.incubator.vector.ByteVector;
 import jdk.incubator.vector.FloatVector;
 import jdk.incubator.vector.IntVector;
 import jdk.incubator.vector.VectorOperators;
 
-/** The kernels of {@link ElementCastVector} for 8-bit integers. */
+/** The kernels of {@link ElementCastVector} for integers of 4 and 8 bits. */
 final class IntegerLoops {
     /** 1.5 * 2^23: the last mantissa bit of the floats around it is worth 1, so adding it rounds to an integer in the low bits. */
     private static final float MAGIC = 0x1.8p23f;
@@ -28,34 +29,40 @@ final class IntegerLoops {
     private IntegerLoops() {}
 
     static void encode(
-            DType type, MemorySegment in, float divisor, int zeroPoint, int lowest, MemorySegment out, int n) {
+            DType type, MemorySegment in, float divisor, int zeroPoint, QuantType integers, MemorySegment out, int n) {
         if (type == DType.F32) {
-            encodeF32(in, divisor, zeroPoint, lowest, out, n);
+            encodeF32(in, divisor, zeroPoint, integers, out, n);
         } else if (type == DType.BF16) {
-            encodeBf16(in, divisor, zeroPoint, lowest, out, n);
+            encodeBf16(in, divisor, zeroPoint, integers, out, n);
         } else {
-            encodeF16(in, divisor, zeroPoint, lowest, out, n);
+            encodeF16(in, divisor, zeroPoint, integers, out, n);
         }
     }
 
     private static void encodeF32(
-            MemorySegment in, float divisor, int zeroPoint, int lowest, MemorySegment out, int n) {
+            MemorySegment in, float divisor, int zeroPoint, QuantType integers, MemorySegment out, int n) {
+        int lowest = integers.lowest();
+        int highest = integers.highest();
         for (int i = 0; i < n; i += LANES) {
-            store(round(f32(in, i).div(divisor), zeroPoint, lowest), out, i);
+            store(round(f32(in, i).div(divisor), zeroPoint, lowest, highest), out, i);
         }
     }
 
     private static void encodeBf16(
-            MemorySegment in, float divisor, int zeroPoint, int lowest, MemorySegment out, int n) {
+            MemorySegment in, float divisor, int zeroPoint, QuantType integers, MemorySegment out, int n) {
+        int lowest = integers.lowest();
+        int highest = integers.highest();
         for (int i = 0; i < n; i += LANES) {
-            store(round(bf16(in, i).div(divisor), zeroPoint, lowest), out, i);
+            store(round(bf16(in, i).div(divisor), zeroPoint, lowest, highest), out, i);
         }
     }
 
     private static void encodeF16(
-            MemorySegment in, float divisor, int zeroPoint, int lowest, MemorySegment out, int n) {
+            MemorySegment in, float divisor, int zeroPoint, QuantType integers, MemorySegment out, int n) {
+        int lowest = integers.lowest();
+        int highest = integers.highest();
         for (int i = 0; i < n; i += LANES) {
-            store(round(f16(in, i).div(divisor), zeroPoint, lowest), out, i);
+            store(round(f16(in, i).div(divisor), zeroPoint, lowest, highest), out, i);
         }
     }
 
@@ -63,8 +70,8 @@ final class IntegerLoops {
      * Rounds and adds the zero point; integers modulo 256. Cutting comes first, to whole steps, so that it commutes with rounding; what is
      * not below the largest code, NaN too, becomes it.
      */
-    private static IntVector round(FloatVector quotient, int zeroPoint, int lowest) {
-        float top = Byte.MAX_VALUE - zeroPoint;
+    private static IntVector round(FloatVector quotient, int zeroPoint, int lowest, int highest) {
+        float top = highest - zeroPoint;
         float bottom = lowest - zeroPoint;
         FloatVector most = FloatVector.broadcast(FLOAT, top).blend(quotient, quotient.compare(VectorOperators.LT, top));
         FloatVector steps = FloatVector.broadcast(FLOAT, bottom).blend(most, most.compare(VectorOperators.GT, bottom));

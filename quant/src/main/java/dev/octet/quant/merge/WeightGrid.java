@@ -110,8 +110,8 @@ public record WeightGrid(OperandSpec scheme, GlobalScale.@Nullable Direction sec
         MemorySegment codes = arena.allocate(scheme.type().bytes(runs.elements()), 64);
         if (scheme.type().hasZeroPoint()) {
             MemorySegment zeroPoints = arena.allocate(runs.scaleCount(), 64);
-            AffineScale.of(CAST.ranges(DType.F32, values, runs), scheme.scaleType(), scales, zeroPoints);
-            CAST.encodeAffine(DType.F32, values, runs, scales, zeroPoints, codes);
+            AffineScale.of(CAST.ranges(DType.F32, values, runs), scheme.type(), scheme.scaleType(), scales, zeroPoints);
+            CAST.encodeAffine(scheme.type(), DType.F32, values, runs, scales, zeroPoints, codes);
             return new Encoded(codes, scales, zeroPoints);
         }
         if (scheme.perTensor()) {

@@ -21,12 +21,16 @@ public enum QuantType {
     INT8(null),
     /** {@code real = (code - zeroPoint) * scale}, code and zero point in -128 .. 127. */
     INT8_ASYMMETRIC(null),
-    /** Symmetric: {@code real = code * scale}, code in -8 .. 7; read, never written. */
+    /** Symmetric: {@code real = code * scale}, code in -8 .. 7. */
     INT4(null),
-    /** {@code real = (code - zeroPoint) * scale}, code and zero point in -8 .. 7; read, never written. */
+    /** {@code real = (code - zeroPoint) * scale}, code and zero point in -8 .. 7. */
     INT4_ASYMMETRIC(null);
 
-    private static final float INT4_MAX = 7;
+    private static final int INT4_LOWEST = -8;
+    private static final int INT4_HIGHEST = 7;
+
+    /** Half of the fifteen steps between the lowest and the highest integer of four bits. */
+    private static final float INT4_HALF = 7.5f;
 
     private final @Nullable Float8Format minifloat;
 
@@ -47,10 +51,45 @@ public enum QuantType {
     /** The largest code's value: 448 for E4M3FN, 127 for integers of eight bits. */
     public float maxValue() {
         return switch (this) {
-            case INT8, INT8_ASYMMETRIC -> Byte.MAX_VALUE;
-            case INT4, INT4_ASYMMETRIC -> INT4_MAX;
+            case INT8, INT8_ASYMMETRIC, INT4, INT4_ASYMMETRIC -> highest();
             case E4M3FN, E5M2, E4M3FNUZ, E5M2FNUZ, E2M1 ->
                 minifloat().orElseThrow().maxValue();
+        };
+    }
+
+    /**
+     * What the largest magnitude of a block is divided by to give its scale: {@link #maxValue}, but 7.5 for symmetric integers of four bits,
+     * as compressed-tensors has it ({@code quantization/utils/helpers.py}, {@code calculate_qparams}). Their sixteen codes then all have a
+     * use, and a largest value above zero saturates by half a step.
+     */
+    public float amaxDivisor() {
+        return this == INT4 ? INT4_HALF : maxValue();
+    }
+
+    /**
+     * The lowest integer that is written.
+     *
+     * @throws IllegalStateException for floats
+     */
+    public int lowest() {
+        return switch (this) {
+            case INT8 -> -Byte.MAX_VALUE;
+            case INT8_ASYMMETRIC -> Byte.MIN_VALUE;
+            case INT4, INT4_ASYMMETRIC -> INT4_LOWEST;
+            case E4M3FN, E5M2, E4M3FNUZ, E5M2FNUZ, E2M1 -> throw new IllegalStateException(this + " are floats");
+        };
+    }
+
+    /**
+     * The highest integer.
+     *
+     * @throws IllegalStateException for floats
+     */
+    public int highest() {
+        return switch (this) {
+            case INT8, INT8_ASYMMETRIC -> Byte.MAX_VALUE;
+            case INT4, INT4_ASYMMETRIC -> INT4_HIGHEST;
+            case E4M3FN, E5M2, E4M3FNUZ, E5M2FNUZ, E2M1 -> throw new IllegalStateException(this + " are floats");
         };
     }
 

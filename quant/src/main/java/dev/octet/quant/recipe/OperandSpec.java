@@ -121,7 +121,7 @@ public record OperandSpec(QuantType type, Granularity granularity, Scaling scali
     /** {@link #storedScale} before it is rounded to its type. */
     public float exactScale(float amax) {
         return type.isInteger()
-                ? amax == 0 ? 1 : Math.max(amax / type.maxValue(), Float.MIN_VALUE)
+                ? amax == 0 ? 1 : Math.max(amax / type.amaxDivisor(), Float.MIN_VALUE)
                 : rule().scale(amax, format());
     }
 

@@ -111,6 +111,19 @@ public final class LogHistogram {
         return new LogHistogram(sum);
     }
 
+    /**
+     * What is left without the counts of {@code part}.
+     *
+     * @throws IllegalArgumentException when {@code part} counts more somewhere
+     */
+    public LogHistogram minus(LogHistogram part) {
+        long[] rest = counts.clone();
+        for (int b = 0; b < BIN_COUNT; b++) {
+            rest[b] -= part.counts[b];
+        }
+        return of(rest);
+    }
+
     /** A copy of the counts. */
     public long[] toArray() {
         return counts.clone();

@@ -3,10 +3,12 @@ package dev.octet.quant.statistics;
 import dev.octet.formats.tensor.Tensor;
 import java.lang.foreign.MemorySegment;
 import java.nio.FloatBuffer;
+import java.util.Arrays;
 import java.util.BitSet;
+import org.jspecify.annotations.Nullable;
 
 /**
- * Takes in the elements of one tensor, batch by batch, in constant memory (about 90 KiB). Not thread-safe; different tensors'
+ * Takes in the elements of one tensor, batch by batch, in constant memory (about 180 KiB, and 32 bytes for each channel). Not thread-safe; different tensors'
  * accumulators may run on different threads.
  *
  * <p>The result depends only on the sequence of {@code add} calls, not on time or threads: an accumulator that continues from a
@@ -27,12 +29,24 @@ public final class StatisticsAccumulator {
     private static final int NEGATIVE_INFINITY_KEY = ~INFINITY;
 
     private final int[] tile = new int[TILE];
-    /** Two histograms of 12-bit prefixes, so that two neighbours in one bin do not wait for each other's store. */
-    private final int[] even = new int[LogHistogram.BIN_COUNT];
+    /** Prefixes of sign, exponent and four bits of the mantissa: bins of positive numbers, then those of negative ones. */
+    private static final int PREFIXES = 1 << 13;
 
-    private final int[] odd = new int[LogHistogram.BIN_COUNT];
+    private static final int NEGATIVE = PREFIXES / 2;
+    private static final int NEGATIVE_ZERO = 1 << 31;
+
+    /** Two histograms of prefixes, so that two neighbours in one bin do not wait for each other's store. */
+    private final int[] even = new int[PREFIXES];
+
+    private final int[] odd = new int[PREFIXES];
 
     private final long[] bins;
+    /** Null when it goes on from statistics without them. */
+    private final long @Nullable [] negativeBins;
+
+    private @Nullable ChannelAccumulator channels;
+    private @Nullable ChannelAccumulator heads;
+    private float[] row = new float[0];
     private long count;
     private long zeros;
     private long nans;
@@ -47,9 +61,15 @@ public final class StatisticsAccumulator {
         this(TensorStatistics.EMPTY);
     }
 
-    /** An accumulator that continues from {@code seen}. */
+    /** An accumulator that continues from {@code seen}; of channels and heads where they were taken before. */
     public StatisticsAccumulator(TensorStatistics seen) {
         bins = seen.histogram().toArray();
+        LogHistogram negatives = seen.negatives();
+        negativeBins = negatives == null ? null : negatives.toArray();
+        ChannelStatistics ofChannels = seen.channels();
+        channels = ofChannels == null ? null : new ChannelAccumulator(ofChannels.size(), ofChannels);
+        ChannelStatistics ofHeads = seen.heads();
+        heads = ofHeads == null ? null : new ChannelAccumulator(ofHeads.size(), ofHeads);
         count = seen.count();
         zeros = seen.zeros();
         nans = seen.nans();
@@ -92,6 +112,104 @@ public final class StatisticsAccumulator {
             row = kept.nextSetBit(end);
         }
         flush();
+    }
+
+    /**
+     * Takes in the elements of the rows that are kept, and statistics of each channel of the last axis.
+     *
+     * @param f32 rows of {@code rowLength} elements each, one after another
+     * @param rowLength elements of a row, a whole number of times {@code size}
+     * @param kept as for {@link #add(MemorySegment, long, BitSet)}
+     * @param size channels, the same in each call
+     * @throws IllegalArgumentException when the elements are not a whole number of rows or of channels, or there were other channels
+     */
+    public void addWithChannels(MemorySegment f32, long rowLength, BitSet kept, int size) {
+        if (size < 1 || rowLength % size != 0) {
+            throw new IllegalArgumentException("rows of " + rowLength + " elements are not of " + size + " channels");
+        }
+        add(f32, rowLength, kept);
+        ChannelAccumulator to = accumulator(channels, size);
+        channels = to;
+        int rows = Math.toIntExact(elements(f32) / rowLength);
+        for (int i = kept.nextSetBit(0); i >= 0 && i < rows; i = kept.nextSetBit(i + 1)) {
+            for (long at = i * rowLength; at < (i + 1L) * rowLength; at += size) {
+                if (loadRow(f32, at, size)) {
+                    to.addRow(row, 0);
+                }
+            }
+        }
+    }
+
+    /**
+     * Takes in the elements of the rows that are kept of a value {@code [batch, heads, length, size]}, and statistics of each head. A token
+     * counts for all heads or for none.
+     *
+     * @param f32 the value
+     * @param kept rows of {@code size} elements; bit {@code (sample * heads + head) * length + token}
+     * @param shape heads, length and size
+     * @throws IllegalArgumentException when the elements do not fit the shape, or there was another number of heads
+     */
+    public void addWithHeads(MemorySegment f32, BitSet kept, HeadShape shape) {
+        add(f32, shape.size, kept);
+        ChannelAccumulator to = accumulator(heads, shape.heads);
+        heads = to;
+        long perSample = (long) shape.heads * shape.length;
+        int samples = Math.toIntExact(elements(f32) / (perSample * shape.size));
+        for (int sample = 0; sample < samples; sample++) {
+            for (int token = 0; token < shape.length; token++) {
+                long first = sample * perSample + token;
+                if (kept.get(Math.toIntExact(first)) && allFinite(f32, first, shape)) {
+                    for (int head = 0; head < shape.heads; head++) {
+                        loadRow(f32, (first + (long) head * shape.length) * shape.size, shape.size);
+                        to.addTo(head, row, shape.size);
+                    }
+                    to.counted(shape.size);
+                }
+            }
+        }
+    }
+
+    /**
+     * The axes of a query, key or value after the batch.
+     *
+     * @param heads how many
+     * @param length tokens
+     * @param size elements of a head
+     */
+    public record HeadShape(int heads, int length, int size) {
+        public HeadShape {
+            if (heads < 1 || length < 1 || size < 1) {
+                throw new IllegalArgumentException("heads " + heads + ", length " + length + ", size " + size);
+            }
+        }
+    }
+
+    private boolean allFinite(MemorySegment f32, long first, HeadShape shape) {
+        boolean finite = true;
+        for (int head = 0; head < shape.heads && finite; head++) {
+            finite = loadRow(f32, (first + (long) head * shape.length) * shape.size, shape.size);
+        }
+        return finite;
+    }
+
+    private static ChannelAccumulator accumulator(@Nullable ChannelAccumulator known, int size) {
+        if (known != null && known.size() != size) {
+            throw new IllegalArgumentException("there were " + known.size() + " channels, now there are " + size);
+        }
+        return known == null ? new ChannelAccumulator(size, null) : known;
+    }
+
+    /** Copies elements from {@code at} on to the row; whether all are finite. */
+    private boolean loadRow(MemorySegment f32, long at, int n) {
+        if (row.length < n) {
+            row = new float[n];
+        }
+        MemorySegment.copy(f32, Tensor.F32_LE, at * Float.BYTES, row, 0, n);
+        int greatest = 0;
+        for (int i = 0; i < n; i++) {
+            greatest = Math.max(greatest, Float.floatToRawIntBits(row[i]) & ABS);
+        }
+        return greatest < INFINITY;
     }
 
     private static long elements(MemorySegment f32) {
@@ -167,21 +285,24 @@ public final class StatisticsAccumulator {
         return finite;
     }
 
-    /** Counts finite elements (zeros land in bin 0, from where {@link #flush} takes them); how many are zero. */
+    /** Counts finite elements (zeros land in bin 0, and are taken out at once); how many are zero. */
     private static int addMagnitudes(int[] t, int n, int[] even, int[] odd) {
         int zero = 0;
+        int negativeZero = 0;
         for (int i = 0; i < n; i++) {
             zero += ((t[i] & ABS) - 1) >>> 31; // 1 for zero only
+            negativeZero += t[i] == NEGATIVE_ZERO ? 1 : 0;
         }
         int i = 0;
         for (; i < n - 1; i += 2) {
-            even[(t[i] & ABS) >>> LogHistogram.SHIFT]++;
-            odd[(t[i + 1] & ABS) >>> LogHistogram.SHIFT]++;
+            even[t[i] >>> LogHistogram.SHIFT]++;
+            odd[t[i + 1] >>> LogHistogram.SHIFT]++;
         }
         if (i < n) {
-            even[(t[i] & ABS) >>> LogHistogram.SHIFT]++;
+            even[t[i] >>> LogHistogram.SHIFT]++;
         }
-        even[0] -= zero;
+        even[0] -= zero - negativeZero;
+        even[NEGATIVE] -= negativeZero;
         return zero;
     }
 
@@ -212,10 +333,14 @@ public final class StatisticsAccumulator {
     /** Moves the 32-bit counts into the 64-bit ones. */
     private void flush() {
         for (int b = 0; b < bins.length; b++) {
-            bins[b] += even[b] + (long) odd[b];
-            even[b] = 0;
-            odd[b] = 0;
+            long negative = even[NEGATIVE + b] + (long) odd[NEGATIVE + b];
+            bins[b] += even[b] + (long) odd[b] + negative;
+            if (negativeBins != null) {
+                negativeBins[b] += negative;
+            }
         }
+        Arrays.fill(even, 0);
+        Arrays.fill(odd, 0);
         unflushed = 0;
     }
 
@@ -230,6 +355,9 @@ public final class StatisticsAccumulator {
                 finite ? Float.intBitsToFloat(orderKey(minKey)) : 0,
                 finite ? Float.intBitsToFloat(orderKey(maxKey)) : 0,
                 sumOfSquares,
-                LogHistogram.of(bins));
+                LogHistogram.of(bins),
+                negativeBins == null ? null : LogHistogram.of(negativeBins),
+                channels == null ? null : channels.snapshot(),
+                heads == null ? null : heads.snapshot());
     }
 }

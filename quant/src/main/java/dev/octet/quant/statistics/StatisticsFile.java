@@ -16,10 +16,12 @@ import java.io.CharConversionException;
 import java.io.IOException;
 import java.io.InputStream;
 import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
+import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -34,6 +36,10 @@ import org.jspecify.annotations.Nullable;
  *   "tensors": { "<value name>": { "count": 2162688, "zeros": 0, "nans": 0, "infinities": 0, "min": -3.5, "max": 11.25,
  *                                  "sumOfSquares": 311.5, "binsPerOctave": 16, "bins": [ <bin>, <count>, ... ] } } }
  * }</pre>
+ *
+ * <p>A tensor may also have {@code "negativeBins"}, the part of {@code bins} that lies below zero, and {@code "channels"} and {@code "heads"}: {@code
+ * { "count": <elements of each>, "min": "<F32>", "max": "<F32>", "sum": "<F64>", "sumOfMagnitudes": "<F64>", "sumOfSquares": "<F64>" }}, each
+ * an array over the channels or heads, little-endian in base64; or a number: the same as the object that came as that one in the file, from 0.
  *
  * <p>{@code bins} lists the bins of {@link LogHistogram} that hold something, in rising order. Fields may come in any order;
  * unknown ones are skipped, so that a later Octet may add some under the same version; what changes the meaning of a field
@@ -77,10 +83,11 @@ public final class StatisticsFile {
             }
             g.writeEndArray();
             g.writeObjectFieldStart("tensors");
+            Map<ChannelStatistics, Integer> written = new HashMap<>();
             for (Map.Entry<String, TensorStatistics> e : statistics.tensors().entrySet()) {
                 g.writeRaw('\n'); // one tensor a line: a diff of two files can be read
                 g.writeFieldName(e.getKey());
-                writeTensor(g, e.getValue());
+                writeTensor(g, e.getValue(), written);
             }
             g.writeEndObject();
             g.writeEndObject();
@@ -101,7 +108,8 @@ public final class StatisticsFile {
         g.writeEndObject();
     }
 
-    private static void writeTensor(JsonGenerator g, TensorStatistics t) throws IOException {
+    private static void writeTensor(JsonGenerator g, TensorStatistics t, Map<ChannelStatistics, Integer> written)
+            throws IOException {
         g.writeStartObject();
         g.writeNumberField("count", t.count());
         g.writeNumberField("zeros", t.zeros());
@@ -111,15 +119,63 @@ public final class StatisticsFile {
         g.writeNumberField("max", t.max());
         g.writeNumberField("sumOfSquares", t.sumOfSquares());
         g.writeNumberField("binsPerOctave", LogHistogram.BINS_PER_OCTAVE);
-        g.writeArrayFieldStart("bins");
-        for (int b = Math.max(0, t.histogram().firstBin()); b <= t.histogram().lastBin(); b++) {
-            if (t.histogram().count(b) != 0) {
+        writeBins(g, "bins", t.histogram());
+        LogHistogram negatives = t.negatives();
+        if (negatives != null) {
+            writeBins(g, "negativeBins", negatives);
+        }
+        writeChannels(g, "channels", t.channels(), written);
+        writeChannels(g, "heads", t.heads(), written);
+        g.writeEndObject();
+    }
+
+    private static void writeBins(JsonGenerator g, String field, LogHistogram histogram) throws IOException {
+        g.writeArrayFieldStart(field);
+        for (int b = Math.max(0, histogram.firstBin()); b <= histogram.lastBin(); b++) {
+            if (histogram.count(b) != 0) {
                 g.writeNumber(b);
-                g.writeNumber(t.histogram().count(b));
+                g.writeNumber(histogram.count(b));
             }
         }
         g.writeEndArray();
+    }
+
+    /** Writes the numbers, or the number of equal ones that were written before: Linears often share an input. */
+    private static void writeChannels(
+            JsonGenerator g,
+            String field,
+            @Nullable ChannelStatistics channels,
+            Map<ChannelStatistics, Integer> written)
+            throws IOException {
+        if (channels == null) {
+            return;
+        }
+        Integer before = written.putIfAbsent(channels, written.size());
+        if (before != null) {
+            g.writeNumberField(field, before);
+            return;
+        }
+        g.writeObjectFieldStart(field);
+        g.writeNumberField("count", channels.count());
+        writeFloats(g, "min", channels.minima());
+        writeFloats(g, "max", channels.maxima());
+        ChannelStatistics.Sums sums = channels.sums();
+        writeDoubles(g, "sum", sums.ofValues());
+        writeDoubles(g, "sumOfMagnitudes", sums.ofMagnitudes());
+        writeDoubles(g, "sumOfSquares", sums.ofSquares());
         g.writeEndObject();
+    }
+
+    private static void writeFloats(JsonGenerator g, String field, float[] numbers) throws IOException {
+        ByteBuffer bytes = ByteBuffer.allocate(numbers.length * Float.BYTES).order(ByteOrder.LITTLE_ENDIAN);
+        bytes.asFloatBuffer().put(numbers);
+        g.writeBinaryField(field, bytes.array());
+    }
+
+    private static void writeDoubles(JsonGenerator g, String field, double[] numbers) throws IOException {
+        ByteBuffer bytes = ByteBuffer.allocate(numbers.length * Double.BYTES).order(ByteOrder.LITTLE_ENDIAN);
+        bytes.asDoubleBuffer().put(numbers);
+        g.writeBinaryField(field, bytes.array());
     }
 
     /**
@@ -184,6 +240,8 @@ public final class StatisticsFile {
         private final Map<String, TensorStatistics> tensors = new LinkedHashMap<>();
         /** The tensor being read, for messages; empty outside. */
         private String place = "";
+        /** In the order of the file. */
+        private final List<ChannelStatistics> channels = new ArrayList<>();
 
         Reader(JsonParser p, Path path) {
             this.p = p;
@@ -273,6 +331,9 @@ public final class StatisticsFile {
             double squares = Double.NaN;
             long resolution = -1;
             LogHistogram histogram = LogHistogram.EMPTY;
+            LogHistogram negatives = null;
+            ChannelStatistics ofChannels = null;
+            ChannelStatistics ofHeads = null;
             while (p.nextToken() == JsonToken.FIELD_NAME) {
                 String field = p.currentName();
                 p.nextToken();
@@ -285,7 +346,10 @@ public final class StatisticsFile {
                     case "max" -> max = real(field);
                     case "sumOfSquares" -> squares = real(field);
                     case "binsPerOctave" -> resolution = integer(field);
-                    case "bins" -> histogram = bins();
+                    case "bins" -> histogram = bins(field);
+                    case "negativeBins" -> negatives = bins(field);
+                    case "channels" -> ofChannels = channels(field);
+                    case "heads" -> ofHeads = channels(field);
                     default -> p.skipChildren();
                 }
             }
@@ -295,19 +359,87 @@ public final class StatisticsFile {
             if (min != (float) min || max != (float) max) { // NaN (a missing field) is unequal too
                 throw broken("'min' or 'max' is missing or no F32 number: " + min + ", " + max);
             }
-            return new TensorStatistics(count, zeros, nans, infinities, (float) min, (float) max, squares, histogram);
+            return new TensorStatistics(
+                    count,
+                    zeros,
+                    nans,
+                    infinities,
+                    (float) min,
+                    (float) max,
+                    squares,
+                    histogram,
+                    negatives,
+                    ofChannels,
+                    ofHeads);
         }
 
-        private LogHistogram bins() throws IOException {
-            require(JsonToken.START_ARRAY, "'bins'");
+        private ChannelStatistics channels(String name) throws IOException {
+            if (p.currentToken() == JsonToken.VALUE_NUMBER_INT) {
+                long before = integer(name);
+                if (before < 0 || before >= channels.size()) {
+                    throw broken("'" + name + "' is " + before + ", and " + channels.size() + " came before");
+                }
+                return channels.get((int) before);
+            }
+            require(JsonToken.START_OBJECT, "'" + name + "'");
+            long count = -1;
+            float[] min = {};
+            float[] max = {};
+            double[] sums = {};
+            double[] magnitudes = {};
+            double[] squares = {};
+            while (p.nextToken() == JsonToken.FIELD_NAME) {
+                String field = p.currentName();
+                p.nextToken();
+                switch (field) {
+                    case "count" -> count = integer(field);
+                    case "min" -> min = floats(field);
+                    case "max" -> max = floats(field);
+                    case "sum" -> sums = doubles(field);
+                    case "sumOfMagnitudes" -> magnitudes = doubles(field);
+                    case "sumOfSquares" -> squares = doubles(field);
+                    default -> p.skipChildren();
+                }
+            }
+            ChannelStatistics read =
+                    ChannelStatistics.of(count, min, max, new ChannelStatistics.Sums(sums, magnitudes, squares));
+            channels.add(read);
+            return read;
+        }
+
+        private float[] floats(String field) throws IOException {
+            ByteBuffer bytes = bytes(field, Float.BYTES);
+            float[] numbers = new float[bytes.remaining() / Float.BYTES];
+            bytes.asFloatBuffer().get(numbers);
+            return numbers;
+        }
+
+        private double[] doubles(String field) throws IOException {
+            ByteBuffer bytes = bytes(field, Double.BYTES);
+            double[] numbers = new double[bytes.remaining() / Double.BYTES];
+            bytes.asDoubleBuffer().get(numbers);
+            return numbers;
+        }
+
+        private ByteBuffer bytes(String field, int width) throws IOException {
+            require(JsonToken.VALUE_STRING, "'" + field + "'");
+            byte[] bytes = p.getBinaryValue();
+            if (bytes.length % width != 0) {
+                throw broken("'" + field + "' has " + bytes.length + " bytes, not whole numbers of " + width);
+            }
+            return ByteBuffer.wrap(bytes).order(ByteOrder.LITTLE_ENDIAN);
+        }
+
+        private LogHistogram bins(String name) throws IOException {
+            require(JsonToken.START_ARRAY, "'" + name + "'");
             long[] counts = new long[LogHistogram.BIN_COUNT];
             long last = -1;
             while (p.nextToken() != JsonToken.END_ARRAY) {
-                long bin = integer("bins");
+                long bin = integer(name);
                 p.nextToken();
-                long n = integer("bins");
+                long n = integer(name);
                 if (bin <= last || bin >= counts.length || n < 1) {
-                    throw broken("'bins' after bin " + last + ": bin " + bin + " with count " + n
+                    throw broken("'" + name + "' after bin " + last + ": bin " + bin + " with count " + n
                             + "; bins rise and lie in 0.." + (counts.length - 1) + ", counts are positive");
                 }
                 counts[(int) bin] = n;

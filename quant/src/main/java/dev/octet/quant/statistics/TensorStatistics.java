@@ -1,5 +1,7 @@
 package dev.octet.quant.statistics;
 
+import org.jspecify.annotations.Nullable;
+
 /**
  * What was seen of one tensor over some samples. Immutable; {@link StatisticsAccumulator} makes them.
  *
@@ -11,6 +13,9 @@ package dev.octet.quant.statistics;
  * @param max greatest finite element; 0 when there is none
  * @param sumOfSquares of the finite elements, in double precision
  * @param histogram of the finite magnitudes other than zero
+ * @param negatives the part of {@code histogram} that counts numbers below zero; null in files of Octet before it took them
+ * @param channels of each channel of the last axis, as of the inputs of Linears; null where not taken
+ * @param heads of each head of a query, key or value {@code [batch, heads, length, size]}; null where not taken
  */
 public record TensorStatistics(
         long count,
@@ -20,9 +25,13 @@ public record TensorStatistics(
         float min,
         float max,
         double sumOfSquares,
-        LogHistogram histogram) {
+        LogHistogram histogram,
+        @Nullable LogHistogram negatives,
+        @Nullable ChannelStatistics channels,
+        @Nullable ChannelStatistics heads) {
     /** Nothing seen yet. */
-    public static final TensorStatistics EMPTY = new TensorStatistics(0, 0, 0, 0, 0, 0, 0, LogHistogram.EMPTY);
+    public static final TensorStatistics EMPTY =
+            new TensorStatistics(0, 0, 0, 0, 0, 0, 0, LogHistogram.EMPTY, LogHistogram.EMPTY, null, null);
 
     public TensorStatistics {
         if (zeros < 0 || nans < 0 || infinities < 0) {
@@ -41,6 +50,37 @@ public record TensorStatistics(
             throw new IllegalArgumentException("not a sum of squares: " + sumOfSquares);
         }
         checkRangeAgainstHistogram(min, max, histogram);
+        if (negatives != null) {
+            checkNegatives(min, max, histogram, negatives);
+        }
+    }
+
+    /** Of magnitudes only: without {@link #negatives}, {@link #channels} and {@link #heads}. */
+    public TensorStatistics(
+            long count,
+            long zeros,
+            long nans,
+            long infinities,
+            float min,
+            float max,
+            double sumOfSquares,
+            LogHistogram histogram) {
+        this(count, zeros, nans, infinities, min, max, sumOfSquares, histogram, null, null, null);
+    }
+
+    private static void checkNegatives(float min, float max, LogHistogram histogram, LogHistogram negatives) {
+        for (int b = Math.max(0, negatives.firstBin()); b <= negatives.lastBin(); b++) {
+            if (negatives.count(b) > histogram.count(b)) {
+                throw new IllegalArgumentException("bin " + b + " has " + negatives.count(b) + " negative numbers of "
+                        + histogram.count(b) + " in all");
+            }
+        }
+        int last = negatives.lastBin();
+        boolean fits = last < 0 ? min >= 0 : min < 0 && LogHistogram.binOf(min) == last;
+        if (!fits || (max <= 0 && negatives.total() != histogram.total())) {
+            throw new IllegalArgumentException(
+                    "range is " + min + " to " + max + ", but the negative numbers are " + negatives);
+        }
     }
 
     private static void checkRangeAgainstHistogram(float min, float max, LogHistogram histogram) {
@@ -97,6 +137,35 @@ public record TensorStatistics(
                 !theirs || (mine && min <= other.min) ? min : other.min,
                 !theirs || (mine && max >= other.max) ? max : other.max,
                 sumOfSquares + other.sumOfSquares,
-                histogram.plus(other.histogram));
+                histogram.plus(other.histogram),
+                negatives == null || other.negatives == null ? null : negatives.plus(other.negatives),
+                merged(other, channels, other.channels),
+                merged(other, heads, other.heads));
+    }
+
+    private @Nullable ChannelStatistics merged(
+            TensorStatistics other, @Nullable ChannelStatistics mine, @Nullable ChannelStatistics theirs) {
+        if (mine != null && theirs != null) {
+            return mine.merge(theirs);
+        }
+        return count == 0
+                ? theirs
+                : other.count == 0 ? mine : null; // of a part of the samples only, they would mislead
+    }
+
+    /**
+     * Counts of the numbers above zero by magnitude; with {@link #negatives} the histogram of signed numbers, from which ranges of
+     * asymmetric integers are chosen.
+     *
+     * @return null without {@link #negatives}
+     */
+    public @Nullable LogHistogram positives() {
+        return negatives == null ? null : histogram.minus(negatives);
+    }
+
+    /** The same with statistics of channels and heads, each null for none. */
+    public TensorStatistics with(@Nullable ChannelStatistics newChannels, @Nullable ChannelStatistics newHeads) {
+        return new TensorStatistics(
+                count, zeros, nans, infinities, min, max, sumOfSquares, histogram, negatives, newChannels, newHeads);
     }
 }

@@ -123,7 +123,8 @@ class BlockCastGoldenTest {
                 MemorySegment s = golden.part(scales, t);
                 if (golden.codes() == QuantType.INT8_ASYMMETRIC) {
                     MemorySegment zero = golden.tensor("zero_point", arena).bytes();
-                    cast.encodeAffine(source.dtype(), x, tile, s, golden.part(zero, t), codes);
+                    cast.encodeAffine(
+                            QuantType.INT8_ASYMMETRIC, source.dtype(), x, tile, s, golden.part(zero, t), codes);
                 } else {
                     cast.encode(golden.codes(), source.dtype(), x, tile, s, codes);
                 }
@@ -145,6 +146,7 @@ class BlockCastGoldenTest {
             for (int t = 0; t < golden.tiles(); t++) {
                 AffineScale.of(
                         BlockCast.best().ranges(source.dtype(), golden.part(source.bytes(), t), tile),
+                        QuantType.INT8_ASYMMETRIC,
                         DType.F32,
                         scales,
                         zeros);

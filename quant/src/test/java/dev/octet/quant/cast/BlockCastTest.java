@@ -87,13 +87,13 @@ class BlockCastTest {
         }
 
         private boolean affine(QuantType codes) {
-            return codes == QuantType.INT8_ASYMMETRIC;
+            return codes.hasZeroPoint();
         }
 
         MemorySegment encode(BlockCast cast, QuantType codes) {
             MemorySegment result = MemorySegment.ofArray(new byte[(int) codes.bytes(tile.elements())]);
             if (affine(codes)) {
-                cast.encodeAffine(type, source, tile.runs(), scales, zeroPoints, result);
+                cast.encodeAffine(codes, type, source, tile.runs(), scales, zeroPoints, result);
             } else {
                 cast.encode(codes, type, source, tile.runs(), scales, result);
             }
@@ -133,10 +133,7 @@ class BlockCastTest {
     }
 
     @ParameterizedTest
-    @EnumSource(
-            value = QuantType.class,
-            mode = EnumSource.Mode.EXCLUDE,
-            names = {"INT4", "INT4_ASYMMETRIC"}) // read, not written
+    @EnumSource(QuantType.class)
     void codes_and_values_are_those_of_the_reference(QuantType codes) {
         tiles().forEach(tile -> {
             for (DType type : FLOATS) {
@@ -198,10 +195,7 @@ class BlockCastTest {
     }
 
     @ParameterizedTest
-    @EnumSource(
-            value = QuantType.class,
-            mode = EnumSource.Mode.EXCLUDE,
-            names = {"INT4", "INT4_ASYMMETRIC"}) // read, not written
+    @EnumSource(QuantType.class)
     void every_bf16_and_f16_has_the_code_of_the_reference(QuantType codes) {
         for (Granularity granularity :
                 List.of(new Granularity.PerChannel(-2), new Granularity.Mx(32), new Granularity.PerGroup(-1, 16))) {
@@ -306,8 +300,14 @@ class BlockCastTest {
             MemorySegment zeroPoints = arena.allocate(6);
             MemorySegment codes = arena.allocate(tile.elements());
             MemorySegment decoded = arena.allocate(tile.elements() * 4);
-            AffineScale.of(tiles.ranges(DType.F32, source.bytes(), tile.runs()), DType.F32, scales, zeroPoints);
-            tiles.encodeAffine(DType.F32, source.bytes(), tile.runs(), scales, zeroPoints, codes);
+            AffineScale.of(
+                    tiles.ranges(DType.F32, source.bytes(), tile.runs()),
+                    QuantType.INT8_ASYMMETRIC,
+                    DType.F32,
+                    scales,
+                    zeroPoints);
+            tiles.encodeAffine(
+                    QuantType.INT8_ASYMMETRIC, DType.F32, source.bytes(), tile.runs(), scales, zeroPoints, codes);
             tiles.decodeAffine(codes, tile.runs(), scales, zeroPoints, DType.F32, decoded);
             for (int i = 0; i < tile.elements(); i++) {
                 float x = source.bytes().getAtIndex(Tensor.F32_LE, i);
@@ -339,6 +339,7 @@ class BlockCastTest {
         MemorySegment zeroPoints = MemorySegment.ofArray(new byte[6]);
         AffineScale.of(
                 new BlockCast(cast, Overflow.SATURATE).ranges(DType.F32, MemorySegment.ofArray(floats), tile.runs()),
+                QuantType.INT8_ASYMMETRIC,
                 DType.F32,
                 scales,
                 zeroPoints);

@@ -46,7 +46,7 @@ final class BlockReference {
             float x = Floats.get(type, source, i);
             float quotient = scale == 0 ? Math.copySign(0f, x) : x / scale;
             int code = format.isInteger()
-                    ? integer(quotient, zeroPoints == null ? null : zeroPoints.get(ValueLayout.JAVA_BYTE, s))
+                    ? integer(format, quotient, zeroPoints == null ? 0 : zeroPoints.get(ValueLayout.JAVA_BYTE, s))
                     : format.minifloat().orElseThrow().encode(quotient, Overflow.SATURATE);
             if (format == QuantType.E2M1) {
                 int pair = codes.get(ValueLayout.JAVA_BYTE, i / 2);
@@ -57,9 +57,9 @@ final class BlockReference {
         }
     }
 
-    private static int integer(float quotient, @Nullable Byte zeroPoint) {
-        double code = Math.rint(quotient) + (zeroPoint == null ? 0 : zeroPoint);
-        return (int) Math.clamp(code, zeroPoint == null ? -127 : -128, 127);
+    private static int integer(QuantType format, float quotient, int zeroPoint) {
+        double code = Math.rint(quotient) + zeroPoint;
+        return (int) Math.clamp(code, format.lowest(), format.highest());
     }
 
     static void decode(

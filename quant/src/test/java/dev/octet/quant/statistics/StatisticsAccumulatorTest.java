@@ -8,7 +8,9 @@ import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import java.nio.FloatBuffer;
+import java.util.Arrays;
 import java.util.BitSet;
+import java.util.Objects;
 import java.util.SplittableRandom;
 import org.junit.jupiter.api.DisplayNameGeneration;
 import org.junit.jupiter.api.DisplayNameGenerator;
@@ -38,6 +40,127 @@ final class StatisticsAccumulatorTest {
                     : Float.intBitsToFloat(random.nextInt());
         }
         return x;
+    }
+
+    @Test
+    void channels_and_negative_numbers_are_those_of_the_definition_over_the_kept_rows() {
+        float[] x = anyFloats(40 * 6, 5);
+        BitSet kept = new BitSet();
+        kept.set(0, 9);
+        kept.set(11, 20);
+        StatisticsAccumulator a = new StatisticsAccumulator();
+        a.addWithChannels(MemorySegment.ofArray(x), 12, kept, 6); // 20 rows of two channel rows each
+        TensorStatistics t = a.snapshot();
+        ChannelStatistics channels = Objects.requireNonNull(t.channels());
+        long negative = 0;
+        double[] magnitudes = new double[6];
+        double[] squares = new double[6];
+        double[] sums = new double[6];
+        float[] min = new float[6];
+        float[] max = new float[6];
+        Arrays.fill(min, Float.POSITIVE_INFINITY);
+        Arrays.fill(max, Float.NEGATIVE_INFINITY);
+        long rows = 0;
+        for (int r = 0; r < 40; r++) {
+            boolean finite = true;
+            for (int c = 0; c < 6; c++) {
+                float v = x[r * 6 + c];
+                finite &= Float.isFinite(v);
+                negative += kept.get(r / 2) && Float.isFinite(v) && v < 0 ? 1 : 0;
+            }
+            if (!finite || !kept.get(r / 2)) {
+                continue;
+            }
+            rows++;
+            for (int c = 0; c < 6; c++) {
+                double v = x[r * 6 + c];
+                min[c] = Math.min(min[c], (float) v);
+                max[c] = Math.max(max[c], (float) v);
+                sums[c] += v;
+                magnitudes[c] += Math.abs(v);
+                squares[c] += v * v;
+            }
+        }
+        assertTrue(rows > 3, "the test has rows");
+        assertEquals(rows, channels.count());
+        assertEquals(negative, Objects.requireNonNull(t.negatives()).total());
+        assertEquals(t.histogram(), Objects.requireNonNull(t.positives()).plus(t.negatives()));
+        for (int c = 0; c < 6; c++) {
+            assertEquals(min[c], channels.min(c));
+            assertEquals(max[c], channels.max(c));
+            assertEquals(Math.max(-min[c], max[c]), channels.amax(c));
+            assertEquals(sums[c] / rows, channels.mean(c));
+            assertEquals(magnitudes[c] / rows, channels.meanMagnitude(c));
+            assertEquals(squares[c] / rows, channels.meanSquare(c));
+        }
+    }
+
+    @Test
+    void heads_are_those_of_the_kept_tokens() {
+        int heads = 3;
+        int length = 4;
+        int size = 5;
+        SplittableRandom random = new SplittableRandom(7);
+        float[] x = new float[2 * heads * length * size];
+        for (int i = 0; i < x.length; i++) {
+            x[i] = (float) random.nextDouble(-1, 1);
+        }
+        BitSet kept = new BitSet(); // the last token of the first sample is padding
+        kept.set(0, 2 * heads * length);
+        float[] amax = new float[heads];
+        double[] squares = new double[heads];
+        for (int head = 0; head < heads; head++) {
+            kept.clear(head * length + length - 1);
+        }
+        for (int row = 0; row < 2 * heads * length; row++) {
+            for (int i = 0; kept.get(row) && i < size; i++) {
+                int head = row / length % heads;
+                amax[head] = Math.max(amax[head], Math.abs(x[row * size + i]));
+                squares[head] += (double) x[row * size + i] * x[row * size + i];
+            }
+        }
+        StatisticsAccumulator a = new StatisticsAccumulator();
+        a.addWithHeads(MemorySegment.ofArray(x), kept, new StatisticsAccumulator.HeadShape(heads, length, size));
+        ChannelStatistics of = Objects.requireNonNull(a.snapshot().heads());
+        assertEquals(7 * size, of.count());
+        for (int head = 0; head < heads; head++) {
+            assertEquals(amax[head], of.amax(head));
+            assertEquals(squares[head] / (7 * size), of.meanSquare(head), 1e-12);
+        }
+    }
+
+    @Test
+    void channels_that_go_on_from_a_snapshot_end_with_the_same_bits_and_merge_to_the_same_ranges() {
+        float[] x = new float[400];
+        SplittableRandom random = new SplittableRandom(8);
+        for (int i = 0; i < x.length; i++) {
+            x[i] = (float) random.nextDouble(-3, 1);
+        }
+        MemorySegment all = MemorySegment.ofArray(x);
+        BitSet every = new BitSet();
+        every.set(0, 100);
+        StatisticsAccumulator whole = new StatisticsAccumulator();
+        whole.addWithChannels(all.asSlice(0, 800), 4, every, 4);
+        StatisticsAccumulator resumed = new StatisticsAccumulator(whole.snapshot());
+        StatisticsAccumulator second = new StatisticsAccumulator();
+        whole.addWithChannels(all.asSlice(800), 4, every, 4);
+        resumed.addWithChannels(all.asSlice(800), 4, every, 4);
+        assertEquals(whole.snapshot(), resumed.snapshot());
+        StatisticsAccumulator first = new StatisticsAccumulator();
+        first.addWithChannels(all.asSlice(0, 800), 4, every, 4);
+        second.addWithChannels(all.asSlice(800), 4, every, 4);
+        ChannelStatistics merged =
+                Objects.requireNonNull(first.snapshot().merge(second.snapshot()).channels());
+        ChannelStatistics once = Objects.requireNonNull(whole.snapshot().channels());
+        assertEquals(once.count(), merged.count());
+        for (int c = 0; c < 4; c++) {
+            assertEquals(once.min(c), merged.min(c));
+            assertEquals(once.meanSquare(c), merged.meanSquare(c), 1e-12);
+        }
+        assertThrows(
+                IllegalArgumentException.class,
+                () -> resumed.addWithChannels(all, 5, every, 5),
+                "the channels are another number");
     }
 
     /** The definition, element by element. */
@@ -116,7 +239,7 @@ final class StatisticsAccumulatorTest {
         float[] padded = new float[10 * 5];
         BitSet kept = new BitSet();
         int[] at = {0, 1, 4, 5, 6, 9};
-        java.util.Arrays.fill(padded, 1e38f);
+        Arrays.fill(padded, 1e38f);
         for (int r = 0; r < at.length; r++) {
             System.arraycopy(real, r * 5, padded, at[r] * 5, 5);
             kept.set(at[r]);

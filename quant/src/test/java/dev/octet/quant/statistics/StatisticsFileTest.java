@@ -3,16 +3,21 @@ package dev.octet.quant.statistics;
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.octet.formats.error.InvalidDataException;
 import java.io.IOException;
+import java.lang.foreign.MemorySegment;
 import java.nio.FloatBuffer;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.BitSet;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import java.util.SplittableRandom;
 import org.junit.jupiter.api.DisplayNameGeneration;
 import org.junit.jupiter.api.DisplayNameGenerator;
@@ -67,6 +72,59 @@ final class StatisticsFileTest {
         assertEquals(ONE, read);
         StatisticsFile.write(read, b);
         assertArrayEquals(Files.readAllBytes(a), Files.readAllBytes(b));
+    }
+
+    private static TensorStatistics withChannels(long seed) {
+        SplittableRandom random = new SplittableRandom(seed);
+        float[] x = new float[3000];
+        for (int i = 0; i < x.length; i++) {
+            x[i] = (float) random.nextDouble(-2, 1);
+        }
+        BitSet rows = new BitSet();
+        rows.set(0, 100);
+        StatisticsAccumulator a = new StatisticsAccumulator();
+        a.addWithChannels(MemorySegment.ofArray(x), 30, rows, 30);
+        ChannelStatistics heads = withHeads(x);
+        return a.snapshot().with(a.snapshot().channels(), heads);
+    }
+
+    private static ChannelStatistics withHeads(float[] x) {
+        BitSet rows = new BitSet();
+        rows.set(0, 300);
+        StatisticsAccumulator a = new StatisticsAccumulator();
+        a.addWithHeads(MemorySegment.ofArray(x), rows, new StatisticsAccumulator.HeadShape(3, 100, 10));
+        return Objects.requireNonNull(a.snapshot().heads());
+    }
+
+    @Test
+    void channels_and_heads_come_back_to_the_bit_and_equal_ones_are_written_once() throws IOException {
+        Map<String, TensorStatistics> tensors = new LinkedHashMap<>();
+        tensors.put("q_proj", withChannels(3));
+        String alone = text(statistics("aa", "bb", 256, tensors));
+        tensors.put("k_proj", withChannels(3)); // reads the same input
+        Statistics both = statistics("aa", "bb", 256, tensors);
+        String shared = text(both);
+        assertEquals(both, StatisticsFile.read(folder.resolve("s.json")));
+        assertEquals(2, shared.split("sumOfMagnitudes", -1).length - 1, "one object of channels and one of heads");
+        assertEquals(2, alone.split("sumOfMagnitudes", -1).length - 1);
+        assertTrue(refused(shared.replace("\"channels\":0", "\"channels\":9"))
+                .what()
+                .contains("'channels' is 9"));
+        assertTrue(refused(shared.replaceFirst("\"sum\":\"........", "\"sum\":\""))
+                .what()
+                .contains("bytes, not whole numbers of 8"));
+    }
+
+    @Test
+    void a_file_from_before_channels_were_taken_is_read_and_has_none() throws IOException {
+        String text = text(ONE).replaceAll(",\"negativeBins\":\\[[0-9,]*]", "");
+        Path file = Files.writeString(folder.resolve("old.json"), text);
+        TensorStatistics old =
+                StatisticsFile.read(file).tensors().values().iterator().next();
+        assertNull(old.negatives());
+        assertNull(old.positives());
+        assertNull(old.channels());
+        assertEquals(ONE.tensors().values().iterator().next().histogram(), old.histogram());
     }
 
     @Test

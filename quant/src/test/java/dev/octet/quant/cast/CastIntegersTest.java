@@ -5,11 +5,13 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.quant.cast.ElementCast.Range;
+import dev.octet.quant.number.QuantType;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import java.math.BigDecimal;
 import java.math.RoundingMode;
 import java.util.List;
+import java.util.Map;
 import java.util.SplittableRandom;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.DisplayNameGeneration;
@@ -20,10 +22,11 @@ import org.junit.jupiter.params.provider.MethodSource;
 
 @Tag("twins")
 @DisplayNameGeneration(DisplayNameGenerator.ReplaceUnderscores.class)
-class CastInt8Test {
+class CastIntegersTest {
     private static final List<DType> FLOATS = List.of(DType.F32, DType.BF16, DType.F16);
     private static final int[] LENGTHS = {0, 1, 13, 16, 31, 32, 33, 207, 4098, ElementCastVector.TILE + 17};
     private static final int[] ZERO_POINTS = {-128, -127, -1, 0, 1, 64, 127};
+    private static final int[] SMALL_ZERO_POINTS = {-8, -7, -1, 0, 1, 7};
 
     static Stream<ElementCast> twins() {
         return ElementCastVector.fits()
@@ -37,16 +40,18 @@ class CastInt8Test {
     }
 
     /** In exact decimal arithmetic. */
-    private static int expected(float quotient, int zeroPoint, int lowest) {
+    private static int expected(float quotient, int zeroPoint, int lowest, int highest) {
         if (Float.isNaN(quotient) || quotient == Float.POSITIVE_INFINITY) {
-            return 127;
+            return highest;
         }
         if (quotient == Float.NEGATIVE_INFINITY) {
             return lowest;
         }
         BigDecimal code =
                 new BigDecimal(quotient).setScale(0, RoundingMode.HALF_EVEN).add(BigDecimal.valueOf(zeroPoint));
-        return code.min(BigDecimal.valueOf(127)).max(BigDecimal.valueOf(lowest)).intValueExact();
+        return code.min(BigDecimal.valueOf(highest))
+                .max(BigDecimal.valueOf(lowest))
+                .intValueExact();
     }
 
     /** Halves of integers and their neighbours, far and special floats. */
@@ -76,15 +81,22 @@ class CastInt8Test {
     void quotients_around_every_tie_round_to_even_and_saturate(ElementCast cast) {
         float[] quotients = quotients();
         MemorySegment codes = bytes(quotients.length);
-        for (int lowest : new int[] {-127, -128}) {
-            for (int zeroPoint : ZERO_POINTS) {
-                cast.encodeInt8(DType.F32, MemorySegment.ofArray(quotients), 1, zeroPoint, lowest, codes);
+        // as compressed-tensors and ONNX have them; eight bits without a zero point are symmetric
+        Map<QuantType, int[]> ends = Map.of(
+                QuantType.INT8, new int[] {-127, 127},
+                QuantType.INT8_ASYMMETRIC, new int[] {-128, 127},
+                QuantType.INT4, new int[] {-8, 7},
+                QuantType.INT4_ASYMMETRIC, new int[] {-8, 7});
+        ends.forEach((type, end) -> {
+            for (int zeroPoint : type.bits() == 4 ? SMALL_ZERO_POINTS : ZERO_POINTS) {
+                cast.encodeIntegers(DType.F32, MemorySegment.ofArray(quotients), 1, zeroPoint, type, codes);
                 for (int i = 0; i < quotients.length; i++) {
                     int code = codes.get(ValueLayout.JAVA_BYTE, i);
-                    assertEquals(expected(quotients[i], zeroPoint, lowest), code, quotients[i] + " " + zeroPoint);
+                    int exact = expected(quotients[i], zeroPoint, end[0], end[1]);
+                    assertEquals(exact, code, type + " " + quotients[i] + " " + zeroPoint);
                 }
             }
-        }
+        });
     }
 
     @ParameterizedTest
@@ -99,7 +111,7 @@ class CastInt8Test {
             MemorySegment expected = bytes(values.byteSize());
             for (float scale : new float[] {1, 0.3f, 0x1p-126f, 1e36f, 3e38f, 0}) {
                 for (int zeroPoint : ZERO_POINTS) {
-                    cast.decodeInt8(codes, scale, zeroPoint, type, values);
+                    cast.decodeIntegers(codes, scale, zeroPoint, type, values);
                     for (int code = 0; code < 256; code++) {
                         Floats.set(type, expected, code, ((byte) code - zeroPoint) * scale);
                     }
@@ -118,13 +130,13 @@ class CastInt8Test {
                 MemorySegment source = random(type, length);
                 MemorySegment expected = bytes(length);
                 MemorySegment actual = bytes(length);
-                reference.encodeInt8(type, source, 0.013f, -7, -128, expected);
-                cast.encodeInt8(type, source, 0.013f, -7, -128, actual);
+                reference.encodeIntegers(type, source, 0.013f, -7, QuantType.INT8_ASYMMETRIC, expected);
+                cast.encodeIntegers(type, source, 0.013f, -7, QuantType.INT8_ASYMMETRIC, actual);
                 assertEquals(-1, expected.mismatch(actual), type + " " + length);
                 MemorySegment expectedFloats = bytes(source.byteSize());
                 MemorySegment floats = bytes(source.byteSize());
-                reference.decodeInt8(actual, 0.013f, -7, type, expectedFloats);
-                cast.decodeInt8(actual, 0.013f, -7, type, floats);
+                reference.decodeIntegers(actual, 0.013f, -7, type, expectedFloats);
+                cast.decodeIntegers(actual, 0.013f, -7, type, floats);
                 assertEquals(-1, expectedFloats.mismatch(floats), type + " " + length);
                 assertEquals(reference.range(type, source), cast.range(type, source), type + " " + length);
             }
@@ -173,7 +185,7 @@ class CastInt8Test {
     @MethodSource("twins")
     void a_scale_of_zero_gives_zero_points(ElementCast cast) {
         MemorySegment codes = bytes(207);
-        cast.encodeInt8(DType.BF16, random(DType.BF16, 207), 0, 5, -128, codes);
+        cast.encodeIntegers(DType.BF16, random(DType.BF16, 207), 0, 5, QuantType.INT4_ASYMMETRIC, codes);
         for (int i = 0; i < 207; i++) {
             assertEquals(5, codes.get(ValueLayout.JAVA_BYTE, i));
         }
