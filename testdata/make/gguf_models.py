@@ -56,6 +56,15 @@ def sentence_piece(size, prefix):
     return tok
 
 
+def text(tok, ids, pieces):
+    """As bytes, where a decoder of Hugging Face replaces each byte of a run that is no UTF-8."""
+    if not pieces:
+        return tok.decode(ids)
+    parts = [tok.id_to_token(i) for i in ids if i > 2]
+    return b"".join(bytes([int(p[3:5], 16)]) if len(p) == 6 and p.startswith("<0x") else p.replace("▁", " ").encode()
+                    for p in parts).decode("utf-8", "replace")
+
+
 def make(name, kind, tok, bos, eos, **more):
     torch.manual_seed(len(name))
     folder = OUT / name
@@ -90,7 +99,7 @@ def make(name, kind, tok, bos, eos, **more):
             top = logits.topk(2)
             lead = min(lead, (top.values[0] - top.values[1]).item())
             made.append(top.indices[0].item())
-        greedy.append({"prompt": prompt, "tokens": ids, "generated": made[len(ids):], "text": tok.decode(made[len(ids):]),
+        greedy.append({"prompt": prompt, "tokens": ids, "generated": made[len(ids):], "text": text(tok, made[len(ids):], bos == "<s>"),
                        "lead": lead, "logits": [round(x, 5) for x in first[:8].tolist()]})
     (folder / "greedy.json").write_text(json.dumps(greedy, ensure_ascii=False, indent=1) + "\n")
     print(name, vocab, [g["lead"] for g in greedy], [len(g["tokens"]) for g in greedy])

@@ -174,7 +174,7 @@ class GgufCommandTest {
     @Test
     void a_model_that_llama_cpp_has_not_is_refused_by_name() {
         CommandLine run = toGguf(TESTDATA.resolve("models/tiny-hf/gpt2"), folder.resolve("m.gguf"));
-        assertEquals(ExitCode.BAD_INPUT, run.code());
+        assertEquals(ExitCode.INPUT, run.code());
         assertTrue(run.err().contains("model_type 'gpt2'"), run.err());
         assertFalse(Files.exists(folder.resolve("m.gguf")));
     }
@@ -182,7 +182,7 @@ class GgufCommandTest {
     @Test
     void what_llama_cpp_would_compute_otherwise_is_refused() {
         CommandLine run = toGguf(TESTDATA.resolve("models/tiny-hf/gemma2"), folder.resolve("m.gguf"));
-        assertEquals(ExitCode.BAD_INPUT, run.code());
+        assertEquals(ExitCode.INPUT, run.code());
         assertTrue(run.err().contains("query_pre_attn_scalar"), run.err());
     }
 
@@ -194,7 +194,7 @@ class GgufCommandTest {
         Files.writeString(tokenizer, Files.readString(tokenizer).replace("\\\\p{N}|", "\\\\p{N}{1,2}|"));
         Path file = folder.resolve("m.gguf");
         CommandLine run = toGguf(model, file);
-        assertEquals(ExitCode.BAD_INPUT, run.code());
+        assertEquals(ExitCode.INPUT, run.code());
         assertTrue(run.err().contains("--no-tokenizer"), run.err());
         CommandLine without = toGguf(model, file, "--no-tokenizer");
         assertEquals(ExitCode.OK, without.code(), without.err());
@@ -243,7 +243,7 @@ class GgufCommandTest {
             return keys;
         });
         CommandLine run = toFolder(file, folder.resolve("out"));
-        assertEquals(ExitCode.BAD_INPUT, run.code());
+        assertEquals(ExitCode.INPUT, run.code());
         assertTrue(run.err().contains(message), run.err());
         assertFalse(Files.exists(folder.resolve("out")));
     }
@@ -255,7 +255,7 @@ class GgufCommandTest {
             return keys;
         });
         CommandLine run = toFolder(file, folder.resolve("out"));
-        assertEquals(ExitCode.BAD_INPUT, run.code());
+        assertEquals(ExitCode.INPUT, run.code());
         assertTrue(run.err().contains("the key qwen2.block_count is missing"), run.err());
     }
 
@@ -266,7 +266,7 @@ class GgufCommandTest {
         byte[] bytes = Files.readAllBytes(file);
         Files.write(file, java.util.Arrays.copyOf(bytes, bytes.length - 1000));
         CommandLine run = toFolder(file, folder.resolve("out"));
-        assertEquals(ExitCode.BAD_INPUT, run.code());
+        assertEquals(ExitCode.INPUT, run.code());
         assertTrue(run.err().contains("truncated"), run.err());
         assertFalse(Files.exists(folder.resolve("out")));
     }
