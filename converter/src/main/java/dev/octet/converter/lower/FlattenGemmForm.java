@@ -2,8 +2,6 @@ package dev.octet.converter.lower;
 
 import dev.octet.formats.graph.Attribute;
 import dev.octet.formats.graph.Node;
-import dev.octet.formats.tensor.DType;
-import dev.octet.formats.tensor.Shape;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -47,12 +45,12 @@ final class FlattenGemmForm implements LinearForm {
     }
 
     @Override
-    public void quantize(Node anchor, String x, String scale, String codes, DType format) {
-        String flat = emit.edit.freshName(codes + "_2d");
+    public void quantize(Node anchor, String x, Codes codes) {
+        String flat = emit.edit.freshName(codes.name() + "_2d");
         emit.edit.insertBefore(anchor, Node.of(flat, "Flatten", List.of(x), List.of(flat), Attribute.of("axis", -1)));
         String leading = "";
         if (emit.rank(x).orElse(0) != 2) {
-            leading = emit.edit.freshName(codes + "_dims");
+            leading = emit.edit.freshName(codes.name() + "_dims");
             emit.edit.insertBefore(
                     anchor,
                     Node.of(
@@ -63,13 +61,7 @@ final class FlattenGemmForm implements LinearForm {
                             Attribute.of("start", 0),
                             Attribute.of("end", -1)));
         }
-        String zero = emit.zeroPoint(format, Shape.SCALAR);
-        String dq = emit.edit.freshName(codes + "_dq");
-        emit.edit.insertBefore(
-                anchor,
-                Node.of(codes, "QuantizeLinear", List.of(flat, scale, zero), List.of(codes)),
-                Node.of(dq, "DequantizeLinear", List.of(codes, scale, zero), List.of(dq)));
-        activations.put(codes, new Activation(dq, leading));
+        activations.put(codes.name(), new Activation(emit.quantizeAndBack(anchor, flat, codes), leading));
     }
 
     @Override

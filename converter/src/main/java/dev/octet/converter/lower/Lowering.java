@@ -34,20 +34,27 @@ public final class Lowering {
         GraphModel model = withoutAttention(rewritten);
         GraphEdit edit = GraphEdit.of(model.graph());
         NodeEmitter emit = new NodeEmitter(edit, arena);
-        LinearForm form = switch (target) {
-            case ONNXRUNTIME -> new FlattenGemmForm(emit);
-            case TENSORRT -> new MatMulForm(emit);
-        };
+        MatMulForm matMul = new MatMulForm(emit);
+        FlattenGemmForm flatten = new FlattenGemmForm(emit);
+        DynamicForm dynamic = new DynamicForm(emit);
         for (Node n : edit.nodes()) {
+            // only 8-bit floats need the detour by Gemm
+            LinearForm form = target == OnnxTarget.ONNXRUNTIME && format(n).isFloat() ? flatten : matMul;
             if (n.isOctet("Quantize")) {
-                form.quantize(n, n.input(0), n.input(1), n.output(), format(n));
+                form.quantize(n, n.input(0), new LinearForm.Codes(n.output(), n.input(1), n.input(2), format(n)));
                 edit.remove(n);
+            } else if (n.isOctet("QuantizeDynamic")) {
+                dynamic.quantize(n, type(n));
             } else if (n.isOctet("QuantizingLayerNorm")) {
                 lowerNorm(edit, form, n, "LayerNormalization", 3);
             } else if (n.isOctet("QuantizingRmsNorm")) {
                 lowerNorm(edit, form, n, "RMSNormalization", 2);
             } else if (n.isOctet("QuantizedLinear")) {
-                form.linear(n);
+                if (n.hasInput(3) && edit.initializer(n.input(3)) == null) {
+                    dynamic.linear(n, type(n));
+                } else {
+                    form.linear(n);
+                }
             }
         }
         GraphModel lowered = model.withGraph(edit.build());
@@ -99,8 +106,12 @@ public final class Lowering {
             }
         }
         edit.insertBefore(n, norm);
-        form.quantize(n, y, n.input(scaleInput), n.output(), format(n));
+        form.quantize(n, y, new LinearForm.Codes(n.output(), n.input(scaleInput), n.input(scaleInput + 1), format(n)));
         edit.remove(n);
+    }
+
+    private static DType type(Node n) {
+        return DType.valueOf(n.textAttribute("type", DType.F32.name()));
     }
 
     private static DType format(Node n) {

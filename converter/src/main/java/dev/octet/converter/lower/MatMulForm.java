@@ -1,8 +1,6 @@
 package dev.octet.converter.lower;
 
 import dev.octet.formats.graph.Node;
-import dev.octet.formats.tensor.DType;
-import dev.octet.formats.tensor.Shape;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -24,14 +22,8 @@ final class MatMulForm implements LinearForm {
     }
 
     @Override
-    public void quantize(Node anchor, String x, String scale, String codes, DType format) {
-        String zero = emit.zeroPoint(format, Shape.SCALAR);
-        String dq = emit.edit.freshName(codes + "_dq");
-        emit.edit.insertBefore(
-                anchor,
-                Node.of(codes, "QuantizeLinear", List.of(x, scale, zero), List.of(codes)),
-                Node.of(dq, "DequantizeLinear", List.of(codes, scale, zero), List.of(dq)));
-        dequantized.put(codes, dq);
+    public void quantize(Node anchor, String x, Codes codes) {
+        dequantized.put(codes.name(), emit.quantizeAndBack(anchor, x, codes));
     }
 
     @Override

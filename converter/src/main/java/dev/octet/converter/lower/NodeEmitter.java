@@ -51,10 +51,22 @@ final class NodeEmitter {
      */
     String zeroPoint(DType dtype, Shape shape) {
         return zeroPoints.computeIfAbsent(dtype + shape.toString(), k -> {
-            String name = edit.freshName(shape.rank() == 0 ? "fp8_zero" : "fp8_zero_" + shape.dim(0));
+            String base = dtype.isFloat() ? "fp8_zero" : "int_zero";
+            String name = edit.freshName(shape.rank() == 0 ? base : base + "_" + shape.dim(0));
             edit.putInitializer(Initializer.of(Tensor.allocate(arena, new TensorSpec(name, dtype, shape))));
             return name;
         });
+    }
+
+    /** QuantizeLinear and DequantizeLinear of {@code x} before {@code anchor}; returns the name of the values behind them. */
+    String quantizeAndBack(Node anchor, String x, LinearForm.Codes codes) {
+        String zero = codes.zero().isEmpty() ? zeroPoint(codes.type(), Shape.SCALAR) : codes.zero();
+        String dq = edit.freshName(codes.name() + "_dq");
+        edit.insertBefore(
+                anchor,
+                Node.of(codes.name(), "QuantizeLinear", List.of(x, codes.scale(), zero), List.of(codes.name())),
+                Node.of(dq, "DequantizeLinear", List.of(codes.name(), codes.scale(), zero), List.of(dq)));
+        return dq;
     }
 
     /** A constant I64 vector with one number. */

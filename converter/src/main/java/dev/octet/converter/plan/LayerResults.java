@@ -5,14 +5,19 @@ import dev.octet.formats.tensor.Tensor;
 import dev.octet.quant.block.Blocks;
 import dev.octet.quant.cast.Floats;
 import dev.octet.quant.number.Float8Format;
+import dev.octet.quant.number.QuantType;
 import dev.octet.quant.scale.QuantizedTensor;
 import java.lang.foreign.ValueLayout;
+import org.jspecify.annotations.Nullable;
 
 /** Measures a quantised weight against the one it replaces, element by element, in double precision and without a copy of it. */
 final class LayerResults {
     private final Tensor original;
     private final QuantizedTensor quantized;
-    private final float[] decoded;
+    private final float @Nullable [] decoded;
+    /** A magnitude below this times its scale does not saturate: less than half a step above the largest number rounds to it. */
+    private final double limit;
+
     private double signal;
     private double noise;
     private long saturated;
@@ -24,7 +29,12 @@ final class LayerResults {
     private LayerResults(Tensor original, QuantizedTensor quantized) {
         this.original = original;
         this.quantized = quantized;
-        this.decoded = quantized.format().decodeTable();
+        QuantType type = quantized.type();
+        this.decoded = type.minifloat().map(Float8Format::decodeTable).orElse(null);
+        this.limit = type.maxValue()
+                + type.minifloat()
+                        .map(f -> Math.scalb(1.0, f.maxExponent() - f.mantissaBits() - 1))
+                        .orElse(0.5);
     }
 
     static LayerResult of(Node linear, String codes, Tensor original, QuantizedTensor quantized) {
@@ -47,17 +57,14 @@ final class LayerResults {
     }
 
     private void add(long element, long scaleIndex) {
-        Float8Format format = quantized.format();
         float scale = quantized.scaleAt(scaleIndex);
         float x = Floats.get(original.dtype(), original.bytes(), element);
-        int code = quantized.codes().get(ValueLayout.JAVA_BYTE, element) & 0xFF;
-        double y = (double) decoded[code] * scale;
+        byte code = quantized.codes().get(ValueLayout.JAVA_BYTE, element);
+        int zero = quantized.zeroPointAt(scaleIndex);
+        double y = (double) (decoded == null ? code - zero : decoded[code & 0xFF]) * scale;
         signal += (double) x * x;
         noise += (x - y) * (x - y);
-        // A value less than half a step above the largest number still rounds to it; beyond that the cast saturates.
-        double halfStep = Math.scalb(1.0, format.maxExponent() - format.mantissaBits() - 1);
-        double limit = (format.maxValue() + halfStep) * scale;
-        saturated += Math.abs(x) > limit ? 1 : 0;
+        saturated += Math.abs(x) > (limit + Math.abs(zero)) * scale ? 1 : 0;
         nonZero += x != 0 ? 1 : 0;
         flushed += x != 0 && y == 0 ? 1 : 0;
         minScale = Math.min(minScale, scale);

@@ -118,7 +118,10 @@ public record Plan(Recipe recipe, List<Decision> decisions) {
                 recipe,
                 fewer.stream()
                         .map(d -> d instanceof Decision.Converted c && c.kind().isNorm() && !read.contains(c.output())
-                                ? new Decision.Kept(c.node(), c.kind(), "no FP8 Linear reads its output")
+                                ? new Decision.Kept(
+                                        c.node(),
+                                        c.kind(),
+                                        "no " + recipe.weight().type().family() + " Linear reads its output")
                                 : d)
                         .toList());
     }

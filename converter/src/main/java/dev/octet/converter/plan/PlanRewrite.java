@@ -8,6 +8,7 @@ import dev.octet.formats.graph.Initializer;
 import dev.octet.formats.graph.Node;
 import dev.octet.formats.graph.ValueType;
 import dev.octet.formats.tensor.DType;
+import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.formats.tensor.TensorSpec;
 import dev.octet.quant.cast.Floats;
@@ -15,6 +16,7 @@ import dev.octet.quant.recipe.OperandSpec;
 import dev.octet.quant.scale.QuantizedTensor;
 import dev.octet.quant.scale.ScaleRule;
 import java.lang.foreign.Arena;
+import java.lang.foreign.ValueLayout;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.LinkedHashMap;
@@ -51,7 +53,8 @@ public final class PlanRewrite {
 
     private record Weight(String codes, String scale, QuantizedTensor quantized, Tensor original) {}
 
-    private record Activation(String codes, String scale) {}
+    /** @param zero name of the code of zero; empty for symmetric codes */
+    private record Activation(String codes, String scale, String zero) {}
 
     private PlanRewrite(
             GraphModel model,
@@ -95,8 +98,13 @@ public final class PlanRewrite {
         Map<String, Decision.Converted> norms = plan.converted().stream()
                 .filter(d -> d.kind().isNorm())
                 .collect(Collectors.toMap(d -> node(nodes, d).output(), d -> d));
-        if (plan.recipe().needsStatistics()) {
-            byInput.forEach((x, linears) -> quantised.put(x, quantizeInput(x, linears, norms.get(x))));
+        OperandSpec operand = plan.recipe().input();
+        if (operand != null) {
+            byInput.forEach((x, linears) -> quantised.put(
+                    x,
+                    operand.isDynamic()
+                            ? quantizeAtRunTime(x, linears.getFirst())
+                            : quantizeInput(x, operand, linears, norms.get(x))));
         }
         for (Decision.Converted d : plan.converted(LayerKind.LINEAR)) {
             rewriteLinear(node(nodes, d), Optional.ofNullable(quantised.get(d.input())));
@@ -117,27 +125,42 @@ public final class PlanRewrite {
         return n;
     }
 
+    /** Quantises value {@code x} by its range in each run. */
+    private Activation quantizeAtRunTime(String x, Node first) {
+        String codes = edit.freshName(x + "_int8");
+        Activation a = new Activation(codes, edit.freshName(codes + "_scale"), edit.freshName(codes + "_zero"));
+        edit.insertBefore(
+                first,
+                Node.of(
+                        codes,
+                        "QuantizeDynamic",
+                        Node.OCTET_DOMAIN,
+                        List.of(x),
+                        List.of(a.codes(), a.scale(), a.zero()),
+                        Attribute.of("type", computedIn(first).name())));
+        return a;
+    }
+
     /** Quantises value {@code x} for all of {@code linears}, in the normalisation that makes it where that is converted. */
-    private Activation quantizeInput(String x, List<Node> linears, Decision.@Nullable Converted norm) {
+    private Activation quantizeInput(
+            String x, OperandSpec operand, List<Node> linears, Decision.@Nullable Converted norm) {
         ActivationScale chosen = activations.get(x);
         if (chosen == null) {
             throw new IllegalArgumentException("no scale for '" + x + "'");
-        }
-        OperandSpec operand = plan.recipe().input();
-        if (operand == null) {
-            throw new IllegalStateException("recipe " + plan.recipe().name() + " does not quantise inputs");
         }
         Node first = linears.getFirst();
         DType scaleType = computedIn(first);
         String scale = edit.freshName(stem(first) + ".input_scale");
         edit.putInitializer(Initializer.of(ActivationScales.stored(chosen.scale(), scale, scaleType, arena)));
-        String codes = edit.freshName(x + "_fp8");
-        Attribute format = Attribute.of("format", operand.format().dtype().name());
+        String codes = edit.freshName(x + (operand.type().isInteger() ? "_int8" : "_fp8"));
+        String zero = operand.type().hasZeroPoint() ? zeroPoint(stem(first), chosen) : "";
+        Attribute format = Attribute.of("format", operand.type().dtype().name());
         Node producer = edit.producer(x);
         if (norm == null || producer == null) {
             edit.insertBefore(
-                    first, Node.of(codes, "Quantize", Node.OCTET_DOMAIN, List.of(x, scale), List.of(codes), format));
-            return new Activation(codes, scale);
+                    first,
+                    Node.of(codes, "Quantize", Node.OCTET_DOMAIN, List.of(x, scale, zero), List.of(codes), format));
+            return new Activation(codes, scale, zero);
         }
         boolean layerNorm = producer.isOctet("LayerNormalization");
         boolean wantedInFull = edit.isOutput(x) || edit.consumers(x).size() > linears.size();
@@ -147,7 +170,8 @@ public final class PlanRewrite {
         }
         inputs.stream().skip(1).forEach(c -> widen(c, scaleType));
         inputs.add(scale);
-        Node fp8 = Node.of(
+        inputs.add(zero);
+        Node quantizing = Node.of(
                         producer.name(),
                         layerNorm ? "QuantizingLayerNorm" : "QuantizingRmsNorm",
                         Node.OCTET_DOMAIN,
@@ -155,15 +179,24 @@ public final class PlanRewrite {
                         List.of(codes, wantedInFull ? x : ""))
                 .withAttributes(producer.attributes())
                 .with(format);
-        edit.replace(producer, fp8);
-        return new Activation(codes, scale);
+        edit.replace(producer, quantizing);
+        return new Activation(codes, scale, zero);
+    }
+
+    /** The code of zero as a constant. */
+    private String zeroPoint(String stem, ActivationScale chosen) {
+        String name = edit.freshName(stem + ".input_zero_point");
+        Tensor zero = Tensor.allocate(arena, new TensorSpec(name, DType.I8, Shape.SCALAR));
+        zero.bytes().set(ValueLayout.JAVA_BYTE, 0, (byte) chosen.zeroPoint());
+        edit.putInitializer(Initializer.of(zero));
+        return name;
     }
 
     private void rewriteLinear(Node n, Optional<Activation> input) {
         boolean transB = n.intAttribute("transB", 0) == 1;
         Weight w = weight(n);
         widen(n.input(2), computedIn(n));
-        Node fp8 = Node.of(
+        Node quantized = Node.of(
                 n.name(),
                 "QuantizedLinear",
                 Node.OCTET_DOMAIN,
@@ -172,11 +205,13 @@ public final class PlanRewrite {
                         w.codes(),
                         w.scale(),
                         input.map(Activation::scale).orElse(""),
-                        n.input(2)),
+                        n.input(2),
+                        input.map(Activation::zero).orElse("")),
                 n.outputs(),
                 Attribute.of("transB", transB ? 1 : 0),
-                Attribute.of("format", w.quantized().format().dtype().name()));
-        edit.replace(n, fp8);
+                Attribute.of("format", w.quantized().type().dtype().name()),
+                Attribute.of("type", computedIn(n).name()));
+        edit.replace(n, quantized);
         layers.add(LayerResults.of(n, w.codes(), w.original(), w.quantized()));
     }
 
@@ -188,10 +223,13 @@ public final class PlanRewrite {
         }
         String name = n.input(1);
         Tensor original = constant(name);
-        OperandSpec spec = plan.recipe().weight().scaledBy(new ScaleRule.AmaxRule(), computedIn(n));
+        OperandSpec spec = plan.recipe().weight();
+        if (!plan.recipe().isDynamic()) { // products with ranges found at run time are of F32, and so are their scales
+            spec = spec.scaledBy(new ScaleRule.AmaxRule(), computedIn(n));
+        }
         QuantizedTensor q = quantizer.quantize(n, original, spec);
-        boolean onlyFp8 = edit.consumers(name).stream().allMatch(this::isConverted) && !edit.isOutput(name);
-        String codes = onlyFp8 ? name : edit.freshName(name + "_fp8");
+        boolean replaced = edit.consumers(name).stream().allMatch(this::isConverted) && !edit.isOutput(name);
+        String codes = replaced ? name : edit.freshName(name + (spec.type().isInteger() ? "_int8" : "_fp8"));
         String scale = edit.freshName(stem(n) + ".weight_scale");
         edit.putInitializer(Initializer.of(q.codesTensor().withName(codes)));
         edit.putInitializer(Initializer.of(q.scale().withName(scale)));

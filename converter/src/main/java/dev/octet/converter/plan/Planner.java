@@ -8,6 +8,7 @@ import dev.octet.formats.graph.Node;
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.quant.cast.ElementCast;
+import dev.octet.quant.recipe.OperandSpec;
 import dev.octet.quant.recipe.Recipe;
 import java.util.ArrayList;
 import java.util.HashSet;
@@ -21,7 +22,7 @@ import java.util.regex.Pattern;
 /**
  * Decides about every candidate layer of a canonical graph. Looks at weights once (for NaN and zero), changes nothing.
  *
- * <p>Linears are decided first, normalisations after them: one is converted only where an FP8 Linear reads its output.
+ * <p>Linears are decided first, normalisations after them: one is converted only where a quantised Linear reads its output.
  */
 public final class Planner {
     private final Graph graph;
@@ -62,13 +63,13 @@ public final class Planner {
 
     private Plan plan() {
         IdentityHashMap<Node, Decision> decisions = new IdentityHashMap<>();
-        Set<String> fp8Inputs = new HashSet<>();
+        Set<String> linearInputs = new HashSet<>();
         for (Node n : graph.nodes()) {
             if (n.isOctet("Linear")) {
                 Decision d = decideLinear(n);
                 decisions.put(n, d);
                 if (d instanceof Decision.Converted) {
-                    fp8Inputs.add(n.input(0));
+                    linearInputs.add(n.input(0));
                 }
             }
         }
@@ -81,7 +82,7 @@ public final class Planner {
             }
             Decision d = decisions.get(n);
             if (d == null) {
-                d = decideOther(n, fp8Inputs).orElse(null);
+                d = decideOther(n, linearInputs).orElse(null);
             }
             if (d != null) {
                 ordered.add(d);
@@ -128,11 +129,13 @@ public final class Planner {
         if (refusal.isPresent()) {
             return new Decision.Kept(n.id(), LayerKind.LINEAR, refusal.get());
         }
-        String note = recipe.input() == null ? "weight to FP8" : "weight and input to FP8";
+        OperandSpec input = recipe.input();
+        String note = (input == null ? "weight to " : "weight and input to ")
+                + recipe.weight().type().family();
         return new Decision.Converted(n.id(), LayerKind.LINEAR, n.input(0), n.output(), w, note);
     }
 
-    /** Why this weight cannot or should not become FP8; empty when it can. */
+    /** Why this weight cannot or should not be quantised; empty when it can. */
     private Optional<String> weightRefusal(Node n, String w) {
         Initializer init = lookup.initializer(w);
         Optional<Tensor> tensor = init == null ? Optional.empty() : init.tensor();
@@ -166,19 +169,22 @@ public final class Planner {
         return amax == 0 ? Optional.of("its weight is all zero, so it has no scale") : Optional.empty();
     }
 
-    private Optional<Decision> decideOther(Node n, Set<String> fp8Inputs) {
+    private Optional<Decision> decideOther(Node n, Set<String> linearInputs) {
         if (n.isOctet("LayerNormalization")) {
-            return Optional.of(decideNorm(n, LayerKind.LAYER_NORM, fp8Inputs));
+            return Optional.of(decideNorm(n, LayerKind.LAYER_NORM, linearInputs));
         }
         if (n.isOctet("RMSNormalization")) {
-            return Optional.of(decideNorm(n, LayerKind.RMS_NORM, fp8Inputs));
+            return Optional.of(decideNorm(n, LayerKind.RMS_NORM, linearInputs));
         }
         if (embeddings == EmbeddingForm.INT8 && n.is("Gather") && n.intAttribute("axis", 0) == 0) {
             return decideEmbedding(n);
         }
         if (n.is("Conv")) {
             keptByPattern(n.id(), n.input(1));
-            return Optional.of(new Decision.Kept(n.id(), LayerKind.CONV, "convolutions have no FP8 form here"));
+            return Optional.of(new Decision.Kept(
+                    n.id(),
+                    LayerKind.CONV,
+                    "convolutions have no " + recipe.weight().type().family() + " form here"));
         }
         return Optional.empty();
     }
@@ -237,17 +243,18 @@ public final class Planner {
         return all;
     }
 
-    private Decision decideNorm(Node n, LayerKind kind, Set<String> fp8Inputs) {
+    private Decision decideNorm(Node n, LayerKind kind, Set<String> linearInputs) {
         String y = n.output();
+        String family = recipe.weight().type().family();
         Optional<String> refusal = keptByPattern(n.id(), n.input(1));
         if (refusal.isEmpty() && recipe.input() == null) {
             refusal = Optional.of("recipe " + recipe.name() + " leaves activations as they are");
         }
-        if (refusal.isEmpty() && !fp8Inputs.contains(y)) {
+        if (refusal.isEmpty() && !linearInputs.contains(y)) {
             refusal = Optional.of(
                     lookup.isOutput(y)
-                            ? "its output leaves the model: no FP8 Linear reads it"
-                            : "no FP8 Linear reads its output");
+                            ? "its output leaves the model: no " + family + " Linear reads it"
+                            : "no " + family + " Linear reads its output");
         }
         if (refusal.isPresent()) {
             return new Decision.Kept(n.id(), kind, refusal.get());
@@ -260,7 +267,7 @@ public final class Planner {
                 n.input(0),
                 y,
                 "",
-                "stays as it is; its output is handed on in FP8, quantised once for " + readers
+                "stays as it is; its output is handed on in " + family + ", quantised once for " + readers
                         + (readers == 1 ? " Linear" : " Linears"));
     }
 }

@@ -103,6 +103,11 @@ public enum QuantType {
         return this == E2M1 ? Math.ceilDiv(count, 2L) : count;
     }
 
+    /** The family's name, as people say it: {@code FP8}, {@code INT8}. */
+    public String family() {
+        return (isInteger() ? "INT" : "FP") + bits();
+    }
+
     /** Whether each scale has a zero point. */
     public boolean hasZeroPoint() {
         return this == INT8_ASYMMETRIC || this == INT4_ASYMMETRIC;

@@ -36,6 +36,12 @@ public sealed interface Recipe permits ConversionRecipe, TrainingRecipe {
         return requireNonNull(operand(Product.FPROP, LinearTensor.WEIGHT));
     }
 
+    /** Whether the scales of inputs come from the values of each run. */
+    default boolean isDynamic() {
+        OperandSpec input = input();
+        return input != null && input.isDynamic();
+    }
+
     /** Whether the scales of inputs come from calibration. */
     default boolean needsStatistics() {
         OperandSpec input = input();

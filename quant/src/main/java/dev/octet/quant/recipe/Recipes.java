@@ -72,6 +72,24 @@ public final class Recipes {
     public static final Recipe INT8_ASYMMETRIC =
             recipe("int8-asymmetric", null, OperandSpec.fromValues(QuantType.INT8_ASYMMETRIC, new PerChannel(-2)));
 
+    private static final OperandSpec INT8_PER_CHANNEL = OperandSpec.fromValues(QuantType.INT8, new PerChannel(-2));
+
+    /**
+     * What {@code int8} means for models with a graph. W8A8 with one calibrated scale and zero point per activation and one scale per output
+     * channel, which processors multiply faster than floats.
+     */
+    public static final Recipe GRAPH_INT8 = recipe(
+            "int8",
+            new OperandSpec(QuantType.INT8_ASYMMETRIC, new PerTensor(), new Scaling.FromStatistics()),
+            INT8_PER_CHANNEL);
+
+    /** W8A8 for models with a graph: one scale and zero point per activation from the values of each run, so that no data are needed. */
+    public static final Recipe INT8_DYNAMIC =
+            recipe("int8-dynamic", dynamic(QuantType.INT8_ASYMMETRIC, new PerTensor()), INT8_PER_CHANNEL);
+
+    /** W8A16/W8A32 for models with a graph: integers with one scale per output channel, activations untouched; needs no data. */
+    public static final Recipe INT8_WEIGHT_ONLY = recipe("int8-weight-only", null, INT8_PER_CHANNEL);
+
     /** What {@code fp8} means for models with a graph: {@link #FP8_PER_CHANNEL}. */
     public static final Recipe GRAPH_FP8 = as("fp8", FP8_PER_CHANNEL);
 
@@ -79,7 +97,8 @@ public final class Recipes {
     public static final Recipe CHECKPOINT_FP8 = as("fp8", FP8_PER_TENSOR);
 
     /** Recipes for models with a graph, in the order help lists them. */
-    public static final List<Recipe> GRAPH = List.of(GRAPH_FP8, FP8_PER_TENSOR, FP8_WEIGHT_ONLY);
+    public static final List<Recipe> GRAPH =
+            List.of(GRAPH_FP8, FP8_PER_TENSOR, FP8_WEIGHT_ONLY, INT8_DYNAMIC, INT8_WEIGHT_ONLY);
 
     /** Recipes for checkpoints of tensors, in the order help lists them; of two with equal weights the first one is the usual one. */
     public static final List<Recipe> CHECKPOINT =
