@@ -105,8 +105,9 @@ def made(name, kind, tok, bos, eos, seed, **more):
             ids_so_far.append(top.indices[0].item())
         greedy.append({"prompt": prompt, "tokens": ids, "generated": ids_so_far[len(ids):], "text": text(tok, ids_so_far[len(ids):], bos == "<s>"),
                        "lead": lead, "logits": [round(x, 5) for x in first[:8].tolist()]})
-    if min(g["lead"] for g in greedy) < LEAST_LEAD:
-        return False
+    special = {t["id"] for t in json.loads(tok.to_str())["added_tokens"]}
+    if min(g["lead"] for g in greedy) < LEAST_LEAD or any(special & set(g["generated"]) for g in greedy):
+        return False  # llama.cpp ends a text at a special token
     model.to(torch.bfloat16).save_pretrained(folder)
     (folder / "generation_config.json").unlink(missing_ok=True)
     fast = PreTrainedTokenizerFast(tokenizer_object=tok, bos_token=bos, eos_token=eos,
@@ -118,7 +119,7 @@ def made(name, kind, tok, bos, eos, seed, **more):
     return True
 
 
-make("llama", "llama", sentence_piece(420, True), "<s>", "</s>")
+make("llama", "llama", sentence_piece(420, True), "<s>", "</s>", initializer_range=0.2)
 make("llama3", "llama", byte_level(LLAMA3, 400, ["<|begin_of_text|>", "<|end_of_text|>"], False), "<|begin_of_text|>", "<|end_of_text|>",
      rope_parameters={"rope_type": "llama3", "rope_theta": 500000.0, "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
                       "original_max_position_embeddings": 8192})
