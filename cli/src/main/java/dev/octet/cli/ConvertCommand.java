@@ -56,19 +56,21 @@ final class ConvertCommand implements Command {
             "target huggingface: config.json of the model (default: what the graph tells; the rest is left to"
                     + " transformers' defaults)");
 
-    private static final Map<String, GgufType> TYPES =
-            Flags.byName(GgmlEncode.TYPES.stream().sorted().toList(), t -> t.name().toLowerCase(Locale.ROOT));
+    private static final Map<String, GgufType> TYPES = Flags.byName(
+            GgmlEncode.TYPES.stream().sorted().toList(), t -> t.name().toLowerCase(Locale.ROOT));
     private static final Option TYPE = ChoiceOption.of(
             "type",
             "NAME",
             TYPES.keySet(),
-            "target gguf: type of the matrices: " + String.join(", ", TYPES.keySet()) + " (default: the checkpoint's own)");
+            "target gguf: type of the matrices: " + String.join(", ", TYPES.keySet())
+                    + " (default: the checkpoint's own)");
     private static final Option NO_TOKENIZER =
             Flags.flag("no-tokenizer", "target gguf: leave out a tokenizer that llama.cpp does not split texts as");
     private static final Option DTYPE = Flags.value(
             "dtype",
             String.join("|", FloatName.types().keySet()),
-            "target huggingface, of a GGUF file: type of all tensors (default: bf16 where the file has it or is quantised, else the file's own)");
+            "target huggingface, of a GGUF file: type of all tensors (default: bf16 where the file has it or is"
+                    + " quantised, else the file's own)");
 
     @Override
     public String name() {

@@ -51,8 +51,8 @@ class GgufCommandTest {
     }
 
     private CommandLine toFolder(Path file, Path model, String... options) {
-        List<String> words = new ArrayList<>(
-                List.of("convert", file.toString(), "-o", model.toString(), "--target", "huggingface"));
+        List<String> words =
+                new ArrayList<>(List.of("convert", file.toString(), "-o", model.toString(), "--target", "huggingface"));
         words.addAll(List.of(options));
         return CommandLine.run(words.toArray(String[]::new));
     }
@@ -108,12 +108,15 @@ class GgufCommandTest {
     @ValueSource(strings = {"llama", "llama3", "qwen2", "gemma"})
     void a_tokenizer_there_and_back_gives_the_same_tokens(String model) throws IOException {
         Path back = thereAndBack(model);
-        JsonNode greedy =
-                new ObjectMapper().readTree(MODELS.resolve(model).resolve("greedy.json").toFile());
+        JsonNode greedy = new ObjectMapper()
+                .readTree(MODELS.resolve(model).resolve("greedy.json").toFile());
         try (HuggingFaceTokenizer tokenizer = HuggingFaceTokenizer.newInstance(back.resolve("tokenizer.json"))) {
             for (JsonNode sample : greedy) {
                 assertArrayEquals(
-                        sample.path("tokens").valueStream().mapToLong(JsonNode::asLong).toArray(),
+                        sample.path("tokens")
+                                .valueStream()
+                                .mapToLong(JsonNode::asLong)
+                                .toArray(),
                         tokenizer.encode(sample.path("prompt").asText()).getIds());
             }
         }
@@ -121,7 +124,8 @@ class GgufCommandTest {
     }
 
     @ParameterizedTest
-    @CsvSource({"rope_theta, 500000.0", "factor, 8.0", "high_freq_factor, 4.0", "original_max_position_embeddings, 8192"})
+    @CsvSource({"rope_theta, 500000.0", "factor, 8.0", "high_freq_factor, 4.0", "original_max_position_embeddings, 8192"
+    })
     void the_rotary_factors_of_llama_3_become_its_parameters_again(String key, String value) throws IOException {
         JsonNode config = new ObjectMapper()
                 .readTree(thereAndBack("llama3").resolve("config.json").toFile());

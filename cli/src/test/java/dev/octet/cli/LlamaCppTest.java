@@ -94,8 +94,8 @@ class LlamaCppTest {
                 "--type",
                 "f32");
         assertEquals(ExitCode.OK, run.code(), run.err());
-        JsonNode expected =
-                new ObjectMapper().readTree(MODELS.resolve(model).resolve("greedy.json").toFile());
+        JsonNode expected = new ObjectMapper()
+                .readTree(MODELS.resolve(model).resolve("greedy.json").toFile());
         Path out = folder.resolve("answers.json");
         List<String> command = Child.java("-Djava.io.tmpdir=" + folder);
         command.addAll(List.of(Client.class.getName(), file.toString(), out.toString()));
@@ -110,10 +110,15 @@ class LlamaCppTest {
         for (int i = 0; i < expected.size(); i++) {
             JsonNode sample = expected.get(i);
             boolean begin = !model.startsWith("qwen") && !model.equals("llama3"); // llama.cpp adds it when it generates
-            List<String> tokens = sample.path("tokens").valueStream().map(JsonNode::asText).toList();
+            List<String> tokens =
+                    sample.path("tokens").valueStream().map(JsonNode::asText).toList();
             assertEquals(
                     begin ? tokens.subList(1, tokens.size()) : tokens,
-                    answers.get(i).path("tokens").valueStream().map(JsonNode::asText).toList());
+                    answers.get(i)
+                            .path("tokens")
+                            .valueStream()
+                            .map(JsonNode::asText)
+                            .toList());
             String text = letters(sample.path("text").asText());
             String said = letters(answers.get(i).path("text").asText());
             // behind a byte that begins a letter llama.cpp goes on for one more token

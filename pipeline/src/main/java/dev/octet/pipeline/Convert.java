@@ -354,7 +354,8 @@ public final class Convert {
         Path output = request.output();
         job.refuseExisting(output);
         if (Files.isDirectory(output)) {
-            throw job.invalid("'" + output + "' is a folder, and a GGUF model is a file", "give a name ending in .gguf");
+            throw job.invalid(
+                    "'" + output + "' is a folder, and a GGUF model is a file", "give a name ending in .gguf");
         }
         try (CheckpointConverter converter = CheckpointConverter.open(request.model())) {
             GgufType type = request.type().orElseGet(() -> ownType(converter.checkpoint()));
@@ -376,7 +377,10 @@ public final class Convert {
     /** The type of most bytes of plain floats, BF16 where there are none. */
     private static GgufType ownType(Checkpoint checkpoint) {
         Map<DType, Long> bytes = new EnumMap<>(DType.class);
-        checkpoint.tensors().values().forEach(t -> bytes.merge(t.spec().dtype(), t.spec().byteSize(), Long::sum));
+        checkpoint
+                .tensors()
+                .values()
+                .forEach(t -> bytes.merge(t.spec().dtype(), t.spec().byteSize(), Long::sum));
         return Map.of(DType.F32, GgufType.F32, DType.F16, GgufType.F16, DType.BF16, GgufType.BF16).entrySet().stream()
                 .filter(e -> bytes.containsKey(e.getKey()))
                 .max(Comparator.comparingLong(e -> bytes.getOrDefault(e.getKey(), 0L)))

@@ -10,7 +10,6 @@ import dev.octet.formats.gguf.GgufValue;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
-import java.util.Map;
 import java.util.Optional;
 import java.util.SequencedMap;
 
@@ -70,7 +69,9 @@ final class GgufConfig {
                                 : heads)
                 .put("head_dim", headSize)
                 .put("max_position_embeddings", keys.size(a + "context_length"))
-                .put("rms_norm_eps", keys.number(a + "attention.layer_norm_rms_epsilon").orElse(1e-6))
+                .put(
+                        "rms_norm_eps",
+                        keys.number(a + "attention.layer_norm_rms_epsilon").orElse(1e-6))
                 .put("tie_word_embeddings", tied);
         config.set("rope_parameters", rotary(keys, a, headSize, factors));
         if (family.has(Trait.NORM_OFFSET)) {
@@ -146,9 +147,8 @@ final class GgufConfig {
         keys.put(a + "feed_forward_length", GgufValue.of(sizes.of("intermediate_size")));
         keys.put(a + "attention.head_count", GgufValue.of(heads));
         keys.put(a + "attention.head_count_kv", GgufValue.of(sizes.orElse("num_key_value_heads", heads)));
-        keys.put(
-                a + "attention.layer_norm_rms_epsilon",
-                GgufValue.of((float) config.path("rms_norm_eps").asDouble(1e-6)));
+        keys.put(a + "attention.layer_norm_rms_epsilon", GgufValue.of((float)
+                config.path("rms_norm_eps").asDouble(1e-6)));
         keys.put(a + "attention.key_length", GgufValue.of(headSize));
         keys.put(a + "attention.value_length", GgufValue.of(headSize));
         keys.put(a + "rope.dimension_count", GgufValue.of(headSize));
@@ -156,16 +156,19 @@ final class GgufConfig {
         JsonNode rope = config.path("rope_parameters").isObject()
                 ? config.path("rope_parameters")
                 : config.path("rope_scaling");
-        double theta = rope.path("rope_theta").asDouble(config.path("rope_theta").asDouble(DEFAULT_THETA));
+        double theta =
+                rope.path("rope_theta").asDouble(config.path("rope_theta").asDouble(DEFAULT_THETA));
         keys.put(a + "rope.freq_base", GgufValue.of((float) theta));
         if (rope.path("rope_type").asText(rope.path("type").asText()).equals("linear")) {
             keys.put(a + "rope.scaling.type", GgufValue.of("linear"));
-            keys.put(a + "rope.scaling.factor", GgufValue.of((float) rope.path("factor").asDouble(1)));
+            keys.put(a + "rope.scaling.factor", GgufValue.of((float)
+                    rope.path("factor").asDouble(1)));
         }
         if (family == GgufFamily.GEMMA2) {
             gemma2(config, keys, where, scoreScalar(layers, hidden, heads, headSize));
         } else if (config.path("sliding_window").isIntegralNumber()
-                && config.path("use_sliding_window").asBoolean(config.path("model_type").asText().equals("mistral"))) {
+                && config.path("use_sliding_window")
+                        .asBoolean(config.path("model_type").asText().equals("mistral"))) {
             notes.add("llama.cpp attends to all positions: sliding_window "
                     + config.path("sliding_window").asText() + " is left out");
         }
@@ -181,23 +184,25 @@ final class GgufConfig {
         double scalar = config.path("query_pre_attn_scalar").asDouble(256);
         if (scalar != expected) {
             throw new UnsupportedModelException(
-                    "query_pre_attn_scalar is " + scalar + ", llama.cpp takes " + expected + " for a model of these sizes",
+                    "query_pre_attn_scalar is " + scalar + ", llama.cpp takes " + expected
+                            + " for a model of these sizes",
                     where,
                     "GGUF has no key for it: serve this model with another engine");
         }
-        if (config.path("attn_logit_softcapping").isNull() || config.path("final_logit_softcapping").isNull()) {
+        if (config.path("attn_logit_softcapping").isNull()
+                || config.path("final_logit_softcapping").isNull()) {
             throw new UnsupportedModelException(
                     "the caps of scores or logits are off, llama.cpp has them on for gemma2",
                     where,
                     "serve this model with another engine");
         }
+        keys.put("gemma2.attn_logit_softcapping", GgufValue.of((float)
+                config.path("attn_logit_softcapping").asDouble(50)));
+        keys.put("gemma2.final_logit_softcapping", GgufValue.of((float)
+                config.path("final_logit_softcapping").asDouble(30)));
         keys.put(
-                "gemma2.attn_logit_softcapping",
-                GgufValue.of((float) config.path("attn_logit_softcapping").asDouble(50)));
-        keys.put(
-                "gemma2.final_logit_softcapping",
-                GgufValue.of((float) config.path("final_logit_softcapping").asDouble(30)));
-        keys.put("gemma2.attention.sliding_window", GgufValue.of(config.path("sliding_window").asInt(4096)));
+                "gemma2.attention.sliding_window",
+                GgufValue.of(config.path("sliding_window").asInt(4096)));
     }
 
     /** Sizes in a configuration. */

@@ -38,8 +38,20 @@ import java.util.function.LongUnaryOperator;
 public final class GgufExport {
     /** Source: llama.cpp, include/llama.h (enum llama_ftype). */
     private static final Map<GgufType, Integer> FILE_TYPES = new EnumMap<>(Map.of(
-            GgufType.F32, 0, GgufType.F16, 1, GgufType.Q4_0, 2, GgufType.Q8_0, 7, GgufType.BF16, 32, GgufType.MXFP4, 38,
-            GgufType.NVFP4, 39));
+            GgufType.F32,
+            0,
+            GgufType.F16,
+            1,
+            GgufType.Q4_0,
+            2,
+            GgufType.Q8_0,
+            7,
+            GgufType.BF16,
+            32,
+            GgufType.MXFP4,
+            38,
+            GgufType.NVFP4,
+            39));
 
     private static final int QUANTIZATION_VERSION = 2;
 
@@ -66,8 +78,8 @@ public final class GgufExport {
         String where = where();
         this.config = checkpoint
                 .config()
-                .orElseThrow(() -> new UnsupportedModelException(
-                        "there is no config.json", where, "give the model's folder"));
+                .orElseThrow(() ->
+                        new UnsupportedModelException("there is no config.json", where, "give the model's folder"));
         String modelType = config.path("model_type").asText("");
         this.family = GgufFamily.ofModelType(modelType)
                 .orElseThrow(() -> new UnsupportedModelException(
@@ -107,7 +119,8 @@ public final class GgufExport {
         GgufNames names = new GgufNames(family);
         List<String> all = new ArrayList<>(stored.plain().keySet());
         all.addAll(stored.weights().keySet());
-        boolean tied = family.has(Trait.TIED) || config.path("tie_word_embeddings").asBoolean(false);
+        boolean tied =
+                family.has(Trait.TIED) || config.path("tie_word_embeddings").asBoolean(false);
         List<String> unknown = new ArrayList<>();
         SequencedMap<String, String> found = new LinkedHashMap<>();
         for (String parameter : all) {
@@ -197,9 +210,8 @@ public final class GgufExport {
         if (!tokenizer) {
             all.add("without a tokenizer: llama.cpp loads the file for computing only");
         }
-        long bytes = parameters.keySet().stream()
-                .mapToLong(GgufTensor::byteSize)
-                .sum();
+        long bytes =
+                parameters.keySet().stream().mapToLong(GgufTensor::byteSize).sum();
         return new Result(family.architecture(), parameters.size(), bytes, tokenizer, all);
     }
 
@@ -228,8 +240,8 @@ public final class GgufExport {
     public Result write(Path output, Tokenizer tokenizer) throws IOException {
         SequencedMap<String, GgufValue> metadata = metadata(tokenizer);
         List<GgufTensor> tensors = new ArrayList<>(parameters.keySet());
-        factors.ifPresent(f ->
-                tensors.addFirst(new GgufTensor(GgufNames.ROPE_FACTORS, Shape.of(f.length), GgufType.F32)));
+        factors.ifPresent(
+                f -> tensors.addFirst(new GgufTensor(GgufNames.ROPE_FACTORS, Shape.of(f.length), GgufType.F32)));
         GgufWriter.write(output, metadata, Collections.unmodifiableList(tensors), this::encode);
         return result(metadata);
     }

@@ -193,7 +193,8 @@ public final class GgufImport implements AutoCloseable {
 
     private List<TensorSpec> specs(DType type) {
         return sources.entrySet().stream()
-                .map(e -> new TensorSpec(e.getKey(), type, e.getValue().entry().tensor().shape()))
+                .map(e -> new TensorSpec(
+                        e.getKey(), type, e.getValue().entry().tensor().shape()))
                 .toList();
     }
 

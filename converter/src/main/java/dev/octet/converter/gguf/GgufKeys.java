@@ -29,8 +29,8 @@ record GgufKeys(GgufHeader header, String where) {
 
     /** A whole number. */
     OptionalLong whole(String key) {
-        Optional<Long> found =
-                header.value(key).map(v -> v instanceof GgufValue.Whole w ? w.number() : wrong(key, v, "a whole number"));
+        Optional<Long> found = header.value(key)
+                .map(v -> v instanceof GgufValue.Whole w ? w.number() : wrong(key, v, "a whole number"));
         return found.isPresent() ? OptionalLong.of(found.get()) : OptionalLong.empty();
     }
 

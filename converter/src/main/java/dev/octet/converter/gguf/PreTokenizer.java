@@ -19,11 +19,23 @@ enum PreTokenizer {
     GPT2("gpt-2", null, List.of("default", "gpt-2", "gpt2")),
     LLAMA3(
             "llama-bpe",
-            "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+",
+            "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r"
+                    + "\\n"
+                    + "\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r"
+                    + "\\n"
+                    + "]*|\\s*[\\r"
+                    + "\\n"
+                    + "]+|\\s+(?!\\S)|\\s+",
             List.of("llama-bpe", "llama3", "llama-v3", "falcon3", "pixtral")),
     QWEN2(
             "qwen2",
-            "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+",
+            "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r"
+                    + "\\n"
+                    + "\\p{L}\\p{N}]?\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r"
+                    + "\\n"
+                    + "]*|\\s*[\\r"
+                    + "\\n"
+                    + "]+|\\s+(?!\\S)|\\s+",
             List.of("qwen2", "deepseek-r1-qwen", "megrez")),
     /** Digits one by one, otherwise as GPT-2. */
     SMOLLM("smollm", null, List.of("smollm"));
@@ -87,7 +99,8 @@ enum PreTokenizer {
                 ? preTokenizer.path("pretokenizers").valueStream().toList()
                 : List.of(preTokenizer);
         JsonNode last = steps.isEmpty() ? preTokenizer : steps.getLast();
-        if (!last.path("type").asText().equals("ByteLevel") || last.path("add_prefix_space").asBoolean(true)) {
+        if (!last.path("type").asText().equals("ByteLevel")
+                || last.path("add_prefix_space").asBoolean(true)) {
             return Optional.empty();
         }
         boolean splits = last.path("use_regex").asBoolean(true);
@@ -102,7 +115,9 @@ enum PreTokenizer {
             return splits && first.path("individual_digits").asBoolean() ? Optional.of(SMOLLM) : Optional.empty();
         }
         String given = first.path("pattern").path("Regex").asText();
-        return splits || !first.path("behavior").asText().equals("Isolated") || first.path("invert").asBoolean()
+        return splits
+                        || !first.path("behavior").asText().equals("Isolated")
+                        || first.path("invert").asBoolean()
                 ? Optional.empty()
                 : Arrays.stream(values())
                         .filter(p -> p.expression != null && p.expression.equals(given))

@@ -19,10 +19,11 @@ enum RowOrder {
     LongUnaryOperator fromFile(long headRows) {
         return switch (this) {
             case SAME -> LongUnaryOperator.identity();
-            case INTERLEAVED -> row -> {
-                long within = row % headRows;
-                return row - within + within / 2 + within % 2 * (headRows / 2);
-            };
+            case INTERLEAVED ->
+                row -> {
+                    long within = row % headRows;
+                    return row - within + within / 2 + within % 2 * (headRows / 2);
+                };
         };
     }
 
@@ -30,11 +31,12 @@ enum RowOrder {
     LongUnaryOperator toFile(long headRows) {
         return switch (this) {
             case SAME -> LongUnaryOperator.identity();
-            case INTERLEAVED -> row -> {
-                long within = row % headRows;
-                long half = headRows / 2;
-                return row - within + within % half * 2 + within / half;
-            };
+            case INTERLEAVED ->
+                row -> {
+                    long within = row % headRows;
+                    long half = headRows / 2;
+                    return row - within + within % half * 2 + within / half;
+                };
         };
     }
 }

@@ -102,7 +102,9 @@ final class TokenizerExport {
                                                 : types.getOrDefault(t, TokenizerImport.NORMAL)))
                                 .toList()));
         if (!pieces) {
-            keys.put(PREFIX + "merges", GgufValue.ofTexts(merges(bpe).stream().map(Pair::text).toList()));
+            keys.put(
+                    PREFIX + "merges",
+                    GgufValue.ofTexts(merges(bpe).stream().map(Pair::text).toList()));
         }
         specials(keys, all, unknown);
         if (pieces) {
@@ -138,7 +140,8 @@ final class TokenizerExport {
     private PreTokenizer split() {
         String normalizer = json.path("normalizer").path("type").asText("");
         PreTokenizer split = PreTokenizer.of(json.path("pre_tokenizer"))
-                .orElseThrow(() -> unsupported("how the tokenizer splits texts (pre_tokenizer) has no name in llama.cpp here"));
+                .orElseThrow(() ->
+                        unsupported("how the tokenizer splits texts (pre_tokenizer) has no name in llama.cpp here"));
         boolean nfc = normalizer.equals("NFC");
         if (!normalizer.isEmpty() && !(nfc && split == PreTokenizer.QWEN2)) {
             throw unsupported("the tokenizer normalises texts by " + normalizer);
@@ -160,7 +163,8 @@ final class TokenizerExport {
                 pairs.add(new Pair(merge.path(0).asText(), merge.path(1).asText()));
             } else {
                 int space = merge.asText().indexOf(' ', 1);
-                pairs.add(new Pair(merge.asText().substring(0, space), merge.asText().substring(space + 1)));
+                pairs.add(new Pair(
+                        merge.asText().substring(0, space), merge.asText().substring(space + 1)));
             }
         }
         return pairs;
@@ -224,7 +228,8 @@ final class TokenizerExport {
         return ids.containsKey(token)
                 && steps.stream()
                         .flatMap(s -> s.path("single").valueStream())
-                        .anyMatch(p -> p.path("SpecialToken").path("id").asText().equals(token));
+                        .anyMatch(
+                                p -> p.path("SpecialToken").path("id").asText().equals(token));
     }
 
     private static boolean prepends(JsonNode normalizer) {

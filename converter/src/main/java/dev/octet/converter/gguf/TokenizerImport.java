@@ -80,7 +80,8 @@ final class TokenizerImport {
                 throw new UnsupportedModelException(
                         "tokenizer.ggml.model is '" + model + "'",
                         keys.where(),
-                        "known are gpt2 (byte-level BPE) and llama (SentencePiece); take tokenizer.json of the original model");
+                        "known are gpt2 (byte-level BPE) and llama (SentencePiece); take tokenizer.json of the"
+                                + " original model");
         }
         return new Files(json, config());
     }
@@ -159,7 +160,8 @@ final class TokenizerImport {
         replace.putObject("pattern").put("String", " ");
         replace.put("content", SPACE);
         if (prefix) {
-            ArrayNode steps = json.putObject("normalizer").put("type", "Sequence").putArray("normalizers");
+            ArrayNode steps =
+                    json.putObject("normalizer").put("type", "Sequence").putArray("normalizers");
             steps.addObject().put("type", "Prepend").put("prepend", SPACE);
             steps.add(replace);
         } else {
@@ -174,7 +176,11 @@ final class TokenizerImport {
         decoders.addObject().put("type", "ByteFallback");
         decoders.addObject().put("type", "Fuse");
         if (prefix) {
-            decoders.addObject().put("type", "Strip").put("content", " ").put("start", 1).put("stop", 0);
+            decoders.addObject()
+                    .put("type", "Strip")
+                    .put("content", " ")
+                    .put("start", 1)
+                    .put("stop", 0);
         }
         ObjectNode model = json.putObject("model").put("type", "BPE").putNull("dropout");
         keys.whole(PREFIX + "unknown_token_id")
@@ -216,7 +222,8 @@ final class TokenizerImport {
                     splits.add(new Merge(left, right, scores.get(t)));
                 }
             }
-            splits.sort(Comparator.<Merge>comparingInt(m -> ids.get(m.left())).thenComparingInt(m -> ids.get(m.right())));
+            splits.sort(
+                    Comparator.<Merge>comparingInt(m -> ids.get(m.left())).thenComparingInt(m -> ids.get(m.right())));
             merges.addAll(splits);
         }
         merges.sort(Comparator.comparingDouble(Merge::score).reversed());
@@ -231,8 +238,8 @@ final class TokenizerImport {
     }
 
     private boolean adds(String which) {
-        boolean fallback = which.equals("bos")
-                && keys.text(PREFIX + "model").orElse("").equals("llama");
+        boolean fallback =
+                which.equals("bos") && keys.text(PREFIX + "model").orElse("").equals("llama");
         return keys.truth(PREFIX + "add_" + which + "_token").orElse(fallback);
     }
 
@@ -286,9 +293,9 @@ final class TokenizerImport {
 
     private ObjectNode config() {
         ObjectNode config = JsonNodeFactory.instance.objectNode().put("tokenizer_class", "PreTrainedTokenizerFast");
-        for (Map.Entry<String, String> e :
-                Map.of("bos", "bos_token", "eos", "eos_token", "unknown", "unk_token", "padding", "pad_token")
-                        .entrySet()) {
+        for (Map.Entry<String, String> e : Map.of(
+                        "bos", "bos_token", "eos", "eos_token", "unknown", "unk_token", "padding", "pad_token")
+                .entrySet()) {
             id(e.getKey()).ifPresent(id -> config.put(e.getValue(), token(id, e.getKey())));
         }
         config.put("add_bos_token", adds("bos")).put("add_eos_token", adds("eos"));

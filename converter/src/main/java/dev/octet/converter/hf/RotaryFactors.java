@@ -47,7 +47,8 @@ public final class RotaryFactors {
         if (!rope.path("rope_type").asText(rope.path("type").asText()).equals("llama3")) {
             return Optional.empty();
         }
-        double theta = rope.path("rope_theta").asDouble(config.path("rope_theta").asDouble(500_000));
+        double theta =
+                rope.path("rope_theta").asDouble(config.path("rope_theta").asDouble(500_000));
         float[] plain = RotaryAngles.frequencies(theta, size);
         float[] made = angles.frequencies();
         float[] factors = new float[plain.length];

@@ -149,8 +149,8 @@ public record GgufHeader(
                 claims.add(new Entry(tensor, offset));
             }
             long dataStart = Math.ceilDiv(at, alignment) * alignment;
-            claims.sort(Comparator.comparingLong(Entry::position).thenComparingLong(e -> e.tensor()
-                    .byteSize()));
+            claims.sort(Comparator.comparingLong(Entry::position)
+                    .thenComparingLong(e -> e.tensor().byteSize()));
             List<Entry> entries = new ArrayList<>();
             long end = 0;
             for (Entry claim : claims) {
@@ -296,7 +296,10 @@ public record GgufHeader(
             MemorySegment.copy(file, ValueLayout.JAVA_BYTE, at, bytes, 0, bytes.length);
             at += bytes.length;
             try {
-                return StandardCharsets.UTF_8.newDecoder().decode(ByteBuffer.wrap(bytes)).toString();
+                return StandardCharsets.UTF_8
+                        .newDecoder()
+                        .decode(ByteBuffer.wrap(bytes))
+                        .toString();
             } catch (CharacterCodingException e) {
                 throw broken(what + " is not UTF-8", start, DAMAGED);
             }

@@ -58,8 +58,8 @@ public final class GgufWriter {
                 long start = file.position();
                 content.write(t, file);
                 if (file.position() - start != t.byteSize()) {
-                    throw new IllegalStateException(t + " takes " + t.byteSize() + " bytes, its source wrote "
-                            + (file.position() - start));
+                    throw new IllegalStateException(
+                            t + " takes " + t.byteSize() + " bytes, its source wrote " + (file.position() - start));
                 }
                 file.write(MemorySegment.ofArray(new byte[(int) (padded(t.byteSize()) - t.byteSize())]));
             }

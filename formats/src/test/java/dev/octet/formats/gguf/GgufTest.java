@@ -37,8 +37,8 @@ class GgufTest {
 
     @Test
     void every_kind_of_value_is_read_as_the_gguf_package_reads_it() throws IOException {
-        JsonNode expected =
-                new ObjectMapper().readTree(TestData.path("golden/gguf/keys.json").toFile());
+        JsonNode expected = new ObjectMapper()
+                .readTree(TestData.path("golden/gguf/keys.json").toFile());
         try (Arena arena = Arena.ofConfined()) {
             SequencedMap<String, GgufValue> read =
                     GgufFile.open(FILE, arena).header().metadata();
@@ -67,7 +67,9 @@ class GgufTest {
     void arrays_keep_their_order() throws IOException {
         try (Arena arena = Arena.ofConfined()) {
             GgufHeader header = GgufFile.open(FILE, arena).header();
-            assertEquals(GgufValue.ofTexts(List.of("a", "", "ß")), header.value("test.texts").orElseThrow());
+            assertEquals(
+                    GgufValue.ofTexts(List.of("a", "", "ß")),
+                    header.value("test.texts").orElseThrow());
             assertEquals(
                     List.of(1L, -2L, 3L),
                     ((GgufValue.Sequence) header.value("test.numbers").orElseThrow())
@@ -82,8 +84,9 @@ class GgufTest {
         Path copy = folder.resolve("copy.gguf");
         try (Arena arena = Arena.ofConfined()) {
             GgufFile file = GgufFile.open(FILE, arena);
-            List<GgufTensor> tensors =
-                    file.header().entries().stream().map(GgufHeader.Entry::tensor).toList();
+            List<GgufTensor> tensors = file.header().entries().stream()
+                    .map(GgufHeader.Entry::tensor)
+                    .toList();
             GgufWriter.write(copy, file.header().metadata(), tensors, (tensor, sink) -> {
                 for (GgufHeader.Entry e : file.header().entries()) {
                     if (e.tensor().equals(tensor)) {

@@ -41,9 +41,7 @@ public final class GgmlDecode {
     static final byte[] E2M1_TIMES_TWO = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
 
     /** The steps of IQ4, uneven ones. */
-    private static final byte[] IQ4_STEPS = {
-        -127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113
-    };
+    private static final byte[] IQ4_STEPS = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
 
     /** What added leaves every float as it is, -0 too. */
     private static final float NOTHING = -0f;
@@ -100,8 +98,22 @@ public final class GgmlDecode {
             case IQ4_XS -> iq4xs();
             case MXFP4 -> table(E2M1_TIMES_TWO, HALF_E8M0[u8(0)], 1, 0, 16);
             case NVFP4 -> nvfp4();
-            case Q8_1, Q8_K, IQ2_XXS, IQ2_XS, IQ3_XXS, IQ1_S, IQ3_S, IQ2_S, I8, I16, I32, I64, IQ1_M, TQ1_0, TQ2_0, Q1_0 ->
-                throw new IllegalArgumentException(type + " cannot be decoded");
+            case Q8_1,
+                    Q8_K,
+                    IQ2_XXS,
+                    IQ2_XS,
+                    IQ3_XXS,
+                    IQ1_S,
+                    IQ3_S,
+                    IQ2_S,
+                    I8,
+                    I16,
+                    I32,
+                    I64,
+                    IQ1_M,
+                    TQ1_0,
+                    TQ2_0,
+                    Q1_0 -> throw new IllegalArgumentException(type + " cannot be decoded");
         }
     }
 

@@ -16,13 +16,7 @@ import java.util.Set;
 public final class GgmlEncode {
     /** Types that can be written. */
     public static final Set<GgufType> TYPES = Collections.unmodifiableSet(EnumSet.of(
-            GgufType.F32,
-            GgufType.F16,
-            GgufType.BF16,
-            GgufType.Q4_0,
-            GgufType.Q8_0,
-            GgufType.MXFP4,
-            GgufType.NVFP4));
+            GgufType.F32, GgufType.F16, GgufType.BF16, GgufType.Q4_0, GgufType.Q8_0, GgufType.MXFP4, GgufType.NVFP4));
 
     private static final float E2M1_MAX = 6;
     private static final int NVFP4_GROUP = 16;

@@ -56,7 +56,8 @@ class GgmlBlocksTest {
             for (GgufHeader.Entry e : file.header().entries()) {
                 float[] row = new float[512];
                 GgmlDecode.decode(e.tensor().type(), file.bytes(e), 512, 512, row);
-                float[] all = tensor(expected.model().tensors(), e.tensor().name()).toFloats();
+                float[] all =
+                        tensor(expected.model().tensors(), e.tensor().name()).toFloats();
                 assertEquals(all[512], row[0], e.tensor().name());
                 assertEquals(all[1023], row[511], e.tensor().name());
             }
