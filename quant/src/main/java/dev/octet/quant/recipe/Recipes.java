@@ -97,6 +97,10 @@ public final class Recipes {
     /** W8A16/W8A32 for models with a graph: integers with one scale per output channel, activations untouched; needs no data. */
     public static final Recipe INT8_WEIGHT_ONLY = recipe("int8-weight-only", null, INT8_PER_CHANNEL);
 
+    /** W4A16/W4A32 for models with a graph: integers of four bits, one scale per 32 inputs, activations untouched; needs no data. */
+    public static final Recipe INT4_WEIGHT_ONLY = recipe(
+            "int4-weight-only", null, OperandSpec.fromValues(QuantType.INT4, new PerGroup(-1, 32)));
+
     /** What {@code fp8} means for models with a graph: {@link #FP8_PER_CHANNEL}. */
     public static final Recipe GRAPH_FP8 = as("fp8", FP8_PER_CHANNEL);
 
@@ -105,7 +109,7 @@ public final class Recipes {
 
     /** Recipes for models with a graph, in the order help lists them. */
     public static final List<Recipe> GRAPH =
-            List.of(GRAPH_FP8, FP8_PER_TENSOR, FP8_WEIGHT_ONLY, GRAPH_INT8, INT8_DYNAMIC, INT8_WEIGHT_ONLY);
+            List.of(GRAPH_FP8, FP8_PER_TENSOR, FP8_WEIGHT_ONLY, GRAPH_INT8, INT8_DYNAMIC, INT8_WEIGHT_ONLY, INT4_WEIGHT_ONLY);
 
     /** Recipes for checkpoints of tensors, in the order help lists them; of two with equal weights the first one is the usual one. */
     public static final List<Recipe> CHECKPOINT =
