@@ -26,6 +26,7 @@ module dev.octet.converter {
     exports dev.octet.converter.runtime;
     exports dev.octet.converter.sensitivity;
     exports dev.octet.converter.trained;
+    exports dev.octet.converter.transform;
     exports dev.octet.converter.verify;
 
     // the command line prints these records as JSON

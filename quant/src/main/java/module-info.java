@@ -16,6 +16,7 @@ module dev.octet.quant {
     exports dev.octet.quant.calibrate;
     exports dev.octet.quant.recipe;
     exports dev.octet.quant.layout;
+    exports dev.octet.quant.transform;
     exports dev.octet.quant.work to
             dev.octet.converter,
             dev.octet.trainer;

@@ -27,9 +27,11 @@ module dev.octet.trainer {
     exports dev.octet.trainer.kernel;
     exports dev.octet.trainer.loss;
     exports dev.octet.trainer.observe;
+    exports dev.octet.trainer.op.qat;
     exports dev.octet.trainer.optimizer;
     exports dev.octet.trainer.precision;
     exports dev.octet.trainer.program;
+    exports dev.octet.trainer.qat;
     exports dev.octet.trainer.reduction;
     exports dev.octet.trainer.replay;
     exports dev.octet.trainer.rule;

@@ -7,6 +7,7 @@ import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.FloatName;
 import dev.octet.pipeline.Serving;
 import dev.octet.pipeline.Target;
+import dev.octet.quant.block.Granularity;
 import dev.octet.quant.layout.LayoutOptions;
 import dev.octet.quant.recipe.Recipe;
 import dev.octet.quant.recipe.Recipes;
@@ -39,6 +40,10 @@ final class CheckpointFlags {
             "scale-type",
             "fp32|bf16|fp16",
             "checkpoints: number type of stored float scales (default: the model's for compressed-tensors, else fp32)");
+    static final Option GROUP_SIZE = Flags.value(
+            "group-size",
+            "32|64|128|channel",
+            "checkpoints, recipes int4 and int4-asymmetric: inputs of an output that share a scale (default: 128)");
     static final Option ALLOW_NONFINITE = Flags.flag(
             "allow-nonfinite",
             "checkpoints: weights with NaN or infinity stay as they are (default: refuse the model)");
@@ -83,6 +88,28 @@ final class CheckpointFlags {
             }
         }
         return patterns;
+    }
+
+    private static final Map<String, Granularity> GROUPS = Map.of(
+            "32", new Granularity.PerGroup(-1, 32),
+            "64", new Granularity.PerGroup(-1, 64),
+            "128", new Granularity.PerGroup(-1, Recipe.INT4_GROUP),
+            "channel", new Granularity.PerChannel(-2));
+
+    /** The recipe with the groups that were asked for. */
+    static Recipe grouped(Arguments arguments, Recipe recipe) {
+        if (!arguments.has(GROUP_SIZE)) {
+            return recipe;
+        }
+        Granularity groups =
+                arguments.choice(GROUP_SIZE, GROUPS, recipe.weight().granularity());
+        if (!recipe.isGrouped()) {
+            throw arguments.usage(
+                    "--group-size is for recipes int4 and int4-asymmetric: " + recipe.name() + " has "
+                            + recipe.weight().granularity().text() + " scales",
+                    "leave it out, or give one of these recipes");
+        }
+        return recipe.withGroups(groups);
     }
 
     static LayoutOptions layoutOptions(Arguments arguments) {

@@ -52,6 +52,10 @@ record CheckpointPage(CheckpointOutcome outcome, Optional<Serving> serving) {
                 outcome.target()
                         + serving.map(v -> " for " + v.consumer().text() + " (" + v.reason() + ")")
                                 .orElse(""));
+        CheckpointOutcome.Transformed transformed = outcome.transformed();
+        if (transformed != null) {
+            table.row("transforms", String.join(", ", transformed.transforms()));
+        }
         table.row("weights", weightsText());
         if (outcome.staticInputs() > 0) {
             table.row("inputs", outcome.staticInputs() + " with a static scale");
@@ -72,6 +76,9 @@ record CheckpointPage(CheckpointOutcome outcome, Optional<Serving> serving) {
             table.row("resumed", outcome.resumedFiles() + " files were finished by an earlier run");
         }
         screen.out().print(table.text(0));
+        if (transformed != null) {
+            printTransformed(transformed, screen);
+        }
         printKept(screen);
         printShared(screen);
         printUnreached(screen);
@@ -107,6 +114,21 @@ record CheckpointPage(CheckpointOutcome outcome, Optional<Serving> serving) {
         if (outcome.kept().stream().anyMatch(k -> INCLUDABLE.contains(k.role()))) {
             screen.out().println("  --include REGEX quantises heads, routers and embeddings too");
         }
+    }
+
+    private static void printTransformed(CheckpointOutcome.Transformed transformed, Screen screen) {
+        printLines(
+                "folded",
+                transformed.folds().stream()
+                        .map(f -> f.into() + " -> " + String.join(", ", f.of()) + ": " + f.how())
+                        .toList(),
+                screen);
+        printLines(
+                "not transformed",
+                transformed.left().entrySet().stream()
+                        .map(e -> e.getKey() + ": " + e.getValue())
+                        .toList(),
+                screen);
     }
 
     private void printShared(Screen screen) {

@@ -12,6 +12,7 @@ import dev.octet.pipeline.Target;
 import dev.octet.quant.calibrate.Calibrator;
 import dev.octet.quant.recipe.Recipe;
 import dev.octet.quant.recipe.Recipes;
+import dev.octet.quant.transform.Transform;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -42,7 +43,7 @@ final class QuantizeCommand implements Command {
             Flags.all(RECIPES, CheckpointFlags.RECIPES),
             "ONNX: " + Recipes.names(Recipes.GRAPH) + " (default: " + Recipes.GRAPH_FP8.name() + "); checkpoints: "
                     + Recipes.names(Recipes.CHECKPOINT) + " (default: "
-                    + Recipes.FP8_DYNAMIC.name() + ")");
+                    + Recipes.FP8_DYNAMIC.name() + "), none with --transform to write floats");
     private static final PathOption STATISTICS =
             PathOption.read("statistics", "FILE", "scales from a file of 'octet calibrate', instead of --calibration");
     private static final Option CALIBRATOR = Flags.value(
@@ -82,16 +83,25 @@ final class QuantizeCommand implements Command {
             "checkpoints, with --statistics: write scales of the KV cache, which engines then keep in FP8 (default:"
                     + " none)");
 
+    private static final Option TRANSFORM = Flags.repeatable(
+            "transform",
+            "NAME",
+            "checkpoints: change the weights first, so that they lose less and the model computes the same: "
+                    + Transform.SYNTAX + "; all but rotate need --statistics");
+    private static final String NO_RECIPE = "none";
+
     /** Those that only checkpoints have a use for. */
     private static final List<Option> CHECKPOINT_ONLY = List.of(
             CheckpointFlags.ONLY,
             CheckpointFlags.INCLUDE,
             CheckpointFlags.SCALE_FORMAT,
             CheckpointFlags.SCALE_TYPE,
+            CheckpointFlags.GROUP_SIZE,
             CheckpointFlags.ALLOW_NONFINITE,
             CheckpointFlags.EXACT_ONLY,
             KEEP_SCALES,
-            KV_CACHE);
+            KV_CACHE,
+            TRANSFORM);
 
     /** What {@code --target} may be for checkpoints: layouts, and programs that load them. */
     private static final Map<String, String> CHECKPOINT_TARGETS = Flags.byName(
@@ -254,7 +264,17 @@ final class QuantizeCommand implements Command {
         Path output = arguments.requiredPath(Flags.OUTPUT);
         refuseOther(
                 arguments, RECIPE, RECIPES.keySet(), CheckpointFlags.RECIPES.keySet(), "ONNX models", "checkpoints");
-        Recipe recipe = arguments.choice(RECIPE, CheckpointFlags.RECIPES, Recipes.FP8_DYNAMIC);
+        List<Transform> transforms =
+                arguments.texts(TRANSFORM).stream().map(Transform::parse).toList();
+        boolean floats = arguments.text(RECIPE).filter(NO_RECIPE::equals).isPresent();
+        if (floats && transforms.isEmpty()) {
+            throw arguments.usage(
+                    "--recipe none writes transformed weights as floats, and no --transform is given",
+                    "give --transform " + Transform.SYNTAX + ", or a recipe");
+        }
+        Recipe recipe = CheckpointFlags.grouped(
+                arguments,
+                floats ? Recipes.FP8_DYNAMIC : arguments.choice(RECIPE, CheckpointFlags.RECIPES, Recipes.FP8_DYNAMIC));
         Quantize.CheckpointRequest request = Quantize.CheckpointRequest.of(arguments.operand(0), output, recipe);
         arguments.choice(TARGET, CHECKPOINT_TARGETS, "");
         Optional<Serving> serving = serving(arguments, recipe);
@@ -272,6 +292,10 @@ final class QuantizeCommand implements Command {
         Optional<Path> report = arguments.path(REPORT);
         if (report.isPresent()) {
             request = request.withReport(report.get());
+        }
+        request = request.withTransforms(transforms);
+        if (floats) {
+            request = request.with(Quantize.Choice.FLOATS);
         }
         if (arguments.choice(KV_CACHE, KV_CACHES, false)) {
             request = request.with(Quantize.Choice.KV_CACHE);

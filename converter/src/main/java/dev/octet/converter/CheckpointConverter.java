@@ -25,6 +25,8 @@ import dev.octet.formats.checkpoint.ModelConfig;
 import dev.octet.formats.error.InvalidOptionException;
 import dev.octet.formats.error.UnsupportedModelException;
 import dev.octet.formats.graph.GraphModel;
+import dev.octet.formats.tensor.DType;
+import dev.octet.formats.tensor.TensorSpec;
 import dev.octet.quant.calibrate.Calibrator;
 import dev.octet.quant.layout.Headers;
 import dev.octet.quant.layout.InputForms;
@@ -74,7 +76,8 @@ public final class CheckpointConverter implements AutoCloseable {
      * @param keepScales reuse the scales that {@link ConversionRequest.Dequantize} kept in this checkpoint's folder
      * @param exactOnly refuse a conversion that changes a value
      * @param recipes of weights that have another one than the goal's, by their own name; weights that engines fuse must have the same
-     * @param merged what adapters change
+     * @param merged weights whose floats change on the way
+     * @param changes distinguishes these changes from others of the same weights; empty where the caller does not resume
      */
     public record Request(
             Selection selection,
@@ -84,7 +87,8 @@ public final class CheckpointConverter implements AutoCloseable {
             boolean keepScales,
             boolean exactOnly,
             Map<String, Recipe> recipes,
-            MergedWeights merged) {
+            MergedWeights merged,
+            String changes) {
         public Request {
             recipes = Map.copyOf(recipes);
         }
@@ -105,19 +109,41 @@ public final class CheckpointConverter implements AutoCloseable {
                     keepScales,
                     exactOnly,
                     Map.of(),
-                    MergedWeights.NONE);
+                    MergedWeights.NONE,
+                    "");
         }
 
         /** The same with other recipes for some weights. */
         public Request withRecipes(Map<String, Recipe> newRecipes) {
             return new Request(
-                    selection, inputScales, cacheScales, allowNonFinite, keepScales, exactOnly, newRecipes, merged);
+                    selection,
+                    inputScales,
+                    cacheScales,
+                    allowNonFinite,
+                    keepScales,
+                    exactOnly,
+                    newRecipes,
+                    merged,
+                    changes);
         }
 
         /** The same with what adapters change. */
         public Request withMerged(MergedWeights weights) {
+            return withMerged(weights, "");
+        }
+
+        /** The same with weights that change on the way, by what distinguishes these changes from others. */
+        public Request withMerged(MergedWeights weights, String newChanges) {
             return new Request(
-                    selection, inputScales, cacheScales, allowNonFinite, keepScales, exactOnly, recipes, weights);
+                    selection,
+                    inputScales,
+                    cacheScales,
+                    allowNonFinite,
+                    keepScales,
+                    exactOnly,
+                    recipes,
+                    weights,
+                    newChanges);
         }
 
         /** All Linears, dynamic activations. */
@@ -156,6 +182,17 @@ public final class CheckpointConverter implements AutoCloseable {
     /** The checkpoint as it lies on disk. */
     public Checkpoint checkpoint() {
         return checkpoint;
+    }
+
+    /** The type of its plain weights by its configuration, otherwise that of its first plain matrix of floats; BF16 without one. */
+    public DType floatType() {
+        return CheckpointPlanner.modelType(checkpoint)
+                .or(() -> stored.plain().values().stream()
+                        .filter(t -> t.shape().rank() >= 2)
+                        .map(TensorSpec::dtype)
+                        .filter(t -> t == DType.F32 || t == DType.F16 || t == DType.BF16)
+                        .findFirst())
+                .orElse(DType.BF16);
     }
 
     /** Its quantised weights and their layout. */
@@ -329,6 +366,9 @@ public final class CheckpointConverter implements AutoCloseable {
                 what.put("layout options", options.toString());
                 what.put("recipe", recipe.map(r -> r.name()).orElse(""));
             }
+        }
+        if (!request.changes().isEmpty()) {
+            what.put("changes", request.changes());
         }
         what.put("keep", request.selection().keep().toString());
         what.put("only", request.selection().only().toString());

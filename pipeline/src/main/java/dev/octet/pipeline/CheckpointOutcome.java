@@ -7,8 +7,12 @@ import dev.octet.converter.checkpoint.ConversionRequest;
 import dev.octet.converter.checkpoint.Exactness;
 import dev.octet.converter.checkpoint.SharedScale;
 import dev.octet.converter.checkpoint.TensorStep;
+import dev.octet.converter.transform.Fold;
+import dev.octet.converter.transform.ModelTransform;
 import dev.octet.quant.layout.CacheSide;
 import dev.octet.quant.recipe.Recipe;
+import dev.octet.quant.transform.Transform;
+import dev.octet.quant.transform.WeightStep;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -27,6 +31,7 @@ import org.jspecify.annotations.Nullable;
  * @param kept matrices that stay as they are, with their reasons
  * @param staticInputs weights that have the static scale of their input next to them
  * @param kvCacheLayers attention layers that have scales of a KV cache
+ * @param transformed what transforms do before weights are quantised; null without
  * @param unreachedExperts modules of experts that no sample of the statistics reached: they have a sibling's input scale
  */
 public record CheckpointOutcome(
@@ -52,9 +57,34 @@ public record CheckpointOutcome(
         List<String> unreachedExperts,
         List<String> notes,
         List<String> carried,
-        List<String> leftBehind) {
+        List<String> leftBehind,
+        @Nullable Transformed transformed) {
     /** A weight and what happens to its values. */
     public record Weight(String name, String exactness) {}
+
+    /**
+     * What transforms did to weights before they were quantised, or would do.
+     *
+     * @param transforms as {@code --transform} takes them
+     * @param folds what is folded into what
+     * @param left modules whose inputs stay as they are, with the reasons
+     * @param steps of each tensor that changes, in order
+     */
+    public record Transformed(
+            List<String> transforms, List<Fold> folds, Map<String, String> left, Map<String, List<String>> steps) {
+        static Transformed of(ModelTransform transform) {
+            Map<String, List<String>> steps = new LinkedHashMap<>();
+            transform
+                    .steps()
+                    .forEach((tensor, all) ->
+                            steps.put(tensor, all.stream().map(WeightStep::text).toList()));
+            return new Transformed(
+                    transform.transforms().stream().map(Transform::text).toList(),
+                    transform.folds(),
+                    transform.left(),
+                    steps);
+        }
+    }
 
     /** A matrix that is not quantised. */
     public record Kept(String name, String role, String reason) {}
@@ -115,7 +145,42 @@ public record CheckpointOutcome(
                 scales.unreached(),
                 notes,
                 result == null ? List.of() : result.carried(),
-                result == null ? List.of() : result.leftBehind());
+                result == null ? List.of() : result.leftBehind(),
+                null);
+    }
+
+    /** The same with what transforms did. */
+    CheckpointOutcome withTransform(ModelTransform transform) {
+        if (transform.transforms().isEmpty()) {
+            return this;
+        }
+        List<String> all = new ArrayList<>(notes);
+        all.addAll(transform.notes());
+        return new CheckpointOutcome(
+                model,
+                output,
+                sourceLayout,
+                architecture,
+                recipe,
+                rounding,
+                target,
+                dryRun,
+                sourceBytes,
+                targetBytes,
+                seconds,
+                gigabytesPerSecond,
+                resumedFiles,
+                exactness,
+                weights,
+                kept,
+                sharedScales,
+                staticInputs,
+                kvCacheLayers,
+                unreachedExperts,
+                all,
+                carried,
+                leftBehind,
+                Transformed.of(transform));
     }
 
     private static @Nullable String architecture(CheckpointConverter converter) {

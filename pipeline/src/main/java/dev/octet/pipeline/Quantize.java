@@ -37,6 +37,7 @@ import dev.octet.quant.recipe.Recipe;
 import dev.octet.quant.recipe.Recipes;
 import dev.octet.quant.statistics.Statistics;
 import dev.octet.quant.statistics.StatisticsFile;
+import dev.octet.quant.transform.Transform;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -340,7 +341,9 @@ public final class Quantize {
         /** The scales are used again that {@link Dequantize} kept with the checkpoint. */
         KEEP_SCALES,
         /** Whatever would change a value is refused. */
-        EXACT_ONLY
+        EXACT_ONLY,
+        /** Transformed weights are written as floats of the model's type: nothing is quantised, the recipe counts for AWQ only. */
+        FLOATS
     }
 
     /**
@@ -356,6 +359,7 @@ public final class Quantize {
      * @param calibrator how clips follow from statistics
      * @param report where a report is written; empty for none
      * @param recipes of weights that have another one than {@code recipe}, by their names
+     * @param transforms what is done to the weights before, in this order
      */
     public record CheckpointRequest(
             Path model,
@@ -368,8 +372,10 @@ public final class Quantize {
             Calibrator calibrator,
             Set<Choice> choices,
             Optional<Path> report,
-            Map<String, Recipe> recipes) {
+            Map<String, Recipe> recipes,
+            List<Transform> transforms) {
         public CheckpointRequest {
+            transforms = List.copyOf(transforms);
             choices = Set.copyOf(choices);
             recipes = Map.copyOf(recipes);
         }
@@ -387,7 +393,8 @@ public final class Quantize {
                     new Absmax(),
                     Set.of(),
                     Optional.empty(),
-                    Map.of());
+                    Map.of(),
+                    List.of());
         }
 
         /** The same in another layout. */
@@ -403,7 +410,8 @@ public final class Quantize {
                     calibrator,
                     choices,
                     report,
-                    recipes);
+                    recipes,
+                    transforms);
         }
 
         /** The same with other weights. */
@@ -419,7 +427,8 @@ public final class Quantize {
                     calibrator,
                     choices,
                     report,
-                    recipes);
+                    recipes,
+                    transforms);
         }
 
         /** The same with other choices within the layout. */
@@ -435,7 +444,8 @@ public final class Quantize {
                     calibrator,
                     choices,
                     report,
-                    recipes);
+                    recipes,
+                    transforms);
         }
 
         /** The same with static scales from statistics. */
@@ -451,7 +461,8 @@ public final class Quantize {
                     calibrator,
                     choices,
                     report,
-                    recipes);
+                    recipes,
+                    transforms);
         }
 
         /** The same with another calibrator. */
@@ -467,7 +478,8 @@ public final class Quantize {
                     newCalibrator,
                     choices,
                     report,
-                    recipes);
+                    recipes,
+                    transforms);
         }
 
         /** The same with one more choice. */
@@ -475,7 +487,18 @@ public final class Quantize {
             Set<Choice> more = EnumSet.of(choice);
             more.addAll(choices);
             return new CheckpointRequest(
-                    model, output, recipe, target, selection, layout, statistics, calibrator, more, report, recipes);
+                    model,
+                    output,
+                    recipe,
+                    target,
+                    selection,
+                    layout,
+                    statistics,
+                    calibrator,
+                    more,
+                    report,
+                    recipes,
+                    transforms);
         }
 
         /** The same with a report, for which the result is read again and compared with the original. */
@@ -491,13 +514,42 @@ public final class Quantize {
                     calibrator,
                     choices,
                     Optional.of(file),
-                    recipes);
+                    recipes,
+                    transforms);
         }
 
         /** The same with other recipes for some weights, by their names, where the layout can say so. */
         public CheckpointRequest withRecipes(Map<String, Recipe> others) {
             return new CheckpointRequest(
-                    model, output, recipe, target, selection, layout, statistics, calibrator, choices, report, others);
+                    model,
+                    output,
+                    recipe,
+                    target,
+                    selection,
+                    layout,
+                    statistics,
+                    calibrator,
+                    choices,
+                    report,
+                    others,
+                    transforms);
+        }
+
+        /** The same with transforms of the weights before they are quantised. */
+        public CheckpointRequest withTransforms(List<Transform> newTransforms) {
+            return new CheckpointRequest(
+                    model,
+                    output,
+                    recipe,
+                    target,
+                    selection,
+                    layout,
+                    statistics,
+                    calibrator,
+                    choices,
+                    report,
+                    recipes,
+                    newTransforms);
         }
 
         boolean has(Choice choice) {
@@ -512,12 +564,15 @@ public final class Quantize {
      * @throws IOException when reading or writing fails; finished files stay and the same call continues after them
      */
     public static CheckpointOutcome run(CheckpointRequest request, Job job) throws IOException {
-        try (CheckpointConverter converter = CheckpointConverter.open(request.model())) {
-            StaticScales scales = StaticScales.of(request, converter, job);
-            ConversionRequest goal = new ConversionRequest.Quantize(
-                    request.recipe(),
-                    request.target().layout(),
-                    request.layout().withStaticInputs(scales.inputs().isPresent()));
+        try (CheckpointConverter converter = CheckpointConverter.open(request.model());
+                TransformedCheckpoint transformed = TransformedCheckpoint.of(request, converter, job)) {
+            StaticScales scales = StaticScales.of(request, converter, transformed.transform(), job);
+            ConversionRequest goal = request.has(Choice.FLOATS)
+                    ? new ConversionRequest.Dequantize(converter.floatType(), false)
+                    : new ConversionRequest.Quantize(
+                            request.recipe(),
+                            request.target().layout(),
+                            request.layout().withStaticInputs(scales.inputs().isPresent()));
             CheckpointConverter.Request how = new CheckpointConverter.Request(
                             request.selection(),
                             scales.byModule(),
@@ -525,8 +580,11 @@ public final class Quantize {
                             request.has(Choice.ALLOW_NONFINITE),
                             request.has(Choice.KEEP_SCALES),
                             request.has(Choice.EXACT_ONLY))
-                    .withRecipes(request.recipes());
-            return new CheckpointWork(converter, request.output(), job).run(goal, how, scales, request.report());
+                    .withRecipes(request.recipes())
+                    .withMerged(transformed.weights(), transformed.fingerprint());
+            return new CheckpointWork(converter, request.output(), job)
+                    .run(goal, how, scales, request.report())
+                    .withTransform(transformed.transform());
         }
     }
 

@@ -40,6 +40,8 @@ public record Serving(Consumer consumer, Target.Checkpoint target, String reason
                             Recipes.NVFP4,
                             Recipes.INT8,
                             Recipes.INT8_ASYMMETRIC,
+                            Recipes.INT4,
+                            Recipes.INT4_ASYMMETRIC,
                             Recipes.FP8_WEIGHT_ONLY),
                     "vLLM's own, read by transformers too"),
             new Row(
@@ -50,7 +52,12 @@ public record Serving(Consumer consumer, Target.Checkpoint target, String reason
             new Row(
                     Consumer.SGLANG,
                     "compressed-tensors",
-                    List.of(Recipes.FP8_DYNAMIC, Recipes.CHECKPOINT_FP8, Recipes.INT8, Recipes.FP8_WEIGHT_ONLY),
+                    List.of(
+                            Recipes.FP8_DYNAMIC,
+                            Recipes.CHECKPOINT_FP8,
+                            Recipes.INT8,
+                            Recipes.INT4,
+                            Recipes.FP8_WEIGHT_ONLY),
                     "the one of SGLang's layouts with this recipe, read by vLLM and transformers too"),
             new Row(
                     Consumer.SGLANG,
@@ -84,6 +91,8 @@ public record Serving(Consumer consumer, Target.Checkpoint target, String reason
                             Recipes.NVFP4,
                             Recipes.INT8,
                             Recipes.INT8_ASYMMETRIC,
+                            Recipes.INT4,
+                            Recipes.INT4_ASYMMETRIC,
                             Recipes.FP8_WEIGHT_ONLY),
                     "the only one with this recipe that transformers loads"));
 

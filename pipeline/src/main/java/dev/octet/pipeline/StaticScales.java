@@ -3,6 +3,7 @@ package dev.octet.pipeline;
 import dev.octet.converter.CheckpointConverter;
 import dev.octet.converter.checkpoint.CacheScales;
 import dev.octet.converter.checkpoint.InputScales;
+import dev.octet.converter.transform.ModelTransform;
 import dev.octet.quant.block.Granularity;
 import dev.octet.quant.layout.Layout;
 import dev.octet.quant.layout.LayoutOptions;
@@ -33,10 +34,18 @@ record StaticScales(Optional<InputScales> inputs, CacheScales cache, List<String
      * @throws dev.octet.formats.error.InvalidDataException when the statistics do not give them, naming the layers
      * @throws IOException when the statistics cannot be read
      */
-    static StaticScales of(Quantize.CheckpointRequest request, CheckpointConverter converter, Job job)
+    static StaticScales of(
+            Quantize.CheckpointRequest request, CheckpointConverter converter, ModelTransform transform, Job job)
             throws IOException {
         boolean cache = request.has(Quantize.Choice.KV_CACHE);
         Optional<Path> file = request.statistics();
+        if (cache && !transform.changedValues().isEmpty()) {
+            throw job.invalid(
+                    "--kv-cache fp8 takes scales of values as they were before --transform changes "
+                            + transform.changedValues().getFirst(),
+                    "write the transformed model with --recipe none, calibrate that, and quantise it with --kv-cache"
+                            + " fp8");
+        }
         if (file.isEmpty()) {
             if (cache) {
                 throw job.invalid(
@@ -59,13 +68,26 @@ record StaticScales(Optional<InputScales> inputs, CacheScales cache, List<String
                         + " attention layers; --kv-cache fp8 writes their scales");
             }
         }
+        if (request.has(Quantize.Choice.FLOATS)) {
+            return new StaticScales(Optional.empty(), CacheScales.NONE, List.of());
+        }
+        boolean forTransform =
+                !transform.isNone() && !isStatic(recipe, request.target().layout());
+        if (forTransform && !cache) {
+            return new StaticScales(Optional.empty(), scales, notes);
+        }
         if (cache && !isStatic(recipe, request.target().layout())) {
             notes.add("activations of " + recipe.name()
                     + " are quantised at run time: of the statistics only keys and values are used");
             return new StaticScales(Optional.empty(), scales, notes);
         }
         return new StaticScales(
-                Optional.of(converter.inputScales(statistics, request.calibrator(), recipe)), scales, notes);
+                Optional.of(converter.inputScales(
+                        ChangedStatistics.of(statistics, transform, request.calibrator()),
+                        request.calibrator(),
+                        recipe)),
+                scales,
+                notes);
     }
 
     /** Whether the recipe's activations have one scale, and the layout a place for it. */

@@ -36,6 +36,8 @@ import dev.octet.trainer.device.Device;
 import dev.octet.trainer.optimizer.UpdateProgram;
 import dev.octet.trainer.optimizer.WeightAveraging;
 import dev.octet.trainer.precision.PrecisionPolicy;
+import dev.octet.trainer.qat.LearnedScales;
+import dev.octet.trainer.qat.QuantizedGraph;
 import dev.octet.trainer.step.AdapterSaving;
 import dev.octet.trainer.step.ForwardSession;
 import dev.octet.trainer.step.GraphSource;
@@ -61,6 +63,8 @@ final class TrainedRun implements AutoCloseable {
     private final List<Tie> ties;
     private final GraphSource base;
     private final Optional<AdaptedGraph> adapted;
+    private final GraphSource floats;
+    private final Optional<QuantizedGraph> quantized;
     private final GraphSource trained;
     private final RunScales scales;
 
@@ -75,8 +79,13 @@ final class TrainedRun implements AutoCloseable {
         this.base = source.source().withTies(ties);
         InitialValues values = initialValues();
         this.adapted = run.config().adapter().map(a -> a.adapt(base.graph(), values));
-        this.trained = adapted.map(base::withAdapter).orElse(base);
-        this.scales = RunScales.of(policy(), trained.graph(), state);
+        this.floats = adapted.map(base::withAdapter).orElse(base);
+        this.quantized = run.config().precision().qat().map(q -> QuantizedGraph.of(floats.graph(), q));
+        this.trained = quantized.map(q -> floats.with(q.model())).orElse(floats);
+        this.scales = RunScales.of(policy(), floats.graph(), state)
+                .with(quantized
+                        .map(q -> LearnedScales.of(q, state.parameters()))
+                        .orElse(List.of()));
     }
 
     /**
@@ -232,7 +241,7 @@ final class TrainedRun implements AutoCloseable {
     }
 
     PrecisionPolicy policy() {
-        return run.config().changesFor(trained.graph().graph()).policy();
+        return run.config().changesFor(floats.graph().graph()).policy();
     }
 
     RunScales scales() {
@@ -267,7 +276,9 @@ final class TrainedRun implements AutoCloseable {
                 return new ExportWriter(this, none, request, mode, job).write();
             }
         }
-        Map<String, Tensor> weights = Ties.withCopies(state.parameters(), ties, Arena.ofAuto());
+        Map<String, Tensor> own = new LinkedHashMap<>(state.parameters());
+        quantized.ifPresent(q -> own.keySet().removeAll(q.parameters()));
+        Map<String, Tensor> weights = Ties.withCopies(own, ties, Arena.ofAuto());
         try (TrainedModel model = TrainedModel.of(source.converter(), huggingFace(), weights, linears())) {
             return new ExportWriter(this, model, request, mode, job).write();
         }

@@ -78,20 +78,7 @@ class StoredBaseTest {
         Quantize.CheckpointRequest request = Quantize.CheckpointRequest.of(PLAIN, model, recipe);
         List<Pattern> include = Stream.of(alsoQuantised).map(Pattern::compile).toList();
         Selection selection = new Selection(List.of(), List.of(), include, Map.of());
-        Quantize.run(
-                new Quantize.CheckpointRequest(
-                        request.model(),
-                        request.output(),
-                        request.recipe(),
-                        request.target(),
-                        selection,
-                        request.layout(),
-                        request.statistics(),
-                        request.calibrator(),
-                        request.choices(),
-                        request.report(),
-                        request.recipes()),
-                JOB);
+        Quantize.run(request.withSelection(selection), JOB);
         return model;
     }
 

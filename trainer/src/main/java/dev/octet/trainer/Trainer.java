@@ -46,6 +46,7 @@ import dev.octet.trainer.observe.DebugChanges;
 import dev.octet.trainer.observe.DebugPlan;
 import dev.octet.trainer.observe.DebugSettings;
 import dev.octet.trainer.observe.TensorDumps;
+import dev.octet.trainer.optimizer.OwnRate;
 import dev.octet.trainer.optimizer.Schedule;
 import dev.octet.trainer.optimizer.StepRate;
 import dev.octet.trainer.optimizer.UpdateProgram;
@@ -55,6 +56,10 @@ import dev.octet.trainer.precision.Fp8Policy;
 import dev.octet.trainer.precision.LinearModule;
 import dev.octet.trainer.precision.MsampPolicy;
 import dev.octet.trainer.precision.PrecisionPolicy;
+import dev.octet.trainer.qat.FoldedScales;
+import dev.octet.trainer.qat.QatSettings;
+import dev.octet.trainer.qat.QuantizedGraph;
+import dev.octet.trainer.qat.ScaleLearning;
 import dev.octet.trainer.replay.Diagnosis;
 import dev.octet.trainer.replay.Examination;
 import dev.octet.trainer.replay.ExaminationOptions;
@@ -66,6 +71,7 @@ import dev.octet.trainer.step.AdapterSaving;
 import dev.octet.trainer.step.GraphSource;
 import dev.octet.trainer.step.ProductWatch;
 import dev.octet.trainer.step.ReferenceModel;
+import dev.octet.trainer.step.StartingScales;
 import dev.octet.trainer.step.StepResult;
 import dev.octet.trainer.step.Teacher;
 import dev.octet.trainer.step.TensorWatch;
@@ -119,6 +125,8 @@ public final class Trainer implements AutoCloseable {
     private final GraphSource model;
     private final List<Tie> ties;
     private final Optional<AdaptedGraph> adapted;
+    private final Optional<QuantizedGraph> quantized;
+    private final GraphSource floats;
     private final Parameters parameters;
     private final Set<String> stored;
     private final Set<String> trained;
@@ -131,6 +139,8 @@ public final class Trainer implements AutoCloseable {
     private final @Nullable MicroBatches evalBatches;
     private final Schedule schedule;
     private SkippedBatches skipped = SkippedBatches.NONE;
+    private boolean started;
+    private boolean held;
     private double dataSeconds;
 
     private Trainer(TrainingParts parts, Device device) {
@@ -142,12 +152,14 @@ public final class Trainer implements AutoCloseable {
         requireOriginals(config, restored());
         this.adapted = config.adapter()
                 .map(a -> a.adapt(base.graph(), initialValues(), parts.adapter().promptTokens()));
-        this.model = adapted.map(base::withAdapter).orElse(base);
-        Parameters found = Parameters.of(model.graph().graph());
-        this.parameters =
-                adapted.map(a -> found.with(model.graph().graph(), a.trained())).orElse(found);
-        this.trained =
-                adapted.isPresent() ? adapted.get().trained() : parameters.trained(config.freeze(), config.trainOnly());
+        this.floats = adapted.map(base::withAdapter).orElse(base);
+        this.quantized = config.precision().qat().map(q -> QuantizedGraph.of(floats.graph(), q));
+        this.model = quantized.map(q -> floats.with(q.model())).orElse(floats);
+        Parameters found = Parameters.of(floats.graph().graph());
+        this.parameters = adapted.map(a -> found.with(floats.graph().graph(), a.trained()))
+                .or(() -> quantized.map(q -> found.with(q.model().graph(), q.parameters())))
+                .orElse(found);
+        this.trained = adapted.isPresent() ? adapted.get().trained() : trained(config);
         this.stored = adapted.map(a -> StoredWeights.of(a.model().graph(), a.trained()))
                 .orElse(Set.of());
         config.optimizer().noDecay().forEach(p -> requireMatch(p, parameters));
@@ -157,8 +169,8 @@ public final class Trainer implements AutoCloseable {
         this.evalBatches =
                 parts.eval().map(e -> evaluation(e, config.batchSize())).orElse(null);
         this.schedule = config.schedule().schedule(config.optimizer().lr(), config.steps());
-        this.debug = DebugPlan.of(config.debug(), LinearModule.of(model.graph().graph()));
-        this.debugChanges = config.changesFor(model.graph().graph());
+        this.debug = DebugPlan.of(config.debug(), LinearModule.of(floats.graph().graph()));
+        this.debugChanges = config.changesFor(floats.graph().graph());
         this.session = new TrainingSession(setup(policyFor(device)), device, config.offload());
         try {
             this.teacher = parts.teacher()
@@ -191,6 +203,19 @@ public final class Trainer implements AutoCloseable {
                     "optimizer: {no_decay: ...}, " + parameters.names().size() + " parameters",
                     "`octet inspect --parameters` lists them");
         }
+    }
+
+    /** Of the parameters that quantisers read those that are learned; these also where {@code train_only} names other parameters alone. */
+    private Set<String> trained(TrainingConfig config) {
+        Set<String> all = new TreeSet<>(parameters.trained(config.freeze(), config.trainOnly()));
+        quantized.ifPresent(q -> {
+            q.parameters().stream().filter(p -> !q.learned().contains(p)).forEach(all::remove);
+            q.learned().stream()
+                    .filter(p ->
+                            config.freeze().stream().noneMatch(f -> f.matcher(p).find()))
+                    .forEach(all::add);
+        });
+        return all;
     }
 
     private List<Tie> restored() {
@@ -242,7 +267,58 @@ public final class Trainer implements AutoCloseable {
                 List.copyOf(config.averaging().values()),
                 stateForms(),
                 config.activations().at(config.offload().activations()),
-                config.precision().ranks());
+                config.precision().ranks(),
+                ownRate());
+    }
+
+    private OwnRate ownRate() {
+        if (quantized.isEmpty()) {
+            return OwnRate.NONE;
+        }
+        ScaleLearning scales = parts.config().precision().qat().orElseThrow().scales();
+        boolean normalizes = parts.config().optimizer().optimizer().normalizes();
+        Map<String, Double> factors = new TreeMap<>(quantized.get().rateFactors(scales, normalizes));
+        factors.keySet().retainAll(trained);
+        return new OwnRate(factors);
+    }
+
+    /**
+     * Before the first step of a new run, takes the ranges of inputs from the first micro-batches. The scales of a run that is resumed are the checkpoint's.
+     *
+     * @throws InvalidOptionException when a layer with learned scales is never executed
+     */
+    private void start() throws IOException {
+        if (started || quantized.isEmpty()) {
+            return;
+        }
+        started = true;
+        try (Arena arena = Arena.ofConfined()) {
+            List<MicroBatch> first = new ArrayList<>();
+            int count = (int) Math.min(
+                    parts.config().precision().qat().orElseThrow().scales().startBatches(), batches.perEpoch());
+            for (int i = 0; i < count; i++) {
+                first.add(draw(batches, i, arena));
+            }
+            StartingScales starting = new StartingScales(quantized.get(), floats, session.policy(), device);
+            starting.requireExecuted(session.program(first.getFirst()));
+            if (!session.isRestored()) {
+                session.put(starting.of(first, session.parameters(arena), arena));
+            }
+        }
+    }
+
+    /** Rounds scales to the type that they will be stored in, and holds them, from the step on that the configuration names. */
+    private void fold(long step) {
+        ScaleLearning scales =
+                parts.config().precision().qat().map(QatSettings::scales).orElse(ScaleLearning.DEFAULT);
+        if (held || scales.foldAt().isEmpty() || step < scales.foldAt().getAsLong()) {
+            return;
+        }
+        held = true;
+        session.hold();
+        try (Arena arena = Arena.ofConfined()) {
+            session.put(FoldedScales.of(quantized.orElseThrow(), scales.type(), session.parameters(arena), arena));
+        }
     }
 
     /** How the tensors of the run are kept between steps. */
@@ -252,6 +328,7 @@ public final class Trainer implements AutoCloseable {
 
     private StateForms stateForms(StatesConfig states) {
         Set<String> coded = new TreeSet<>(trained);
+        coded.removeAll(quantized.map(QuantizedGraph::parameters).orElse(Set.of()));
         if (states.onlyMatrices()) {
             coded.retainAll(parameters.all().stream()
                     .filter(p -> p.use() == Parameter.Use.WEIGHT)
@@ -598,6 +675,7 @@ public final class Trainer implements AutoCloseable {
 
     Done step(long step, @Nullable Consumer<Gradients> afterBackward, boolean measuresFp8) throws IOException {
         int accumulation = parts.config().gradientAccumulation();
+        start();
         try (Arena arena = Arena.ofConfined()) {
             dataSeconds = 0;
             List<MicroBatch> drawn = new ArrayList<>();
@@ -616,6 +694,7 @@ public final class Trainer implements AutoCloseable {
             long step, List<MicroBatch> drawn, @Nullable Consumer<Gradients> afterBackward, boolean measuresFp8) {
         try {
             session.at(step);
+            fold(step);
             return session.step(drawn, scheduled(step), afterBackward, measuresFp8);
         } catch (InvalidDataException e) {
             throw atSamples(e, "step " + step, parts.train(), drawn);
@@ -667,6 +746,7 @@ public final class Trainer implements AutoCloseable {
         if (from == null) {
             throw new IllegalStateException("there is no data to evaluate on");
         }
+        start();
         List<LossValue> losses = new ArrayList<>();
         for (long i = 0; i < from.perEpoch(); i++) {
             try (Arena arena = Arena.ofConfined()) {
@@ -777,6 +857,7 @@ public final class Trainer implements AutoCloseable {
      * @throws IOException when data cannot be read
      */
     public Excerpt excerpt(@Nullable TrainingState from, int steps, Arena arena) throws IOException {
+        start();
         int accumulation = parts.config().gradientAccumulation();
         long first = from == null ? 1 : from.step() + 1;
         Map<String, Tensor> state = new TreeMap<>(from == null ? Map.of() : from.state());

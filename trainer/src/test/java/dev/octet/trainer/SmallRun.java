@@ -3,6 +3,7 @@ package dev.octet.trainer;
 import dev.octet.formats.graph.Attribute;
 import dev.octet.formats.graph.Dim;
 import dev.octet.formats.graph.Graph;
+import dev.octet.formats.graph.GraphEdit;
 import dev.octet.formats.graph.GraphModel;
 import dev.octet.formats.graph.Initializer;
 import dev.octet.formats.graph.Node;
@@ -94,7 +95,15 @@ final class SmallRun {
     private static GraphSource source(int hidden, long seed) {
         return new GraphSource(
                 model(Dim.of("batch"), hidden, seed),
-                (graph, sizes) -> model(Dim.of(sizes.getOrDefault("batch", 1L)), hidden, seed));
+                (graph, sizes) -> at(graph, Dim.of(sizes.getOrDefault("batch", 1L))));
+    }
+
+    /** A graph with a number of samples; what was put into it stays. */
+    private static GraphModel at(GraphModel graph, Dim batch) {
+        GraphEdit edit = GraphEdit.of(graph.graph());
+        edit.setInputs(List.of(new ValueInfo("x", new TensorType(DType.F32, List.of(batch, Dim.of(IN))))));
+        edit.setOutputs(List.of(new ValueInfo("logits", new TensorType(DType.F32, List.of(batch, Dim.of(CLASSES))))));
+        return graph.withGraph(edit.build());
     }
 
     /** The parts with a teacher that is wider than the student and has other weights. */

@@ -46,6 +46,7 @@ import org.jspecify.annotations.Nullable;
  */
 public final class CheckpointPlanner {
     private static final String QUANT_CONFIG = "hf_quant_config.json";
+    private static final String TIED = "tie_word_embeddings";
     private static final Set<DType> FLOATS = Set.of(DType.F64, DType.F32, DType.BF16, DType.F16);
 
     private final Checkpoint checkpoint;
@@ -123,7 +124,7 @@ public final class CheckpointPlanner {
     }
 
     /** The configuration's type of unquantised weights. */
-    private static Optional<DType> modelType(Checkpoint checkpoint) {
+    public static Optional<DType> modelType(Checkpoint checkpoint) {
         String text = checkpoint
                 .config()
                 .map(c -> c.path("torch_dtype").asText(c.path("dtype").asText("")))
@@ -180,6 +181,9 @@ public final class CheckpointPlanner {
         }
         Optional<ObjectNode> config = checkpoint.config().map(ObjectNode::deepCopy);
         Map<String, ObjectNode> files = targetConfig.describe(config, cache.written(), notes);
+        if (!inputs.merged().added().isEmpty()) {
+            config.ifPresent(c -> c.put(TIED, false)); // the head has a weight of its own now
+        }
         return new CheckpointPlan(
                 goal,
                 Map.of(),
@@ -357,6 +361,14 @@ public final class CheckpointPlanner {
         } else if (stored.others().containsKey(spec.name())) {
             cache.addStored(spec, steps, notes);
         } // else a weight's scale, which the weight's step writes
+        inputs.merged().added().forEach((added, from) -> {
+            if (from.equals(spec.name())
+                    && checkpoint.tensor(added) == null) { // next to the weight that it starts from
+                TensorSpec own = new TensorSpec(added, spec.dtype(), spec.shape());
+                targetConfig.keep(added, spec.shape());
+                steps.add(new TensorStep.Merge(added, spec.byteSize(), own, Exactness.ONE_ROUNDING));
+            }
+        });
         LinearNames.attention(weight == null ? spec.name() : weight.name()).ifPresent(a -> cache.addNew(a, steps));
     }
 

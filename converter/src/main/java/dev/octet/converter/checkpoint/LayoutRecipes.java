@@ -68,6 +68,7 @@ final class LayoutRecipes {
         QuantType codes =
                 weight.codes() == QuantType.E4M3FNUZ ? QuantType.E4M3FN : weight.codes(); // the run transcodes it
         return recipe.map(List::of).orElse(Recipes.CHECKPOINT).stream()
+                .map(r -> recipe.isPresent() ? r : r.withGroups(weight.granularity()))
                 .filter(r -> layout.scheme(r, options)
                         .filter(s -> s.type() == codes
                                 && s.twoLevels() == (weight.globalScale() != null)

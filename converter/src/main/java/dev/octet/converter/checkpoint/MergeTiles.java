@@ -25,9 +25,19 @@ final class MergeTiles {
         this.merged = merged;
     }
 
-    /** Whether adapters change a weight. */
+    /** Whether a weight changes. */
     boolean has(String weight) {
         return merged.names().contains(weight);
+    }
+
+    /** Whether {@link #measure} wants to see a weight. */
+    boolean measures(String weight) {
+        return merged.measured() && has(weight);
+    }
+
+    /** The weight of the source that one starts from. */
+    String source(String weight) {
+        return merged.added().getOrDefault(weight, weight);
     }
 
     private WeightDelta delta(String weight) {
@@ -59,10 +69,9 @@ final class MergeTiles {
             for (int i = 0; i < row.length; i++) {
                 if (!Float.isFinite(row[i])) {
                     throw new InvalidDataException(
-                            "the merged weight holds " + row[i],
+                            "the changed weight holds " + row[i],
                             "tensor '" + weight + "', row " + r + ", column " + i,
-                            "look for NaN and infinity in the adapter (`octet inspect ADAPTER`) and in the base; such"
-                                    + " a sum has no merged weight");
+                            merged.whenNotFinite());
                 }
             }
             MemorySegment.copy(row, 0, values, Tensor.F32_LE, at, row.length);
@@ -77,6 +86,9 @@ final class MergeTiles {
      * @param stored F32 as a reader of the target sees them
      */
     void measure(String weight, long fromRow, MemorySegment base, MemorySegment sum, MemorySegment stored) {
+        if (!merged.measured()) {
+            return;
+        }
         double delta = 0;
         double error = 0;
         double along = 0;

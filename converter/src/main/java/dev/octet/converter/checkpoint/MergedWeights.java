@@ -1,11 +1,12 @@
 package dev.octet.converter.checkpoint;
 
 import dev.octet.quant.merge.WeightDelta;
+import java.util.Map;
 import java.util.Set;
 
-/** The weights of a checkpoint that adapters change, and how. */
+/** The weights of a checkpoint whose floats change on the way, and how: by adapters, or by transforms. */
 public interface MergedWeights {
-    /** No adapter. */
+    /** None. */
     MergedWeights NONE = new MergedWeights() {
         @Override
         public Set<String> names() {
@@ -28,4 +29,20 @@ public interface MergedWeights {
      * @throws IllegalArgumentException when {@code name} is none of {@link #names()}
      */
     WeightDelta delta(String name);
+
+    /** Plain weights that the checkpoint lacks, each with the one whose numbers it starts from; they are among {@link #names}. */
+    default Map<String, String> added() {
+        return Map.of();
+    }
+
+    /** Whether what is left of the changes is measured. */
+    default boolean measured() {
+        return true;
+    }
+
+    /** What to do when a changed weight is not finite. */
+    default String whenNotFinite() {
+        return "look for NaN and infinity in the adapter (`octet inspect ADAPTER`) and in the base; such a sum has no"
+                + " merged weight";
+    }
 }

@@ -151,7 +151,7 @@ final class TileMover {
 
     /** The values of a tile with what adapters add, as F32; before that they stay in {@link Buffers.Use#BASE}. */
     private void readMerged(String name, Tile tile, MemorySegment floats, TileScratch scratch) throws IOException {
-        reader.read(name, tile.fromRow(), tile.fromRow() + tile.rows(), floats);
+        reader.read(merges.source(name), tile.fromRow(), tile.fromRow() + tile.rows(), floats);
         MemorySegment.copy(floats, 0, scratch.buffer(Buffers.Use.BASE, floats.byteSize()), 0, floats.byteSize());
         merges.apply(name, tile.fromRow(), floats);
     }
@@ -185,7 +185,7 @@ final class TileMover {
 
     /** Measures a tile that was quantised with adapters. */
     private void measure(Encoding e, MemorySegment codes) {
-        if (!merges.has(e.step().name())) {
+        if (!merges.measures(e.step().name())) {
             return;
         }
         long bytes = e.runs().elements() * Float.BYTES;

@@ -16,6 +16,7 @@ import dev.octet.quant.number.QuantType;
  * @param minExponent exponent of the smallest normal number
  * @param maxExponent exponent of the largest number
  * @param maxValue the largest number, without the multiplier
+ * @param lowest the number furthest below zero, without the multiplier
  * @param integers whether the numbers are integers; the exponents are then meaningless
  * @param quantized whether elements have multipliers
  * @param slack how far beyond half a unit a single correct rounding can end, in units, because the multiplier is rounded after its use and
@@ -26,6 +27,7 @@ record NumberGrid(
         int minExponent,
         int maxExponent,
         double maxValue,
+        double lowest,
         boolean integers,
         boolean quantized,
         double slack) {
@@ -45,7 +47,7 @@ record NumberGrid(
             case F32, F64 -> floats(23, -126, 127);
             case F8_E8M0 -> floats(0, -127, 127);
             case BOOL, U8, I8, I16, U16, I32, U32, I64, U64 ->
-                new NumberGrid(0, 0, 0, Double.MAX_VALUE, true, false, 0);
+                new NumberGrid(0, 0, 0, Double.MAX_VALUE, -Double.MAX_VALUE, true, false, 0);
             case F4_E2M1,
                     F6_E2M3,
                     F6_E3M2,
@@ -65,7 +67,7 @@ record NumberGrid(
 
     private static NumberGrid floats(int mantissaBits, int minExponent, int maxExponent) {
         double max = Math.scalb(2 - Math.scalb(1.0, -mantissaBits), maxExponent);
-        return new NumberGrid(mantissaBits, minExponent, maxExponent, max, false, false, ARITHMETIC_SLACK);
+        return new NumberGrid(mantissaBits, minExponent, maxExponent, max, -max, false, false, ARITHMETIC_SLACK);
     }
 
     /**
@@ -76,7 +78,8 @@ record NumberGrid(
     static NumberGrid quantized(QuantType codes, DType scaleNumber) {
         if (codes.isInteger()) {
             double max = codes.hasZeroPoint() ? Double.MAX_VALUE : codes.maxValue();
-            return new NumberGrid(0, 0, 0, max, true, true, slack(codes.maxValue(), scaleNumber));
+            double lowest = codes.hasZeroPoint() ? -Double.MAX_VALUE : codes.lowest();
+            return new NumberGrid(0, 0, 0, max, lowest, true, true, slack(codes.maxValue(), scaleNumber));
         }
         Float8Format format = codes.minifloat().orElseThrow();
         return new NumberGrid(
@@ -84,10 +87,16 @@ record NumberGrid(
                 1 - format.bias(),
                 format.maxExponent(),
                 format.maxValue(),
+                -format.maxValue(),
                 false,
                 true,
                 // the largest significand is just below 2^(mantissaBits + 1) units
                 slack(Math.scalb(1.0, format.mantissaBits() + 1), scaleNumber));
+    }
+
+    /** The largest magnitude on {@code x}'s side of zero, without the multiplier. */
+    double most(float x) {
+        return x < 0 ? -lowest : maxValue;
     }
 
     /** Whether these are integers with a zero point, whose range is unknown. */
@@ -149,7 +158,7 @@ record NumberGrid(
             return Float.NaN;
         }
         double unit = integers ? 1 : ulp((float) Math.abs(v), 1);
-        double rounded = Math.clamp(Math.rint(v / unit) * unit, -maxValue, maxValue);
+        double rounded = Math.clamp(Math.rint(v / unit) * unit, lowest, maxValue);
         return (float) rounded * multiplier;
     }
 }

@@ -85,7 +85,7 @@ final class PairSums {
         }
 
         private void addBeyond(double inUnits, float from, float multiplier, NumberGrid grid) {
-            if (Math.abs((double) from) > grid.maxValue() * multiplier) {
+            if (Math.abs((double) from) > grid.most(from) * multiplier) {
                 saturated++;
                 return;
             }
@@ -124,7 +124,7 @@ final class PairSums {
          * @param index of the element
          */
         private void add(float x, float y, float multiplier, double inSteps, NumberGrid grid, long index) {
-            double most = grid.maxValue() * multiplier;
+            double most = grid.most(x) * multiplier;
             boolean beyond = Math.abs((double) x) > most;
             float reachable = beyond ? (float) Math.copySign(most, x) : x;
             double error = Math.abs((double) reachable - y) / multiplier;
@@ -264,7 +264,6 @@ final class PairSums {
         boolean quantizedB = gridB.quantized();
         double halfA = 0.5 + gridA.slack();
         double halfB = 0.5 + gridB.slack();
-        double mostOfB = gridB.maxValue();
         double noiseHere = noise;
         double maxErrorHere = maxError;
         double maxUlpHere = maxUlp;
@@ -304,7 +303,7 @@ final class PairSums {
             if (!another) {
                 continue;
             }
-            if (inUnitsOfB > halfB || Math.abs((double) x) > mostOfB * sb) {
+            if (inUnitsOfB > halfB || Math.abs((double) x) > gridB.most(x) * sb) {
                 offsetsOfB.squares = stepsHere;
                 offsetsOfB.add(x, y, sb, inUnitsOfB, gridB, first + i);
                 stepsHere = offsetsOfB.squares;

@@ -6,8 +6,8 @@ import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.formats.tensor.TensorSpec;
 import dev.octet.quant.calibrate.Calibrator;
-import dev.octet.quant.number.BFloat16;
 import dev.octet.quant.cast.ElementCast.Range;
+import dev.octet.quant.number.BFloat16;
 import dev.octet.quant.number.Half;
 import dev.octet.quant.number.QuantType;
 import dev.octet.quant.recipe.OperandSpec;
@@ -111,9 +111,7 @@ public record ActivationScales(Plan plan, Map<String, ActivationScale> scales) {
         if (!type.hasZeroPoint()) {
             return new ActivationScale(tap, t.amax(), clip, (float) (clip / type.maxValue()), t.shareAbove(clip));
         }
-        Range range = Range.ZERO
-                .with((float) Math.max(t.min(), -clip))
-                .with((float) Math.min(t.max(), clip));
+        Range range = Range.ZERO.with((float) Math.max(t.min(), -clip)).with((float) Math.min(t.max(), clip));
         AffineScale affine = AffineScale.of(range, type, DType.F32);
         return new ActivationScale(tap, t.amax(), clip, affine.scale(), affine.zeroPoint(), t.shareAbove(clip));
     }

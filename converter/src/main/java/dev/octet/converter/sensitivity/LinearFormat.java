@@ -1,6 +1,5 @@
 package dev.octet.converter.sensitivity;
 
-import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.quant.block.Blocks;
 import dev.octet.quant.block.Granularity;
@@ -11,7 +10,6 @@ import dev.octet.quant.number.QuantType;
 import dev.octet.quant.recipe.OperandSpec;
 import dev.octet.quant.recipe.Recipe;
 import dev.octet.quant.recipe.Recipes;
-import dev.octet.quant.scale.ScaleRule;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.LinkedHashMap;
@@ -23,7 +21,7 @@ import org.jspecify.annotations.Nullable;
 /**
  * How the forward product of a Linear is quantised while it is measured: a recipe's operands with the scales that checkpoints store.
  *
- * @param name the recipe's own name, or {@code int4}
+ * @param name the recipe's own name
  * @param input null when the input is left as it is
  * @param weight of a weight in [out, in] order
  * @param recipe what writes it; null for a format that Octet only measures
@@ -33,10 +31,7 @@ public record LinearFormat(
         @Nullable OperandSpec input,
         OperandSpec weight,
         @Nullable Recipe recipe) {
-    /** Inputs that share a scale in {@code int4}, as in ONNX Runtime's MatMulNBits and in GGUF's Q4_0. */
-    private static final int INT4_GROUP = 32;
-
-    /** Every format that can be measured, by name: the recipes of graphs and checkpoints, and {@code int4}. */
+    /** Every format that can be measured, by name: the recipes of graphs and checkpoints without zero points. */
     public static final Map<String, LinearFormat> ALL = all();
 
     private static Map<String, LinearFormat> all() {
@@ -46,16 +41,6 @@ public record LinearFormat(
         recipes.stream()
                 .filter(r -> !r.weight().type().hasZeroPoint())
                 .forEach(r -> formats.putIfAbsent(r.ownName(), of(r)));
-        formats.put(
-                "int4",
-                new LinearFormat(
-                        "int4",
-                        null,
-                        new OperandSpec(
-                                QuantType.INT4,
-                                new Granularity.PerGroup(-1, INT4_GROUP),
-                                new OperandSpec.Scaling.FromValues(new ScaleRule.AmaxRule(), DType.F16)),
-                        null));
         return Collections.unmodifiableMap(formats);
     }
 

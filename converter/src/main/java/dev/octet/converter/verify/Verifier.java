@@ -99,6 +99,7 @@ public final class Verifier {
             FusedRules.EXPERTS_FUSED,
             BlockRules.REMAINDER,
             BlockRules.COLUMNS,
+            BlockRules.PACKED,
             TensorParallel.RULE,
             PlainValueRules.NOT_FINITE,
             PlainValueRules.DIFFERS);

@@ -68,7 +68,9 @@ class CheckpointMatrixTest {
     void a_checkpoint_becomes_a_sound_model_or_is_refused(Path name) throws IOException {
         Path source = TESTDATA.resolve(name);
         int written = 0;
-        for (Recipe recipe : Recipes.CHECKPOINT) {
+        for (Recipe usual : Recipes.CHECKPOINT) {
+            // models of width 32 have no whole group of 128
+            Recipe recipe = usual.withGroups(new Granularity.PerGroup(-1, 16));
             for (Layout layout : Layouts.ALL) {
                 Path out = folder.resolve(recipe.name() + "-" + layout.name());
                 ConversionRequest goal = MadeCheckpoint.goal(recipe, layout.name());
@@ -237,7 +239,10 @@ class CheckpointMatrixTest {
                 case E2M1 -> new Bound(group, 0.25, 0.25 / 6 * 1.07);
                 case INT8 -> new Bound(group, 0.001, 0.5 / 127 * 1.01);
                 case INT8_ASYMMETRIC -> new Bound(group, 0.001, 2.0 / 255 * 1.01);
-                case E5M2, E4M3FNUZ, E5M2FNUZ, INT4, INT4_ASYMMETRIC -> throw new AssertionError(recipe.name());
+                // half a step of fifteen, and what rounding the scale to BF16 adds to eight of them
+                case INT4 -> new Bound(group, 0.005, 0.5 / 7.5 * 1.01);
+                case INT4_ASYMMETRIC -> new Bound(group, 0.005, 2.0 / 15 * 1.01);
+                case E5M2, E4M3FNUZ, E5M2FNUZ -> throw new AssertionError(recipe.name());
             };
         }
     }
@@ -248,8 +253,13 @@ class CheckpointMatrixTest {
                 .noise("model-00001-of-00002.safetensors", "model.layers.1.mlp.gate_proj.weight", 0.02, 1500, 512)
                 .noise("model-00002-of-00002.safetensors", "model.layers.1.mlp.up_proj.weight", 0.03, 1500, 512)
                 .write();
-        for (Recipe recipe :
-                List.of(Recipes.CHECKPOINT_FP8, Recipes.FP8_BLOCK, Recipes.NVFP4, Recipes.INT8_ASYMMETRIC)) {
+        for (Recipe recipe : List.of(
+                Recipes.CHECKPOINT_FP8,
+                Recipes.FP8_BLOCK,
+                Recipes.NVFP4,
+                Recipes.INT8_ASYMMETRIC,
+                Recipes.INT4,
+                Recipes.INT4_ASYMMETRIC)) {
             ConversionRequest goal = MadeCheckpoint.goal(recipe, "compressed-tensors");
             Map<String, String> one = Map.of();
             for (int threads : new int[] {1, 2, 3, 7}) {

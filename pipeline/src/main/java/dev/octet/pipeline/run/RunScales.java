@@ -15,6 +15,7 @@ import dev.octet.trainer.precision.Fp8Policy;
 import dev.octet.trainer.precision.LayerScales;
 import dev.octet.trainer.precision.PrecisionPolicy;
 import dev.octet.trainer.precision.TensorScale;
+import dev.octet.trainer.qat.LearnedScales;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -25,8 +26,9 @@ import java.util.Optional;
  * What a run knows of scales, in the words of the converter, and which recipes come nearest to how it computed.
  *
  * @param layers the Linears whose forward product was in FP8; none when the run was not
+ * @param learned what fake quantisation of a run in mode {@code qat} multiplied codes with; none in other modes
  */
-public record RunScales(List<LayerScales> layers) {
+public record RunScales(List<LayerScales> layers, List<LearnedScales> learned) {
     /**
      * The scales of a checkpoint.
      *
@@ -38,7 +40,13 @@ public record RunScales(List<LayerScales> layers) {
                         ? fp8.layers(graph.graph()).stream()
                                 .map(l -> LayerScales.of(l, state.state(), state.parameters()))
                                 .toList()
-                        : List.of());
+                        : List.of(),
+                List.of());
+    }
+
+    /** These and scales of fake quantisation. */
+    public RunScales with(List<LearnedScales> scales) {
+        return new RunScales(layers, List.copyOf(scales));
     }
 
     /** Whether a static scale of any input is known. */

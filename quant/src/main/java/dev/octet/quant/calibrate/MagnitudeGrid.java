@@ -42,7 +42,8 @@ final class MagnitudeGrid {
      */
     static MagnitudeGrid of(QuantType type, TensorStatistics statistics, double clip) {
         if (!type.isInteger()) {
-            return FLOATS.computeIfAbsent(type, t -> new MagnitudeGrid(t.minifloat().orElseThrow()));
+            return FLOATS.computeIfAbsent(
+                    type, t -> new MagnitudeGrid(t.minifloat().orElseThrow()));
         }
         if (!type.hasZeroPoint()) {
             return new MagnitudeGrid(type.highest());

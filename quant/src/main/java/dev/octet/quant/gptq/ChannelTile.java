@@ -142,7 +142,8 @@ final class ChannelTile {
         for (int c = 0; c < TILE; c++) {
             long at = (long) c * Float.BYTES;
             float scale = scales.get(Tensor.F32_LE, at);
-            int code = (int) Math.clamp(Math.rint(targets.get(Tensor.F32_LE, at) / scale), type.lowest(), type.highest());
+            int code =
+                    (int) Math.clamp(Math.rint(targets.get(Tensor.F32_LE, at) / scale), type.lowest(), type.highest());
             roundedCodes.set(ValueLayout.JAVA_BYTE, c, (byte) code);
             rounded.set(Tensor.F32_LE, at, code * scale);
         }

@@ -6,6 +6,7 @@ import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.TensorSpec;
 import dev.octet.quant.block.Granularity;
+import dev.octet.quant.cast.Words;
 import dev.octet.quant.layout.InputForms.Found;
 import dev.octet.quant.number.QuantType;
 import dev.octet.quant.recipe.OperandSpec;
@@ -33,6 +34,8 @@ import org.jspecify.annotations.Nullable;
  * nvfp4            m.weight_packed U8 [out, in/2]   m.weight_scale F8_E4M3 [out, in/16]   m.weight_global_scale F32 [1], a divisor
  * int8             m.weight I8        m.weight_scale [out, 1]
  * int8-asymmetric  m.weight_packed I32 [out, in/4]   m.weight_scale [out, 1]   m.weight_zero_point I32 [out/4, 1]   m.weight_shape I64 [2]
+ * int4             m.weight_packed I32 [out, in/8]   m.weight_scale [out, in/128]   m.weight_shape I64 [2]
+ * int4-asymmetric  as int4, with m.weight_zero_point I32 [out/8, in/128]
  * static inputs    m.input_scale [1]; nvfp4: m.input_global_scale F32 [1], a divisor
  * KV cache         attention.k_scale F32 [1]   attention.v_scale F32 [1]; announced as kv_cache_scheme
  * </pre>
@@ -44,17 +47,14 @@ import org.jspecify.annotations.Nullable;
  * without a GPU): it has rows / rows of scales for the height of a block, and takes a single column of blocks for channels
  * ({@code quantization/lifecycle/forward.py}, {@code dequantize}).
  *
- * <p>{@code int8-asymmetric} leaves activations alone, and engines know weights of integers alone in one format only,
- * {@code pack-quantized} ({@code compressors/pack_quantized}): codes plus 128 lie in I32, the earlier in the lower bits, along the rows of a
+ * <p>{@code int8-asymmetric} and {@code int4} leave activations alone, and engines know weights of integers alone in one format only,
+ * {@code pack-quantized} ({@code compressors/pack_quantized}): codes plus 128, of four bits plus 8, lie in I32, the earlier in the lower bits, along the rows of a
  * weight and down the columns of zero points.
  */
 final class CompressedTensorsLayout implements Layout {
     static final String NAME = "compressed-tensors";
 
     private static final String PACKED = "_packed";
-
-    /** Integers of eight bits in an I32. */
-    private static final long CODES_OF_WORD = 4;
 
     @Override
     public String name() {
@@ -95,21 +95,31 @@ final class CompressedTensorsLayout implements Layout {
         }
         Optional<String> refusal =
                 Schemes.refusal(scheme, shape); // blocks may overhang: they are padded to compute and cropped to store
-        boolean wholeWords =
-                shape.rank() < 2 || (shape.dim(-1) % CODES_OF_WORD == 0 && shape.dim(-2) % CODES_OF_WORD == 0);
-        return refusal.isPresent() || wholeWords || !scheme.type().hasZeroPoint()
+        if (refusal.isPresent() || !inWords(scheme.type())) {
+            return refusal;
+        }
+        int across = Words.of(scheme.type().bits()).inWord();
+        int down = scheme.type().hasZeroPoint() ? across : 1; // zero points lie in words down the outputs
+        return shape.dim(-1) % across == 0 && shape.dim(-2) % down == 0
                 ? refusal
-                : Optional.of(shape.dim(-2) + " x " + shape.dim(-1) + " is not a multiple of " + CODES_OF_WORD + " x "
-                        + CODES_OF_WORD + ", which vLLM packs into words");
+                : Optional.of(shape.dim(-2) + " x " + shape.dim(-1) + " is not a multiple of " + down + " x " + across
+                        + ", which vLLM packs into words");
+    }
+
+    /** Weights that engines know without quantised activations: of integers, packed into words. */
+    private static boolean inWords(QuantType codes) {
+        return codes.hasZeroPoint() || codes == QuantType.INT4;
     }
 
     @Override
     public StoredWeight place(String name, Shape shape, OperandSpec scheme, LayoutOptions options) {
-        boolean words = scheme.type().hasZeroPoint();
+        boolean words = inWords(scheme.type());
         boolean packed = scheme.type() == QuantType.E2M1;
         TensorSpec data = words
                 ? new TensorSpec(
-                        name + PACKED, DType.I32, Shape.of(shape.dim(0), Math.ceilDiv(shape.dim(1), CODES_OF_WORD)))
+                        name + PACKED,
+                        DType.I32,
+                        Shape.of(shape.dim(0), Words.of(scheme.type().bits()).words(shape.dim(1))))
                 : Schemes.codes(packed ? name + PACKED : name, scheme, shape);
         Shape scaleShape = switch (scheme.granularity()) {
             case Granularity.PerTensor() -> Shape.of(1);
@@ -117,11 +127,11 @@ final class CompressedTensorsLayout implements Layout {
             case Granularity.PerBlock _, Granularity.PerGroup _, Granularity.Mx _, Granularity.PerToken _ ->
                 scheme.granularity().scaleShape(shape);
         };
-        TensorSpec zeroPoint = words
+        TensorSpec zeroPoint = scheme.type().hasZeroPoint()
                 ? new TensorSpec(
                         name + "_zero_point",
                         DType.I32,
-                        Shape.of(Math.ceilDiv(scaleShape.dim(0), CODES_OF_WORD), scaleShape.dim(1)))
+                        Shape.of(Words.of(scheme.type().bits()).words(scaleShape.dim(0)), scaleShape.dim(1)))
                 : null;
         return new StoredWeight(
                 name,
@@ -223,7 +233,7 @@ final class CompressedTensorsLayout implements Layout {
     private static String format(Recipe recipe) {
         OperandSpec weight = recipe.weight();
         if (weight.type().isInteger()) {
-            return weight.type().hasZeroPoint() ? "pack-quantized" : "int-quantized";
+            return inWords(weight.type()) ? "pack-quantized" : "int-quantized";
         }
         if (weight.type() == QuantType.E2M1) {
             return "nvfp4-pack-quantized";
@@ -263,7 +273,7 @@ final class CompressedTensorsLayout implements Layout {
         QuantType codes = operand.type();
         boolean isFloat = !codes.isInteger();
         boolean symmetric = !codes.hasZeroPoint();
-        int bits = codes == QuantType.E2M1 ? 4 : 8;
+        int bits = codes.bits();
         switch (operand.granularity()) {
             case Granularity.PerTensor() -> arguments(node, isFloat, bits, "tensor", 0, dynamic, symmetric);
             case Granularity.PerToken() -> arguments(node, isFloat, bits, "token", 0, dynamic, symmetric);

@@ -34,6 +34,7 @@ final class StoredRecipes {
             return null;
         }
         return Recipes.CHECKPOINT.stream()
+                .map(r -> r.withGroups(weight.granularity()))
                 .filter(r -> r.weight().type() == weight.codes()
                         && r.weight().granularity().equals(weight.granularity()))
                 .min(Comparator.comparing(r -> (r.input() == null) != weightOnly))

@@ -4,14 +4,13 @@ import java.util.List;
 import java.util.Optional;
 
 /**
- * What an adapter does to one weight, row by row: rows of the weight as F32 become rows of the merged weight. Rows are counted over all
+ * What an adapter or a transform does to one weight, row by row: rows of the weight as F32 become rows of the changed weight. Rows are counted over all
  * matrices of a weight of several (experts); a vector is one row. Every sum has a fixed order, so the result has the same bits whatever
  * thread computes which row.
  *
  * <p>The formulas are those of PEFT's {@code merge} (tuners/lora/layer.py, lora/dora.py, ia3/layer.py, ln_tuning/layer.py).
  */
-public sealed interface WeightDelta
-        permits LowRank, Dora, WeightDelta.Factors, WeightDelta.Added, WeightDelta.Replaced, WeightDelta.Sequence {
+public interface WeightDelta {
     /** Rows of the weight over all its matrices. */
     long rows();
 

@@ -2,6 +2,7 @@ package dev.octet.quant.recipe;
 
 import static java.util.Objects.requireNonNull;
 
+import dev.octet.quant.block.Granularity;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -34,6 +35,30 @@ public sealed interface Recipe permits ConversionRecipe, TrainingRecipe {
     /** The weight of the forward product, which every recipe quantises. */
     default OperandSpec weight() {
         return requireNonNull(operand(Product.FPROP, LinearTensor.WEIGHT));
+    }
+
+    /** Inputs that share a scale in recipes of four-bit integers where nothing else is asked for. */
+    int INT4_GROUP = 128;
+
+    /** Whether users may choose which inputs of a weight share a scale: groups of any size, or all inputs of a channel. */
+    default boolean isGrouped() {
+        return weight().type().isInteger() && weight().type().bits() == INT4_BITS;
+    }
+
+    /** Bits of the integers whose groups users choose. */
+    int INT4_BITS = 4;
+
+    /**
+     * This with its weights in other groups, where {@link #isGrouped}; else this.
+     *
+     * @param granularity groups of inputs, or channels of outputs
+     */
+    default Recipe withGroups(Granularity granularity) {
+        boolean possible = granularity instanceof Granularity.PerChannel(int channel) && channel == -2
+                || granularity instanceof Granularity.PerGroup(int axis, int _) && axis == -1;
+        return isGrouped() && possible
+                ? new ConversionRecipe(name(), ownName(), input(), weight().with(granularity))
+                : this;
     }
 
     /** Whether the scales of inputs come from the values of each run. */

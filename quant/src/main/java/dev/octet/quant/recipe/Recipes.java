@@ -72,6 +72,16 @@ public final class Recipes {
     public static final Recipe INT8_ASYMMETRIC =
             recipe("int8-asymmetric", null, OperandSpec.fromValues(QuantType.INT8_ASYMMETRIC, new PerChannel(-2)));
 
+    /** W4A16: symmetric integers of four bits, one scale for a group of inputs, activations untouched. */
+    public static final Recipe INT4 =
+            recipe("int4", null, OperandSpec.fromValues(QuantType.INT4, new PerGroup(-1, Recipe.INT4_GROUP)));
+
+    /** {@link #INT4} with a zero point for each group. */
+    public static final Recipe INT4_ASYMMETRIC = recipe(
+            "int4-asymmetric",
+            null,
+            OperandSpec.fromValues(QuantType.INT4_ASYMMETRIC, new PerGroup(-1, Recipe.INT4_GROUP)));
+
     private static final OperandSpec INT8_PER_CHANNEL = OperandSpec.fromValues(QuantType.INT8, new PerChannel(-2));
 
     /**
@@ -98,8 +108,8 @@ public final class Recipes {
     public static final Recipe INT8_WEIGHT_ONLY = recipe("int8-weight-only", null, INT8_PER_CHANNEL);
 
     /** W4A16/W4A32 for models with a graph: integers of four bits, one scale per 32 inputs, activations untouched; needs no data. */
-    public static final Recipe INT4_WEIGHT_ONLY = recipe(
-            "int4-weight-only", null, OperandSpec.fromValues(QuantType.INT4, new PerGroup(-1, 32)));
+    public static final Recipe INT4_WEIGHT_ONLY =
+            recipe("int4-weight-only", null, OperandSpec.fromValues(QuantType.INT4, new PerGroup(-1, 32)));
 
     /** What {@code fp8} means for models with a graph: {@link #FP8_PER_CHANNEL}. */
     public static final Recipe GRAPH_FP8 = as("fp8", FP8_PER_CHANNEL);
@@ -108,12 +118,21 @@ public final class Recipes {
     public static final Recipe CHECKPOINT_FP8 = as("fp8", FP8_PER_TENSOR);
 
     /** Recipes for models with a graph, in the order help lists them. */
-    public static final List<Recipe> GRAPH =
-            List.of(GRAPH_FP8, FP8_PER_TENSOR, FP8_WEIGHT_ONLY, GRAPH_INT8, INT8_DYNAMIC, INT8_WEIGHT_ONLY, INT4_WEIGHT_ONLY);
+    public static final List<Recipe> GRAPH = List.of(
+            GRAPH_FP8, FP8_PER_TENSOR, FP8_WEIGHT_ONLY, GRAPH_INT8, INT8_DYNAMIC, INT8_WEIGHT_ONLY, INT4_WEIGHT_ONLY);
 
     /** Recipes for checkpoints of tensors, in the order help lists them; of two with equal weights the first one is the usual one. */
-    public static final List<Recipe> CHECKPOINT =
-            List.of(FP8_DYNAMIC, CHECKPOINT_FP8, FP8_BLOCK, MXFP8, NVFP4, INT8, INT8_ASYMMETRIC, FP8_WEIGHT_ONLY);
+    public static final List<Recipe> CHECKPOINT = List.of(
+            FP8_DYNAMIC,
+            CHECKPOINT_FP8,
+            FP8_BLOCK,
+            MXFP8,
+            NVFP4,
+            INT8,
+            INT8_ASYMMETRIC,
+            INT4,
+            INT4_ASYMMETRIC,
+            FP8_WEIGHT_ONLY);
 
     /** Recipes for training by each name that users may type, read from the fields they wrote; the first is the default. */
     public static final Map<String, Function<RecipeFields, TrainingRecipe>> TRAINING = training();

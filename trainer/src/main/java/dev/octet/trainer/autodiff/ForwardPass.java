@@ -9,6 +9,8 @@ import dev.octet.trainer.kernel.OperandType;
 import dev.octet.trainer.op.Ops;
 import dev.octet.trainer.op.cast.Cast;
 import dev.octet.trainer.op.dropout.Dropout;
+import dev.octet.trainer.op.qat.GridQuantize;
+import dev.octet.trainer.op.qat.QuantizeNode;
 import dev.octet.trainer.op.state.DecodeState;
 import dev.octet.trainer.precision.PrecisionPolicy;
 import dev.octet.trainer.program.Phase;
@@ -168,17 +170,22 @@ final class ForwardPass {
         if (Dropout.is(node)) {
             cast = Arrays.asList(cast.getFirst(), builder.state(Dropout.DRAW, Dropout.DRAW_TYPE, 0));
         }
+        // what follows from parameters alone is made once for all micro-batches
+        boolean lasts = GridQuantize.is(node)
+                && cast.stream()
+                        .allMatch(v -> v == null || v.role() == ValueRole.PARAMETER || v.role() == ValueRole.PREPARED);
         List<Value> outputs = new ArrayList<>();
         for (int j = 0; j < op.outputs().size(); j++) {
             String name = node.output(j);
-            Value v = builder.temporary(
-                    name.isEmpty() ? node.id() + ":" + j : name, op.outputs().get(j));
+            String of = name.isEmpty() ? node.id() + ":" + j : name;
+            OperandType type = op.outputs().get(j);
+            Value v = lasts ? builder.prepared(of, type) : builder.temporary(of, type);
             outputs.add(v);
             if (!name.isEmpty()) {
                 values.put(name, v);
             }
         }
-        builder.step(Phase.FORWARD, node.id(), op, cast, outputs);
+        builder.step(lasts ? Phase.PREPARE : Phase.FORWARD, node.id(), op, cast, outputs);
     }
 
     private @Nullable Value fp8Linear(Node node, List<@Nullable Value> inputs) {
@@ -209,7 +216,12 @@ final class ForwardPass {
             case AS_THEY_ARE -> null;
         };
         if (to == null) {
-            return allFloats(inputs);
+            List<@Nullable Value> floats = allFloats(inputs);
+            Value first = floats.getFirst();
+            if (QuantizeNode.isNarrowed(node) && first != null) {
+                floats.set(0, cast(node, first, policy.low()));
+            }
+            return floats;
         }
         List<@Nullable Value> all = new ArrayList<>();
         for (Value v : inputs) {

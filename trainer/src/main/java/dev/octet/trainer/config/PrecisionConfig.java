@@ -11,6 +11,7 @@ import dev.octet.trainer.precision.Fp8Policy;
 import dev.octet.trainer.precision.LossScaling;
 import dev.octet.trainer.precision.MsampPolicy;
 import dev.octet.trainer.precision.PrecisionPolicy;
+import dev.octet.trainer.qat.QatSettings;
 import dev.octet.trainer.reduction.RankSettings;
 import dev.octet.trainer.yaml.Section;
 import java.util.Arrays;
@@ -18,6 +19,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.Set;
 
 /**
  * The floating-point type that each operator computes in, and loss scaling.
@@ -27,13 +29,20 @@ import java.util.Optional;
  * @param scaling loss scaling
  * @param notes for the user, on keys that have no effect
  * @param ranks data-parallel ranks that are simulated
+ * @param qat what is fake-quantised in mode {@code qat}; empty in other modes
  */
 public record PrecisionConfig(
-        String mode, PrecisionPolicy policy, LossScaling scaling, List<String> notes, RankSettings ranks) {
+        String mode,
+        PrecisionPolicy policy,
+        LossScaling scaling,
+        List<String> notes,
+        RankSettings ranks,
+        Optional<QatSettings> qat) {
     private static final String LOSS_SCALE = "loss_scale";
     private static final Map<String, AutocastList> LISTS = Map.of(
             "cpu", AutocastList.CPU, "cuda", AutocastList.CUDA, "apex", AutocastList.APEX, "all", AutocastList.ALL);
     private static final String MSAMP = "msamp";
+    private static final String QAT = "qat";
     private static final Map<String, Mode> MODES = modes();
     /** Keys that only one mode uses; in another mode they are an error, and the message suggests this mode. */
     private static final Map<String, List<String>> KEYS_OF_MODES = Map.of(
@@ -42,7 +51,12 @@ public record PrecisionConfig(
             "O2",
             List.of("keep_batchnorm_fp32", "master_weights"),
             MSAMP,
-            List.of("opt_level", "use_te", "compat"));
+            List.of("opt_level", "use_te", "compat"),
+            QAT,
+            List.of("weights", "inputs", "method", "scales"));
+    /** Keys of other modes that a mode has, too. */
+    private static final Map<String, Set<String>> SHARED_KEYS =
+            Map.of(MSAMP, Set.of("base"), QAT, Set.of("base", "layers"));
 
     /** Reads the remaining keys of a mode. */
     private interface Mode {
@@ -62,6 +76,7 @@ public record PrecisionConfig(
                         name, new Autocast(name, DType.F16, list(s)), scaling(s, LossScaling.GradScaler.DEFAULT)));
         modes.put("fp8", (s, name) -> fp8(s));
         modes.put(MSAMP, (s, name) -> msamp(s));
+        modes.put(QAT, (s, name) -> qat(s));
         for (ApexLevel level : ApexLevel.values()) {
             modes.put(level.name(), (s, name) -> apex(s, level));
         }
@@ -78,7 +93,7 @@ public record PrecisionConfig(
 
     /** Without ranks. */
     public PrecisionConfig(String mode, PrecisionPolicy policy, LossScaling scaling, List<String> notes) {
-        this(mode, policy, scaling, notes, RankSettings.NONE);
+        this(mode, policy, scaling, notes, RankSettings.NONE, Optional.empty());
     }
 
     /** Whether the policy has FP8 Linears. */
@@ -97,9 +112,9 @@ public record PrecisionConfig(
         boolean apex = Arrays.stream(ApexLevel.values()).anyMatch(l -> l.name().equals(name));
         KEYS_OF_MODES.forEach((owner, keys) -> {
             boolean has = owner.equals(name) || (apex && owner.equals("O2"));
-            boolean msampHas = name.equals(MSAMP) && owner.equals("fp8");
+            Set<String> shared = SHARED_KEYS.getOrDefault(name, Set.of());
             keys.stream()
-                    .filter(k -> !has && !(msampHas && k.equals("base")) && s.isWritten(k))
+                    .filter(k -> !has && !shared.contains(k) && s.isWritten(k))
                     .findFirst()
                     .ifPresent(k -> {
                         throw s.error(
@@ -107,7 +122,7 @@ public record PrecisionConfig(
                     });
         });
         PrecisionConfig read = mode.read(s, name);
-        return new PrecisionConfig(read.mode, read.policy, read.scaling, read.notes, RanksConfig.read(s));
+        return new PrecisionConfig(read.mode, read.policy, read.scaling, read.notes, RanksConfig.read(s), read.qat);
     }
 
     private static PrecisionConfig fp32(Section s, String name) {
@@ -144,6 +159,19 @@ public record PrecisionConfig(
                 RanksConfig.read(s));
         LossScaling usual = base == DType.F16 ? LossScaling.GradScaler.DEFAULT : LossScaling.Fixed.NONE;
         return new PrecisionConfig(MSAMP, policy, scaling(s, usual));
+    }
+
+    private static PrecisionConfig qat(Section s) {
+        DType base = s.choice("base", FloatName.types(), DType.F32);
+        String name = s.text("base").map(FloatName::normal).orElse("fp32");
+        LossScaling usual = base == DType.F16 ? LossScaling.GradScaler.DEFAULT : LossScaling.Fixed.NONE;
+        return new PrecisionConfig(
+                QAT,
+                new Autocast(name, base, list(s)),
+                scaling(s, usual),
+                List.of(),
+                RankSettings.NONE,
+                Optional.of(QatConfig.read(s)));
     }
 
     private static AutocastList list(Section s) {

@@ -186,6 +186,13 @@ public record TrainingConfig(
         Schedule.requireOptions(config.schedule.type(), config.schedule.options(), config.optimizer.lr());
         config.guard.requireFree(s, config.debug);
         if (config.adapter.isPresent()) {
+            if (config.precision.qat().isPresent()) {
+                throw s.error(
+                        "adapter",
+                        "mode qat trains the weights that will be quantised, and an adapter leaves them frozen",
+                        "merge the adapter first and train the merged model, or train it with adapter: {merge_aware:"
+                                + " true} over a model that is quantised already");
+            }
             for (String key : List.of("freeze", "train_only")) {
                 if (s.has(key)) {
                     throw s.error(

@@ -36,6 +36,11 @@ public sealed interface Optimizer {
         return this;
     }
 
+    /** Whether a step is as long as the learning rate says, however large gradients are; of SGD it is as long as these. */
+    default boolean normalizes() {
+        return !(this instanceof Sgd);
+    }
+
     /** The learning rate of a step, of a tensor that nothing scales; {@code t} counts from 1. */
     default double rate(double lr, long t) {
         return lr;

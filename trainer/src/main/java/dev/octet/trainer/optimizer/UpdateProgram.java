@@ -85,6 +85,9 @@ public record UpdateProgram(
     /** Name of the state with the first beta of the next step, F32, where a schedule moves it. */
     private static final String BETA1 = "beta1";
 
+    /** Name of the states with learning rates that are multiples of the run's, F32; the factor follows. */
+    private static final String OWN_RATE = "learning_rate:";
+
     private static final OperandType NUMBER = new OperandType(DType.F32, Shape.SCALAR);
 
     public UpdateProgram {
@@ -121,10 +124,37 @@ public record UpdateProgram(
             double maxNorm,
             Collection<WeightAveraging> averages,
             StateForms states) {
-        Predicate<String> decays =
-                name -> noDecay.stream().noneMatch(p -> p.matcher(name).find());
-        return new Writer(optimizer, decays, List.copyOf(averages), states, Embeddings.of(training))
+        return of(training, optimizer, OwnRate.NONE, noDecay, maxNorm, averages, states);
+    }
+
+    /**
+     * The same with parameters that have a learning rate of their own.
+     *
+     * @param own those parameters
+     */
+    public static UpdateProgram of(
+            Program training,
+            Optimizer optimizer,
+            OwnRate own,
+            List<Pattern> noDecay,
+            double maxNorm,
+            Collection<WeightAveraging> averages,
+            StateForms states) {
+        Predicate<String> decays = name -> !own.factors().containsKey(name)
+                && noDecay.stream().noneMatch(p -> p.matcher(name).find());
+        return new Writer(optimizer, own.factors(), decays, List.copyOf(averages), states, Embeddings.of(training))
                 .write(training, maxNorm);
+    }
+
+    /** Where the caller writes the learning rates of {@link OwnRate}'s parameters before each step, F32, by their factor. */
+    public Map<Double, Value> ownRates() {
+        Map<Double, Value> rates = new LinkedHashMap<>();
+        for (Value v : program.values()) {
+            if (v.role() == ValueRole.STATE && v.name().startsWith(OWN_RATE)) {
+                rates.put(Double.valueOf(v.name().substring(OWN_RATE.length())), v);
+            }
+        }
+        return rates;
     }
 
     /** Where the caller writes the first beta before each step, F32; empty where it is fixed. */
@@ -161,14 +191,17 @@ public record UpdateProgram(
         private final Map<String, Value> measured = new HashMap<>();
 
         private final Map<Double, Value> multiples = new HashMap<>();
+        private final Map<String, Double> apart;
 
         Writer(
                 Optimizer optimizer,
+                Map<String, Double> apart,
                 Predicate<String> decays,
                 List<WeightAveraging> averages,
                 StateForms states,
                 Set<String> lookedUp) {
             this.lookedUp = lookedUp;
+            this.apart = apart;
             this.averages = averages;
             this.states = states;
             this.optimizer = optimizer;
@@ -258,8 +291,15 @@ public record UpdateProgram(
 
         /** The optimizer of a parameter, with its weight decay. */
         private Optimizer own(String name, OperandType type) {
-            Optimizer own = optimizer.of(name, type, lookedUp.contains(name));
+            // scales are no matrices to Muon, whatever their shape
+            Optimizer own = optimizer.of(name, type, lookedUp.contains(name) || apart.containsKey(name));
             return decays.test(name) ? own : own.withWeightDecay(0);
+        }
+
+        /** Where the learning rate of a parameter lies. */
+        private Value rate(String name) {
+            Double multiple = apart.get(name);
+            return multiple == null ? learningRate : builder.state(OWN_RATE + multiple, NUMBER, 0);
         }
 
         /** What the learning rate of a tensor follows from: StableAdamW's from its second moment before the step, LAMB's from its update. */
@@ -375,7 +415,7 @@ public record UpdateProgram(
                 inputs.addAll(parts);
                 changed.addAll(parts);
             }
-            inputs.addAll(List.of(learningRate, step, factor, nonFinite));
+            inputs.addAll(List.of(rate(name), step, factor, nonFinite));
             ElementStep rule = rule(own, tensor, tensor);
             if (rule.measuresRate()) {
                 inputs.add(Objects.requireNonNull(measured.get(name)));
@@ -452,7 +492,7 @@ public record UpdateProgram(
             if (op instanceof AdamStep adam) {
                 inputs = new ArrayList<>(List.of(builder.parameter(name, type), builder.gradient(name, type)));
                 inputs.addAll(memory.values());
-                inputs.addAll(List.of(learningRate, step, factor, nonFinite));
+                inputs.addAll(List.of(rate(name), step, factor, nonFinite));
                 if (adam.measuresRate()) {
                     inputs.add(Objects.requireNonNull(measured.get(name)));
                 }
@@ -465,12 +505,7 @@ public record UpdateProgram(
 
         private List<Value> scalarsFirst(String name, OperandType type, Map<String, Value> memory) {
             List<Value> inputs = new ArrayList<>(List.of(
-                    builder.parameter(name, type),
-                    builder.gradient(name, type),
-                    learningRate,
-                    step,
-                    factor,
-                    nonFinite));
+                    builder.parameter(name, type), builder.gradient(name, type), rate(name), step, factor, nonFinite));
             inputs.addAll(memory.values());
             return List.copyOf(inputs);
         }

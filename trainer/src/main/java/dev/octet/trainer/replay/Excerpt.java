@@ -81,7 +81,8 @@ public record Excerpt(
                 List.of(), // averages of the weights change nothing in a replay
                 setup.states(),
                 setup.activations(),
-                setup.ranks());
+                setup.ranks(),
+                setup.ownRate());
         TrainingSession session = new TrainingSession(changed, device);
         session.restore(parameters, state, scale);
         session.at(firstStep);

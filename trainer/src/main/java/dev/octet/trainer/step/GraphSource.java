@@ -33,6 +33,11 @@ public record GraphSource(
         return new GraphSource(Ties.restore(graph, ties), at, virtualTokens);
     }
 
+    /** The model with another graph: one with the same inputs. */
+    public GraphSource with(GraphModel other) {
+        return new GraphSource(other, at, virtualTokens);
+    }
+
     /** The model with an adapter in it. */
     public GraphSource withAdapter(AdaptedGraph adapted) {
         return new GraphSource(adapted.model(), at, adapted.virtualTokens());

@@ -83,6 +83,8 @@ public final class TrainingSession implements AutoCloseable {
     private LossScaling.State scale;
     private @Nullable ProductWatch products;
     private long step = 1;
+    private boolean held;
+    private boolean restored;
 
     private record Key(Map<String, Shape> shapes, boolean trains) {}
 
@@ -98,7 +100,8 @@ public final class TrainingSession implements AutoCloseable {
     private record Update(
             UpdateProgram program,
             Executable executable,
-            @Nullable Value beta1) {}
+            @Nullable Value beta1,
+            Map<Double, Value> ownRates) {}
 
     /** A session with the weights of the model. */
     public TrainingSession(TrainingSetup setup, Device device) {
@@ -265,8 +268,14 @@ public final class TrainingSession implements AutoCloseable {
         Executable executable = memory.load(program);
         if (trains && update == null) {
             UpdateProgram made = UpdateProgram.of(
-                    program, setup.optimizer(), setup.noDecay(), setup.maxNorm(), setup.averages(), setup.states());
-            update = new Update(made, memory.load(made.program()), made.beta1().orElse(null));
+                    program,
+                    setup.optimizer(),
+                    setup.ownRate(),
+                    setup.noDecay(),
+                    setup.maxNorm(),
+                    setup.averages(),
+                    setup.states());
+            update = new Update(made, memory.load(made.program()), made.beta1().orElse(null), made.ownRates());
         }
         if (trains && ranks == null && setup.ranks().isOn()) {
             ranks = loadRanks(program);
@@ -335,6 +344,9 @@ public final class TrainingSession implements AutoCloseable {
             afterBackward.accept(gradients());
         }
         scalars.write(memory.memory(), program.learningRate(), (float) rate.lr());
+        update().ownRates()
+                .forEach((multiple, value) ->
+                        scalars.write(memory.memory(), value, held ? 0 : (float) (rate.lr() * multiple)));
         Value beta1 = update().beta1();
         if (beta1 != null && rate.beta1().isPresent()) {
             scalars.write(memory.memory(), beta1, (float) rate.beta1().getAsDouble());
@@ -662,6 +674,26 @@ public final class TrainingSession implements AutoCloseable {
         memory.restore(weights);
         memory.restore(own);
         scale = lossScale;
+        restored = true;
+    }
+
+    /** Whether weights and state are those of a checkpoint. */
+    public boolean isRestored() {
+        return restored;
+    }
+
+    /**
+     * Sets parameters that are kept in F32.
+     *
+     * @throws InvalidDataException when a tensor has the wrong type or shape
+     */
+    public void put(Map<String, Tensor> parameters) {
+        memory.restore(parameters);
+    }
+
+    /** Has the parameters with a learning rate of their own stay as they are from the next step on. */
+    public void hold() {
+        held = true;
     }
 
     @Override

@@ -4,6 +4,7 @@ import dev.octet.trainer.activation.ActivationSettings;
 import dev.octet.trainer.autodiff.Parameters;
 import dev.octet.trainer.config.LossConfig;
 import dev.octet.trainer.optimizer.Optimizer;
+import dev.octet.trainer.optimizer.OwnRate;
 import dev.octet.trainer.optimizer.WeightAveraging;
 import dev.octet.trainer.precision.LossScaling;
 import dev.octet.trainer.precision.PrecisionPolicy;
@@ -27,6 +28,7 @@ import java.util.regex.Pattern;
  * @param states how parameters, gradients and the optimizer's memory are kept from step to step
  * @param activations what a step keeps between forward and backward
  * @param ranks data-parallel ranks that are simulated
+ * @param ownRate parameters that are updated at a multiple of the learning rate
  */
 public record TrainingSetup(
         GraphSource source,
@@ -42,7 +44,8 @@ public record TrainingSetup(
         List<WeightAveraging> averages,
         StateForms states,
         ActivationSettings activations,
-        RankSettings ranks) {
+        RankSettings ranks,
+        OwnRate ownRate) {
     public TrainingSetup {
         stored = Set.copyOf(stored);
         trained = new TreeSet<>(trained);
@@ -76,7 +79,8 @@ public record TrainingSetup(
                 averages,
                 StateForms.F32,
                 ActivationSettings.NONE,
-                RankSettings.NONE);
+                RankSettings.NONE,
+                OwnRate.NONE);
     }
 
     /** This setup with tensors kept in other forms. */
@@ -109,6 +113,7 @@ public record TrainingSetup(
                 averages,
                 forms,
                 settings,
-                newRanks);
+                newRanks,
+                ownRate);
     }
 }

@@ -1,0 +1,118 @@
+"""The rounds of bench/run-schemes; see there. Linux."""
+
+import argparse
+import json
+import os
+import re
+import statistics
+import subprocess
+import sys
+
+from int8_models import MODELS
+from int8_runtimes import Runtimes, speedups
+from measured import HOME, OCTET, machine, write
+
+# scheme: recipe of octet quantize, further options
+SCHEMES = {
+    "fp8": ["fp8"], "fp8-per-tensor": ["fp8-per-tensor"], "fp8-weight-only": ["fp8-weight-only"],
+    "int8": ["int8"], "int8-dynamic": ["int8-dynamic"], "int8-weight-only": ["int8-weight-only"], "int4-weight-only": ["int4-weight-only"],
+}
+ROUNDINGS = ("nearest", "gptq")
+TRANSFORMS = {"none": [], "smoothquant": ["--transform", "smoothquant"]}
+LEFT, TOP, WIDTH, HEIGHT, LABELS = 70, 30, 560, 340, 250
+COLOURS = ("#1b6ca8", "#d1495b", "#2e8b57", "#8a5fbf")
+
+
+def made(options, model, statistics_file, target, scheme, rounding, transform):
+    """Writes one file; in words why not."""
+    recipe, *more = SCHEMES[scheme]
+    words = [*options.octet.split(), "quantize", model.path, "-o", target, "--recipe", recipe, *more, "--rounding", rounding, *TRANSFORMS[transform],
+             "--embeddings", "int8", "--statistics", statistics_file, "--quiet", "--force"]
+    result = subprocess.run(words, capture_output=True, text=True, env=dict(os.environ, OCTET_BUILD="off"))
+    if result.returncode == 0:
+        return None
+    return next((line for line in result.stderr.splitlines() if line.startswith("octet: ")), result.stderr[-200:].strip()).removeprefix("octet: ")
+
+
+def chart(rows, path):
+    """An SVG: size against what is lost of the cosine, logarithmic; one mark for each row."""
+    losses = [max(1 - row["cosine"], 1e-6) for row in rows]
+    low, high = min(losses) * 0.8, max(losses) * 1.25
+    widest = max(row["megabytes"] for row in rows) * 1.05
+    from math import log
+    x = lambda megabytes: LEFT + WIDTH * megabytes / widest
+    y = lambda loss: TOP + HEIGHT * (log(loss) - log(low)) / (log(high) - log(low))
+    parts = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{LEFT + WIDTH + LABELS}" height="{TOP + HEIGHT + 50}" font-family="sans-serif" font-size="12">',
+             f'<rect x="{LEFT}" y="{TOP}" width="{WIDTH}" height="{HEIGHT}" fill="none" stroke="#999"/>',
+             f'<text x="{LEFT + WIDTH / 2}" y="{TOP + HEIGHT + 40}" text-anchor="middle">size in MB</text>',
+             f'<text x="{LEFT}" y="{TOP - 12}">1 - cosine to FP32 (logarithmic; higher on the page is better)</text>']
+    for tick in range(0, int(widest) + 1, 10):
+        parts.append(f'<text x="{x(tick):.0f}" y="{TOP + HEIGHT + 18}" text-anchor="middle">{tick}</text>')
+    for tick in (1e-5, 2e-5, 5e-5, 1e-4, 2e-4, 5e-4, 1e-3, 2e-3, 5e-3, 1e-2, 2e-2, 5e-2, 0.1, 0.2, 0.5):
+        if low <= tick <= high:
+            parts.append(f'<text x="{LEFT - 6}" y="{y(tick) + 4:.0f}" text-anchor="end">{tick:g}</text>'
+                         f'<line x1="{LEFT}" x2="{LEFT + WIDTH}" y1="{y(tick):.0f}" y2="{y(tick):.0f}" stroke="#eee"/>')
+    kinds = sorted({(row["rounding"], row["transform"]) for row in rows})
+    for row, loss in zip(rows, losses):
+        colour = COLOURS[kinds.index((row["rounding"], row["transform"])) % len(COLOURS)]
+        parts.append(f'<circle cx="{x(row["megabytes"]):.1f}" cy="{y(loss):.1f}" r="5" fill="{colour}"><title>{row["label"]}</title></circle>'
+                     f'<text x="{x(row["megabytes"]) + 8:.1f}" y="{y(loss) + 4:.1f}" fill="{colour}">{row["scheme"]}</text>')
+    for at, kind in enumerate(kinds):
+        parts.append(f'<text x="{LEFT + WIDTH + 20}" y="{TOP + 20 + 18 * at}" fill="{COLOURS[at % len(COLOURS)]}">{kind[0]}'
+                     f'{"" if kind[1] == "none" else ", " + kind[1]}</text>')
+    with open(path, "w", encoding="utf-8") as file:
+        file.write("\n".join([*parts, "</svg>", ""]))
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("result")
+    parser.add_argument("--only", default=".", help="rows to measure, by a regular expression on 'scheme rounding transform'")
+    parser.add_argument("--texts", type=int, default=200)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--shape", default="1x128")
+    parser.add_argument("--octet", default=OCTET)
+    parser.add_argument("--work", default=os.path.join(HOME, "bench", "target", "int8"))
+    parser.add_argument("--build", help="off: what is built is measured")
+    options = parser.parse_args()
+    model, facts = MODELS["minilm"], machine()
+    models, folder = os.path.join(options.work, "models"), os.path.join(options.work, "schemes")
+    model.fetch(models)
+    os.makedirs(folder, exist_ok=True)
+    statistics_file = os.path.join(folder, "minilm.stats")
+    subprocess.run([*options.octet.split(), "calibrate", model.path, "-o", statistics_file, *model.octet_data(), "--second-moments", "--quiet", "--force"],
+                   check=True, stdout=sys.stderr, env=dict(os.environ, OCTET_BUILD="off"))
+    rows, refused, files = [], {}, {"fp32": model.path}
+    for scheme in SCHEMES:
+        for rounding in ROUNDINGS:
+            for transform in TRANSFORMS:
+                label, target = f"{scheme} {rounding} {transform}", os.path.join(folder, f"{scheme}-{rounding}-{transform}.onnx")
+                if re.search(options.only, label):
+                    why = made(options, model, statistics_file, target, scheme, rounding, transform)
+                    if why:
+                        refused[label] = why
+                    else:
+                        files[label] = target
+                        rows.append({"label": label, "scheme": scheme, "rounding": rounding, "transform": transform})
+    runtimes = Runtimes(options.work)
+    quality = runtimes.quality("native", model, options.texts, files, models)
+    loads = {label: path for label, path in files.items() if "failed" not in quality[label]}
+    times = runtimes.times("java", "native", options.rounds, [options.shape], loads)
+    speed = speedups(times, options.shape)
+    refused |= {label: q["failed"] for label, q in quality.items() if "failed" in q}
+    lines = [f"{model.name}: {os.path.getsize(model.path) / 1e6:.1f} MB in FP32, {speed['fp32'][0]:.2f} ms at {options.shape}; embeddings in INT8",
+             f"{'scheme':18} {'rounding':8} {'transform':12} {'cosine':>8} {'smallest':>8} {'Spearman':>8} {'MB':>6} {'ms':>8} {'of FP32':>8}"]
+    rows = [row for row in rows if row["label"] in loads]
+    for row in rows:
+        q = quality[row["label"]]
+        row |= q | {"megabytes": os.path.getsize(files[row["label"]]) / 1e6, "ms": speed[row["label"]][0], "speedup": speed[row["label"]][1]}
+        lines.append(f"{row['scheme']:18} {row['rounding']:8} {row['transform']:12} {row['cosine']:8.5f} {row['cosine_min']:8.5f} {row['spearman']:8.5f}"
+                     f" {row['megabytes']:6.1f} {row['ms']:8.2f} {row['speedup']:7.2f}x")
+    lines += [f"not made or not loaded: {label}: {why}" for label, why in refused.items()]
+    facts["load_average_after"] = os.getloadavg()
+    write(options.result, facts, lines, {"machine": facts, "rows": rows, "refused": refused, "times": times})
+    if rows:
+        chart(rows, options.result + ".svg")
+
+
+main()

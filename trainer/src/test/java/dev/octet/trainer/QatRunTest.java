@@ -1,0 +1,155 @@
+package dev.octet.trainer;
+
+import static java.util.Objects.requireNonNull;
+import static org.junit.jupiter.api.Assertions.assertArrayEquals;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertNotEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import dev.octet.formats.tensor.Tensor;
+import dev.octet.quant.number.BFloat16;
+import dev.octet.trainer.checkpoint.CheckpointFile;
+import dev.octet.trainer.checkpoint.CheckpointFolder;
+import dev.octet.trainer.device.Device;
+import dev.octet.trainer.device.cpu.CpuDevice;
+import dev.octet.trainer.hook.RunEnd;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.SplittableRandom;
+import java.util.TreeMap;
+import java.util.stream.Stream;
+import org.junit.jupiter.api.DisplayNameGeneration;
+import org.junit.jupiter.api.DisplayNameGenerator;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.MethodSource;
+
+/** Runs in {@code precision.mode: qat}, of a small classifier. */
+@DisplayNameGeneration(DisplayNameGenerator.ReplaceUnderscores.class)
+class QatRunTest {
+    @TempDir
+    Path folder;
+
+    static List<String> modes() {
+        return List.of(
+                "{mode: qat, weights: {format: int4}, inputs: {format: int8}}",
+                "{mode: qat, base: bf16, weights: {format: int8, granularity: tensor}, inputs: {format: int8}}",
+                "{mode: qat, weights: {format: e4m3}, inputs: {format: e4m3}}",
+                "{mode: qat, weights: {format: int4, granularity: group, group_size: 4}, scales: {lr_factor: 0.1,"
+                        + " fold_at: 25, type: bf16}}");
+    }
+
+    private static RunEnd run(TrainingParts parts, Path folder, RunOptions options) throws IOException {
+        try (Device device = CpuDevice.of(2);
+                Trainer trainer = Trainer.of(parts, device)) {
+            return trainer.run(folder, options);
+        }
+    }
+
+    private static List<Double> losses(Path run) throws IOException {
+        List<Double> losses = new ArrayList<>();
+        for (String line : Files.readAllLines(run.resolve("metrics.jsonl"))) {
+            JsonNode node = new ObjectMapper().readTree(line);
+            if (node.has("loss")) {
+                losses.add(node.get("loss").asDouble());
+            }
+        }
+        return losses;
+    }
+
+    private static Map<String, byte[]> files(Path run, long step) throws IOException {
+        Map<String, byte[]> files = new TreeMap<>();
+        try (Stream<Path> all = Files.list(new CheckpointFolder(run).path(step))) {
+            for (Path file : all.toList()) {
+                files.put(file.getFileName().toString(), Files.readAllBytes(file));
+            }
+        }
+        return files;
+    }
+
+    private static Map<String, float[]> parameters(Path run) throws IOException {
+        Map<String, float[]> all = new TreeMap<>();
+        try (CheckpointFile file = new CheckpointFolder(run).openNewest()) {
+            for (Map.Entry<String, Tensor> p : file.state().parameters().entrySet()) {
+                all.put(p.getKey(), p.getValue().toFloats());
+            }
+        }
+        return all;
+    }
+
+    @ParameterizedTest
+    @MethodSource("modes")
+    void the_loss_falls(String precision) throws IOException {
+        run(SmallRun.parts(SmallRun.with("precision: " + precision)), folder, RunOptions.defaults());
+        List<Double> losses = losses(folder);
+        assertEquals(40, losses.size());
+        assertTrue(losses.getFirst() > 0.7 && losses.getLast() < 0.4, losses.toString());
+    }
+
+    @ParameterizedTest
+    @MethodSource("modes")
+    void steps_then_resumed_steps_are_the_same_bytes_as_all_at_once(String precision) throws IOException {
+        TrainingParts parts = SmallRun.parts(SmallRun.with("gradient_accumulation: 2", "precision: " + precision));
+        Path whole = folder.resolve("whole");
+        run(parts, whole, RunOptions.defaults());
+        Path pieces = folder.resolve("pieces");
+        SplittableRandom random = new SplittableRandom(11);
+        RunEnd end = run(parts, pieces, RunOptions.defaults().withMaxSteps(1 + random.nextInt(12)));
+        while (end.reason() == RunEnd.Reason.INTERRUPTED) {
+            end = run(parts, pieces, RunOptions.defaults().resuming().withMaxSteps(1 + random.nextInt(12)));
+        }
+        Map<String, byte[]> expected = files(whole, 40);
+        Map<String, byte[]> actual = files(pieces, 40);
+        assertEquals(expected.keySet(), actual.keySet());
+        expected.forEach((name, bytes) -> assertArrayEquals(bytes, actual.get(name), name));
+        assertEquals(losses(whole), losses(pieces));
+    }
+
+    @Test
+    void scales_are_learned_and_lie_in_the_checkpoint_under_the_names_of_their_modules() throws IOException {
+        String yaml = SmallRun.with("precision: {mode: qat, weights: {format: int4}, inputs: {format: int8}}");
+        run(SmallRun.parts(yaml), folder.resolve("one"), RunOptions.defaults().withMaxSteps(1));
+        run(SmallRun.parts(yaml), folder.resolve("all"), RunOptions.defaults());
+        Map<String, float[]> one = parameters(folder.resolve("one"));
+        Map<String, float[]> all = parameters(folder.resolve("all"));
+        List<String> scales =
+                all.keySet().stream().filter(n -> n.contains("_quantizer.")).toList();
+        assertEquals(
+                List.of(
+                        "first.input_quantizer.scale",
+                        "first.weight_quantizer.scale",
+                        "second.input_quantizer.scale",
+                        "second.weight_quantizer.scale"),
+                scales);
+        for (String name : scales) {
+            float[] scale = requireNonNull(all.get(name));
+            assertNotEquals(requireNonNull(one.get(name))[0], scale[0], name);
+            assertEquals(name.contains("weight") ? requireNonNull(all.get(name)).length : 1, scale.length);
+        }
+    }
+
+    @Test
+    void folded_scales_are_numbers_of_the_stored_type_and_stay() throws IOException {
+        String yaml = SmallRun.with(
+                "precision: {mode: qat, weights: {format: int4}, inputs: {format: int8}, scales: {fold_at: 20, type:"
+                        + " bf16}}");
+        run(SmallRun.parts(yaml), folder.resolve("early"), RunOptions.defaults().withMaxSteps(20));
+        run(SmallRun.parts(yaml), folder.resolve("late"), RunOptions.defaults());
+        Map<String, float[]> early = parameters(folder.resolve("early"));
+        parameters(folder.resolve("late")).forEach((name, values) -> {
+            if (name.contains("_quantizer.")) {
+                assertArrayEquals(early.get(name), values, name);
+                for (float v : values) {
+                    assertEquals(v, BFloat16.toFloat(BFloat16.fromFloat(v)), name);
+                }
+            }
+        });
+    }
+}
