@@ -93,11 +93,12 @@ class Systems:
 
     def rows(self, rows, name, octet, torch):
         lines, facts = [], {}
-        for row in rows:
+        first, last = self.options.rows
+        for row in rows[first - 1 : last]:
             facts[label(*row)] = octet(row)
             lines.append(self.line(f"octet {label(*row)}", facts[label(*row)]))
             print(name, lines[-1], file=sys.stderr)
-        for mode, recompute in PEERS:
+        for mode, recompute in PEERS[max(0, first - 1 - len(rows)) : max(0, last - len(rows))]:
             text = label(mode, "fp32", ALL if recompute else "")
             facts["torch " + text] = torch(mode, recompute)
             lines.append(self.line(f"torch {text}", facts["torch " + text]))
@@ -106,7 +107,7 @@ class Systems:
 
     def text(self):
         lines, facts = [], {}
-        for kind in ("gpt2", "llama"):
+        for kind in self.options.kinds.split(","):
             model = f"{HOME}/testdata/models/tiny-lm/{kind}"
             folder = f"{self.options.work}/{kind}"
             measured([sys.executable, TORCH, "tokens", model, folder])
@@ -140,15 +141,20 @@ class Systems:
         lines, facts = self.rows(
             WIDE, f"GPT-2 of 6 x 384, 8 x {SEQUENCE} tokens", lambda row: self.octet(model, data, "loss: {type: causal-lm}", row, 12, 3e-4, 8),
             lambda mode, recompute: self.torch("lm", model, model, mode, recompute, 12, 3e-4, 8))
-        base = facts[label(*WIDE[0])]
+        base = facts.get(label(*WIDE[0]), "")
         for row in WIDE[1:]:
-            ours = facts[label(*row)]
-            if not isinstance(ours, str):
+            ours = facts.get(label(*row), "")
+            if not isinstance(ours, str) and not isinstance(base, str):
                 planned = sum(ours["plan"][k] for k in ("lasting_bytes", "temporary_bytes"))
                 before = sum(base["plan"][k] for k in ("lasting_bytes", "temporary_bytes"))
                 lines.append(f"{label(*row)} {planned / before:6.1%} of BF16's plan, {ours['peak_mb'] / base['peak_mb']:6.1%} of its peak, "
                              f"{ours['ms'] / base['ms']:.2f} of its time")
         return lines, facts
+
+
+def span(text):
+    first, last = text.split("-")
+    return int(first), int(last)
 
 
 def main():
@@ -157,6 +163,8 @@ def main():
     parser.add_argument("--parts", default="text,distillation,wide")
     parser.add_argument("--steps", type=int, default=300)
     parser.add_argument("--distil", type=int, default=300, help="steps of the distillation")
+    parser.add_argument("--kinds", default="gpt2,llama", help="models of the part text")
+    parser.add_argument("--rows", type=span, default=(1, 1000), help="rows of each part, as 1-6; PyTorch's come last")
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     parser.add_argument("--work", default=os.path.join(HOME, "bench", "target", "systems"))
     parser.add_argument("--minilm", default=os.path.join(HOME, ".octet", "quickstart", "all-minilm-l6-v2.onnx"))

@@ -58,7 +58,8 @@ public final class OnnxTimes {
                     if (round > 0) {
                         System.out.printf(
                                 Locale.ROOT,
-                                "{\"model\": \"%s\", \"shape\": \"%s\", \"round\": %d, \"median_ms\": %.4f, \"min_ms\": %.4f}%n",
+                                "{\"model\": \"%s\", \"shape\": \"%s\", \"round\": %d, \"median_ms\": %.4f,"
+                                        + " \"min_ms\": %.4f}%n",
                                 model.name(),
                                 shape,
                                 round,
@@ -106,7 +107,9 @@ public final class OnnxTimes {
             } else {
                 LongBuffer values = LongBuffer.allocate(count);
                 for (int i = 0; i < count; i++) {
-                    values.put(i, name.contains("mask") ? 1 : name.contains("type") ? 0 : random.nextInt(FIRST_ID, LAST_ID));
+                    values.put(
+                            i,
+                            name.contains("mask") ? 1 : name.contains("type") ? 0 : random.nextInt(FIRST_ID, LAST_ID));
                 }
                 tensor = OnnxTensor.createTensor(environment, values, shape);
             }

@@ -24,9 +24,9 @@ final class CalibrateCommand implements Command {
 
     private static final Option SECOND_MOMENTS = Flags.flag(
             "second-moments",
-            "also write the second moments that 'octet quantize --statistics' rounds by with GPTQ, next to the output"
-                    + " as FILE.moments: one more run over the data, 4 K^2 bytes for each input of K channels (67 MB"
-                    + " for a BERT of 6 layers); for ONNX output (default: no, weights are then rounded to nearest)");
+            "also write the second moments that 'octet quantize --statistics' rounds by with GPTQ and predicts errors"
+                    + " from, next to the output as FILE.moments: 4 K^2 bytes for each input of K channels (67 MB for a"
+                    + " BERT of 6 layers) (default: no, weights are then rounded to nearest)");
     private static final Option MERGE =
             Flags.flag("merge", "merge the statistics files given instead of a model; no data is needed");
 

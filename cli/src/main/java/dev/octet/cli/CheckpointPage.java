@@ -76,6 +76,7 @@ record CheckpointPage(CheckpointOutcome outcome, Optional<Serving> serving) {
             table.row("resumed", outcome.resumedFiles() + " files were finished by an earlier run");
         }
         screen.out().print(table.text(0));
+        SchemesPage.print(outcome.predicted(), screen);
         if (transformed != null) {
             printTransformed(transformed, screen);
         }

@@ -7,8 +7,10 @@ import dev.octet.pipeline.Calibrate;
 import dev.octet.pipeline.CheckpointOutcome;
 import dev.octet.pipeline.LayerCount;
 import dev.octet.pipeline.Quantize;
+import dev.octet.pipeline.Schemes;
 import dev.octet.pipeline.Serving;
 import dev.octet.pipeline.Target;
+import dev.octet.quant.calibrate.Absmax;
 import dev.octet.quant.calibrate.Calibrator;
 import dev.octet.quant.recipe.Recipe;
 import dev.octet.quant.recipe.Recipes;
@@ -83,6 +85,10 @@ final class QuantizeCommand implements Command {
             "checkpoints, with --statistics: write scales of the KV cache, which engines then keep in FP8 (default:"
                     + " none)");
 
+    private static final Option COMPARE = Flags.flag(
+            "compare",
+            "with --dry-run and --statistics that have second moments: every recipe with its size and the error of the"
+                    + " Linears' outputs that the statistics foretell, the best first (default: the chosen recipe)");
     private static final Option TRANSFORM = Flags.repeatable(
             "transform",
             "NAME",
@@ -132,7 +138,7 @@ final class QuantizeCommand implements Command {
         options.addAll(List.of(CALIBRATOR, TARGET, ROUNDING, EMBEDDINGS, CheckpointFlags.KEEP, REPORT));
         options.addAll(MixFlags.all());
         options.addAll(CHECKPOINT_ONLY);
-        options.addAll(List.of(Flags.THREADS, Flags.FORCE, Flags.DRY_RUN));
+        options.addAll(List.of(Flags.THREADS, Flags.FORCE, Flags.DRY_RUN, COMPARE));
         return options;
     }
 
@@ -147,6 +153,7 @@ final class QuantizeCommand implements Command {
                         + " cosine=0.998",
                 "octet quantize Qwen3-8B -o Qwen3-8B-mixed --data texts.jsonl --mix auto --bits 6.0",
                 "octet quantize Llama-3.1-8B -o Llama-3.1-8B-FP8 --recipe fp8-dynamic --target vllm",
+                "octet quantize Llama-3.1-8B -o any --dry-run --compare --statistics llama.stats",
                 "octet quantize Llama-3.1-8B -o static --recipe fp8 --target modelopt --statistics llama.stats"
                         + " --kv-cache fp8",
                 "octet quantize Qwen3-8B -o Qwen3-8B-block --recipe fp8-block --target fp8 --keep 'layers\\.0\\.'");
@@ -155,6 +162,10 @@ final class QuantizeCommand implements Command {
     @Override
     public ExitCode run(Arguments arguments, Screen screen) throws IOException {
         arguments.requiredPath(Flags.OUTPUT);
+        if (arguments.has(COMPARE)) {
+            compare(arguments, screen);
+            return ExitCode.OK;
+        }
         if (arguments.has(MixFlags.MIX)) {
             return mix(arguments, screen);
         }
@@ -167,6 +178,30 @@ final class QuantizeCommand implements Command {
             quantizeGraph(arguments, screen);
         }
         return ExitCode.OK;
+    }
+
+    private static void compare(Arguments arguments, Screen screen) throws IOException {
+        Optional<Path> statistics = arguments.path(STATISTICS);
+        if (statistics.isEmpty() || !arguments.has(Flags.DRY_RUN)) {
+            throw arguments.usage(
+                    "--compare predicts, and needs --statistics FILE and --dry-run",
+                    "octet calibrate MODEL -o FILE --data TEXTS --second-moments makes the file");
+        }
+        arguments.refuse(
+                List.of(RECIPE, ROUNDING, TARGET, MixFlags.MIX, REPORT),
+                "has no use with --compare",
+                "leave it out: every recipe and rounding is compared");
+        Schemes.Request request = new Schemes.Request(
+                arguments.operand(0),
+                statistics.get(),
+                calibrator(arguments, new Absmax()),
+                CheckpointFlags.patterns(arguments, CheckpointFlags.KEEP));
+        arguments.requireInputs();
+        try (Progress progress = arguments.progress(screen)) {
+            Schemes.Comparison comparison = Schemes.compare(request, arguments.job(progress));
+            progress.end();
+            SchemesPage.print(comparison, arguments, screen);
+        }
     }
 
     private static ExitCode mix(Arguments arguments, Screen screen) throws IOException {
@@ -362,6 +397,7 @@ final class QuantizeCommand implements Command {
         }
         screen.out().print(table.text(0));
         answer.notes().forEach(n -> screen.out().println("note: " + Printable.of(n)));
+        SchemesPage.print(answer.predicted(), screen);
         printKept(answer.kept(), screen);
     }
 

@@ -70,7 +70,7 @@ final class CalibrateFolderTest {
         assertEquals(ExitCode.OK, whole.code(), whole.err());
         JsonNode answer = new ObjectMapper().readTree(whole.out());
         assertEquals(15, answer.path("samples").asInt());
-        assertEquals(19, answer.path("tensors").asInt());
+        assertEquals(21, answer.path("tensors").asInt());
         assertTrue(answer.path("non_finite").isEmpty());
         CommandLine pieces = calibrate("-o", at("pieces"), "--memory", "0", "--progress", "plain");
         assertTrue(pieces.err().contains("piece 2 of "), pieces.err());

@@ -230,11 +230,11 @@ class InspectCommandTest {
                 samples,
                 "--quiet");
         assertEquals(ExitCode.OK, made.code(), made.err());
-        assertTrue(made.out().contains("tensors     10"), made.out());
+        assertTrue(made.out().contains("tensors     16"), made.out());
         String page = CommandLine.run("inspect", statistics.toString()).out();
         assertTrue(page.contains("statistics of activations"), page);
         assertTrue(page.contains("samples.npz  4 of 4"), page);
-        assertEquals(10, json(statistics).get("activations").size());
+        assertEquals(16, json(statistics).get("activations").size());
 
         Path moments = folder.resolve("model.moments");
         SecondMoment moment = new SecondMoment(3);

@@ -49,7 +49,8 @@ class LangChain4jTest {
         String pom = ROOT.resolve("bench/clients/langchain4j/pom.xml").toString();
         Answer answer;
         try {
-            answer = run(shared, List.of("mvn", "-q", "-B", "-f", pom, COPY_OF_CLASS_PATH, "-Dmdep.outputFile=" + file));
+            answer =
+                    run(shared, List.of("mvn", "-q", "-B", "-f", pom, COPY_OF_CLASS_PATH, "-Dmdep.outputFile=" + file));
         } catch (IOException e) {
             answer = new Answer(1, e.toString());
         }
@@ -97,9 +98,7 @@ class LangChain4jTest {
                         source.toString()));
         assertEquals(0, answer.code(), answer.text());
         Map<String, Double> similarity = new TreeMap<>();
-        LINE.matcher(answer.text())
-                .results()
-                .forEach(l -> similarity.put(l.group(1), Double.parseDouble(l.group(2))));
+        LINE.matcher(answer.text()).results().forEach(l -> similarity.put(l.group(1), Double.parseDouble(l.group(2))));
         assertEquals(List.of("model.int8.onnx", "model.onnx"), List.copyOf(similarity.keySet()), answer.text());
         assertEquals(similarity.get("model.onnx"), similarity.get("model.int8.onnx"), MOST_APART);
     }
@@ -121,13 +120,12 @@ class LangChain4jTest {
                     .append(words.indexOf(word));
         }
         return """
-                {"version": "1.0", "truncation": null, "padding": null, "added_tokens": [],
-                 "normalizer": {"type": "BertNormalizer", "clean_text": true, "handle_chinese_chars": true, "strip_accents": null, "lowercase": true},
-                 "pre_tokenizer": {"type": "BertPreTokenizer"},
-                 "post_processor": {"type": "BertProcessing", "sep": ["[SEP]", 3], "cls": ["[CLS]", 2]},
-                 "decoder": {"type": "WordPiece", "prefix": "##", "cleanup": true},
-                 "model": {"type": "WordPiece", "unk_token": "[UNK]", "continuing_subword_prefix": "##", "max_input_chars_per_word": 100, "vocab": {%s}}}
-                """
-                .formatted(vocabulary);
+            {"version": "1.0", "truncation": null, "padding": null, "added_tokens": [],
+             "normalizer": {"type": "BertNormalizer", "clean_text": true, "handle_chinese_chars": true, "strip_accents": null, "lowercase": true},
+             "pre_tokenizer": {"type": "BertPreTokenizer"},
+             "post_processor": {"type": "BertProcessing", "sep": ["[SEP]", 3], "cls": ["[CLS]", 2]},
+             "decoder": {"type": "WordPiece", "prefix": "##", "cleanup": true},
+             "model": {"type": "WordPiece", "unk_token": "[UNK]", "continuing_subword_prefix": "##", "max_input_chars_per_word": 100, "vocab": {%s}}}
+            """.formatted(vocabulary);
     }
 }

@@ -46,6 +46,7 @@ import dev.octet.quant.gptq.Gptq;
 import dev.octet.quant.gptq.SecondMoment;
 import dev.octet.quant.gptq.SecondMoments;
 import dev.octet.quant.recipe.Recipe;
+import dev.octet.quant.recipe.Recipes;
 import dev.octet.quant.statistics.Statistics;
 import java.io.IOException;
 import java.lang.foreign.Arena;
@@ -201,16 +202,18 @@ public final class Converter implements AutoCloseable {
      */
     public Statistics calibrate(Plan plan, Dataset data, String modelDigest, CalibrationOptions options)
             throws IOException {
-        plan.requireTaps();
-        return CalibrationRun.runTaps(runnable(), modelDigest, taps(plan), data, options);
+        if (plan.recipe().needsStatistics()) {
+            plan.requireTaps();
+        }
+        return CalibrationRun.runTaps(runnable(), modelDigest, taps(), data, options);
     }
 
     /**
-     * The values that {@link #calibrate} measures: {@link Plan#taps()}, and whatever else statistics can be taken of, for the same numbers
-     * whatever they are for.
+     * The values that {@link #calibrate} measures: inputs of all Linears, and whatever else statistics can be taken of. They do not depend on
+     * the plan, for the last bits of a value depend on which values are measured.
      */
-    public List<Tap> taps(Plan plan) {
-        return ValueTaps.of(canonical, plan.taps());
+    public List<Tap> taps() {
+        return ValueTaps.of(canonical, plan(Recipes.GRAPH_FP8, List.of()).linearInputs());
     }
 
     /**
@@ -243,9 +246,10 @@ public final class Converter implements AutoCloseable {
             if (wanted.isEmpty()) {
                 return Map.of();
             }
-            List<Tap> taps = ValueTaps.of(canonical, wanted.keySet());
-            CalibrationRun.runTaps(runnable(), "model", taps, data, how);
-            return SecondMoments.read(file).byName();
+            CalibrationRun.runTaps(runnable(), "model", taps(), data, how);
+            Map<String, SecondMoment> moments = new LinkedHashMap<>(SecondMoments.read(file).byName());
+            moments.keySet().retainAll(wanted.keySet());
+            return moments;
         }
     }
 

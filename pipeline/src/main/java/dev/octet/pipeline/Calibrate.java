@@ -161,7 +161,7 @@ public final class Calibrate {
                 Dataset samples = samples(request, source, converter, job)) {
             int tensors = source.huggingFace().isPresent()
                     ? ModuleTaps.of(converter.canonical()).size()
-                    : converter.taps(plan(converter)).size();
+                    : converter.taps().size();
             long moments = request.has(Choice.SECOND_MOMENTS) ? converter.momentBytes(plan(converter)) : 0;
             return new Planned(tensors, samples.count(), samples.name(), moments);
         }

@@ -31,6 +31,7 @@ import org.jspecify.annotations.Nullable;
  * @param kept matrices that stay as they are, with their reasons
  * @param staticInputs weights that have the static scale of their input next to them
  * @param kvCacheLayers attention layers that have scales of a KV cache
+ * @param predicted errors of the Linears, predicted from second moments next to the statistics in a dry run; null without
  * @param transformed what transforms do before weights are quantised; null without
  * @param unreachedExperts modules of experts that no sample of the statistics reached: they have a sibling's input scale
  */
@@ -58,7 +59,8 @@ public record CheckpointOutcome(
         List<String> notes,
         List<String> carried,
         List<String> leftBehind,
-        @Nullable Transformed transformed) {
+        @Nullable Transformed transformed,
+        Schemes.@Nullable Scheme predicted) {
     /** A weight and what happens to its values. */
     public record Weight(String name, String exactness) {}
 
@@ -146,7 +148,12 @@ public record CheckpointOutcome(
                 notes,
                 result == null ? List.of() : result.carried(),
                 result == null ? List.of() : result.leftBehind(),
+                null,
                 null);
+    }
+
+    CheckpointOutcome withPredicted(Schemes.Scheme scheme) {
+        return with(notes, transformed, scheme);
     }
 
     /** The same with what transforms did. */
@@ -156,6 +163,13 @@ public record CheckpointOutcome(
         }
         List<String> all = new ArrayList<>(notes);
         all.addAll(transform.notes());
+        return with(all, Transformed.of(transform), predicted);
+    }
+
+    private CheckpointOutcome with(
+            List<String> newNotes,
+            @Nullable Transformed newTransformed,
+            Schemes.@Nullable Scheme newPredicted) {
         return new CheckpointOutcome(
                 model,
                 output,
@@ -177,10 +191,11 @@ public record CheckpointOutcome(
                 staticInputs,
                 kvCacheLayers,
                 unreachedExperts,
-                all,
+                newNotes,
                 carried,
                 leftBehind,
-                Transformed.of(transform));
+                newTransformed,
+                newPredicted);
     }
 
     private static @Nullable String architecture(CheckpointConverter converter) {

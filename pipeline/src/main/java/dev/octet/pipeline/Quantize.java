@@ -24,10 +24,10 @@ import dev.octet.converter.plan.Plan;
 import dev.octet.converter.report.HtmlReport;
 import dev.octet.converter.report.ReportData;
 import dev.octet.converter.report.RunFacts;
-import dev.octet.converter.runtime.CalibrationOptions;
 import dev.octet.formats.error.InvalidDataException;
 import dev.octet.formats.error.UnsupportedModelException;
 import dev.octet.formats.file.Sha256;
+import dev.octet.formats.file.TemporaryFolder;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.quant.calibrate.Absmax;
 import dev.octet.quant.calibrate.Calibrator;
@@ -47,9 +47,11 @@ import java.util.EnumSet;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import java.util.Optional;
 import java.util.Set;
 import java.util.regex.Pattern;
+import java.util.stream.Collectors;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -311,6 +313,8 @@ public final class Quantize {
      * @param weightSqnrDbMin signal-to-noise ratio of the weight that lost most; NaN when none was quantised
      * @param layerSqnrDb signal-to-noise ratio at the output of each FP8 Linear against the original's, in graph order, over the first 32
      *     samples; includes the error of all layers before it; empty without samples
+     * @param predicted errors of the Linears, each alone, predicted from second moments before anything is written, in a dry run or for a
+     *     report, with what samples gave beside them; null without second moments
      */
     public record GraphResult(
             String model,
@@ -329,6 +333,7 @@ public final class Quantize {
             long convertedBytes,
             double weightSqnrDbMin,
             Map<String, Double> layerSqnrDb,
+            Schemes.@Nullable Scheme predicted,
             double seconds,
             boolean dryRun) {}
 
@@ -582,9 +587,25 @@ public final class Quantize {
                             request.has(Choice.EXACT_ONLY))
                     .withRecipes(request.recipes())
                     .withMerged(transformed.weights(), transformed.fingerprint());
-            return new CheckpointWork(converter, request.output(), job)
+            CheckpointOutcome outcome = new CheckpointWork(converter, request.output(), job)
                     .run(goal, how, scales, request.report())
                     .withTransform(transformed.transform());
+            Path statistics = request.statistics().orElse(null);
+            boolean predicts = job.dryRun()
+                    && !request.has(Choice.FLOATS)
+                    && statistics != null
+                    && new MomentsFile(statistics).exists()
+                    && transformed.transform().transforms().isEmpty(); // they would change what the Linears read
+            return predicts
+                    ? outcome.withPredicted(Schemes.predict(
+                            new Schemes.Request(request.model(), statistics, request.calibrator(), List.of())
+                                    .only(outcome.weights().stream()
+                                            .map(CheckpointOutcome.Weight::name)
+                                            .collect(Collectors.toSet())),
+                            request.recipe(),
+                            Rounding.NEAREST,
+                            job))
+                    : outcome;
         }
     }
 
@@ -699,19 +720,44 @@ public final class Quantize {
             return notes;
         }
 
-        GraphResult planned() {
-            return result(steps.plan(), List.of(), List.of(), 0, 0);
+        GraphResult planned() throws IOException {
+            return result(steps.plan(), List.of(), List.of(), predicted(null), 0, 0);
+        }
+
+        /** What the second moments next to the statistics foretell; null without them. */
+        private Schemes.@Nullable Scheme predicted(@Nullable Path taken) throws IOException {
+            Path file = taken == null ? request.statistics().orElse(null) : taken;
+            if (file == null || !new MomentsFile(file).exists() || nothing().isPresent()) {
+                return null;
+            }
+            Schemes.Request what = new Schemes.Request(request.model(), file, request.calibrator(), request.keep());
+            return request.samples().isPresent() && !steps.job().dryRun()
+                    ? Schemes.measure(what, request.recipe(), rounding.rounding(), request.samples().get(), steps.job())
+                    : Schemes.predict(what, request.recipe(), rounding.rounding(), steps.job());
         }
 
         GraphResult convert(@Nullable Dataset samples) throws IOException {
-            Statistics statistics = statistics(samples);
+            if (samples == null) {
+                return convert(null, request.statistics().orElse(null));
+            }
+            try (TemporaryFolder folder = TemporaryFolder.create("statistics")) {
+                Path taken = folder.path().resolve("model.stats");
+                steps.calibrateInto(taken, samples, source, rounding.rounding() == Rounding.GPTQ || request.report().isPresent());
+                return convert(samples, taken);
+            }
+        }
+
+        /** @param taken statistics, the user's or new ones; null for a recipe without */
+        private GraphResult convert(@Nullable Dataset samples, @Nullable Path taken) throws IOException {
+            Statistics statistics =
+                    request.recipe().needsStatistics() && taken != null ? StatisticsFile.read(taken) : null;
             watch.step("calibrate");
             ConversionOptions options = ConversionOptions.defaults()
                     .withTarget(request.target().runtime())
                     .withCalibrator(request.calibrator())
                     .withThreads(steps.job().threads());
             if (rounding.rounding() == Rounding.GPTQ) {
-                options = options.withMoments(moments(samples));
+                options = options.withMoments(moments(Objects.requireNonNull(taken)));
                 watch.step("second moments");
             }
             Conversion converted = steps.convert(statistics, options);
@@ -725,13 +771,40 @@ public final class Quantize {
             conversion.save(request.output());
             watch.step("write");
             long convertedBytes = Files.size(request.output());
+            Schemes.Scheme predicted = request.report().isPresent() ? predicted(taken) : null;
             if (request.report().isPresent()) {
                 HtmlReport.write(
-                        report(conversion, statistics, samples != null, convertedBytes),
+                        beside(report(conversion, statistics, samples != null, convertedBytes), conversion, predicted),
                         request.report().get());
             }
             long calibrated = statistics == null ? 0 : statistics.samplesDone();
-            return result(conversion.plan(), conversion.layers(), conversion.comparison(), calibrated, convertedBytes);
+            return result(conversion.plan(), conversion.layers(), conversion.comparison(), predicted, calibrated, convertedBytes);
+        }
+
+        /** The report with predictions beside what was measured. */
+        private static ReportData beside(
+                ReportData report, Conversion conversion, Schemes.@Nullable Scheme predicted) {
+            if (predicted == null) {
+                return report;
+            }
+            Map<String, Schemes.Layer> byWeight = new LinkedHashMap<>();
+            predicted.layers().forEach(l -> byWeight.put(l.weight(), l));
+            Map<String, Schemes.Layer> byNode = new LinkedHashMap<>();
+            conversion.plan().converted(LayerKind.LINEAR).forEach(d -> {
+                Schemes.Layer layer = byWeight.get(d.weight());
+                if (layer != null) {
+                    byNode.put(d.node(), layer);
+                }
+            });
+            return report.withLayers(report.layers().stream()
+                    .map(l -> {
+                        Schemes.Layer p = byNode.get(l.name());
+                        return p == null
+                                ? l
+                                : l.withPrediction(
+                                        p.predictedDb(), p.measuredDb() == null ? Double.NaN : p.measuredDb());
+                    })
+                    .toList());
         }
 
         private ReportData report(
@@ -757,27 +830,7 @@ public final class Quantize {
                             .facts(ran ? Provenance.Ran.ONNX_RUNTIME : Provenance.Ran.OCTET, digests, watch.timings()));
         }
 
-        private @Nullable Statistics statistics(@Nullable Dataset samples) throws IOException {
-            if (!request.recipe().needsStatistics()) {
-                return null;
-            }
-            if (request.statistics().isPresent()) {
-                return StatisticsFile.read(request.statistics().get());
-            }
-            if (samples == null) {
-                return null; // refused before
-            }
-            CalibrationOptions options = steps.job().calibration("calibrating", "samples");
-            return source.huggingFace().isPresent() // as Calibrate does, so that both ways give the same file
-                    ? steps.converter().calibrateModules(samples, source.digest(), options)
-                    : steps.calibrate(samples, source.digest(), options);
-        }
-
-        private Map<String, SecondMoment> moments(@Nullable Dataset samples) throws IOException {
-            if (samples != null) {
-                return steps.moments(samples);
-            }
-            Path file = request.statistics().orElseThrow();
+        private Map<String, SecondMoment> moments(Path file) throws IOException {
             Statistics taken = StatisticsFile.read(file);
             Map<String, SecondMoment> moments = new MomentsFile(file).read(taken, steps.modules());
             if (!source.digest().equals(taken.modelDigest())) {
@@ -793,6 +846,7 @@ public final class Quantize {
                 Plan plan,
                 List<LayerResult> layers,
                 List<LayerComparison> comparison,
+                Schemes.@Nullable Scheme predicted,
                 long samples,
                 long convertedBytes) {
             Map<String, Double> sqnrDb = new LinkedHashMap<>();
@@ -814,6 +868,7 @@ public final class Quantize {
                     convertedBytes,
                     layers.stream().mapToDouble(LayerResult::weightSqnrDb).min().orElse(Double.NaN),
                     sqnrDb,
+                    predicted,
                     watch.seconds(),
                     steps.job().dryRun());
         }

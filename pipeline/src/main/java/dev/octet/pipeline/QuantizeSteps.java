@@ -3,13 +3,17 @@ package dev.octet.pipeline;
 import dev.octet.converter.Conversion;
 import dev.octet.converter.ConversionOptions;
 import dev.octet.converter.Converter;
+import dev.octet.converter.ModelSource;
 import dev.octet.converter.data.Dataset;
 import dev.octet.converter.plan.Plan;
 import dev.octet.converter.runtime.CalibrationOptions;
 import dev.octet.converter.runtime.ModuleTaps;
 import dev.octet.quant.gptq.SecondMoment;
+import dev.octet.quant.gptq.SecondMomentsFile;
 import dev.octet.quant.statistics.Statistics;
+import dev.octet.quant.statistics.StatisticsFile;
 import java.io.IOException;
+import java.nio.file.Path;
 import java.util.List;
 import java.util.Map;
 import org.jspecify.annotations.Nullable;
@@ -24,6 +28,17 @@ record QuantizeSteps(Converter converter, Plan plan, Job job, String unit) {
     /** Names of the modules that read each value, by which files of statistics of checkpoints know it. */
     Map<String, List<String>> modules() {
         return ModuleTaps.byValue(converter.canonical());
+    }
+
+    /** Statistics, and second moments next to them where wanted, as {@link Calibrate} takes them: all in one run. */
+    void calibrateInto(Path file, Dataset samples, ModelSource source, boolean secondMoments) throws IOException {
+        CalibrationOptions options = job.calibration("calibrating", unit)
+                .withSecondMoments(secondMoments ? SecondMomentsFile.besides(file) : null);
+        StatisticsFile.write(
+                source.huggingFace().isPresent()
+                        ? converter.calibrateModules(samples, source.digest(), options)
+                        : converter.calibrate(plan, samples, source.digest(), options),
+                file);
     }
 
     /** Statistics of the values that the recipe needs scales for. */

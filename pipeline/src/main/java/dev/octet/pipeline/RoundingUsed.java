@@ -28,7 +28,9 @@ record RoundingUsed(Rounding rounding, String reason) {
         if (file.isPresent()) {
             return new RoundingUsed(Rounding.GPTQ, "second moments in " + file.get());
         }
-        String how = moments.isPresent() ? "calibrate --second-moments" : "--calibration FILE";
+        String how = request.statistics()
+                .map(s -> CalibrateCommandLine.of(request.model(), s, "--second-moments"))
+                .orElse("--calibration FILE");
         if (request.rounding().isPresent()) {
             throw job.invalid(
                     "--rounding gptq needs second moments of the layers' inputs"

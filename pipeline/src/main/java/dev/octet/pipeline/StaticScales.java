@@ -81,6 +81,11 @@ record StaticScales(Optional<InputScales> inputs, CacheScales cache, List<String
                     + " are quantised at run time: of the statistics only keys and values are used");
             return new StaticScales(Optional.empty(), scales, notes);
         }
+        if (job.dryRun() && !isStatic(recipe, request.target().layout())) {
+            notes.add("activations of " + recipe.name()
+                    + " are quantised at run time: the statistics only predict errors; leave them out to write");
+            return new StaticScales(Optional.empty(), scales, notes);
+        }
         return new StaticScales(
                 Optional.of(converter.inputScales(
                         ChangedStatistics.of(statistics, transform, request.calibrator()),

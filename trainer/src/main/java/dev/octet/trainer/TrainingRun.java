@@ -7,6 +7,7 @@ import dev.octet.formats.file.Sha256;
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.trainer.checkpoint.CheckpointFile;
 import dev.octet.trainer.checkpoint.CheckpointFolder;
+import dev.octet.trainer.checkpoint.CodedWeights;
 import dev.octet.trainer.checkpoint.ResumeCheck;
 import dev.octet.trainer.checkpoint.TrainingState;
 import dev.octet.trainer.config.NonFinitePolicy;
@@ -600,10 +601,13 @@ final class TrainingRun implements RunControl {
             if (snapshot != null) {
                 snapshot.addTo(done, numbers, own);
             }
-            Map<String, Tensor> kept = trainer.keptParameters(arena);
+            boolean adapts = config.adapter().isPresent();
+            Map<String, Tensor> kept =
+                    adapts ? trainer.keptParameters(arena) : trainer.session().plainParameterViews(arena);
+            CodedWeights coded = adapts ? CodedWeights.NONE : trainer.session().codedWeights(arena);
             TrainingState state = new TrainingState(
                     done, trainer.microBatches(done), settings, numbers, kept, own, trainer.keptAdapter(kept, arena));
-            written = checkpoints.write(state, config.checkpoint().keep(), trainer.session()::settle);
+            written = checkpoints.write(state, config.checkpoint().keep(), coded, trainer.session()::settle);
         }
         lastCheckpoint = done;
         double seconds = (System.nanoTime() - from) / 1e9;

@@ -42,6 +42,18 @@ class QatRunTest {
                 "{mode: qat, weights: {format: int4}, inputs: {format: int8}}",
                 "{mode: qat, base: bf16, weights: {format: int8, granularity: tensor}, inputs: {format: int8}}",
                 "{mode: qat, weights: {format: e4m3}, inputs: {format: e4m3}}",
+                "{mode: qat, method: lsq+, weights: {format: int4}, inputs: {format: uint4}}",
+                "{mode: qat, weights: {method: dorefa, format: uint4}, inputs: {method: pact, format: uint8},"
+                        + " layers: [{match: first, inputs: none}]}",
+                "{mode: qat, method: fixed, weights: {format: e4m3}, inputs: {format: int8}}",
+                "{mode: qat, method: dynamic, weights: {format: int8}, inputs: {format: int8}}",
+                "{mode: qat, method: dynamic, weights: {format: mxfp8, group_size: 8}, inputs: {format: mxfp8,"
+                        + " group_size: 8}}",
+                "{mode: qat, method: range, weights: {format: int4}, inputs: {format: int8}}",
+                "{mode: qat, weights: {method: modelopt-lsq, format: nvfp4, group_size: 8}, inputs: {method: dynamic,"
+                        + " format: nvfp4, group_size: 8}}",
+                "{mode: qat, method: dynamic, weights: {format: e4m3, variant: through_scale}, inputs: {format: e4m3,"
+                        + " variant: through_scale}}",
                 "{mode: qat, weights: {format: int4, granularity: group, group_size: 4}, scales: {lr_factor: 0.1,"
                         + " fold_at: 25, type: bf16}}");
     }

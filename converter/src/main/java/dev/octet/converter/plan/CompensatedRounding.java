@@ -25,7 +25,7 @@ import java.util.Map;
 public record CompensatedRounding(Gptq gptq, Map<String, SecondMoment> moments, RoundToNearest nearest, PassLog log)
         implements WeightQuantizer {
     /** Scales tried: 0.5 to 1 of amax / max in 48 steps; a finer or wider search gained nothing on sentence encoders. */
-    private static final ScaleRule SCALES = new ScaleRule.MseRule(0.5f, 1, 48);
+    public static final ScaleRule SCALES = new ScaleRule.MseRule(0.5f, 1, 48);
 
     @Override
     public QuantizedTensor quantize(Node linear, Tensor weight, OperandSpec spec) {

@@ -122,6 +122,11 @@ public record ReportData(
         }
     }
 
+    /** The same with other layers. */
+    public ReportData withLayers(List<Layer> newLayers) {
+        return new ReportData(summary, newLayers, layerMeasure, activations, decisions, parts, trained, run, notes);
+    }
+
     /** A value after a step of training. */
     public record Point(long step, double value) {}
 
@@ -134,6 +139,8 @@ public record ReportData(
      * @param maxScale largest weight scale
      * @param inputClip |x| of the input that maps to the format's largest number; NaN for weight-only
      * @param saturatedShare share of the input's elements beyond the clip, 0..1
+     * @param predictedDb signal-to-noise ratio at the output of the layer alone, predicted from statistics; NaN where not predicted
+     * @param aloneDb the same measured, on inputs of the original model; NaN where not measured
      */
     public record Layer(
             String name,
@@ -142,7 +149,35 @@ public record ReportData(
             double minScale,
             double maxScale,
             double inputClip,
-            double saturatedShare) {}
+            double saturatedShare,
+            double predictedDb,
+            double aloneDb) {
+        /** A layer of which nothing was predicted. */
+        public Layer(
+                String name,
+                String kind,
+                double sqnrDb,
+                double minScale,
+                double maxScale,
+                double inputClip,
+                double saturatedShare) {
+            this(name, kind, sqnrDb, minScale, maxScale, inputClip, saturatedShare, Double.NaN, Double.NaN);
+        }
+
+        /** The same with a prediction, and what was measured. */
+        public Layer withPrediction(double newPredictedDb, double newAloneDb) {
+            return new Layer(
+                    name,
+                    kind,
+                    sqnrDb,
+                    minScale,
+                    maxScale,
+                    inputClip,
+                    saturatedShare,
+                    newPredictedDb,
+                    newAloneDb);
+        }
+    }
 
     /**
      * The histogram of one activation's magnitudes.

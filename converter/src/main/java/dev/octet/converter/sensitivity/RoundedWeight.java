@@ -4,8 +4,10 @@ import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.formats.tensor.TensorSpec;
 import dev.octet.quant.block.Blocks;
+import dev.octet.quant.block.Granularity;
 import dev.octet.quant.block.ScaleRuns;
 import dev.octet.quant.cast.BlockCast;
+import dev.octet.quant.number.QuantType;
 import dev.octet.quant.recipe.OperandSpec;
 import dev.octet.quant.scale.GlobalScale;
 import java.lang.foreign.Arena;
@@ -44,6 +46,27 @@ final class RoundedWeight {
             MemorySegment codes = scratch.allocate(Math.max(1, spec.type().bytes(blocks.elements())), 64);
             cast.encode(spec.type(), DType.F32, weight.bytes(), runs, scales, codes);
             cast.decode(spec.type(), codes, runs, scales, DType.F32, rounded.bytes());
+        }
+        return rounded;
+    }
+
+    /**
+     * Values rounded to a type by one scale that is known, and back.
+     *
+     * @param values F32
+     * @param scale the dequantisation multiplier of all elements
+     */
+    static Tensor withScale(Tensor values, QuantType type, float scale, Arena arena) {
+        Blocks blocks = Blocks.of(values.shape(), new Granularity.PerTensor());
+        ScaleRuns runs = blocks.runs();
+        Tensor rounded = Tensor.allocate(arena, new TensorSpec(values.name(), DType.F32, values.shape()));
+        BlockCast cast = BlockCast.best();
+        try (Arena scratch = Arena.ofConfined()) {
+            MemorySegment scales = scratch.allocate(Float.BYTES, 64);
+            scales.set(Tensor.F32_LE, 0, scale);
+            MemorySegment codes = scratch.allocate(Math.max(1, type.bytes(blocks.elements())), 64);
+            cast.encode(type, DType.F32, values.bytes(), runs, scales, codes);
+            cast.decode(type, codes, runs, scales, DType.F32, rounded.bytes());
         }
         return rounded;
     }

@@ -109,29 +109,8 @@ public final class SensitivityRun implements AutoCloseable {
     /** F32 weights, [in, out], as the switched graphs take them. */
     private void readWeights() {
         for (LinearLayer layer : layers) {
-            Tensor stored = Objects.requireNonNull(
-                            canonical.graph().initializers().get(layer.weight()))
-                    .tensor()
-                    .orElseThrow();
-            own.put(layer.weight(), outIn(stored, layer));
+            own.put(layer.weight(), LinearWeights.outIn(canonical.graph(), layer, options.threads(), arena));
         }
-    }
-
-    private Tensor outIn(Tensor stored, LinearLayer layer) {
-        long rows = layer.shape().dim(0);
-        long cols = layer.shape().dim(1);
-        Tensor weight = Tensor.allocate(arena, new TensorSpec(layer.weight(), DType.F32, layer.shape()));
-        Workers.run(Math.toIntExact(rows), options.threads(), row -> {
-            for (long col = 0; col < cols; col++) {
-                long from = layer.transposed() ? col * rows + row : row * cols + col;
-                weight.bytes()
-                        .set(
-                                Tensor.F32_LE,
-                                (row * cols + col) * Float.BYTES,
-                                Floats.get(stored.dtype(), stored.bytes(), from));
-            }
-        });
-        return weight;
     }
 
     /** The tensor to feed for a weight in [out, in] order. */

@@ -96,6 +96,8 @@ function kinds(decisions) {
 let redrawLayers = () => {};
 
 function layers() {
+    const predicted = data.layers.some(l => known(l.predictedDb));
+    const measured = data.layers.some(l => known(l.aloneDb));
     const prefix = commonPrefix(data.layers.map(l => l.name));
     const suffix = commonSuffix(data.layers.map(l => l.name.slice(prefix.length)));
     const warned = new Set(outliers().map(l => l.name));
@@ -107,9 +109,11 @@ function layers() {
             sqnrDb: l.sqnrDb,
             warn: warned.has(l.name),
         })),
-        columns: [['Layer'], ['Kind'], ['SQNR, dB', true], ['Weight scale, min', true], ['max', true], ['Input clip', true],
+        columns: [['Layer'], ['Kind'], ['SQNR, dB', true],
+            ...(predicted ? [['Predicted alone, dB', true]] : []), ...(measured ? [['Measured alone', true]] : []), ['Weight scale, min', true], ['max', true], ['Input clip', true],
             ['Saturated', true]],
-        rows: data.layers.map(l => [[l.name, 'name'], l.kind, fixed(l.sqnrDb, 1), short(l.minScale), short(l.maxScale),
+        rows: data.layers.map(l => [[l.name, 'name'], l.kind, fixed(l.sqnrDb, 1), ...(predicted ? [fixed(l.predictedDb, 1)] : []),
+            ...(measured ? [fixed(l.aloneDb, 1)] : []), short(l.minScale), short(l.maxScale),
             short(l.inputClip), share(l.saturatedShare)]),
         worstFirst: data.layers.filter(l => known(l.sqnrDb)).length > LAYERS_AT_FIRST,
     });

@@ -1,5 +1,6 @@
 package dev.octet.converter.runtime;
 
+import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
@@ -19,6 +20,8 @@ import dev.octet.formats.onnx.OnnxReader;
 import dev.octet.formats.onnx.OnnxWriter;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.Tensor;
+import dev.octet.quant.gptq.SecondMoment;
+import dev.octet.quant.gptq.SecondMoments;
 import dev.octet.quant.statistics.Statistics;
 import dev.octet.quant.statistics.StatisticsAccumulator;
 import dev.octet.quant.statistics.StatisticsFile;
@@ -31,6 +34,7 @@ import java.nio.file.Files;
 import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 import java.util.List;
+import java.util.Objects;
 import java.util.Map;
 import java.util.concurrent.CancellationException;
 import org.junit.jupiter.api.BeforeEach;
@@ -115,6 +119,53 @@ final class CalibrationRunTest {
             assertThrows(CancellationException.class, () -> run(stopping));
             assertEquals(whole, run(options.withCheckpoint(checkpoint, 6)), "stopped after " + stop);
             assertEquals(whole, StatisticsFile.read(checkpoint));
+        }
+    }
+
+    /** The second moments of the tap, one row of the triangle after the other. */
+    private double[] moments(CalibrationOptions o, Path file) throws IOException {
+        try (Dataset data = NpzDataset.open(npz, InputSpec.of(MODEL))) {
+            CalibrationRun.runTaps(
+                    MODEL,
+                    "model",
+                    List.of(Tap.ofLinear("tap", TestModels.TAP, 4)),
+                    data,
+                    o.withSecondMoments(file));
+        }
+        SecondMoment h = Objects.requireNonNull(SecondMoments.read(file).byName().get("tap"));
+        double[] triangle = new double[11];
+        for (int i = 0, at = 0; i < 4; i++) {
+            for (int j = 0; j <= i; j++) {
+                triangle[at++] = h.get(i, j);
+            }
+        }
+        triangle[10] = h.rows();
+        return triangle;
+    }
+
+    @Test
+    void second_moments_of_a_run_that_fails_in_the_middle_go_on_and_end_with_the_same_bits() throws IOException {
+        double[] whole = moments(options, folder.resolve("whole.moments"));
+        assertTrue(whole[0] > 0 && whole[10] > SAMPLES);
+        for (int stop : new int[] {3, 9, 18}) {
+            Path checkpoint = folder.resolve("stopped-" + stop);
+            Path file = folder.resolve("stopped-" + stop + ".moments");
+            CalibrationOptions stopping = options.withCheckpoint(checkpoint, 3).withProgress((done, total) -> {
+                if (done >= stop) {
+                    throw new IllegalStateException("stopped");
+                }
+            });
+            assertThrows(IllegalStateException.class, () -> moments(stopping, file));
+            assertFalse(Files.exists(file));
+            int[] first = {-1};
+            double[] resumed = moments(
+                    options.withCheckpoint(checkpoint, 3).withProgress((done, total) -> {
+                        first[0] = first[0] < 0 ? done : first[0];
+                    }),
+                    file);
+            assertArrayEquals(whole, resumed, "stopped after " + stop);
+            assertTrue(stop < 6 || first[0] > 3, "it began at " + first[0]);
+            assertFalse(Files.exists(folder.resolve("stopped-" + stop + ".pieces")));
         }
     }
 

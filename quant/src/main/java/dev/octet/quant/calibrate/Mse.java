@@ -45,7 +45,7 @@ public record Mse() implements Calibrator {
     }
 
     /** The bins that hold something, each with its even density; the last one ends at amax. */
-    private static final class Bins {
+    static final class Bins {
         private final int n;
         private final double[] low;
         private final double[] high;

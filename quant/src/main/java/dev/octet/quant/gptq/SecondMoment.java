@@ -6,6 +6,7 @@ import dev.octet.formats.tensor.Tensor;
 import java.lang.foreign.MemorySegment;
 import java.nio.FloatBuffer;
 import java.util.BitSet;
+import java.util.List;
 import java.util.Objects;
 import java.util.OptionalInt;
 
@@ -233,6 +234,41 @@ public final class SecondMoment {
             diagonal[i] = sums[layout.index(i, i)];
         }
         return diagonal;
+    }
+
+    /**
+     * The costs {@code e^T H e} of several vectors: of the errors in some rows of a weight, or of the rows themselves. In double precision.
+     *
+     * @param vectors each of {@link #size} elements
+     * @throws IllegalArgumentException for another length
+     */
+    public double[] costs(List<float[]> vectors) {
+        flush();
+        double[][] sumsOf = new double[vectors.size()][size()];
+        double[] h = new double[size()];
+        for (float[] e : vectors) {
+            if (e.length != size()) {
+                throw new IllegalArgumentException("a vector of " + e.length + " for " + size() + " channels");
+            }
+        }
+        for (int i = 0; i < h.length; i++) {
+            copyRow(i, h);
+            for (int v = 0; v < sumsOf.length; v++) {
+                double twice = 2.0 * vectors.get(v)[i];
+                double[] to = sumsOf[v];
+                for (int j = 0; j < i; j++) {
+                    to[j] += twice * h[j];
+                }
+                to[i] += vectors.get(v)[i] * h[i];
+            }
+        }
+        double[] costs = new double[sumsOf.length];
+        for (int v = 0; v < costs.length; v++) {
+            for (int j = 0; j < h.length; j++) {
+                costs[v] += sumsOf[v][j] * vectors.get(v)[j];
+            }
+        }
+        return costs;
     }
 
     /** The first channel with a NaN or an infinity in a row, or with an overflow of its squares. */

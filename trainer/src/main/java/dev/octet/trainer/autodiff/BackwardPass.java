@@ -9,6 +9,7 @@ import dev.octet.trainer.kernel.Op;
 import dev.octet.trainer.kernel.OperandType;
 import dev.octet.trainer.op.accumulate.Accumulate;
 import dev.octet.trainer.op.fp8.AccumulateCodes;
+import dev.octet.trainer.op.gather.GatherState;
 import dev.octet.trainer.op.state.DecodeState;
 import dev.octet.trainer.precision.PrecisionPolicy;
 import dev.octet.trainer.program.Phase;
@@ -235,6 +236,7 @@ final class BackwardPass {
             return isParameter(v)
                     && v.type().dtype() != DType.F32
                     && !(step.op() instanceof DecodeState)
+                    && !(step.op() instanceof GatherState)
                     && forward.readsAsKept(v);
         }
 

@@ -9,6 +9,8 @@ import dev.octet.trainer.kernel.OperandType;
 import dev.octet.trainer.op.Ops;
 import dev.octet.trainer.op.cast.Cast;
 import dev.octet.trainer.op.dropout.Dropout;
+import dev.octet.trainer.op.gather.Gather;
+import dev.octet.trainer.op.gather.GatherState;
 import dev.octet.trainer.op.qat.GridQuantize;
 import dev.octet.trainer.op.qat.QuantizeNode;
 import dev.octet.trainer.op.state.DecodeState;
@@ -163,6 +165,11 @@ final class ForwardPass {
             values.put(node.output(), fp8);
             return;
         }
+        Value rows = keptRows(node, inputs);
+        if (rows != null) {
+            values.put(node.output(), rows);
+            return;
+        }
         List<@Nullable Value> cast = node.is("Cast") ? allFloats(inputs) : castAll(node, inputs);
         List<@Nullable OperandType> types = new ArrayList<>();
         cast.forEach(v -> types.add(v == null ? null : v.type()));
@@ -188,6 +195,35 @@ final class ForwardPass {
         builder.step(lasts ? Phase.PREPARE : Phase.FORWARD, node.id(), op, cast, outputs);
     }
 
+    /** Rows of a table that is kept in few bits; null for any other node. */
+    private @Nullable Value keptRows(Node node, List<@Nullable Value> inputs) {
+        if (!node.is("Gather") || inputs.size() < 2) {
+            return null;
+        }
+        Value table = inputs.getFirst();
+        Value indices = inputs.get(1);
+        Kept kept = table == null ? null : coded.get(table);
+        if (table == null
+                || kept == null
+                || indices == null
+                || kept.tensor().shape().rank() != 2
+                || kept.form() instanceof StateForm.Blocked
+                || isReadAs(table, policy.low())
+                || (inputType(node, inputs) != null && inputType(node, inputs) != DType.F32)) {
+            return null;
+        }
+        Op read = Ops.reader(node).orElseThrow().read(graph.source(node, List.of(kept.tensor(), indices.type())));
+        if (!(read instanceof Gather rows) || rows.axis() != 0) {
+            return null;
+        }
+        GatherState op = new GatherState(rows, kept.form());
+        List<@Nullable Value> operands = new ArrayList<>(List.of(table, indices));
+        operands.addAll(kept.parts().subList(1, kept.parts().size()));
+        Value made = builder.temporary(node.output(), op.outputs().getFirst());
+        builder.step(Phase.FORWARD, node.id(), op, operands, List.of(made));
+        return made;
+    }
+
     private @Nullable Value fp8Linear(Node node, List<@Nullable Value> inputs) {
         if (!node.isOctet("Linear") || inputs.size() < 2) {
             return null;
@@ -208,13 +244,18 @@ final class ForwardPass {
         return all;
     }
 
-    private List<@Nullable Value> castAll(Node node, List<@Nullable Value> inputs) {
-        DType to = switch (policy.rule(node)) {
+    /** The type that float inputs are cast to; null where they are read as they are. */
+    private @Nullable DType inputType(Node node, List<@Nullable Value> inputs) {
+        return switch (policy.rule(node)) {
             case LOW -> policy.low();
             case F32 -> DType.F32;
             case WIDEST -> widest(inputs, coded.keySet());
             case AS_THEY_ARE -> null;
         };
+    }
+
+    private List<@Nullable Value> castAll(Node node, List<@Nullable Value> inputs) {
+        DType to = inputType(node, inputs);
         if (to == null) {
             List<@Nullable Value> floats = allFloats(inputs);
             Value first = floats.getFirst();

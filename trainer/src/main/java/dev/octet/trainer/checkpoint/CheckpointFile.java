@@ -69,11 +69,12 @@ public final class CheckpointFile implements AutoCloseable {
     }
 
     /** Writes the files into a new folder; the caller renames it to its final name. */
-    static void write(Path folder, TrainingState state, Consumer<String> written) throws IOException {
+    static void write(Path folder, TrainingState state, CodedWeights coded, Consumer<String> written)
+            throws IOException {
         SavedAdapter adapter = state.adapter().orElse(null);
         Map<String, Tensor> own = new TreeMap<>(state.state());
         if (adapter == null) {
-            tensors(folder.resolve(PARAMETERS), state.parameters(), written);
+            tensors(folder.resolve(PARAMETERS), state.parameters(), coded, written);
         } else {
             PeftAdapter.write(folder, adapter.config(), adapter.tensors(state.parameters()));
             state.parameters().forEach((name, tensor) -> {
@@ -82,7 +83,7 @@ public final class CheckpointFile implements AutoCloseable {
                 }
             });
         }
-        tensors(folder.resolve(STATE), own, written);
+        tensors(folder.resolve(STATE), own, CodedWeights.NONE, written);
         Map<String, Object> json = new LinkedHashMap<>();
         json.put("format", "octet-checkpoint");
         json.put("version", VERSION);
@@ -105,12 +106,17 @@ public final class CheckpointFile implements AutoCloseable {
         writeText(folder.resolve(SUMS), sums.toString());
     }
 
-    private static void tensors(Path file, Map<String, Tensor> tensors, Consumer<String> written) throws IOException {
-        List<TensorSpec> specs = new ArrayList<>();
+    private static void tensors(Path file, Map<String, Tensor> tensors, CodedWeights coded, Consumer<String> written)
+            throws IOException {
+        List<TensorSpec> specs = new ArrayList<>(coded.specs());
         tensors.forEach((name, tensor) -> specs.add(tensor.spec().withName(name)));
         SafetensorsWriter.Content content = SafetensorsWriter.Content.of(tensors);
         SafetensorsWriter.write(file, specs, Map.of(), (spec, sink) -> {
-            content.write(spec, sink);
+            if (tensors.containsKey(spec.name())) {
+                content.write(spec, sink);
+            } else {
+                coded.write(spec.name(), sink);
+            }
             written.accept(spec.name());
         });
     }

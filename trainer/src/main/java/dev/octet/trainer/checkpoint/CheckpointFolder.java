@@ -74,22 +74,23 @@ public final class CheckpointFolder {
      * @throws IOException when the disk is full, among others; earlier checkpoints are then intact
      */
     public Path write(TrainingState state, int keep) throws IOException {
-        return write(state, keep, _ -> {});
+        return write(state, keep, CodedWeights.NONE, _ -> {});
     }
 
     /**
      * The same for tensors that are brought into memory one by one.
      *
+     * @param coded master weights besides those of {@code state}, of a run that trains no adapter
      * @param written called with the name of each parameter and state that has been written
      * @throws IOException as there
      */
-    public Path write(TrainingState state, int keep, Consumer<String> written) throws IOException {
+    public Path write(TrainingState state, int keep, CodedWeights coded, Consumer<String> written) throws IOException {
         Files.createDirectories(folder);
         Path hidden = folder.resolve(HIDDEN + state.step() + ".new");
         delete(hidden);
         Files.createDirectory(hidden);
         try {
-            CheckpointFile.write(hidden, state, written);
+            CheckpointFile.write(hidden, state, coded, written);
             force(hidden);
             publish(hidden, path(state.step()));
         } catch (IOException e) {

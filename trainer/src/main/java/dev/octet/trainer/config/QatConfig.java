@@ -9,6 +9,8 @@ import dev.octet.trainer.qat.Method;
 import dev.octet.trainer.qat.QatSettings;
 import dev.octet.trainer.qat.QatSettings.LayerOverride;
 import dev.octet.trainer.qat.QuantizerSettings;
+import dev.octet.trainer.qat.QuantizerSettings.Levels;
+import dev.octet.trainer.qat.QuantizerSettings.Variant;
 import dev.octet.trainer.qat.ScaleLearning;
 import dev.octet.trainer.yaml.Section;
 import java.util.Arrays;
@@ -34,6 +36,15 @@ final class QatConfig {
             "tensor", QuantizeNode.Count.TENSOR,
             "features", QuantizeNode.Count.FEATURES,
             "none", QuantizeNode.Count.NONE);
+
+    private static final Map<String, Levels> LEVELS = Map.of("nvfp4", Levels.TWO, "mxfp8", Levels.POWER_OF_TWO);
+
+    private static final Map<String, Variant> VARIANTS = Map.of(
+            "paper", Variant.PAPER,
+            "code", Variant.CODE,
+            "tied", Variant.TIED,
+            "dual", Variant.DUAL,
+            "through_scale", Variant.THROUGH_SCALE);
 
     private static final Map<String, DType> SCALE_TYPES =
             Map.of("f32", DType.F32, "bf16", DType.BF16, "f16", DType.F16, "e8m0", DType.F8_E8M0);
@@ -103,12 +114,63 @@ final class QatConfig {
     }
 
     private static QuantizerSettings operand(Section s, boolean isWeight, Method usual) {
+        Method method = method(s, usual);
+        Levels levels = LEVELS.getOrDefault(s.text(FORMAT).orElse("").toLowerCase(Locale.ROOT), Levels.ONE);
         CodeGrid grid = grid(s);
-        return new QuantizerSettings(
-                method(s, usual),
+        QuantizerSettings settings = new QuantizerSettings(
+                method,
                 grid,
-                granularity(s, isWeight),
-                s.choice("gradient_scale", COUNTS, QuantizeNode.Count.SHARED));
+                granularity(s, isWeight, levels, method),
+                s.choice("gradient_scale", COUNTS, QuantizeNode.Count.SHARED),
+                levels,
+                s.choice("variant", VARIANTS, Variant.PAPER));
+        requireFit(s, isWeight, settings);
+        return settings;
+    }
+
+    /** Rejects what a method cannot do. */
+    private static void requireFit(Section s, boolean isWeight, QuantizerSettings o) {
+        String format = s.text(FORMAT).orElse("");
+        boolean integers = o.grid() instanceof CodeGrid.Integers;
+        boolean unsigned = o.grid() instanceof CodeGrid.Integers(int least, int _) && least == 0;
+        switch (o.method()) {
+            case PACT -> {
+                if (isWeight) {
+                    throw s.error(
+                            METHOD,
+                            "PACT clips what is never negative, and weights are",
+                            "set weights: {method: dorefa}, as its authors do, or lsq");
+                }
+                if (!unsigned) {
+                    throw s.error(FORMAT, "PACT's codes are unsigned, " + format + " is not", "choose uint2 to uint8");
+                }
+            }
+            case DOREFA -> {
+                if (!unsigned) {
+                    throw s.error(FORMAT, "DoReFa's codes are unsigned, " + format + " is not", "choose uint2 to uint8");
+                }
+                if (!(o.granularity() instanceof Granularity.PerTensor)) {
+                    throw s.error(GRANULARITY, "DoReFa has one range for a tensor", "set granularity: tensor");
+                }
+            }
+            case LSQ_PLUS, RANGE -> {
+                if (!integers) {
+                    throw s.error(
+                            FORMAT,
+                            o.method().label() + " is for integers, and the format is " + format,
+                            "choose int2 to int8 or uint2 to uint8, or method: lsq");
+                }
+            }
+            case LSQ -> {
+                if (!isWeight && o.levels() != Levels.ONE) {
+                    throw s.error(
+                            METHOD,
+                            "the blocks of an input have other values in each step, so their scales cannot be learned",
+                            "set method: dynamic");
+                }
+            }
+            case FIXED, DYNAMIC, MODELOPT_LSQ -> {}
+        }
     }
 
     private static CodeGrid grid(Section s) {
@@ -121,6 +183,8 @@ final class QatConfig {
             grids.put("uint" + bits, CodeGrid.Integers.unsigned(bits));
         }
         grids.put("e4m3", new CodeGrid.Floats(Float8Format.E4M3FN));
+        grids.put("mxfp8", new CodeGrid.Floats(Float8Format.E4M3FN));
+        grids.put("nvfp4", new CodeGrid.Floats(Float8Format.E2M1));
         grids.put("e5m2", new CodeGrid.Floats(Float8Format.E5M2));
         CodeGrid grid = s.requiredChoice(FORMAT, grids);
         if (narrow && !(grid instanceof CodeGrid.Integers i && i.least() == -i.largest())) {
@@ -133,17 +197,26 @@ final class QatConfig {
         return grid;
     }
 
-    private static Granularity granularity(Section s, boolean isWeight) {
-        int group = (int) s.whole(GROUP_SIZE, 128, 1, 1 << 20);
+    private static Granularity granularity(Section s, boolean isWeight, Levels levels, Method method) {
+        int usualSize = levels == Levels.TWO ? 16 : levels == Levels.POWER_OF_TWO ? 32 : 128;
+        int group = (int) s.whole(GROUP_SIZE, usualSize, 1, 1 << 20);
         Map<String, Granularity> choices = new LinkedHashMap<>();
         choices.put("tensor", new Granularity.PerTensor());
         if (isWeight) {
             choices.put("channel", new Granularity.PerChannel(-2));
-            choices.put("group", new Granularity.PerGroup(-1, group));
             choices.put("block", new Granularity.PerBlock(group, group));
+        } else if (method == Method.DYNAMIC) {
+            choices.put("token", new Granularity.PerToken());
         }
-        String usual = isWeight ? "channel" : "tensor";
-        Granularity granularity = s.choice(GRANULARITY, choices, choices.get(usual));
+        if (isWeight || method == Method.DYNAMIC) {
+            choices.put("group", new Granularity.PerGroup(-1, group));
+        }
+        String usual = levels != Levels.ONE
+                ? "group"
+                : method == Method.DOREFA || method == Method.PACT
+                        ? "tensor"
+                        : isWeight ? "channel" : method == Method.DYNAMIC ? "token" : "tensor";
+        Granularity granularity = s.choice(GRANULARITY, choices, choices.getOrDefault(usual, new Granularity.PerTensor()));
         String name = s.text(GRANULARITY).orElse(usual).toLowerCase(Locale.ROOT);
         if (s.has(GROUP_SIZE) && !name.equals("group") && !name.equals("block")) {
             throw s.error(

@@ -3,6 +3,7 @@ package dev.octet.trainer.gemm;
 import dev.octet.formats.tensor.DType;
 import dev.octet.trainer.gemm.OneDnn.Operand;
 import dev.octet.trainer.gemm.OneDnn.Product;
+import dev.octet.trainer.kernel.Scratch;
 import java.lang.foreign.Arena;
 import java.lang.foreign.FunctionDescriptor;
 import java.lang.foreign.MemoryLayout;
@@ -89,9 +90,20 @@ final class MatmulPrimitives {
         }
     }
 
-    /** A compiled product with its memory objects. */
+    /** What a product works in; products of a thread come one after another, so they share it. */
+    private static final Scratch SCRATCHPAD = new Scratch();
+
+    /**
+     * A compiled product with its memory objects, the last of them its scratchpad.
+     *
+     * @param scratchBytes of the scratchpad
+     */
     private record Compiled(
-            MemorySegment primitive, List<MemorySegment> memories, MemorySegment arguments, Arena arena) {}
+            MemorySegment primitive,
+            List<MemorySegment> memories,
+            MemorySegment arguments,
+            long scratchBytes,
+            Arena arena) {}
 
     /** Cache of a thread, least recently used first; an empty entry means that the library has no such product. */
     private final class Kept extends LinkedHashMap<Key, Optional<Compiled>> {
@@ -162,6 +174,8 @@ final class MatmulPrimitives {
             for (int i = 0; i < operands.length; i++) {
                 OneDnn.check((int) setHandle.invokeExact(compiled.memories.get(i), operands[i].bytes()));
             }
+            OneDnn.check((int) setHandle.invokeExact(
+                    compiled.memories.getLast(), SCRATCHPAD.room(Math.max(64, compiled.scratchBytes))));
             OneDnn.check((int) execute.invokeExact(compiled.primitive, stream, ARGUMENTS.length, compiled.arguments));
         } catch (Throwable e) {
             throw OneDnn.unexpected(e);
@@ -188,7 +202,7 @@ final class MatmulPrimitives {
                     memory(a),
                     memory(b),
                     memory(c),
-                    made(newMemory, scratchpad, engine, arena.allocate(Math.max(64, bytes), 64)));
+                    memory(scratchpad));
             MemorySegment arguments = arena.allocate((long) ARGUMENT_BYTES * ARGUMENTS.length, 8);
             for (int i = 0; i < ARGUMENTS.length; i++) {
                 arguments.set(INT, (long) i * ARGUMENT_BYTES, ARGUMENTS[i]);
@@ -196,7 +210,7 @@ final class MatmulPrimitives {
             }
             MemorySegment primitive = made(newPrimitive, description);
             destroy(destroyDescription, description);
-            return Optional.of(new Compiled(primitive, memories, arguments, arena));
+            return Optional.of(new Compiled(primitive, memories, arguments, bytes, arena));
         } catch (Throwable e) {
             throw OneDnn.unexpected(e);
         } finally {

@@ -50,6 +50,11 @@ public interface MatrixProducts {
                     result,
                     accumulate);
         }
+
+        /** The same product of fewer rows. */
+        public Call ofRows(int rows) {
+            return new Call(transposeA, transposeB, rows, n, k, lda, ldb, ldc, operands, result, accumulate);
+        }
     }
 
     /** Name of the implementation, for logs: {@code oneDNN 3.11, avx512_core_bf16}. */

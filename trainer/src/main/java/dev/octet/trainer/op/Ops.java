@@ -32,6 +32,7 @@ import dev.octet.trainer.op.fp8.QuantizeState;
 import dev.octet.trainer.op.fp8.QuantizeWindowed;
 import dev.octet.trainer.op.fp8.WindowUpdate;
 import dev.octet.trainer.op.gather.Gather;
+import dev.octet.trainer.op.gather.GatherState;
 import dev.octet.trainer.op.gelu.Gelu;
 import dev.octet.trainer.op.host.HostCopy;
 import dev.octet.trainer.op.loss.KlDivergenceLoss;
@@ -98,6 +99,7 @@ public final class Ops {
             Expand.ENTRY,
             Gather.ENTRY,
             GatherElements.ENTRY,
+            GatherState.ENTRY,
             Pad.ENTRY,
             Scatter.ENTRY,
             Slice.ENTRY,

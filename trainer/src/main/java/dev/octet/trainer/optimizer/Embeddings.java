@@ -2,6 +2,7 @@ package dev.octet.trainer.optimizer;
 
 import dev.octet.trainer.op.cast.Cast;
 import dev.octet.trainer.op.gather.Gather;
+import dev.octet.trainer.op.gather.GatherState;
 import dev.octet.trainer.op.state.DecodeState;
 import dev.octet.trainer.program.Program;
 import dev.octet.trainer.program.Step;
@@ -27,7 +28,7 @@ final class Embeddings {
         }
         Set<String> names = new TreeSet<>();
         for (Step s : training.steps()) {
-            if (s.op() instanceof Gather && !s.backward()) {
+            if ((s.op() instanceof Gather || s.op() instanceof GatherState) && !s.backward()) {
                 Value table = s.inputs().getFirst();
                 while (table != null && table.role() != ValueRole.PARAMETER) {
                     table = origin.get(table);

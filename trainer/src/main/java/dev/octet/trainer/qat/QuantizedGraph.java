@@ -44,6 +44,9 @@ public record QuantizedGraph(GraphModel model, List<Quantizer> quantizers) {
     public Map<String, Double> rateFactors(ScaleLearning scales, boolean normalizes) {
         Map<String, Double> factors = new TreeMap<>();
         for (Quantizer q : quantizers) {
+            if (q.settings().method() == Method.PACT) {
+                continue; // α is decayed as weights are, by which the paper regularises it
+            }
             for (Place place : q.learned()) {
                 double usual = normalizes && place == Place.SCALE
                         ? 1 / (double) q.settings().grid().high()

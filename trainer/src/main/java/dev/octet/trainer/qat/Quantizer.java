@@ -9,6 +9,7 @@ import java.lang.foreign.Arena;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.EnumMap;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
@@ -89,7 +90,10 @@ public record Quantizer(
 
     /** Whether some of its parameters start from what is seen of the data. */
     public boolean startsFromData() {
-        return tensor == LinearTensor.INPUT;
+        return tensor == LinearTensor.INPUT
+                && !parameters.isEmpty()
+                && settings.method() != Method.PACT
+                && settings.method() != Method.DOREFA;
     }
 
     /**
@@ -103,9 +107,12 @@ public record Quantizer(
         for (float[] elements : seen) {
             range = range.and(Range.of(elements));
         }
-        String scale = parameter(Place.SCALE);
-        return Map.of(
-                scale, Tensor.ofFloats(arena, scale, Shape.SCALAR, InitialScales.start(settings, range, Place.SCALE)));
+        Map<String, Tensor> values = new LinkedHashMap<>();
+        for (Map.Entry<Place, String> p : parameters.entrySet()) {
+            float start = InitialScales.start(settings, tensor, range, p.getKey());
+            values.put(p.getValue(), Tensor.ofFloats(arena, p.getValue(), Shape.SCALAR, start));
+        }
+        return values;
     }
 
     /** This for one more layer. */

@@ -11,8 +11,40 @@ import dev.octet.trainer.op.qat.QuantizeNode;
  * @param grid of its codes
  * @param granularity which elements share a scale: of a weight in [out, in] order, of an input in [..., in] order
  * @param count what N counts in the factor of the gradients of scales
+ * @param levels how scales are stored
+ * @param variant which of a method's ways
  */
-public record QuantizerSettings(Method method, CodeGrid grid, Granularity granularity, QuantizeNode.Count count) {
+public record QuantizerSettings(
+        Method method,
+        CodeGrid grid,
+        Granularity granularity,
+        QuantizeNode.Count count,
+        Levels levels,
+        Variant variant) {
+    /** How scales are stored. */
+    public enum Levels {
+        /** One number. */
+        ONE,
+        /** In E4M3, under one number for the tensor: NVFP4. */
+        TWO,
+        /** Powers of two: MX formats. */
+        POWER_OF_TWO
+    }
+
+    /** What a method leaves open. */
+    public enum Variant {
+        /** As its paper has it. */
+        PAPER,
+        /** As the code of its authors has it: LSQ+ divides by 2^bits - 1 where its paper divides by 2^(bits - 1). */
+        CODE,
+        /** ModelOpt's LSQ with one amax for making and reading codes. */
+        TIED,
+        /** ModelOpt's LSQ with both amaxes learned. */
+        DUAL,
+        /** Dynamic scales through which gradients flow, as torchao has those of floats. */
+        THROUGH_SCALE
+    }
+
     /** In words: {@code lsq int4 per channel}. */
     public String text() {
         return method.label() + " " + grid.text() + " " + granularity.text();

@@ -1,6 +1,7 @@
 package dev.octet.trainer.qat;
 
 import dev.octet.formats.error.InvalidOptionException;
+import dev.octet.formats.graph.Attribute;
 import dev.octet.formats.graph.GraphEdit;
 import dev.octet.formats.graph.GraphModel;
 import dev.octet.formats.graph.Initializer;
@@ -9,28 +10,31 @@ import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.quant.block.Blocks;
 import dev.octet.quant.block.Granularity;
+import dev.octet.quant.number.CodeGrid;
 import dev.octet.quant.recipe.LinearTensor;
 import dev.octet.trainer.autodiff.Parameter;
 import dev.octet.trainer.autodiff.Parameters;
-import dev.octet.trainer.op.qat.GridQuantize;
 import dev.octet.trainer.op.qat.QuantizeNode;
 import dev.octet.trainer.op.qat.StepRule;
+import dev.octet.trainer.precision.Autocast;
 import dev.octet.trainer.precision.LinearModule;
 import dev.octet.trainer.qat.QatSettings.LayerOverride;
 import dev.octet.trainer.qat.Quantizer.Place;
 import java.lang.foreign.Arena;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.EnumMap;
 import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
-import java.util.Set;
 import org.jspecify.annotations.Nullable;
 
 /** Puts fake quantisation into a graph. A value that several layers read is quantised once for all that want it in the same way. */
 final class QuantizingEdit {
+    private static final Attribute WIDE = Attribute.of(Autocast.IN_F32, 1L);
+
     private final GraphModel model;
     private final QatSettings settings;
     private final GraphEdit edit;
@@ -114,25 +118,28 @@ final class QuantizingEdit {
     }
 
     private Quantizer make(LinearModule layer, Want want) {
-        String name = edit.freshName(
-                layer.name() + (want.tensor() == LinearTensor.WEIGHT ? ".weight_quantizer" : ".input_quantizer"));
-        QuantizeNode form = form(want);
+        boolean isWeight = want.tensor() == LinearTensor.WEIGHT;
+        String name = edit.freshName(layer.name() + (isWeight ? ".weight_quantizer" : ".input_quantizer"));
+        Places places = Places.of(want.settings(), want.tensor());
+        QuantizeNode form = form(want, places);
         Optional<Shape> shape = Optional.empty();
         Map<Place, String> parameters = new EnumMap<>(Place.class);
-        if (want.tensor() == LinearTensor.WEIGHT) {
+        if (isWeight) {
             Tensor weight = master(want.value());
             shape = Optional.of(weight.shape());
             requireWhole(layer, want, form, weight.shape());
             Blocks blocks = form.blocks(weight.shape());
-            parameters.put(
-                    Place.SCALE,
-                    constant(
-                            name,
-                            Place.SCALE,
-                            form.stepShape(weight.shape()),
-                            InitialScales.start(want.settings(), weight.toFloats(), blocks, Place.SCALE)));
+            float[] elements = weight.toFloats();
+            for (Place place : places.stored()) {
+                Shape of = place == Place.GLOBAL_SCALE ? Shape.SCALAR : form.stepShape(weight.shape());
+                parameters.put(
+                        place, constant(name, place, of, InitialScales.start(want.settings(), elements, blocks, place)));
+            }
         } else {
-            parameters.put(Place.SCALE, constant(name, Place.SCALE, Shape.SCALAR, new float[] {1}));
+            for (Place place : places.stored()) {
+                float start = InitialScales.start(want.settings(), LinearTensor.INPUT, Range.NONE, place);
+                parameters.put(place, constant(name, place, Shape.SCALAR, new float[] {start}));
+            }
         }
         Quantizer quantizer = new Quantizer(
                 name,
@@ -144,27 +151,136 @@ final class QuantizingEdit {
                 form,
                 parameters,
                 shape,
-                Set.of(Place.SCALE));
-        Node node = Node.of(
-                name,
-                "GridQuantize",
-                Node.OCTET_DOMAIN,
-                List.of(want.value(), quantizer.parameter(Place.SCALE)),
-                List.of(name),
-                form.attributes());
-        edit.insertBefore(node(layer), node);
+                places.learned());
+        Node anchor = node(layer);
+        String x = want.value();
+        boolean squeezed = isWeight && want.settings().method() == Method.DOREFA;
+        if (squeezed && !(form.grid() instanceof CodeGrid.Signs)) {
+            x = squeezed(name, x, anchor);
+        }
+        String step = parameters.getOrDefault(Place.SCALE, parameters.getOrDefault(Place.AMAX, ""));
+        if (want.settings().method() == Method.DYNAMIC) {
+            step = amax(name, x, form, shape, want.settings(), anchor);
+        }
+        List<String> inputs = new ArrayList<>(List.of(
+                x,
+                step,
+                parameters.getOrDefault(Place.OFFSET, parameters.getOrDefault(Place.ZERO_POINT, "")),
+                parameters.getOrDefault(Place.PRE_AMAX, ""),
+                parameters.getOrDefault(Place.GLOBAL_SCALE, "")));
+        while (inputs.getLast().isEmpty()) {
+            inputs.removeLast();
+        }
+        boolean stretched = squeezed && !(form.grid() instanceof CodeGrid.Signs);
+        String made = stretched ? name + ".codes" : name;
+        edit.insertBefore(
+                anchor,
+                Node.of(made, "GridQuantize", Node.OCTET_DOMAIN, inputs, List.of(made), form.attributes()));
+        if (stretched) {
+            String twice = op(name + ".twice", "Mul", List.of(made, number(name + ".two", 2)), anchor);
+            edit.insertBefore(
+                    anchor,
+                    Node.of(name, "Sub", "", List.of(twice, number(name + ".one", 1)), List.of(name), WIDE));
+        }
         return quantizer;
     }
 
-    private static QuantizeNode form(Want want) {
+    /** DoReFa's tanh(w) / (2 max |tanh(w)|) + 1/2, with gradients through the maximum, too, as the code of tensorpack has it. */
+    private String squeezed(String name, String w, Node anchor) {
+        String t = op(name + ".tanh", "Tanh", List.of(w), anchor);
+        String magnitude = op(name + ".magnitude", "Abs", List.of(t), anchor);
+        String max = op(name + ".max", "ReduceMax", List.of(magnitude), anchor, Attribute.of("keepdims", 0L));
+        String twice = op(name + ".range", "Mul", List.of(max, number(name + ".half_range", 2)), anchor);
+        String ratio = op(name + ".ratio", "Div", List.of(t, twice), anchor);
+        return op(name + ".squeezed", "Add", List.of(ratio, number(name + ".half", 0.5f)), anchor);
+    }
+
+    /** The largest magnitude of each block, as an operator's parameters: in the order of the blocks. */
+    private String amax(
+            String name, String x, QuantizeNode form, Optional<Shape> shape, QuantizerSettings s, Node anchor) {
+        String magnitude = op(name + ".magnitude", "Abs", List.of(x), anchor);
+        String amax =
+                switch (form.granularity()) {
+                    case Granularity.PerTensor _ ->
+                        op(name + ".amax", "ReduceMax", List.of(magnitude), anchor, Attribute.of("keepdims", 0L));
+                    case Granularity.PerToken _ -> last(name, magnitude, anchor);
+                    case Granularity.PerChannel(int axis) ->
+                        axis == -2
+                                ? last(name, magnitude, anchor)
+                                : op(
+                                        name + ".amax",
+                                        "ReduceMax",
+                                        List.of(magnitude, longs(name + ".axes", 0)),
+                                        anchor,
+                                        Attribute.of("keepdims", 0L));
+                    case Granularity.PerGroup(int axis, int size) -> groups(name, magnitude, axis, size, shape, anchor);
+                    case Granularity.Mx(int axis, int size) -> groups(name, magnitude, axis, size, shape, anchor);
+                    case Granularity.PerBlock _ ->
+                        throw new InvalidOptionException(
+                                "scales of squares cannot follow from the values of each step",
+                                "precision.weights",
+                                "choose granularity: group, channel or tensor, or method: lsq");
+                };
+        return s.variant() == QuantizerSettings.Variant.THROUGH_SCALE
+                ? amax
+                : add(name + ".detached", "Detach", Node.OCTET_DOMAIN, List.of(amax), anchor);
+    }
+
+    private String last(String name, String magnitude, Node anchor) {
+        return op(
+                name + ".amax",
+                "ReduceMax",
+                List.of(magnitude, longs(name + ".axes", -1)),
+                anchor,
+                Attribute.of("keepdims", 0L));
+    }
+
+    private String groups(
+            String name, String magnitude, int axis, int size, Optional<Shape> shape, Node anchor) {
+        long[] cut = axis == -1 || shape.isEmpty()
+                ? new long[] {-1, size}
+                : new long[] {shape.get().dim(0) / size, size, shape.get().dim(1)};
+        String rows = op(name + ".groups", "Reshape", List.of(magnitude, longs(name + ".cut", cut)), anchor);
+        return op(
+                name + ".amax",
+                "ReduceMax",
+                List.of(rows, longs(name + ".axes", 1)),
+                anchor,
+                Attribute.of("keepdims", 0L));
+    }
+
+    private String op(String name, String type, List<String> inputs, Node anchor, Attribute... attributes) {
+        return add(name, type, "", inputs, anchor, attributes);
+    }
+
+    private String add(
+            String name, String type, String domain, List<String> inputs, Node anchor, Attribute... attributes) {
+        Attribute[] all = Arrays.copyOf(attributes, attributes.length + 1);
+        all[attributes.length] = WIDE;
+        edit.insertBefore(anchor, Node.of(name, type, domain, inputs, List.of(name), all));
+        return name;
+    }
+
+    private String number(String name, float value) {
+        edit.putInitializer(Initializer.of(Tensor.ofFloats(Arena.ofAuto(), name, Shape.SCALAR, value)));
+        return name;
+    }
+
+    private String longs(String name, long... values) {
+        edit.putInitializer(Initializer.of(Tensor.ofLongs(Arena.ofAuto(), name, Shape.of(values.length), values)));
+        return name;
+    }
+
+    private static QuantizeNode form(Want want, Places places) {
         QuantizerSettings s = want.settings();
+        boolean lsq = places.rule() == StepRule.LSQ;
         return new QuantizeNode(
                 s.grid(),
                 want.transposed() ? transposed(s.granularity()) : s.granularity(),
                 false,
-                StepRule.LSQ,
-                GridQuantize.Form.STEP,
-                s.count(),
+                places.rule(),
+                places.form(),
+                lsq ? s.count() : QuantizeNode.Count.NONE,
                 want.tensor() == LinearTensor.INPUT);
     }
 

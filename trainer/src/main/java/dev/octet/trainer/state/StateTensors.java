@@ -1,6 +1,7 @@
 package dev.octet.trainer.state;
 
 import dev.octet.formats.error.InvalidDataException;
+import dev.octet.formats.file.ByteSink;
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.Tensor;
@@ -8,7 +9,10 @@ import dev.octet.formats.tensor.TensorSpec;
 import dev.octet.trainer.kernel.CounterRandom;
 import dev.octet.trainer.kernel.CpuTensor;
 import dev.octet.trainer.kernel.OperandType;
+import java.io.IOException;
+import java.io.UncheckedIOException;
 import java.lang.foreign.Arena;
+import java.lang.foreign.MemorySegment;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -17,6 +21,8 @@ import java.util.Map;
 /** Whole tensors to and from a form, in host memory: what a run begins with, and what a checkpoint holds. */
 public final class StateTensors {
     private static final int TILE = 2048;
+    /** Elements decoded at a time: whole blocks of every form. */
+    private static final int PIECE = 1 << 16;
 
     private StateTensors() {}
 
@@ -78,6 +84,27 @@ public final class StateTensors {
      */
     public static Tensor decode(
             StateForm form, String name, Shape shape, Tensor codes, Map<String, Tensor> parts, Arena arena) {
+        Tensor decoded = Tensor.allocate(arena, new TensorSpec(name, DType.F32, shape));
+        long[] at = {0};
+        try {
+            decode(form, name, shape, codes, parts, piece -> {
+                MemorySegment.copy(piece, 0, decoded.bytes(), at[0], piece.byteSize());
+                at[0] += piece.byteSize();
+            });
+        } catch (IOException e) {
+            throw new UncheckedIOException("memory is no file", e);
+        }
+        return decoded;
+    }
+
+    /**
+     * The same, piece by piece: little-endian F32, in order.
+     *
+     * @throws IOException from the sink
+     */
+    public static void decode(
+            StateForm form, String name, Shape shape, Tensor codes, Map<String, Tensor> parts, ByteSink sink)
+            throws IOException {
         OperandType type = new OperandType(DType.F32, shape);
         List<CpuTensor> kept = new ArrayList<>();
         for (StateForm.Part part : form.parts(type)) {
@@ -94,14 +121,15 @@ public final class StateTensors {
             kept.add(new CpuTensor(part.type(), t.bytes()));
         }
         CpuState state = new CpuState(form, kept, 0);
-        Tensor decoded = Tensor.allocate(arena, new TensorSpec(name, DType.F32, shape));
-        CpuTensor to = new CpuTensor(type, decoded.bytes());
-        float[] tile = new float[TILE];
-        for (long at = 0; at < type.count(); at += TILE) {
-            int n = (int) Math.min(TILE, type.count() - at);
-            state.read(at, tile, n);
-            to.write(at, tile, 0, n);
+        float[] tile = new float[PIECE];
+        try (Arena own = Arena.ofConfined()) {
+            MemorySegment piece = own.allocate(4L * PIECE, 64);
+            for (long at = 0; at < type.count(); at += PIECE) {
+                int n = (int) Math.min(PIECE, type.count() - at);
+                state.read(at, tile, n);
+                MemorySegment.copy(tile, 0, piece, Tensor.F32_LE, 0, n);
+                sink.write(piece.asSlice(0, 4L * n));
+            }
         }
-        return decoded;
     }
 }

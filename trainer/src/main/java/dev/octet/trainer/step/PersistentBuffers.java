@@ -5,6 +5,8 @@ import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.formats.tensor.TensorSpec;
+import dev.octet.trainer.autodiff.Parameter;
+import dev.octet.trainer.autodiff.Parameters;
 import dev.octet.trainer.device.Device;
 import dev.octet.trainer.device.Executable;
 import dev.octet.trainer.device.Fetched;
@@ -20,6 +22,7 @@ import dev.octet.trainer.state.StateForms;
 import dev.octet.trainer.state.StateTensors;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
+import java.util.Collection;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
@@ -39,7 +42,10 @@ final class PersistentBuffers implements AutoCloseable {
     private final Memory memory;
     private final Map<String, Value> values = new TreeMap<>();
     private final Map<String, Tensor> waiting = new TreeMap<>();
-    private final Set<String> offered = new HashSet<>();
+    /** Parameters of the model, until a program uses them. */
+    private final Map<String, Parameter> offered = new TreeMap<>();
+
+    private final Set<String> parameters = new HashSet<>();
     private final StateForms states;
 
     /** With all parameters in F32. */
@@ -48,7 +54,7 @@ final class PersistentBuffers implements AutoCloseable {
     }
 
     /**
-     * @param states how parameters are kept, which are offered in F32
+     * @param states how parameters are kept
      * @param offload what lies off the device between its uses
      */
     PersistentBuffers(Device device, StateForms states, Offload offload) {
@@ -63,10 +69,13 @@ final class PersistentBuffers implements AutoCloseable {
         for (Value v : program.lasting()) {
             if (values.putIfAbsent(v.name(), v) == null) {
                 Tensor saved = waiting.remove(v.name());
+                Parameter fresh = offered.remove(v.name());
                 if (saved != null && v.role() == ValueRole.PARAMETER && saved.dtype() == DType.F32) {
                     begin(v, saved, program);
                 } else if (saved != null) {
                     write(v, saved);
+                } else if (fresh != null) {
+                    begin(v, fresh, program);
                 }
             }
         }
@@ -94,6 +103,16 @@ final class PersistentBuffers implements AutoCloseable {
         }
     }
 
+    /** Writes the parts that stand for a parameter of the model, and lets go of its pages where it lies in a mapped file. */
+    private void begin(Value parameter, Parameter fresh, Program program) {
+        try (Arena arena = Arena.ofConfined()) {
+            begin(parameter, Parameters.master(fresh, arena), program);
+        }
+        if (fresh.tensor().bytes().isMapped()) {
+            fresh.tensor().bytes().unload();
+        }
+    }
+
     /** Writes the parts that stand for a parameter. */
     private void begin(Value parameter, Tensor master, Program program) {
         StateForm form = states.parameter(parameter.name(), parameter.type().shape());
@@ -112,24 +131,12 @@ final class PersistentBuffers implements AutoCloseable {
         }
     }
 
-    /**
-     * Writes F32 elements where the sums of a parameter's gradient lie, which nothing reads between a step and the next, and returns a view of them; null where these have another
-     * type or are not there.
-     */
-    @Nullable
-    MemorySegment asGradient(String parameter, Tensor elements, Arena arena) {
-        Value v = values.get("d:" + parameter);
-        if (v == null || v.role() != ValueRole.GRADIENT || v.type().dtype() != DType.F32) {
-            return null;
+    /** What parameters begin with unless a checkpoint has them, in whatever type the model stores them; read one by one as programs need them. */
+    void offer(Collection<Parameter> initial) {
+        for (Parameter p : initial) {
+            offered.put(p.name(), p);
+            parameters.add(p.name());
         }
-        memory.write(v, elements.bytes());
-        return memory.view(v, arena);
-    }
-
-    /** Initial elements of values with these names, parameters in F32 whatever they are kept in, unless a checkpoint has them; not copied. */
-    void offer(Map<String, Tensor> initial) {
-        waiting.putAll(initial);
-        offered.addAll(initial.keySet());
     }
 
     /** Zeroes all gradient sums. */
@@ -178,7 +185,7 @@ final class PersistentBuffers implements AutoCloseable {
         Map<String, float[]> floats = new TreeMap<>();
         fetched.forEach((name, f) -> floats.put(name, f.bytes().toArray(Tensor.F32_LE)));
         waiting.forEach((name, tensor) -> {
-            if (!offered.contains(name) && tensor.dtype() == DType.F32 && names.test(name)) {
+            if (!parameters.contains(name) && tensor.dtype() == DType.F32 && names.test(name)) {
                 floats.put(name, tensor.toFloats());
             }
         });
@@ -304,7 +311,7 @@ final class PersistentBuffers implements AutoCloseable {
         }
         if (role == ValueRole.STATE) {
             waiting.forEach((name, tensor) -> {
-                if (!offered.contains(name)) {
+                if (!parameters.contains(name)) {
                     tensors.put(name, whatWaits.apply(tensor));
                 }
             });

@@ -53,13 +53,9 @@ public final class ReferenceModel implements AutoCloseable {
         this.policy = policy;
         this.parameters = Parameters.of(source.graph().graph());
         this.memory = new PersistentBuffers(device);
-        Map<String, Tensor> masters = new TreeMap<>();
-        for (Parameter p : parameters.all()) {
-            if (p.tensor().dtype() != DType.F32) {
-                masters.put(p.name(), Parameters.master(p, Arena.ofAuto()));
-            }
-        }
-        memory.offer(masters);
+        memory.offer(parameters.all().stream()
+                .filter(p -> p.tensor().dtype() != DType.F32)
+                .toList());
     }
 
     /**

@@ -25,6 +25,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Objects;
 import java.util.Set;
+import java.util.stream.Collectors;
 import java.util.TreeMap;
 
 /** The teacher of a distillation: a frozen model in F32 whose output for a micro-batch the student learns to match. */
@@ -36,7 +37,7 @@ public final class Teacher implements AutoCloseable {
     private final PersistentBuffers memory;
 
     /** Weights that are stored in a narrower type than the F32 a teacher computes in. */
-    private final Map<String, Tensor> widened = new TreeMap<>();
+    private final Set<String> widened;
 
     private final RecentPrograms<Map<String, Shape>, Executable> programs = new RecentPrograms<>(Executable::close);
 
@@ -44,12 +45,11 @@ public final class Teacher implements AutoCloseable {
         this.source = source;
         this.output = output;
         this.memory = new PersistentBuffers(device);
-        for (Parameter p : Parameters.of(source.graph().graph()).all()) {
-            if (p.tensor().dtype() != DType.F32) {
-                widened.put(p.name(), Parameters.master(p, Arena.ofAuto()));
-            }
-        }
-        memory.offer(widened);
+        List<Parameter> narrow = Parameters.of(source.graph().graph()).all().stream()
+                .filter(p -> p.tensor().dtype() != DType.F32)
+                .toList();
+        this.widened = narrow.stream().map(Parameter::name).collect(Collectors.toUnmodifiableSet());
+        memory.offer(narrow);
     }
 
     /**
@@ -107,7 +107,7 @@ public final class Teacher implements AutoCloseable {
     private Program program(Map<String, Shape> shapes) {
         return Autodiff.program(
                 source.at(shapes),
-                ProgramOptions.forward(List.of(output), Set.copyOf(widened.keySet()), PrecisionPolicy.FP32));
+                ProgramOptions.forward(List.of(output), widened, PrecisionPolicy.FP32));
     }
 
     @Override

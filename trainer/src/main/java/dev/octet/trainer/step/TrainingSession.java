@@ -1,6 +1,8 @@
 package dev.octet.trainer.step;
 
 import dev.octet.formats.error.InvalidDataException;
+import dev.octet.formats.file.ByteSink;
+import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.formats.tensor.TensorSpec;
@@ -14,6 +16,7 @@ import dev.octet.trainer.autodiff.Autodiff;
 import dev.octet.trainer.autodiff.Parameter;
 import dev.octet.trainer.autodiff.Parameters;
 import dev.octet.trainer.autodiff.ProgramOptions;
+import dev.octet.trainer.checkpoint.CodedWeights;
 import dev.octet.trainer.data.MicroBatch;
 import dev.octet.trainer.device.Device;
 import dev.octet.trainer.device.Executable;
@@ -41,8 +44,8 @@ import dev.octet.trainer.program.ValueRole;
 import dev.octet.trainer.state.StateForm;
 import dev.octet.trainer.state.StateForms;
 import dev.octet.trainer.state.StateTensors;
+import java.io.IOException;
 import java.lang.foreign.Arena;
-import java.lang.foreign.MemorySegment;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.HashSet;
@@ -115,14 +118,13 @@ public final class TrainingSession implements AutoCloseable {
      * @throws dev.octet.formats.error.InvalidOptionException when the device cannot do that
      */
     public TrainingSession(TrainingSetup setup, Device device, Offload offload) {
-        Map<String, Tensor> weights = weights(setup);
         this.setup = setup;
         this.policy = setup.policy();
         this.scale = setup.scaling().initial();
         this.memory = new PersistentBuffers(device, setup.states(), offload);
         this.casts = offload.isOn() ? WeightCasts.OF_A_STEP : WeightCasts.OF_A_LAYER;
         this.scalars = new Scalars();
-        memory.offer(weights);
+        memory.offer(setup.parameters().all());
     }
 
     /**
@@ -139,15 +141,6 @@ public final class TrainingSession implements AutoCloseable {
     /** The policy that steps are computed by. */
     public PrecisionPolicy policy() {
         return policy;
-    }
-
-    private static Map<String, Tensor> weights(TrainingSetup setup) {
-        Map<String, Tensor> weights = new TreeMap<>();
-        for (Parameter p : setup.parameters().all()) {
-            Tensor master = Parameters.master(p, Arena.ofAuto());
-            weights.put(p.name(), master);
-        }
-        return weights;
     }
 
     /** Builds the programs for micro-batches of these shapes, so that untrainable models are rejected before the first step. */
@@ -596,10 +589,43 @@ public final class TrainingSession implements AutoCloseable {
 
     /** Views of the F32 master weights for writing a checkpoint, valid until the next step; weights kept in few bits are decoded. */
     public Map<String, Tensor> parameterViews(Arena arena) {
-        return decoded(memory.views(ValueRole.PARAMETER, arena), tensor -> {
-            MemorySegment seen = memory.asGradient(tensor.name(), tensor, arena);
-            return seen != null ? new Tensor(tensor.spec(), seen) : copy(tensor, arena);
-        });
+        return decoded(memory.views(ValueRole.PARAMETER, arena), tensor -> copy(tensor, arena));
+    }
+
+    /** Views of the master weights that are kept in F32, valid until the next step. */
+    public Map<String, Tensor> plainParameterViews(Arena arena) {
+        Map<String, Tensor> views = new TreeMap<>(memory.views(ValueRole.PARAMETER, arena));
+        views.keySet().removeAll(codedShapes().keySet());
+        return views;
+    }
+
+    /** The other master weights, decoded as they are written; valid until the next step. */
+    public CodedWeights codedWeights(Arena arena) {
+        Map<String, Tensor> kept = memory.views(ValueRole.PARAMETER, arena);
+        Map<String, Shape> shapes = codedShapes();
+        shapes.keySet().retainAll(kept.keySet());
+        if (shapes.isEmpty()) {
+            return CodedWeights.NONE;
+        }
+        Map<String, Tensor> parts = memory.views(ValueRole.STATE, arena);
+        return new CodedWeights() {
+            @Override
+            public List<TensorSpec> specs() {
+                return shapes.entrySet().stream()
+                        .map(e -> new TensorSpec(e.getKey(), DType.F32, e.getValue()))
+                        .toList();
+            }
+
+            @Override
+            public void write(String name, ByteSink sink) throws IOException {
+                Shape shape = shapes.get(name);
+                Tensor codes = kept.get(name);
+                if (shape == null || codes == null) {
+                    throw new IllegalArgumentException("'" + name + "' is not kept in few bits");
+                }
+                StateTensors.decode(setup.states().parameter(name, shape), name, shape, codes, parts, sink);
+            }
+        };
     }
 
     /** Views of moments, scales, histories and other state, codes of weights kept in few bits among them; valid until the next step. */

@@ -466,6 +466,29 @@ KERNEL(decode_kept, 256, (int form, const void* codes, const void* second, const
     }
 }
 
+// Rows of a table as F32, in the order of indices of 64 or 32 bits, which count from the end when negative. One outside of the table gives NaN.
+KERNEL(gather_kept, 256,
+       (int form, const void* codes, const void* second, const float* maps, const void* indices, int wide, i64 count, i64 size, i64 inner,
+        float* y)) {
+    float scale = scales_tensor(form) ? *(const float*)second : 1.0f;
+    i64 thread = block_index() * thread_count() + thread_index();
+    i64 pieces = (inner + 7) / 8;
+    i64 position = thread / pieces;
+    if (position < count) {
+        i64 row = wide ? ((const i64*)indices)[position] : (i64)((const i32*)indices)[position];
+        row = row < 0 ? row + size : row;
+        i64 column = thread % pieces * 8;
+        int m = inner - column < 8 ? (int)(inner - column) : 8;
+        float v[8];
+        if (row >= 0 && row < size) {
+            read_kept(form, codes, second, scale, maps, row * inner + column, m, v);
+        }
+        for (int i = 0; i < m; i++) {
+            y[position * inner + column + i] = row >= 0 && row < size ? v[i] : bits_float(0xffffffffu);
+        }
+    }
+}
+
 // Gradients pass as they are. from, to: types as above.
 KERNEL(kept_gradient, 256, (int from, const void* dy, int to, void* dx, i64 n, int add)) {
     i64 at = (block_index() * thread_count() + thread_index()) * 8;

@@ -25,6 +25,7 @@ import dev.octet.trainer.kernel.MatrixProducts;
 import dev.octet.trainer.kernel.Op;
 import dev.octet.trainer.kernel.OpEntry;
 import dev.octet.trainer.kernel.OperandType;
+import dev.octet.trainer.op.gather.GatherState;
 import java.lang.foreign.Arena;
 import java.util.ArrayList;
 import java.util.List;
@@ -377,6 +378,12 @@ public abstract class TwinTest {
         return all;
     }
 
+    /** The type of the gradient of an input: its own; of codes, whose gradient is that of the numbers they stand for, F32. */
+    private static OperandType gradientType(Case c, int i) {
+        OperandType t = requireNonNull(c.types().get(i));
+        return c.op() instanceof GatherState ? t.as(DType.F32) : t;
+    }
+
     private static boolean wants(Case c, int i) {
         OperandType t = c.types().get(i);
         return t != null && t.dtype().isFloat() && c.op().isDifferentiable(i);
@@ -527,8 +534,8 @@ public abstract class TwinTest {
                         t == null || !asked.test(i)
                                 ? null
                                 : accumulated.test(i)
-                                        ? tensor(arena, t, weights(i, (int) t.count()))
-                                        : empty(arena, t));
+                                        ? tensor(arena, gradientType(c, i), weights(i, (int) t.count()))
+                                        : empty(arena, gradientType(c, i)));
             }
             List<@Nullable CpuTensor> outputs = new ArrayList<>();
             List<CpuTensor> upstream = new ArrayList<>();
@@ -570,8 +577,8 @@ public abstract class TwinTest {
                         t == null || !asked.test(i)
                                 ? null
                                 : accumulated.test(i)
-                                        ? operands.tensor(t, weights(i, (int) t.count()))
-                                        : operands.empty(t));
+                                        ? operands.tensor(gradientType(c, i), weights(i, (int) t.count()))
+                                        : operands.empty(gradientType(c, i)));
             }
             List<@Nullable CudaTensor> outputs = new ArrayList<>();
             List<CudaTensor> upstream = new ArrayList<>();
@@ -607,7 +614,7 @@ public abstract class TwinTest {
                 OperandType t = c.types().get(i);
                 double[] x = c.inputs().get(i);
                 inputs.add(t == null || x == null ? null : operands.tensor(t, x));
-                gradients.add(t == null || !wants(c, i) ? null : operands.empty(t));
+                gradients.add(t == null || !wants(c, i) ? null : operands.empty(gradientType(c, i)));
             }
             List<CudaTensor> outputs = new ArrayList<>();
             Stream.concat(c.op().outputs().stream(), c.op().saved().stream())
@@ -647,7 +654,7 @@ public abstract class TwinTest {
                 OperandType t = c.types().get(i);
                 double[] x = c.inputs().get(i);
                 inputs.add(t == null || x == null ? null : tensor(arena, t, x));
-                gradients.add(t == null || !wants(c, i) ? null : empty(arena, t));
+                gradients.add(t == null || !wants(c, i) ? null : empty(arena, gradientType(c, i)));
             }
             List<CpuTensor> outputs = new ArrayList<>();
             Stream.concat(c.op().outputs().stream(), c.op().saved().stream())

@@ -7,14 +7,10 @@ import dev.octet.trainer.kernel.CpuKernel;
 import dev.octet.trainer.kernel.CpuTensor;
 import dev.octet.trainer.kernel.Frame;
 import dev.octet.trainer.kernel.Parallel;
-import dev.octet.trainer.kernel.Scratch;
-import java.lang.foreign.MemorySegment;
 import org.jspecify.annotations.Nullable;
 
-/** By the casts of {@link QuantizeFp8Cpu}, through codes in memory of the thread. */
+/** By the casts of {@link QuantizeFp8Cpu}, through the codes of a band. */
 public final class FakeQuantizeCpu implements CpuKernel<FakeQuantize> {
-    private static final Scratch CODES = new Scratch();
-
     @Override
     public void forward(FakeQuantize op, Frame<CpuTensor> frame, CpuContext cpu) {
         fake(frame.input(0), op.forward(), frame.output(0), cpu.parallel());
@@ -32,8 +28,6 @@ public final class FakeQuantizeCpu implements CpuKernel<FakeQuantize> {
         }
         MatrixCodes matrix = new MatrixCodes(form.blocks(), parallel);
         float[] quantScales = matrix.quantScales(x, form.format(), requireNonNull(form.rule()));
-        MemorySegment codes = CODES.room(x.count());
-        matrix.encode(x, quantScales, form.format(), codes);
-        matrix.decode(form.format(), codes, MatrixCodes.scales(quantScales), y.dtype(), y.bytes());
+        matrix.round(x, quantScales, form.format(), MatrixCodes.scales(quantScales), y.dtype(), y.bytes());
     }
 }

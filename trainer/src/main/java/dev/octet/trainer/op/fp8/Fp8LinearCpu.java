@@ -111,8 +111,6 @@ public final class Fp8LinearCpu implements CpuKernel<Fp8Linear> {
 
     /** dy, quantised when first asked for, and again only when asked for in another form. */
     private static final class Gradient {
-        private static final Scratch CODES = new Scratch();
-
         private final Fp8Linear op;
         private final CpuTensor dy;
         private final Frame<CpuTensor> frame;
@@ -155,11 +153,9 @@ public final class Fp8LinearCpu implements CpuKernel<Fp8Linear> {
             } else if (!wanted.equals(form)) {
                 quantScales = matrix.quantScales(dy, wanted.format(), rule);
             }
-            MemorySegment codes = CODES.room(dy.count());
-            matrix.encode(dy, quantScales, wanted.format(), codes);
             form = wanted;
             scalesSums = product.scalesSums();
-            operand = product.decoded(wanted, codes, MatrixCodes.scales(quantScales), ScaledProduct.LEFT);
+            operand = product.rounded(wanted, dy, quantScales);
             return operand;
         }
 

@@ -9,6 +9,7 @@ import dev.octet.quant.number.QuantType;
 import dev.octet.quant.scale.QuantScaleRule;
 import dev.octet.trainer.kernel.CpuTensor;
 import dev.octet.trainer.kernel.Parallel;
+import dev.octet.trainer.kernel.Scratch;
 import java.lang.foreign.MemorySegment;
 import java.util.Arrays;
 import java.util.function.Consumer;
@@ -23,6 +24,7 @@ final class MatrixCodes {
     private static final int BAND = 16_384;
 
     private static final BlockCast CAST = BlockCast.best();
+    private static final Scratch CODES = new Scratch();
 
     private final Blocks blocks;
     private final Parallel parallel;
@@ -139,13 +141,15 @@ final class MatrixCodes {
 
     /** Codes of {@code cast(f32(x · quantScale))}, saturating. */
     void encode(CpuTensor x, float[] quantScales, Float8Format format, MemorySegment codes) {
-        bands(runs -> {
-            float[] values = values(x, runs);
-            runs.forEach((first, count, scale, size) ->
-                    multiply(values, (int) (first - runs.from()), (int) count, quantScales, (int) scale, size));
-            MemorySegment products = MemorySegment.ofArray(values);
-            CAST.cast().encode(DType.F32, products, 1, format, CAST.overflow(), codes(codes, runs));
-        });
+        bands(runs -> encode(x, runs, quantScales, format, codes(codes, runs)));
+    }
+
+    private static void encode(
+            CpuTensor x, ScaleRuns runs, float[] quantScales, Float8Format format, MemorySegment codes) {
+        float[] values = values(x, runs);
+        runs.forEach((first, count, scale, size) ->
+                multiply(values, (int) (first - runs.from()), (int) count, quantScales, (int) scale, size));
+        CAST.cast().encode(DType.F32, MemorySegment.ofArray(values), 1, format, CAST.overflow(), codes);
     }
 
     /** Multiplies a run by the scales from {@code at} on. */
@@ -166,6 +170,21 @@ final class MatrixCodes {
         }
     }
 
+    /** Values rounded to what their codes stand for, the codes being no longer than a band: as {@link #encode} and {@link #decode} do it. */
+    void round(
+            CpuTensor x,
+            float[] quantScales,
+            Float8Format format,
+            float @Nullable [] scales,
+            DType type,
+            MemorySegment target) {
+        bands(runs -> {
+            MemorySegment codes = CODES.room(runs.elements());
+            encode(x, runs, quantScales, format, codes);
+            decode(runs, format, codes, scales, type, elements(target, type, runs));
+        });
+    }
+
     /**
      * What codes stand for.
      *
@@ -173,15 +192,21 @@ final class MatrixCodes {
      * @param type what {@code f32(code · scale)} is rounded to
      */
     void decode(Float8Format format, MemorySegment codes, float @Nullable [] scales, DType type, MemorySegment target) {
-        QuantType codeType = QuantType.of(format).orElseThrow();
-        bands(runs -> {
-            MemorySegment to = elements(target, type, runs);
-            if (scales == null) {
-                CAST.cast().decode(format, codes(codes, runs), 1, type, to);
-                return;
-            }
-            MemorySegment by = MemorySegment.ofArray(scales).asSlice(runs.firstScale() * 4, runs.scaleCount() * 4);
-            CAST.decode(codeType, codes(codes, runs), runs, by, type, to);
-        });
+        bands(runs -> decode(runs, format, codes(codes, runs), scales, type, elements(target, type, runs)));
+    }
+
+    private static void decode(
+            ScaleRuns runs,
+            Float8Format format,
+            MemorySegment codes,
+            float @Nullable [] scales,
+            DType type,
+            MemorySegment to) {
+        if (scales == null) {
+            CAST.cast().decode(format, codes, 1, type, to);
+            return;
+        }
+        MemorySegment by = MemorySegment.ofArray(scales).asSlice(runs.firstScale() * 4, runs.scaleCount() * 4);
+        CAST.decode(QuantType.of(format).orElseThrow(), codes, runs, by, type, to);
     }
 }

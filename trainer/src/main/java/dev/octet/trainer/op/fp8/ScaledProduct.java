@@ -1,9 +1,11 @@
 package dev.octet.trainer.op.fp8;
 
 import dev.octet.formats.tensor.DType;
+import dev.octet.formats.tensor.Shape;
 import dev.octet.trainer.kernel.CpuContext;
 import dev.octet.trainer.kernel.CpuTensor;
 import dev.octet.trainer.kernel.MatrixProducts;
+import dev.octet.trainer.kernel.OperandType;
 import dev.octet.trainer.kernel.Scratch;
 import dev.octet.trainer.op.fp8.Fp8LinearCpu.Operand;
 import java.lang.foreign.MemorySegment;
@@ -17,8 +19,13 @@ final class ScaledProduct {
     static final Scratch RIGHT = new Scratch();
     private static final Scratch SUMS = new Scratch();
 
-    /** Elements of a band of sums. */
+    /** Elements of a band of sums that a thread finishes at a time. */
     private static final int BAND = 8192;
+
+    /** Sums that are there at a time, about, and the rows that these are a multiple of: the head of a language model alone would need more than all its layers. */
+    private static final int SUMMED = 1 << 20;
+
+    private static final int ROWS = 96;
 
     private final ProductForm form;
     private final boolean scalesSums;
@@ -62,6 +69,16 @@ final class ScaledProduct {
         return new Operand(type, target, scalesSums ? scales : null, scalesSums ? coded.blocks() : null);
     }
 
+    /** The left operand, rounded to what its codes stand for. */
+    Operand rounded(CodedMatrix coded, CpuTensor x, float[] quantScales) {
+        DType type = type();
+        float[] scales = MatrixCodes.scales(quantScales);
+        MemorySegment target = LEFT.room(x.count() * type.bits() / 8);
+        new MatrixCodes(coded.blocks(), cpu.parallel())
+                .round(x, quantScales, coded.format(), scalesSums ? null : scales, type, target);
+        return new Operand(type, target, scalesSums ? scales : null, scalesSums ? coded.blocks() : null);
+    }
+
     /**
      * c = op(a)·op(b), scaled, plus bias, or that added to c.
      *
@@ -80,33 +97,46 @@ final class ScaledProduct {
         boolean bare = a.scales() == null && b.scales() == null && bias == null;
         boolean direct = bare && (c.dtype() == DType.F32 || c.dtype() == a.type());
         boolean inPlace = !direct && !accumulate && c.dtype() == DType.F32;
-        MemorySegment sums = direct || inPlace ? c.bytes() : SUMS.room((long) size.m() * size.n() * 4);
         DType type = direct ? c.dtype() : DType.F32;
         MatrixProducts.Call call = MatrixProducts.Call.of(
                 transposeA, transposeB, size.m(), size.n(), size.k(), a.type(), type, direct && accumulate);
-        cpu.gemm().shared(call, a.bytes(), b.bytes(), sums, cpu.parallel());
-        if (!direct) {
-            finish(size, sums, a, b, bias, c, accumulate);
+        if (direct || inPlace) {
+            cpu.gemm().shared(call, a.bytes(), b.bytes(), c.bytes(), cpu.parallel());
+            if (inPlace) {
+                finish(0, size.m(), size.n(), c.bytes(), a, b, bias, c, false);
+            }
+            return;
+        }
+        int rows = Math.max(ROWS, SUMMED / Math.max(1, size.n()) / ROWS * ROWS);
+        for (int from = 0; from < size.m(); from += rows) {
+            int count = Math.min(rows, size.m() - from);
+            MemorySegment sums = SUMS.room((long) count * size.n() * 4);
+            long at = (transposeA ? from : (long) from * size.k()) * a.type().bits() / 8;
+            cpu.gemm().shared(call.ofRows(count), a.bytes().asSlice(at), b.bytes(), sums, cpu.parallel());
+            finish(from, count, size.n(), sums, a, b, bias, c, accumulate);
         }
     }
 
+    /** Scales sums of {@code count} rows of {@code n} from {@code start} on, and adds what is to be added. */
     private void finish(
-            Size size,
+            int start,
+            int count,
+            int n,
             MemorySegment sums,
             Operand a,
             Operand b,
             float @Nullable [] bias,
             CpuTensor c,
             boolean accumulate) {
-        int n = size.n();
-        CpuTensor from = new CpuTensor(c.type().as(DType.F32), sums);
+        CpuTensor from = new CpuTensor(new OperandType(DType.F32, Shape.of(count, n)), sums);
         float[] row = a.scales() == null ? new float[] {1} : a.scales();
         float[] col = b.scales() == null ? new float[] {1} : b.scales();
-        cpu.parallel().ranges(size.m(), Math.max(1, BAND / Math.max(1, n)), (first, end) -> {
+        cpu.parallel().ranges(count, Math.max(1, BAND / Math.max(1, n)), (first, end) -> {
             float[] tile = new float[n];
             float[] old = new float[accumulate ? n : 0];
-            for (long i = first; i < end; i++) {
-                from.read(i * n, tile, 0, n);
+            for (long j = first; j < end; j++) {
+                long i = start + j;
+                from.read(j * n, tile, 0, n);
                 scale(tile, row[row.length == 1 ? 0 : (int) i], col);
                 if (bias != null) {
                     add(tile, bias);

@@ -53,7 +53,9 @@ public record GridQuantize(OperandType x, CodeGrid grid, Blocks blocks, StepRule
         /** The step itself. */
         STEP,
         /** The largest magnitude: the step is it divided by the grid's largest number. */
-        AMAX
+        AMAX,
+        /** The largest magnitude: the step is the smallest power of two at or above it divided by the grid's largest number, as ONNX rounds scales of MX formats. */
+        AMAX_POWER_OF_TWO
     }
 
     /** What OFFSET is. */
@@ -83,7 +85,11 @@ public record GridQuantize(OperandType x, CodeGrid grid, Blocks blocks, StepRule
          * @param global of GLOBAL; of no meaning without
          */
         public float step(CodeGrid grid, float value, float global) {
-            float step = parameter == Parameter.AMAX ? value / grid.high() : value;
+            float step = parameter == Parameter.STEP ? value : value / grid.high();
+            if (parameter == Parameter.AMAX_POWER_OF_TWO && step > LEAST) {
+                int bits = Float.floatToRawIntBits(step);
+                step = Float.intBitsToFloat((bits + 0x7FFFFF) & 0x7F800000);
+            }
             if (hasGlobal) {
                 Float8Format format = Float8Format.E4M3FN;
                 float block = Math.clamp(step / global, format.minPositive(), format.maxValue());
@@ -162,7 +168,7 @@ public record GridQuantize(OperandType x, CodeGrid grid, Blocks blocks, StepRule
 
     /** What the gradient of a step is multiplied by to be that of its parameter. */
     double parameterFactor() {
-        boolean amax = form.parameter() == Parameter.AMAX && rule != StepRule.PACT;
+        boolean amax = form.parameter() != Parameter.STEP && rule != StepRule.PACT;
         return amax ? factor / (double) grid.high() : factor;
     }
 

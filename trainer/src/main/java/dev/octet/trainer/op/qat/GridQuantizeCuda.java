@@ -105,7 +105,7 @@ final class GridQuantizeCuda implements CudaKernel<GridQuantize> {
                 .value("mantissa", grid instanceof CodeGrid.Floats f ? f.mantissaBits() : 0)
                 .value("least", grid instanceof CodeGrid.Floats f ? f.leastExponent() : 0)
                 .value("rule", op.rule().ordinal())
-                .flag("amax", op.form().parameter() == GridQuantize.Parameter.AMAX)
+                .value("amax", op.form().parameter().ordinal())
                 .flag("zero", op.form().offset() == GridQuantize.Offset.ZERO_POINT);
     }
 

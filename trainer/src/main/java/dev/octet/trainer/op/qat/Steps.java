@@ -34,7 +34,7 @@ record Steps(GridQuantize op, float[] post, float[] pre, float @Nullable [] offs
         }
         float[] edges = new float[post.length];
         for (int i = 0; i < edges.length; i++) {
-            edges[i] = op.form().parameter() == GridQuantize.Parameter.AMAX
+            edges[i] = op.form().parameter() != GridQuantize.Parameter.STEP
                     ? parameters[i]
                     : post[i] * op.grid().high();
         }

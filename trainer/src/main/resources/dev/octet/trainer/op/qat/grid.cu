@@ -26,7 +26,7 @@ struct Form {
     int mantissa;  // of FLOATS: bits behind the leading one
     int least;     // of FLOATS: exponent of the smallest normal number
     int rule;
-    int amax;      // 1: parameters are largest magnitudes
+    int amax;      // 1: parameters are largest magnitudes, 2: of steps that are powers of two
     int zero;      // 1: offsets are zero points
 };
 // Pointers to parameters; null where absent.
@@ -73,6 +73,9 @@ struct Block {
 
 DEVICE float step_of(const Form& f, float parameter, const float* global) {
     float step = f.amax ? exact_divide(parameter, f.high) : parameter;
+    if (f.amax == 2 && step > 1e-9f) {
+        step = bits_float((float_bits(step) + 0x7fffff) & 0x7f800000);
+    }
     if (global) {
         float block = clip(exact_divide(step, global[0]), 0x1p-9f, 448.0f);
         step = exact_multiply(nearest_float(block, 3, -6, 448.0f), global[0]);
