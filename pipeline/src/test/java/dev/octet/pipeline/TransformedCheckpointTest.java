@@ -105,14 +105,15 @@ class TransformedCheckpointTest {
         Path out = folder.resolve("smooth");
         Quantize.run(
                 Quantize.CheckpointRequest.of(model, out, Recipes.NVFP4)
-                        .withStatistics(statistics(model))
+                        .withStatistics(statistics(model, folder))
                         .withTransforms(List.of(Transform.parse(transform)))
                         .with(Quantize.Choice.FLOATS),
                 Job.defaults());
         assertClose(logits(model, name), logits(out, name));
     }
 
-    private Path statistics(Path model) throws IOException {
+    /** Statistics and second moments of a tiny decoder over random tokens. */
+    static Path statistics(Path model, Path folder) throws IOException {
         Path samples = folder.resolve("samples.npz");
         Path file = folder.resolve("model.stats");
         SplittableRandom random = new SplittableRandom(3);
