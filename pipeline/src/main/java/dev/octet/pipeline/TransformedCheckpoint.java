@@ -98,8 +98,7 @@ record TransformedCheckpoint(
     }
 
     /** What a weight will be rounded to; empty for one that the user keeps, and for heads and the like. */
-    private static Optional<WeightGrid> grid(
-            Quantize.CheckpointRequest request, BaseWeights base, String name) {
+    private static Optional<WeightGrid> grid(Quantize.CheckpointRequest request, BaseWeights base, String name) {
         Shape shape = Objects.requireNonNull(base.shapes().get(name), name);
         boolean kept = request.selection().keep().stream()
                         .anyMatch(p -> p.matcher(name).find())
