@@ -304,6 +304,11 @@ final class QuantizeCommand implements Command {
                     "--recipe none writes transformed weights as floats, and no --transform is given",
                     "give --transform " + Transform.SYNTAX + ", or a recipe");
         }
+        if (floats && transforms.stream().anyMatch(Transform.Awq.class::isInstance)) {
+            throw arguments.usage(
+                    "--recipe none has no rounding, by whose error AWQ chooses its factors",
+                    "give --transform awq with the recipe that the weights are quantised by");
+        }
         Recipe recipe = CheckpointFlags.grouped(
                 arguments,
                 floats ? Recipes.FP8_DYNAMIC : arguments.choice(RECIPE, CheckpointFlags.RECIPES, Recipes.FP8_DYNAMIC));

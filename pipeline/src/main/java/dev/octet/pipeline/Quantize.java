@@ -622,8 +622,10 @@ public final class Quantize {
         }
         if (!request.transforms().isEmpty()) {
             throw job.invalid(
-                    "--rounding gptq and --transform are both given: the second moments are of the inputs before the transform",
-                    "quantise in two steps: write the transformed floats with --recipe none, calibrate those, then round them");
+                    "--rounding gptq and --transform are both given: the second moments are of the inputs before the"
+                            + " transform",
+                    "quantise in two steps: write the transformed floats with --recipe none, calibrate those, then"
+                            + " round them");
         }
         String command = "octet calibrate " + request.model() + " -o FILE --data DATA --second-moments";
         Path statistics = request.statistics()

@@ -92,8 +92,8 @@ class CompensatedCheckpointTest {
         assertTrue(without.fix().contains(command), without.fix());
         Path statistics = TransformedCheckpointTest.statistics(LLAMA, folder);
         Files.delete(folder.resolve("model.stats.moments"));
-        OctetException gone = assertThrows(
-                OctetException.class, () -> quantize(recipe("int4"), statistics, "out", Job.defaults()));
+        OctetException gone =
+                assertThrows(OctetException.class, () -> quantize(recipe("int4"), statistics, "out", Job.defaults()));
         assertTrue(gone.what().contains("model.stats.moments"), gone.what());
         assertTrue(gone.fix().contains(command), gone.fix());
         assertFalse(Files.exists(folder.resolve("out")));

@@ -97,9 +97,11 @@ class TransformedCheckpointTest {
     @ParameterizedTest
     @CsvSource({
         "llama, smoothquant", "llama-linear, smoothquant:0.9", "mistral, smoothquant", "qwen2, smoothquant",
-        "qwen3, smoothquant", "gemma, smoothquant:0.3", "gemma2, smoothquant", "gpt2, smoothquant:1"
+        "qwen3, smoothquant", "gemma, smoothquant:0.3", "gemma2, smoothquant", "gpt2, smoothquant:1",
+        "llama, awq", "llama3, awq-duo", "qwen2, awq-duo", "gemma, awq"
     })
-    void a_smoothed_model_in_floats_has_the_logits_of_the_original(String name, String transform) throws IOException {
+    void a_model_with_factors_in_its_norms_has_the_logits_of_the_original(String name, String transform)
+            throws IOException {
         Path model = MODELS.resolve(name);
         Path out = folder.resolve("smooth");
         Quantize.run(
