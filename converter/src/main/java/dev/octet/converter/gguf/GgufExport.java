@@ -88,7 +88,9 @@ public final class GgufExport {
                         "known are " + GgufFamily.allModelTypes()));
         this.configuration = new GgufConfig(family);
         SequencedMap<String, GgufValue> keys = configuration.keys(config, where);
-        this.headSize = (int) ((GgufValue.Whole) keys.get(family.architecture() + ".attention.key_length")).number();
+        this.headSize = keys.get(family.architecture() + ".attention.key_length") instanceof GgufValue.Whole w
+                ? (int) w.number()
+                : 0;
         this.factors = RotaryFactors.of(config, headSize, where);
         if (config.path("rope_parameters").path("partial_rotary_factor").asDouble(1) != 1
                 || config.path("partial_rotary_factor").asDouble(1) != 1) {
@@ -124,7 +126,7 @@ public final class GgufExport {
         List<String> unknown = new ArrayList<>();
         SequencedMap<String, String> found = new LinkedHashMap<>();
         for (String parameter : all) {
-            if (parameter.equals("lm_head.weight") && tied || parameter.endsWith(".rotary_emb.inv_freq")) {
+            if ((parameter.equals("lm_head.weight") && tied) || parameter.endsWith(".rotary_emb.inv_freq")) {
                 continue;
             }
             names.inFile(parameter).ifPresentOrElse(t -> found.put(t, parameter), () -> unknown.add(parameter));
@@ -260,7 +262,7 @@ public final class GgufExport {
         long rows = vector ? 1 : tensor.shape().dim(0);
         LongUnaryOperator order = order(tensor);
         float offset = family.has(Trait.NORM_OFFSET) && GgufNames.isNorm(tensor.name()) ? 1 : 0;
-        long step = step(tensor, rows, cols);
+        long step = step(rows, cols);
         float[] values = new float[Math.toIntExact(step * cols)];
         try (Arena scratch = Arena.ofConfined()) {
             MemorySegment floats = scratch.allocate(Math.max(1, step * cols) * Float.BYTES, 64);
@@ -287,7 +289,7 @@ public final class GgufExport {
     }
 
     /** Rows of a tile: whole heads where rows are reordered, whole blocks of scales where the checkpoint is quantised. */
-    private long step(GgufTensor tensor, long rows, long cols) {
+    private long step(long rows, long cols) {
         long unit = 128; // the largest block of scales
         while (unit % headSize != 0 && unit < (long) headSize * 128) {
             unit += 128;

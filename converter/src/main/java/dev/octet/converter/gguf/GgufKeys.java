@@ -85,6 +85,7 @@ record GgufKeys(GgufHeader header, String where) {
                 .orElse(List.of());
     }
 
+    @SuppressWarnings("TypeParameterUnusedInFormals") // it never returns
     private <T> T wrong(String key, GgufValue value, String wanted) {
         throw malformed(key + " is of kind " + value.kind() + ", not " + wanted);
     }

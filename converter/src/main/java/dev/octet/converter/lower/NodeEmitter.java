@@ -110,7 +110,7 @@ final class NodeEmitter {
             long from = transB ? i % out * in + i / out : i;
             int code = w.bytes().get(ValueLayout.JAVA_BYTE, from) & 0xF;
             int earlier = i % 2 == 0 ? 0 : packed.bytes().get(ValueLayout.JAVA_BYTE, i / 2);
-            packed.bytes().set(ValueLayout.JAVA_BYTE, i / 2, (byte) (earlier | code << i % 2 * 4));
+            packed.bytes().set(ValueLayout.JAVA_BYTE, i / 2, (byte) (earlier | code << (i % 2 * 4)));
         }
         edit.putInitializer(new Initializer(codes, new Initializer.Dense(packed), "", Map.of(), Bytes.EMPTY));
         return codes;

@@ -123,10 +123,11 @@ final class ModelStructure {
     private @Nullable Double scalar(String constant) {
         Initializer i = graph.initializer(constant);
         Tensor t = i == null ? null : i.tensor().orElse(null);
-        boolean one = t != null
-                && t.shape().elementCount() == 1
-                && (t.dtype() == DType.F32 || t.dtype() == DType.BF16 || t.dtype() == DType.F16);
-        return one ? (double) Floats.get(t.dtype(), t.bytes(), 0) : null;
+        if (t == null || t.shape().elementCount() != 1) {
+            return null;
+        }
+        boolean isFloat = t.dtype() == DType.F32 || t.dtype() == DType.BF16 || t.dtype() == DType.F16;
+        return isFloat ? (double) Floats.get(t.dtype(), t.bytes(), 0) : null;
     }
 
     /** Whether every element is multiplied by one constant number, and by nothing else. */

@@ -87,7 +87,7 @@ final class Weighing {
             WeightGrid grid = grids.get(l);
             int group = grid == null ? 0 : AwqSearch.groupSize(grid, l.in());
             if (grid != null && !isQueryOrKey(l) && !grid.scheme().perTensor() && group <= AwqClip.LARGEST_GROUP) {
-                Supplier<WeightStep.RowClip> clip = new Once<>(() -> clip(l, site, module, grid, factors));
+                Supplier<WeightStep.RowClip> clip = new Once<>(() -> clip(site, module, grid, factors));
                 target.step(l.weight(), new WeightStep.Clip("clipped by groups of " + group, clip));
             }
         }
@@ -130,8 +130,7 @@ final class Weighing {
                 new AwqSearch.Problem(how.duo(), magnitudes, shared, moment(module), readers, grid, sources.threads()));
     }
 
-    private WeightStep.RowClip clip(
-            LinearLayer l, InputSite site, String module, WeightGrid grid, Supplier<double[]> factors) {
+    private WeightStep.RowClip clip(InputSite site, String module, WeightGrid grid, Supplier<double[]> factors) {
         float whole = 1;
         if (grid.hasWholeScale()) {
             float amax = 0;

@@ -5,26 +5,33 @@ import java.util.Optional;
 
 /** The types of values in the metadata of GGUF files. Source: ggml, docs/gguf.md (enum gguf_metadata_value_type). */
 public enum GgufKind {
-    U8(1),
-    I8(1),
-    U16(2),
-    I16(2),
-    U32(4),
-    I32(4),
-    F32(4),
-    BOOL(1),
+    U8(0, 1),
+    I8(1, 1),
+    U16(2, 2),
+    I16(3, 2),
+    U32(4, 4),
+    I32(5, 4),
+    F32(6, 4),
+    BOOL(7, 1),
     /** A length of 8 bytes, then UTF-8. */
-    STRING(8),
+    STRING(8, 8),
     /** Kind of the elements, 4 bytes; their number, 8 bytes; the elements. */
-    ARRAY(12),
-    U64(8),
-    I64(8),
-    F64(8);
+    ARRAY(9, 12),
+    U64(10, 8),
+    I64(11, 8),
+    F64(12, 8);
 
+    private final int id;
     private final int leastBytes;
 
-    GgufKind(int leastBytes) {
+    GgufKind(int id, int leastBytes) {
+        this.id = id;
         this.leastBytes = leastBytes;
+    }
+
+    /** Its number in files. */
+    public int id() {
+        return id;
     }
 
     /** Bytes that any value of this kind has. */
@@ -42,6 +49,6 @@ public enum GgufKind {
 
     /** The kind of this number in files; empty for one that is not known. */
     static Optional<GgufKind> of(int id) {
-        return Arrays.stream(values()).filter(k -> k.ordinal() == id).findFirst();
+        return Arrays.stream(values()).filter(k -> k.id == id).findFirst();
     }
 }

@@ -96,7 +96,7 @@ public final class GgufWriter {
         out.u64(metadata.size());
         metadata.forEach((key, value) -> {
             out.text(key);
-            out.u32(value.kind().ordinal());
+            out.u32(value.kind().id());
             out.value(value);
         });
         long offset = 0;
@@ -147,7 +147,7 @@ public final class GgufWriter {
                 case GgufValue.Truth t -> write(t.value() ? 1 : 0);
                 case GgufValue.Text t -> text(t.text());
                 case GgufValue.Sequence s -> {
-                    u32(s.element().ordinal());
+                    u32(s.element().id());
                     u64(s.values().size());
                     s.values().forEach(this::value);
                 }

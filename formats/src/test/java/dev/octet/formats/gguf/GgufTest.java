@@ -22,6 +22,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.LinkedHashMap;
 import java.util.List;
+import java.util.Objects;
 import java.util.SequencedMap;
 import org.junit.jupiter.api.DisplayNameGeneration;
 import org.junit.jupiter.api.DisplayNameGenerator;
@@ -50,7 +51,7 @@ class GgufTest {
     }
 
     private static String text(SequencedMap<String, GgufValue> read, String key) {
-        return switch (read.get(key)) {
+        return switch (Objects.requireNonNull(read.get(key))) {
             case GgufValue.Whole w when w.kind() == GgufKind.U64 -> Long.toUnsignedString(w.number());
             case GgufValue.Whole w -> Long.toString(w.number());
             case GgufValue.Real r -> Double.toString(r.number());
@@ -163,9 +164,9 @@ class GgufTest {
         file.set(Tensor.I64_LE, 16, 1);
         file.set(Tensor.I64_LE, 24, 1);
         file.set(ValueLayout.JAVA_BYTE, 32, (byte) 'k');
-        file.set(Tensor.I32_LE, 33, GgufKind.ARRAY.ordinal());
+        file.set(Tensor.I32_LE, 33, GgufKind.ARRAY.id());
         for (int at = 37; at + 12 < bytes.length; at += 12) {
-            file.set(Tensor.I32_LE, at, GgufKind.ARRAY.ordinal());
+            file.set(Tensor.I32_LE, at, GgufKind.ARRAY.id());
             file.set(Tensor.I64_LE, at + 4, 1);
         }
         assertTrue(assertThrows(MalformedModelException.class, () -> parse(file))

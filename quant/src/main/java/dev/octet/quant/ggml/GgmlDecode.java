@@ -15,6 +15,7 @@ import java.util.Set;
  * ggml's blocks as floats, bit-equal to its own {@code dequantize_row_*}. Source: ggml, src/ggml-quants.c and src/ggml-common.h (layout of the
  * blocks); scales are multipliers here as there.
  */
+@SuppressWarnings("OperatorPrecedence") // bits are cut out of bytes as in ggml's C
 public final class GgmlDecode {
     /** Types that can be decoded: all but those whose codes index tables of lattice points, ternary ones, and ggml's own intermediate ones. */
     public static final Set<GgufType> TYPES = Collections.unmodifiableSet(EnumSet.of(

@@ -13,6 +13,7 @@ import java.util.Set;
 /**
  * Floats as ggml's blocks, bit-equal to its reference quantisers ({@code quantize_row_*_ref}). Source: ggml, src/ggml-quants.c.
  */
+@SuppressWarnings("OperatorPrecedence") // bits are put together as in ggml's C
 public final class GgmlEncode {
     /** Types that can be written. */
     public static final Set<GgufType> TYPES = Collections.unmodifiableSet(EnumSet.of(

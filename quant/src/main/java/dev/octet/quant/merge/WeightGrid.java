@@ -10,6 +10,7 @@ import dev.octet.quant.number.Float8Format;
 import dev.octet.quant.recipe.OperandSpec;
 import dev.octet.quant.scale.AffineScale;
 import dev.octet.quant.scale.GlobalScale;
+import dev.octet.quant.scale.GlobalScale.Direction;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import org.jspecify.annotations.Nullable;
@@ -21,7 +22,7 @@ import org.jspecify.annotations.Nullable;
  * @param scheme codes, blocks and rule of the scales
  * @param second whether readers multiply or divide by the second level of scales; null where there is none
  */
-public record WeightGrid(OperandSpec scheme, GlobalScale.@Nullable Direction second) {
+public record WeightGrid(OperandSpec scheme, @Nullable Direction second) {
     private static final BlockCast CAST = BlockCast.best();
     private static final int MAX_GROWTH = 64;
 
@@ -51,12 +52,12 @@ public record WeightGrid(OperandSpec scheme, GlobalScale.@Nullable Direction sec
      */
     public float grown(float scale, float amax) {
         int growth = growth(scale, amax);
-        return Math.scalb(scale, second == GlobalScale.Direction.DIVISOR ? -growth : growth);
+        return Math.scalb(scale, second == Direction.DIVISOR ? -growth : growth);
     }
 
     /** By how many powers of two {@link #grown} makes a scale larger. */
     public int growth(float scale, float amax) {
-        double multiplier = second == GlobalScale.Direction.DIVISOR ? 1.0 / scale : scale;
+        double multiplier = second == Direction.DIVISOR ? 1.0 / scale : scale;
         double most = multiplier * scheme.type().maxValue() * (second == null ? 1 : Float8Format.E4M3FN.maxValue());
         int growth = 0;
         while (amax > Math.scalb(most, growth) && growth < MAX_GROWTH) {

@@ -54,8 +54,8 @@ public sealed interface Recipe permits ConversionRecipe, TrainingRecipe {
      * @param granularity groups of inputs, or channels of outputs
      */
     default Recipe withGroups(Granularity granularity) {
-        boolean possible = granularity instanceof Granularity.PerChannel(int channel) && channel == -2
-                || granularity instanceof Granularity.PerGroup(int axis, int _) && axis == -1;
+        boolean possible = (granularity instanceof Granularity.PerChannel(int channel) && channel == -2)
+                || (granularity instanceof Granularity.PerGroup(int axis, int _) && axis == -1);
         return isGrouped() && possible
                 ? new ConversionRecipe(name(), ownName(), input(), weight().with(granularity))
                 : this;

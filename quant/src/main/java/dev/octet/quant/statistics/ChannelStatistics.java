@@ -28,6 +28,7 @@ public final class ChannelStatistics {
     }
 
     /** The sums of a channel's elements, of their magnitudes and of their squares; each an array over the channels. */
+    @SuppressWarnings("ArrayRecordComponent") // handed on within the package
     record Sums(double[] ofValues, double[] ofMagnitudes, double[] ofSquares) {}
 
     /**
