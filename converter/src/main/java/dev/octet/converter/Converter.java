@@ -292,6 +292,10 @@ public final class Converter implements AutoCloseable {
      * @throws InvalidDataException when statistics are missing, incomplete or of another plan
      */
     public Conversion convert(Plan plan, @Nullable Statistics statistics, ConversionOptions options) {
+        return convertSuited(plan.withRecipe(options.target().suited(plan.recipe())), statistics, options);
+    }
+
+    private Conversion convertSuited(Plan plan, @Nullable Statistics statistics, ConversionOptions options) {
         PassLog lowering = new PassLog();
         RoundToNearest nearest = new RoundToNearest(Quantizer.parallel(options.threads()), arena);
         WeightQuantizer rounding = options.moments().isEmpty()
@@ -315,18 +319,12 @@ public final class Converter implements AutoCloseable {
      */
     public Conversion convert(
             Plan plan, Map<String, LinearScales> scales, ConversionOptions options, Map<String, String> metadata) {
-        Map<String, Float> weightScales = new LinkedHashMap<>();
-        scales.forEach((node, s) -> {
-            if (s.weightQuantScale() != null) {
-                weightScales.put(node, s.weightQuantScale());
-            }
-        });
         RoundToNearest nearest = new RoundToNearest(Quantizer.parallel(options.threads()), arena);
         Map<String, String> all = metadata(plan, null, options.withMoments(Map.of()));
         all.putAll(metadata);
         return rewrite(
                 ActivationScales.given(plan, scales),
-                new GivenRounding(weightScales, nearest),
+                new GivenRounding(scales, nearest),
                 options.target(),
                 all,
                 new PassLog());
@@ -376,7 +374,9 @@ public final class Converter implements AutoCloseable {
             throw new InvalidDataException(
                     "recipe " + plan.recipe().name() + " needs statistics of the activations",
                     "neither calibration data nor a statistics file was given",
-                    "give --calibration FILE or --statistics FILE, or use --recipe fp8-weight-only, which needs none");
+                    "give --calibration FILE or --statistics FILE, which 'octet calibrate' makes, or use --recipe "
+                            + (plan.recipe().weight().type().isInteger() ? "int8-dynamic" : "fp8-weight-only")
+                            + ", which needs none");
         }
         if (!statistics.complete()) {
             throw new InvalidDataException(

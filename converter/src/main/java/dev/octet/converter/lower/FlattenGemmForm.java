@@ -61,7 +61,8 @@ final class FlattenGemmForm implements LinearForm {
                             Attribute.of("start", 0),
                             Attribute.of("end", -1)));
         }
-        activations.put(codes.name(), new Activation(emit.quantizeAndBack(anchor, flat, codes), leading));
+        emit.quantize(anchor, flat, codes);
+        activations.put(codes.name(), new Activation(emit.dequantize(anchor, codes), leading));
     }
 
     @Override

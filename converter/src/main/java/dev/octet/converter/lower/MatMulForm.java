@@ -14,8 +14,11 @@ import java.util.Map;
  * build-time constant; Cast to FP8 is not accepted.
  */
 final class MatMulForm implements LinearForm {
+    private static final int HALF_BYTE = 4;
+
     private final NodeEmitter emit;
-    private final Map<String, String> dequantized = new HashMap<>();
+    private final Map<String, Codes> quantized = new HashMap<>();
+    private final Map<String, String> floats = new HashMap<>();
 
     MatMulForm(NodeEmitter emit) {
         this.emit = emit;
@@ -23,17 +26,35 @@ final class MatMulForm implements LinearForm {
 
     @Override
     public void quantize(Node anchor, String x, Codes codes) {
-        dequantized.put(codes.name(), emit.quantizeAndBack(anchor, x, codes));
+        emit.quantize(anchor, x, codes);
+        quantized.put(codes.name(), codes);
+    }
+
+    /**
+     * The input in floats again. Integers have one DequantizeLinear for each Linear, though they read the same codes: products
+     * that share one stay products of floats in ONNX Runtime 1.30.
+     */
+    private String dequantized(Node n) {
+        Codes codes = quantized.get(n.input(0));
+        if (codes == null) {
+            throw new IllegalStateException("activation of " + n.id() + " was not lowered before it");
+        }
+        return codes.type().isFloat()
+                ? floats.computeIfAbsent(codes.name(), c -> emit.dequantize(n, codes))
+                : emit.dequantize(n, codes);
     }
 
     @Override
     public void linear(Node n) {
-        String x = n.hasInput(3) ? dequantized.get(n.input(0)) : n.input(0);
-        if (x == null) {
-            throw new IllegalStateException("activation of " + n.id() + " was not lowered before it");
+        String x = n.hasInput(3) ? dequantized(n) : n.input(0);
+        boolean transB = n.intAttribute("transB", 0) == 1;
+        Node dq;
+        if (n.intAttribute("bits", Byte.SIZE) == HALF_BYTE) {
+            dq = emit.dequantizeBlocks(n.input(1), n.input(2), transB);
+        } else {
+            String codes = transB ? emit.transposed(n.input(1)) : n.input(1);
+            dq = emit.dequantizeWeight(codes, n.input(2), 1, n.input(1));
         }
-        String codes = n.intAttribute("transB", 0) == 1 ? emit.transposed(n.input(1)) : n.input(1);
-        Node dq = emit.dequantizeWeight(codes, n.input(2), 1, n.input(1));
         String y = n.output();
         if (n.hasInput(4)) {
             String product = emit.edit.freshName(y + "_matmul");

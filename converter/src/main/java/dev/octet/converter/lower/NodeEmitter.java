@@ -10,6 +10,7 @@ import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.formats.tensor.TensorSpec;
+import dev.octet.quant.cast.Floats;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
@@ -58,15 +59,74 @@ final class NodeEmitter {
         });
     }
 
-    /** QuantizeLinear and DequantizeLinear of {@code x} before {@code anchor}; returns the name of the values behind them. */
-    String quantizeAndBack(Node anchor, String x, LinearForm.Codes codes) {
-        String zero = codes.zero().isEmpty() ? zeroPoint(codes.type(), Shape.SCALAR) : codes.zero();
+    /** QuantizeLinear of {@code x} before {@code anchor}. */
+    void quantize(Node anchor, String x, LinearForm.Codes codes) {
+        edit.insertBefore(
+                anchor,
+                Node.of(codes.name(), "QuantizeLinear", List.of(x, codes.scale(), zero(codes)), List.of(codes.name())));
+    }
+
+    /** DequantizeLinear of codes before {@code anchor}; returns the name of its values. */
+    String dequantize(Node anchor, LinearForm.Codes codes) {
         String dq = edit.freshName(codes.name() + "_dq");
         edit.insertBefore(
                 anchor,
-                Node.of(codes.name(), "QuantizeLinear", List.of(x, codes.scale(), zero), List.of(codes.name())),
-                Node.of(dq, "DequantizeLinear", List.of(codes.name(), codes.scale(), zero), List.of(dq)));
+                Node.of(dq, "DequantizeLinear", List.of(codes.name(), codes.scale(), zero(codes)), List.of(dq)));
         return dq;
+    }
+
+    private String zero(LinearForm.Codes codes) {
+        return codes.zero().isEmpty() ? zeroPoint(codes.type(), Shape.SCALAR) : codes.zero();
+    }
+
+    /**
+     * DequantizeLinear of a weight in blocks along its inputs, codes of four bits, two to a byte, as {@code [in, out]}. ONNX Runtime with
+     * default options makes MatMulNBits of it and of the MatMul behind; TensorRT reads it as it is.
+     *
+     * @param codes I8, one to a byte; they are replaced, and the scales with them where they are turned
+     * @param transB whether both are {@code [out, in]}
+     */
+    Node dequantizeBlocks(String codes, String scale, boolean transB) {
+        Tensor w = constant(codes);
+        String blocks = w.dtype() == DType.I4 ? codes : pack(codes, transB);
+        String scales = w.dtype() != DType.I4 && transB ? turned(scale) : scale;
+        long block = constant(blocks).shape().dim(0) / constant(scales).shape().dim(0);
+        String out = edit.freshName(codes + "_dq");
+        return Node.of(
+                out,
+                "DequantizeLinear",
+                List.of(blocks, scales),
+                List.of(out),
+                Attribute.of("axis", 0),
+                Attribute.of("block_size", block));
+    }
+
+    private String pack(String codes, boolean transB) {
+        Tensor w = constant(codes);
+        long in = w.shape().dim(transB ? 1 : 0);
+        long out = w.shape().dim(transB ? 0 : 1);
+        Tensor packed = Tensor.allocate(arena, new TensorSpec(codes, DType.I4, Shape.of(in, out)));
+        for (long i = 0; i < in * out; i++) {
+            long from = transB ? i % out * in + i / out : i;
+            int code = w.bytes().get(ValueLayout.JAVA_BYTE, from) & 0xF;
+            int earlier = i % 2 == 0 ? 0 : packed.bytes().get(ValueLayout.JAVA_BYTE, i / 2);
+            packed.bytes().set(ValueLayout.JAVA_BYTE, i / 2, (byte) (earlier | code << i % 2 * 4));
+        }
+        edit.putInitializer(new Initializer(codes, new Initializer.Dense(packed), "", Map.of(), Bytes.EMPTY));
+        return codes;
+    }
+
+    /** A constant matrix turned, in place. */
+    private String turned(String name) {
+        Tensor s = constant(name);
+        long rows = s.shape().dim(0);
+        long columns = s.shape().dim(1);
+        Tensor t = Tensor.allocate(arena, new TensorSpec(name, s.dtype(), Shape.of(columns, rows)));
+        for (long i = 0; i < rows * columns; i++) {
+            Floats.set(t.dtype(), t.bytes(), i, Floats.get(s.dtype(), s.bytes(), i % rows * columns + i / rows));
+        }
+        edit.putInitializer(new Initializer(name, new Initializer.Dense(t), "", Map.of(), Bytes.EMPTY));
+        return name;
     }
 
     /** A constant I64 vector with one number. */

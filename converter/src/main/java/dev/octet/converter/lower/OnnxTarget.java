@@ -1,5 +1,9 @@
 package dev.octet.converter.lower;
 
+import dev.octet.formats.error.InvalidOptionException;
+import dev.octet.quant.recipe.OperandSpec;
+import dev.octet.quant.recipe.Recipe;
+import dev.octet.quant.recipe.Recipes;
 import java.util.Arrays;
 import java.util.Optional;
 
@@ -29,6 +33,25 @@ public enum OnnxTarget {
     /** One line for help. */
     public String summary() {
         return summary;
+    }
+
+    /**
+     * A recipe as this target loads it: TensorRT takes no zero points other than 0.
+     *
+     * @throws InvalidOptionException when the target has no form for the recipe
+     */
+    public Recipe suited(Recipe recipe) {
+        OperandSpec input = recipe.input();
+        if (this != TENSORRT || input == null || !input.type().isInteger()) {
+            return recipe;
+        }
+        if (input.isDynamic()) {
+            throw new InvalidOptionException(
+                    "TensorRT has no integer products with scales found at run time",
+                    "recipe " + recipe.name() + ", target " + label,
+                    "give --recipe int8 with --calibration FILE, or --target onnxruntime");
+        }
+        return Recipes.GRAPH_INT8_SYMMETRIC;
     }
 
     /** The target users call {@code label}. */

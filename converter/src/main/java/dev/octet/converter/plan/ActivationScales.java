@@ -6,10 +6,12 @@ import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.formats.tensor.TensorSpec;
 import dev.octet.quant.calibrate.Calibrator;
+import dev.octet.quant.cast.ElementCast.Range;
 import dev.octet.quant.number.BFloat16;
-import dev.octet.quant.number.Float8Format;
 import dev.octet.quant.number.Half;
+import dev.octet.quant.number.QuantType;
 import dev.octet.quant.recipe.OperandSpec;
+import dev.octet.quant.scale.AffineScale;
 import dev.octet.quant.statistics.Statistics;
 import dev.octet.quant.statistics.TensorStatistics;
 import java.lang.foreign.Arena;
@@ -55,7 +57,7 @@ public record ActivationScales(Plan plan, Map<String, ActivationScale> scales) {
             if (refusal.isPresent()) {
                 refusals.put(tap, refusal.get());
             } else {
-                scales.put(tap, scale(tap, t, calibrator, operand.format()));
+                scales.put(tap, scale(tap, t.withoutMasks(), calibrator, operand.type()));
             }
         }
         return new ActivationScales(without(plan, refusals), scales);
@@ -81,10 +83,10 @@ public record ActivationScales(Plan plan, Map<String, ActivationScale> scales) {
                 kept.put(d.node(), s.reason());
                 continue;
             }
-            double clip = (double) scale * operand.format().maxValue();
+            double clip = (double) scale * operand.type().maxValue();
             chosen.merge(
                     d.input(),
-                    new ActivationScale(d.input(), s.inputAmax(), clip, scale, 0),
+                    new ActivationScale(d.input(), s.inputAmax(), clip, scale, s.inputZeroPoint(), 0),
                     (a, b) -> a.scale() >= b.scale() ? a : b);
         }
         return new ActivationScales(plan.keeping(kept), chosen);
@@ -104,9 +106,14 @@ public record ActivationScales(Plan plan, Map<String, ActivationScale> scales) {
         return Optional.empty();
     }
 
-    private static ActivationScale scale(String tap, TensorStatistics t, Calibrator calibrator, Float8Format format) {
-        double clip = calibrator.clip(t, format);
-        return new ActivationScale(tap, t.amax(), clip, (float) (clip / format.maxValue()), t.shareAbove(clip));
+    private static ActivationScale scale(String tap, TensorStatistics t, Calibrator calibrator, QuantType type) {
+        double clip = calibrator.clip(t, type);
+        if (!type.hasZeroPoint()) {
+            return new ActivationScale(tap, t.amax(), clip, (float) (clip / type.maxValue()), t.shareAbove(clip));
+        }
+        Range range = Range.ZERO.with((float) Math.max(t.min(), -clip)).with((float) Math.min(t.max(), clip));
+        AffineScale affine = AffineScale.of(range, type, DType.F32);
+        return new ActivationScale(tap, t.amax(), clip, affine.scale(), affine.zeroPoint(), t.shareAbove(clip));
     }
 
     /** The plan with the Linears on refused inputs kept; a normalisation that is left without an FP8 reader is kept as well. */

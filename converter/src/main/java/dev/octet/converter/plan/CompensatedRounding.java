@@ -3,6 +3,7 @@ package dev.octet.converter.plan;
 import dev.octet.converter.pass.PassLog;
 import dev.octet.formats.graph.Node;
 import dev.octet.formats.tensor.Tensor;
+import dev.octet.quant.block.Granularity;
 import dev.octet.quant.gptq.Gptq;
 import dev.octet.quant.gptq.GptqOptions;
 import dev.octet.quant.gptq.GptqResult;
@@ -31,6 +32,9 @@ public record CompensatedRounding(Gptq gptq, Map<String, SecondMoment> moments, 
         SecondMoment moment = moments.get(linear.input(0));
         if (moment == null) {
             return fallBack(linear, weight, spec, "its input was not observed");
+        }
+        if (spec.granularity() instanceof Granularity.PerGroup) {
+            return fallBack(linear, weight, spec, "its scales are of groups");
         }
         OperandSpec stored = RoundToNearest.asStored(linear, spec).scaledBy(SCALES, spec.scaleType());
         boolean transB = linear.intAttribute("transB", 0) == 1;

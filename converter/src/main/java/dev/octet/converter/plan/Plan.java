@@ -19,6 +19,11 @@ public record Plan(Recipe recipe, List<Decision> decisions) {
         decisions = List.copyOf(decisions);
     }
 
+    /** The same decisions by another recipe. */
+    public Plan withRecipe(Recipe other) {
+        return new Plan(other, decisions);
+    }
+
     /** The converted layers. */
     public List<Decision.Converted> converted() {
         return decisions.stream()

@@ -210,6 +210,7 @@ public final class PlanRewrite {
                 n.outputs(),
                 Attribute.of("transB", transB ? 1 : 0),
                 Attribute.of("format", w.quantized().type().dtype().name()),
+                Attribute.of("bits", w.quantized().type().bits()),
                 Attribute.of("type", computedIn(n).name()));
         edit.replace(n, quantized);
         layers.add(LayerResults.of(n, w.codes(), w.original(), w.quantized()));

@@ -7,6 +7,7 @@ import dev.octet.formats.graph.Initializer;
 import dev.octet.formats.graph.Node;
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Tensor;
+import dev.octet.quant.block.Granularity;
 import dev.octet.quant.cast.ElementCast;
 import dev.octet.quant.recipe.OperandSpec;
 import dev.octet.quant.recipe.Recipe;
@@ -166,7 +167,13 @@ public final class Planner {
         if (!Float.isFinite(amax)) {
             return Optional.of("its weight has " + (Float.isNaN(amax) ? "NaN" : "infinite") + " elements");
         }
-        return amax == 0 ? Optional.of("its weight is all zero, so it has no scale") : Optional.empty();
+        if (amax == 0) {
+            return Optional.of("its weight is all zero, so it has no scale");
+        }
+        long in = w.shape().dim(n.intAttribute("transB", 0) == 1 ? 1 : 0);
+        return recipe.weight().granularity() instanceof Granularity.PerGroup(int _, int size) && in % size != 0
+                ? Optional.of("its " + in + " inputs do not divide into groups of " + size)
+                : Optional.empty();
     }
 
     private Optional<Decision> decideOther(Node n, Set<String> linearInputs) {

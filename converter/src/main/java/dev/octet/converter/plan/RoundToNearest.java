@@ -21,10 +21,15 @@ public record RoundToNearest(Quantizer quantizer, Arena arena) implements Weight
 
     /** The recipe speaks of [out, in]; a weight stored [in, out] has its output channels on axis 1. */
     static OperandSpec asStored(Node linear, OperandSpec outIn) {
+        boolean turned = linear.intAttribute("transB", 0) == 0;
+        if (outIn.granularity() instanceof Granularity.PerGroup(int axis, int size)) {
+            int own = Math.floorMod(axis, 2);
+            return outIn.with(new Granularity.PerGroup(turned ? 1 - own : own, size));
+        }
         if (!(outIn.granularity() instanceof Granularity.PerChannel(int axis))) {
             return outIn;
         }
         int own = Math.floorMod(axis, 2);
-        return outIn.with(new Granularity.PerChannel(linear.intAttribute("transB", 0) == 0 ? 1 - own : own));
+        return outIn.with(new Granularity.PerChannel(turned ? 1 - own : own));
     }
 }

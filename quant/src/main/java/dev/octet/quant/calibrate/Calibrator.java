@@ -2,6 +2,7 @@ package dev.octet.quant.calibrate;
 
 import dev.octet.formats.error.InvalidOptionException;
 import dev.octet.quant.number.Float8Format;
+import dev.octet.quant.number.QuantType;
 import dev.octet.quant.statistics.TensorStatistics;
 import java.util.Locale;
 
@@ -19,8 +20,22 @@ public sealed interface Calibrator permits Absmax, Percentile, Mse, Entropy {
     /** How {@link #parse} may be called, for help and messages. */
     String SYNTAX = "absmax, percentile:P (for example percentile:99.99), mse, entropy";
 
-    /** The magnitude that maps to {@code format.maxValue()}; 0 when there is nothing but zeros. */
-    double clip(TensorStatistics statistics, Float8Format format);
+    /**
+     * The magnitude where codes of {@code type} saturate; 0 when there is nothing but zeros. Codes with a zero point spread from the least to
+     * the greatest number seen, or to the clip where that is nearer to zero.
+     */
+    double clip(TensorStatistics statistics, QuantType type);
+
+    /**
+     * The magnitude that maps to {@code format.maxValue()}; 0 when there is nothing but zeros.
+     *
+     * @throws IllegalArgumentException for E8M0, which is a format for scales
+     */
+    default double clip(TensorStatistics statistics, Float8Format format) {
+        return clip(
+                statistics,
+                QuantType.of(format).orElseThrow(() -> new IllegalArgumentException(format + " is for scales")));
+    }
 
     /** The text that {@link #parse} makes this calibrator from. */
     String text();

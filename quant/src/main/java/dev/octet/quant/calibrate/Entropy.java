@@ -1,6 +1,6 @@
 package dev.octet.quant.calibrate;
 
-import dev.octet.quant.number.Float8Format;
+import dev.octet.quant.number.QuantType;
 import dev.octet.quant.statistics.LogHistogram;
 import dev.octet.quant.statistics.TensorStatistics;
 
@@ -25,12 +25,11 @@ public record Entropy() implements Calibrator {
     static final double MAX_SATURATED = 0.01;
 
     @Override
-    public double clip(TensorStatistics statistics, Float8Format format) {
+    public double clip(TensorStatistics statistics, QuantType type) {
         if (statistics.amax() == 0) {
             return 0;
         }
         LogHistogram histogram = statistics.histogram();
-        MagnitudeGrid grid = new MagnitudeGrid(format);
         double total = histogram.total();
         double best = statistics.amax();
         double least = Double.POSITIVE_INFINITY;
@@ -42,6 +41,7 @@ public record Entropy() implements Calibrator {
             double clip = Math.min(LogHistogram.upperEdge(last), statistics.amax());
             if (histogram.count(last)
                     > 0) { // an empty bin's edge cuts as much off as the next lower one's, for a coarser grid
+                MagnitudeGrid grid = MagnitudeGrid.of(type, statistics, clip);
                 double divergence = divergence(histogram, last, above, grid, clip / grid.max());
                 if (divergence < least) {
                     least = divergence;

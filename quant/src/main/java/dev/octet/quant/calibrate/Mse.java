@@ -1,6 +1,6 @@
 package dev.octet.quant.calibrate;
 
-import dev.octet.quant.number.Float8Format;
+import dev.octet.quant.number.QuantType;
 import dev.octet.quant.statistics.LogHistogram;
 import dev.octet.quant.statistics.TensorStatistics;
 
@@ -17,13 +17,12 @@ public record Mse() implements Calibrator {
     static final int STEPS_PER_OCTAVE = 64;
 
     @Override
-    public double clip(TensorStatistics statistics, Float8Format format) {
+    public double clip(TensorStatistics statistics, QuantType type) {
         double amax = statistics.amax();
         if (amax == 0) {
             return 0;
         }
         Bins bins = new Bins(statistics);
-        MagnitudeGrid grid = new MagnitudeGrid(format);
         double best = amax;
         double least = Double.POSITIVE_INFINITY;
         for (int k = 0; ; k++) {
@@ -31,6 +30,7 @@ public record Mse() implements Calibrator {
             if (bins.saturationError(clip) > least || clip < Float.MIN_VALUE) {
                 return best;
             }
+            MagnitudeGrid grid = MagnitudeGrid.of(type, statistics, clip);
             double error = bins.error(grid, clip / grid.max());
             if (error < least) {
                 least = error;

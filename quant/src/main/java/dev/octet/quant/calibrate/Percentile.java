@@ -1,6 +1,6 @@
 package dev.octet.quant.calibrate;
 
-import dev.octet.quant.number.Float8Format;
+import dev.octet.quant.number.QuantType;
 import dev.octet.quant.statistics.LogHistogram;
 import dev.octet.quant.statistics.TensorStatistics;
 
@@ -19,7 +19,7 @@ public record Percentile(double percent) implements Calibrator {
     }
 
     @Override
-    public double clip(TensorStatistics statistics, Float8Format format) {
+    public double clip(TensorStatistics statistics, QuantType type) {
         LogHistogram histogram = statistics.histogram();
         double left = percent / 100 * statistics.finiteCount() - statistics.zeros();
         for (int b = Math.max(0, histogram.firstBin()); b <= histogram.lastBin(); b++) {

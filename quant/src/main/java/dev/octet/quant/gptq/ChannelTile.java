@@ -9,6 +9,7 @@ import dev.octet.quant.cast.ElementCast;
 import dev.octet.quant.number.Float8Format;
 import dev.octet.quant.number.FusedMultiplyAdd;
 import dev.octet.quant.number.Overflow;
+import dev.octet.quant.number.QuantType;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
@@ -22,7 +23,7 @@ final class ChannelTile {
     private final InputFactor factor;
     private final GptqTileKernel kernel;
     private final ElementCast cast;
-    private final Float8Format format;
+    private final QuantType type;
     /** The weights, {@code [places][16]}. */
     private final float[] weights;
     /** Weight minus rounded weight, {@code [places][16]}, padded with zeros. */
@@ -66,7 +67,7 @@ final class ChannelTile {
             InputFactor factor,
             GptqTileKernel kernel,
             ElementCast cast,
-            Float8Format format,
+            QuantType type,
             WeightRows weight,
             long first,
             float[] channelScales,
@@ -74,7 +75,7 @@ final class ChannelTile {
         this.factor = factor;
         this.kernel = kernel;
         this.cast = cast;
-        this.format = format;
+        this.type = type;
         this.weights = new float[factor.size() * TILE];
         this.errors = new double[factor.paddedSize() * TILE];
         this.scales = arena.allocate(TILE * Float.BYTES, 64);
@@ -123,11 +124,28 @@ final class ChannelTile {
             float target = carry == 0 ? weights[row + c] : (float) (weights[row + c] + carry);
             targets.set(Tensor.F32_LE, (long) c * Float.BYTES, target);
         }
-        cast.encodeGroups(DType.F32, targets, scales, 1, format, Overflow.SATURATE, roundedCodes);
-        cast.decodeGroups(format, roundedCodes, scales, 1, DType.F32, rounded);
+        if (type.isInteger()) {
+            roundIntegers();
+        } else {
+            Float8Format format = type.minifloat().orElseThrow();
+            cast.encodeGroups(DType.F32, targets, scales, 1, format, Overflow.SATURATE, roundedCodes);
+            cast.decodeGroups(format, roundedCodes, scales, 1, DType.F32, rounded);
+        }
         MemorySegment.copy(roundedCodes, ValueLayout.JAVA_BYTE, 0, codes, row, TILE);
         for (int c = 0; c < TILE; c++) {
             errors[row + c] = (double) weights[row + c] - rounded.get(Tensor.F32_LE, (long) c * Float.BYTES);
+        }
+    }
+
+    /** As {@link ElementCast#encodeIntegers} with zero point 0 and a scale for each channel: divided, rounded with ties to even, cut. */
+    private void roundIntegers() {
+        for (int c = 0; c < TILE; c++) {
+            long at = (long) c * Float.BYTES;
+            float scale = scales.get(Tensor.F32_LE, at);
+            int code =
+                    (int) Math.clamp(Math.rint(targets.get(Tensor.F32_LE, at) / scale), type.lowest(), type.highest());
+            roundedCodes.set(ValueLayout.JAVA_BYTE, c, (byte) code);
+            rounded.set(Tensor.F32_LE, at, code * scale);
         }
     }
 

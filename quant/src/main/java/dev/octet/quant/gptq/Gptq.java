@@ -6,7 +6,7 @@ import dev.octet.formats.tensor.Tensor;
 import dev.octet.formats.tensor.TensorSpec;
 import dev.octet.quant.cast.ElementCast;
 import dev.octet.quant.cast.Nibbles;
-import dev.octet.quant.number.Float8Format;
+import dev.octet.quant.number.QuantType;
 import dev.octet.quant.recipe.OperandSpec;
 import dev.octet.quant.scale.QuantizedTensor;
 import dev.octet.quant.work.Workers;
@@ -72,7 +72,7 @@ public final class Gptq {
      * @param weight F32, BF16 or F16, of rank 2
      * @param transB whether the weight is {@code [out, in]}; else {@code [in, out]}
      * @param input second moment of the layer's input, with as many channels as the weight
-     * @param spec saturating, one scale per output channel or per tensor
+     * @param spec saturating, without zero points, one scale per output channel or per tensor
      * @param arena owns the codes and scales of the result
      * @return the tensor with layout and name of the weight and scales {@code <name>_scale}; or a refusal when the moment has no rows, a
      *     weight or an input was NaN or infinite, or the moment is not positive semidefinite
@@ -96,14 +96,14 @@ public final class Gptq {
                 return new GptqResult.Refused(weight.name(), "the second moment is not positive semidefinite");
             }
             float[] scales = WeightedScales.find(rows, input.diagonal(), spec, cast, threads);
-            Codes codes = new Codes(rows, spec.format(), scratch);
+            Codes codes = new Codes(rows, spec.type(), scratch);
             roundAll(rows, factor.get(), scales, codes);
-            TensorSpec codesSpec = new TensorSpec(weight.name(), spec.format().dtype(), weight.shape());
+            TensorSpec codesSpec = new TensorSpec(weight.name(), spec.type().dtype(), weight.shape());
             Tensor target = Tensor.allocate(arena, codesSpec);
             codes.copyTo(target.bytes(), transB, scratch);
             Tensor scale = WeightedScales.stored(weight, scales, spec, arena);
             return new GptqResult.Done(
-                    new QuantizedTensor(codesSpec, target.bytes(), scale, spec.granularity(), spec.format()),
+                    new QuantizedTensor(codesSpec, target.bytes(), scale, spec.granularity(), spec.type()),
                     sum(codes.costs),
                     sum(codes.nearestCosts));
         }
@@ -130,7 +130,7 @@ public final class Gptq {
         Workers.run(Math.ceilDiv(scales.length, TILE), threads, tile -> {
             int first = tile * TILE;
             try (Arena arena = Arena.ofConfined()) {
-                ChannelTile channels = new ChannelTile(factor, kernel, cast, codes.format, rows, first, scales, arena);
+                ChannelTile channels = new ChannelTile(factor, kernel, cast, codes.type, rows, first, scales, arena);
                 ChannelTile.Rounded nearest = channels.round(false);
                 ChannelTile.Rounded compensated = channels.round(true);
                 for (int c = 0; c < Math.min(TILE, scales.length - first); c++) {
@@ -153,14 +153,14 @@ public final class Gptq {
     /** Codes as {@code [out, in]}, one byte each, in memory shared by all workers. */
     private static final class Codes {
         private final WeightRows rows;
-        private final Float8Format format;
+        private final QuantType type;
         private final MemorySegment bytes;
         private final double[] costs;
         private final double[] nearestCosts;
 
-        Codes(WeightRows rows, Float8Format format, Arena arena) {
+        Codes(WeightRows rows, QuantType type, Arena arena) {
             this.rows = rows;
-            this.format = format;
+            this.type = type;
             this.bytes = arena.allocate(rows.out() * rows.in(), 64);
             this.costs = new double[Math.toIntExact(rows.out())];
             this.nearestCosts = new double[costs.length];
@@ -176,7 +176,7 @@ public final class Gptq {
 
         void copyTo(MemorySegment target, boolean transB, Arena scratch) {
             MemorySegment ordered = transB ? bytes : transposed(scratch);
-            if (format == Float8Format.E2M1) {
+            if (type == QuantType.E2M1) {
                 Nibbles.pack(ordered, target);
             } else {
                 target.copyFrom(ordered);

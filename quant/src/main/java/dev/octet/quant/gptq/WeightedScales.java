@@ -157,7 +157,7 @@ final class WeightedScales {
 
     /** The multiple of the usual scale in its stored form, as in the quantiser; a channel of zeros keeps the scale 1. */
     private float candidate(MseRule rule, int step, float amax) {
-        float scale = rule.scale(amax, spec.format());
+        float scale = spec.exactScale(amax);
         float multiple = amax == 0 ? scale : Math.max(scale * rule.multiple(step), Float.MIN_VALUE);
         return StoredScale.round(multiple, spec.scaleType());
     }
@@ -187,8 +187,13 @@ final class WeightedScales {
 
         double of(int channel, float scale) {
             MemorySegment row = weight.row(channel);
-            cast.encode(DType.F32, row, scale, spec.format(), Overflow.SATURATE, codes);
-            cast.decode(spec.format(), codes, scale, DType.F32, decoded);
+            if (spec.type().isInteger()) {
+                cast.encodeIntegers(DType.F32, row, scale, 0, spec.type(), codes);
+                cast.decodeIntegers(codes, scale, 0, DType.F32, decoded);
+            } else {
+                cast.encode(DType.F32, row, scale, spec.format(), Overflow.SATURATE, codes);
+                cast.decode(spec.format(), codes, scale, DType.F32, decoded);
+            }
             MemorySegment.copy(decoded, Tensor.F32_LE, 0, rounded, 0, rounded.length);
             MemorySegment.copy(row, Tensor.F32_LE, 0, exact, 0, exact.length);
             double sum = 0;

@@ -93,12 +93,26 @@ public final class Recipes {
             new OperandSpec(QuantType.INT8_ASYMMETRIC, new PerTensor(), new Scaling.FromStatistics()),
             INT8_PER_CHANNEL);
 
+    /** {@link #GRAPH_INT8} with activations symmetric around zero, for runtimes that know no zero points. */
+    public static final Recipe GRAPH_INT8_SYMMETRIC = new ConversionRecipe(
+            "int8",
+            "int8",
+            new OperandSpec(QuantType.INT8, new PerTensor(), new Scaling.FromStatistics()),
+            INT8_PER_CHANNEL);
+
     /** W8A8 for models with a graph: one scale and zero point per activation from the values of each run, so that no data are needed. */
     public static final Recipe INT8_DYNAMIC =
             recipe("int8-dynamic", dynamic(QuantType.INT8_ASYMMETRIC, new PerTensor()), INT8_PER_CHANNEL);
 
     /** W8A16/W8A32 for models with a graph: integers with one scale per output channel, activations untouched; needs no data. */
     public static final Recipe INT8_WEIGHT_ONLY = recipe("int8-weight-only", null, INT8_PER_CHANNEL);
+
+    /** W4A16/W4A32 for models with a graph: integers of four bits, one scale per 32 inputs, activations untouched; needs no data. */
+    public static final Recipe INT4_WEIGHT_ONLY =
+            recipe("int4-weight-only", null, OperandSpec.fromValues(QuantType.INT4, new PerGroup(-1, 32)));
+
+    /** W4A8 for models with a graph, of quantisation-aware training: weights as {@link #INT4_WEIGHT_ONLY}, inputs as {@link #GRAPH_INT8}. */
+    public static final Recipe INT4_INT8 = recipe("int4-int8", GRAPH_INT8.input(), INT4_WEIGHT_ONLY.weight());
 
     /** What {@code fp8} means for models with a graph: {@link #FP8_PER_CHANNEL}. */
     public static final Recipe GRAPH_FP8 = as("fp8", FP8_PER_CHANNEL);
@@ -107,8 +121,8 @@ public final class Recipes {
     public static final Recipe CHECKPOINT_FP8 = as("fp8", FP8_PER_TENSOR);
 
     /** Recipes for models with a graph, in the order help lists them. */
-    public static final List<Recipe> GRAPH =
-            List.of(GRAPH_FP8, FP8_PER_TENSOR, FP8_WEIGHT_ONLY, INT8_DYNAMIC, INT8_WEIGHT_ONLY);
+    public static final List<Recipe> GRAPH = List.of(
+            GRAPH_FP8, FP8_PER_TENSOR, FP8_WEIGHT_ONLY, GRAPH_INT8, INT8_DYNAMIC, INT8_WEIGHT_ONLY, INT4_WEIGHT_ONLY);
 
     /** Recipes for checkpoints of tensors, in the order help lists them; of two with equal weights the first one is the usual one. */
     public static final List<Recipe> CHECKPOINT = List.of(

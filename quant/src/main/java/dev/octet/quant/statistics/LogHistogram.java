@@ -102,6 +102,11 @@ public final class LogHistogram {
         return sum;
     }
 
+    /** Without bin {@code end} and those above it. */
+    public LogHistogram below(int end) {
+        return new LogHistogram(Arrays.copyOf(Arrays.copyOf(counts, end), BIN_COUNT));
+    }
+
     /** The sum of both histograms. */
     public LogHistogram plus(LogHistogram other) {
         long[] sum = counts.clone();

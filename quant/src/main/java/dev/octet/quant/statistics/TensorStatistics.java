@@ -29,6 +29,9 @@ public record TensorStatistics(
         @Nullable LogHistogram negatives,
         @Nullable ChannelStatistics channels,
         @Nullable ChannelStatistics heads) {
+    /** Magnitudes from about here on are constants of masks; activations are far below. */
+    public static final float LEAST_MASK = 1e30f;
+
     /** Nothing seen yet. */
     public static final TensorStatistics EMPTY =
             new TensorStatistics(0, 0, 0, 0, 0, 0, 0, LogHistogram.EMPTY, LogHistogram.EMPTY, null, null);
@@ -123,6 +126,30 @@ public record TensorStatistics(
             above += histogram.count(b) * Math.clamp(part, 0, 1);
         }
         return above / finiteCount();
+    }
+
+    /**
+     * Without the constants that masks add to scores, such as -3.4e38: all magnitudes of at least {@link #LEAST_MASK}, which then count as
+     * infinities. Any other range would be lost beside them. The range ends at the edge of the largest bin that is left.
+     */
+    public TensorStatistics withoutMasks() {
+        int first = LogHistogram.binOf(LEAST_MASK) + 1;
+        if (histogram.lastBin() < first) {
+            return this;
+        }
+        LogHistogram left = histogram.below(first);
+        LogHistogram leftNegatives = negatives == null ? null : negatives.below(first);
+        int last = left.lastBin();
+        float most = last < 0 ? 0 : Math.nextDown((float) LogHistogram.upperEdge(last));
+        return new TensorStatistics(
+                count,
+                zeros,
+                nans,
+                infinities + histogram.total() - left.total(),
+                leftNegatives != null && leftNegatives.lastBin() < 0 ? Math.clamp(min, 0, most) : Math.max(min, -most),
+                Math.min(max, most),
+                Math.min(sumOfSquares, (double) left.total() * most * most),
+                left);
     }
 
     /** Of both sets of samples together. Counts and range are exact; the sum of squares rounds once. */
