@@ -26,7 +26,8 @@ import org.junit.jupiter.params.provider.CsvSource;
 /** {@code octet export} of runs in mode {@code qat}. */
 @DisplayNameGeneration(DisplayNameGenerator.ReplaceUnderscores.class)
 class QatExportTest {
-    private static final String INT8 = "{mode: qat, weights: {format: int8, narrow_range: true}, inputs: {format: int8}}";
+    private static final String INT8 =
+            "{mode: qat, weights: {format: int8, narrow_range: true}, inputs: {format: int8}}";
 
     @TempDir
     Path folder;
@@ -55,22 +56,30 @@ class QatExportTest {
     }
 
     @ParameterizedTest
-    @CsvSource(delimiter = '|', value = {
-        INT8 + " | onnxruntime | int8",
-        INT8 + " | compressed-tensors | int8",
-        "{mode: qat, weights: {format: int8}} | onnxruntime | int8-weight-only",
-        "{mode: qat, method: range, weights: {method: lsq, format: int8}, inputs: {format: uint8}} | onnxruntime | int8",
-        "{mode: qat, weights: {format: int8}, inputs: {method: pact, format: uint8}} | tensorrt | int8",
-        "{mode: qat, weights: {format: int4, granularity: group, group_size: 16}, inputs: {format: int8}} | onnxruntime | int4-int8",
-        "{mode: qat, weights: {format: int4, granularity: group, group_size: 16}} | onnxruntime | int4-weight-only",
-        "{mode: qat, weights: {format: int4, granularity: group, group_size: 32}} | compressed-tensors | int4",
-        "{mode: qat, weights: {format: e4m3, granularity: tensor}, inputs: {format: e4m3}} | onnxruntime | fp8-per-channel",
-        "{mode: qat, weights: {format: e4m3, granularity: tensor}, inputs: {format: e4m3}} | modelopt | fp8",
-        "{mode: qat, weights: {format: e4m3}, inputs: {format: e4m3}} | compressed-tensors | fp8-dynamic",
-        "{mode: qat, method: dynamic, weights: {format: mxfp8}, inputs: {format: mxfp8}} | compressed-tensors | mxfp8",
-        "{mode: qat, weights: {method: modelopt-lsq, format: nvfp4}, inputs: {method: dynamic, format: nvfp4}} | compressed-tensors | nvfp4",
-        "{mode: qat, weights: {format: nvfp4}, inputs: {method: dynamic, format: nvfp4}} | modelopt | nvfp4"
-    })
+    @CsvSource(
+            delimiter = '|',
+            value = {
+                INT8 + " | onnxruntime | int8",
+                INT8 + " | compressed-tensors | int8",
+                "{mode: qat, weights: {format: int8}} | onnxruntime | int8-weight-only",
+                "{mode: qat, method: range, weights: {method: lsq, format: int8}, inputs: {format: uint8}} |"
+                        + " onnxruntime | int8",
+                "{mode: qat, weights: {format: int8}, inputs: {method: pact, format: uint8}} | tensorrt | int8",
+                "{mode: qat, weights: {format: int4, granularity: group, group_size: 16}, inputs: {format: int8}} |"
+                        + " onnxruntime | int4-int8",
+                "{mode: qat, weights: {format: int4, granularity: group, group_size: 16}} | onnxruntime |"
+                        + " int4-weight-only",
+                "{mode: qat, weights: {format: int4, granularity: group, group_size: 32}} | compressed-tensors | int4",
+                "{mode: qat, weights: {format: e4m3, granularity: tensor}, inputs: {format: e4m3}} | onnxruntime |"
+                        + " fp8-per-channel",
+                "{mode: qat, weights: {format: e4m3, granularity: tensor}, inputs: {format: e4m3}} | modelopt | fp8",
+                "{mode: qat, weights: {format: e4m3}, inputs: {format: e4m3}} | compressed-tensors | fp8-dynamic",
+                "{mode: qat, method: dynamic, weights: {format: mxfp8}, inputs: {format: mxfp8}} | compressed-tensors"
+                        + " | mxfp8",
+                "{mode: qat, weights: {method: modelopt-lsq, format: nvfp4}, inputs: {method: dynamic, format: nvfp4}}"
+                        + " | compressed-tensors | nvfp4",
+                "{mode: qat, weights: {format: nvfp4}, inputs: {method: dynamic, format: nvfp4}} | modelopt | nvfp4"
+            })
     void what_was_trained_is_written_and_proves_itself(String precision, String target, String recipe)
             throws IOException {
         Path out = folder.resolve(target.equals("onnxruntime") || target.equals("tensorrt") ? "m.onnx" : "m");
@@ -86,13 +95,20 @@ class QatExportTest {
     }
 
     @ParameterizedTest
-    @CsvSource(delimiter = '|', value = {
-        "{mode: qat, method: lsq+, weights: {format: int8}, inputs: {format: uint8}} | onnxruntime | LSQ+ adds an offset | no target has these codes",
-        "{mode: qat, weights: {format: int8}, inputs: {method: pact, format: uint8}} | compressed-tensors | no zero points of inputs | --target onnxruntime or tensorrt",
-        "{mode: qat, weights: {method: dorefa, format: uint4}} | onnxruntime | squeezed by tanh | --target onnx has the weights as floats",
-        "{mode: qat, weights: {format: int3}} | compressed-tensors | weights in int3 have no type in files | no target",
-        "{mode: qat, weights: {format: int4, granularity: group, group_size: 16}, inputs: {format: int8}} | compressed-tensors | nothing for weights in | --target onnxruntime"
-    })
+    @CsvSource(
+            delimiter = '|',
+            value = {
+                "{mode: qat, method: lsq+, weights: {format: int8}, inputs: {format: uint8}} | onnxruntime | LSQ+ adds"
+                        + " an offset | no target has these codes",
+                "{mode: qat, weights: {format: int8}, inputs: {method: pact, format: uint8}} | compressed-tensors | no"
+                        + " zero points of inputs | --target onnxruntime or tensorrt",
+                "{mode: qat, weights: {method: dorefa, format: uint4}} | onnxruntime | squeezed by tanh | --target"
+                        + " onnx has the weights as floats",
+                "{mode: qat, weights: {format: int3}} | compressed-tensors | weights in int3 have no type in files |"
+                        + " no target",
+                "{mode: qat, weights: {format: int4, granularity: group, group_size: 16}, inputs: {format: int8}} |"
+                        + " compressed-tensors | nothing for weights in | --target onnxruntime"
+            })
     void what_a_target_cannot_hold_is_refused_with_the_targets_that_can(
             String precision, String target, String why, String fix) throws IOException {
         Path out = folder.resolve(target.equals("onnxruntime") ? "m.onnx" : "m");

@@ -91,7 +91,9 @@ final class ExportProof {
 
     /** What two right implementations stay below; docs/export.md says why. */
     static double gate(Exported exported, PrecisionPolicy policy, RunScales scales) {
-        if (exported.recipe() != null || !scales.layers().isEmpty() || !scales.learned().isEmpty()) {
+        if (exported.recipe() != null
+                || !scales.layers().isEmpty()
+                || !scales.learned().isEmpty()) {
             return FP8_GATE;
         }
         return exported.type() != DType.F32 || policy.low() != DType.F32 ? NARROW_GATE : GATE;

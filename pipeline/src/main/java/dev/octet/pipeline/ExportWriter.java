@@ -51,12 +51,7 @@ final class ExportWriter {
 
     /** @param qat what a run in mode {@code qat} trained; empty for runs in other modes */
     ExportWriter(
-            TrainedRun run,
-            TrainedModel model,
-            Optional<QatExport> qat,
-            Export.Request request,
-            Mode mode,
-            Job job) {
+            TrainedRun run, TrainedModel model, Optional<QatExport> qat, Export.Request request, Mode mode, Job job) {
         this.run = run;
         this.model = model;
         this.qat = qat;
@@ -124,7 +119,8 @@ final class ExportWriter {
     }
 
     private Exported quantized(Layout layout) throws IOException {
-        Recipe recipe = recipe(qat.map(q -> q.recipe(layout)), () -> run.scales().nearest(layout));
+        Recipe recipe =
+                recipe(qat.map(q -> q.recipe(layout)), () -> run.scales().nearest(layout));
         List<String> notes = new ArrayList<>();
         DType type = folderType();
         ObjectNode config = config(notes);

@@ -88,7 +88,8 @@ public final class KeptScales {
         SafetensorsWriter.write(into.resolve(FILE), stored, Map.of("format", "pt"));
     }
 
-    private static void store(Given given, ScaleTensor scale, @Nullable ScaleTensor global, Map<String, Tensor> stored) {
+    private static void store(
+            Given given, ScaleTensor scale, @Nullable ScaleTensor global, Map<String, Tensor> stored) {
         long count = given.multipliers().shape().elementCount();
         if (count != scale.spec().shape().elementCount()) {
             throw new IllegalArgumentException(count + " scales for " + scale.spec());
@@ -105,7 +106,8 @@ public final class KeptScales {
         if (global != null) {
             Tensor one = Tensor.allocate(Arena.ofAuto(), global.spec());
             float second = above == null ? 1 : above;
-            one.bytes().set(Tensor.F32_LE, 0, global.direction() == ScaleTensor.Direction.DIVISOR ? 1 / second : second);
+            one.bytes()
+                    .set(Tensor.F32_LE, 0, global.direction() == ScaleTensor.Direction.DIVISOR ? 1 / second : second);
             stored.put(global.name(), one);
         }
     }

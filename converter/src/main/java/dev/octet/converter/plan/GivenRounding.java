@@ -55,14 +55,16 @@ public record GivenRounding(Map<String, LinearScales> scales, RoundToNearest nea
         OperandSpec stored = RoundToNearest.asStored(linear, spec);
         Tensor wanted = given.in(spec.granularity(), nearest.arena())
                 .orElseThrow(() -> new IllegalArgumentException("the scales of " + weight.name() + ", of blocks "
-                        + given.blocks().blockShape() + ", do not go into " + spec.granularity().text()));
+                        + given.blocks().blockShape() + ", do not go into "
+                        + spec.granularity().text()));
         boolean turn = WeightScales.isTurned(linear) && wanted.shape().rank() == 2;
         Tensor multipliers = turn ? wanted.transposed(nearest.arena()) : wanted;
         QuantType type = spec.type();
         Tensor codes = Tensor.allocate(nearest.arena(), new TensorSpec(weight.name(), type.dtype(), weight.shape()));
         for (long i = 0; i < weight.shape().elementCount(); i++) {
             float x = Floats.get(weight.dtype(), weight.bytes(), i) / given.of(i);
-            codes.bytes().set(ValueLayout.JAVA_BYTE, i, (byte) (type.isInteger() ? integer(x, type) : minifloat(x, type)));
+            codes.bytes()
+                    .set(ValueLayout.JAVA_BYTE, i, (byte) (type.isInteger() ? integer(x, type) : minifloat(x, type)));
         }
         Tensor scale = Tensor.allocate(
                 nearest.arena(), new TensorSpec(weight.name() + "_scale", spec.scaleType(), multipliers.shape()));

@@ -30,8 +30,7 @@ public record LinearScales(
     }
 
     /** Scales of a run that multiplies with one scale for a tensor. */
-    public LinearScales(
-            double inputAmax, @Nullable Float inputScale, @Nullable Float weightQuantScale, String reason) {
+    public LinearScales(double inputAmax, @Nullable Float inputScale, @Nullable Float weightQuantScale, String reason) {
         this(inputAmax, inputScale, weightQuantScale, reason, 0, null);
     }
 

@@ -19,7 +19,11 @@ import org.jspecify.annotations.Nullable;
  * @param turned whether the matrix lies as [in, out]
  * @param global the scale above scales of two levels (NVFP4), which {@code scales} include; null for one level
  */
-public record WeightScales(Tensor scales, Blocks blocks, boolean turned, @Nullable Float global) {
+public record WeightScales(
+        Tensor scales,
+        Blocks blocks,
+        boolean turned,
+        @Nullable Float global) {
     /** @throws IllegalArgumentException when there is not a scale for each block */
     public WeightScales {
         if (scales.dtype() != DType.F32 || scales.shape().elementCount() != blocks.scaleCount()) {

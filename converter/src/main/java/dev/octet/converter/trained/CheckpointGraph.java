@@ -136,8 +136,8 @@ public final class CheckpointGraph {
         }
         return switch (input.granularity()) {
             case Granularity.PerToken _ when input.type().isInteger() -> values.integers(n, x);
-            case Granularity.PerGroup(int _, int size) when !input.type().isInteger() && width % size == 0 ->
-                values.perGroup(n, x, width, size);
+            case Granularity.PerGroup(int _, int size)
+            when !input.type().isInteger() && width % size == 0 -> values.perGroup(n, x, width, size);
             case Granularity.Mx(int _, int size) when width % size == 0 -> values.microscaled(n, x, width, size);
             case Granularity.PerToken _, Granularity.PerTensor _ -> values.perToken(n, x);
             default -> x;

@@ -118,7 +118,8 @@ public final class QatExport {
         return graph.nodes().stream()
                 .filter(n -> n.id().equals(layer))
                 .findFirst()
-                .orElseThrow(() -> refusal("the model has no Linear '" + layer + "'", "give the model of the run with --model"));
+                .orElseThrow(() ->
+                        refusal("the model has no Linear '" + layer + "'", "give the model of the run with --model"));
     }
 
     /** The weight as the run trained it. */
@@ -196,7 +197,7 @@ public final class QatExport {
      * @throws InvalidOptionException when there is none; names the targets that hold them
      */
     public Recipe recipe(OnnxTarget target) {
-        Fit fit = fit(target);
+        Fit fit = fitGraphs();
         return fit.recipe().orElseThrow(() -> none(target.label(), fit.why()));
     }
 
@@ -213,7 +214,7 @@ public final class QatExport {
     private InvalidOptionException none(String target, String why) {
         List<String> able = new ArrayList<>();
         for (OnnxTarget t : OnnxTarget.values()) {
-            if (fit(t).recipe().isPresent()) {
+            if (fitGraphs().recipe().isPresent()) {
                 able.add(t.label());
             }
         }
@@ -225,7 +226,8 @@ public final class QatExport {
         return refusal(
                 "--target " + target + " cannot hold what the run trained: " + why,
                 able.isEmpty()
-                        ? "no target has these codes; --target onnx has the weights as floats that the run computed with"
+                        ? "no target has these codes; --target onnx has the weights as floats that the run computed"
+                                + " with"
                         : "export with --target " + String.join(" or ", able));
     }
 
@@ -251,7 +253,9 @@ public final class QatExport {
                         + first.layers().getFirst() + ", and a file has one recipe");
             }
         }
-        Optional<String> alone = inputs.keySet().stream().filter(layer -> !weights.containsKey(layer)).findFirst();
+        Optional<String> alone = inputs.keySet().stream()
+                .filter(layer -> !weights.containsKey(layer))
+                .findFirst();
         if (alone.isPresent()) {
             return alone.map(layer -> "the input of " + layer + " is quantised and its weight is not");
         }
@@ -271,7 +275,8 @@ public final class QatExport {
         if (q.settings().method() == Method.DOREFA) {
             return Optional.of("DoReFa's weights are squeezed by tanh, and their codes have half a code for zero");
         }
-        if (grid instanceof CodeGrid.Integers i && (i.least() == 0 || (i.bits() != BYTE_BITS && i.bits() != Recipe.INT4_BITS))) {
+        if (grid instanceof CodeGrid.Integers i
+                && (i.least() == 0 || (i.bits() != BYTE_BITS && i.bits() != Recipe.INT4_BITS))) {
             return Optional.of("weights in " + grid.text() + " have no type in files, which have int4 and int8");
         }
         if (grid instanceof CodeGrid.Floats(Float8Format format) && format == Float8Format.E5M2) {
@@ -308,14 +313,15 @@ public final class QatExport {
         return Optional.empty();
     }
 
-    private Fit fit(OnnxTarget target) {
+    private Fit fitGraphs() {
         Optional<String> unfit = unfit();
         if (unfit.isPresent()) {
             return Fit.none(unfit.get());
         }
         Quantizer w = weights.values().iterator().next().quantizer();
         LearnedScales input = inputs.get(weights.keySet().iterator().next());
-        if (input != null && (inputScale(input).isEmpty() || input.quantizer().settings().levels() != Levels.ONE)) {
+        if (input != null
+                && (inputScale(input).isEmpty() || input.quantizer().settings().levels() != Levels.ONE)) {
             return Fit.none("scales of inputs come from each run in a way that graphs do not have");
         }
         CodeGrid grid = w.settings().grid();
@@ -376,7 +382,8 @@ public final class QatExport {
         }
         boolean fixed = input != null && inputScale(input).isPresent();
         for (Recipe candidate : candidates(input)) {
-            if (layout.scheme(candidate, LayoutOptions.defaults().withStaticInputs(fixed)).isPresent()) {
+            if (layout.scheme(candidate, LayoutOptions.defaults().withStaticInputs(fixed))
+                    .isPresent()) {
                 return leastCode().map(Fit::none).orElse(Fit.of(candidate));
             }
         }
@@ -397,7 +404,8 @@ public final class QatExport {
                 for (int k = 0; k < read.length; k++) {
                     if (Math.rint(read[k] / scales[(int) blocks.scaleOf(k)]) == Byte.MIN_VALUE) {
                         return Optional.of("the weight of " + w.getKey()
-                                + " has the code -128, which checkpoints do without (narrow_range: true trains without it)");
+                                + " has the code -128, which checkpoints do without (narrow_range: true trains"
+                                + " without it)");
                     }
                 }
             }
@@ -411,11 +419,13 @@ public final class QatExport {
         boolean tensor = granularity instanceof Granularity.PerTensor;
         boolean whole = tensor || granularity instanceof Granularity.PerChannel;
         CodeGrid inputGrid = input == null ? null : input.quantizer().settings().grid();
-        Granularity ofInput = input == null ? null : input.quantizer().settings().granularity();
+        Granularity ofInput =
+                input == null ? null : input.quantizer().settings().granularity();
         boolean tokens = input != null && (inputScale(input).isPresent() || ofInput instanceof Granularity.PerToken);
         List<Recipe> found = new ArrayList<>();
         switch (w.settings().grid()) {
-            case CodeGrid.Integers i when i.bits() == BYTE_BITS -> {
+            case CodeGrid.Integers i
+            when i.bits() == BYTE_BITS -> {
                 if (whole && tokens && inputGrid instanceof CodeGrid.Integers) {
                     found.add(Recipes.INT8);
                 }
@@ -427,15 +437,22 @@ public final class QatExport {
                     found.add(Recipes.INT4.withGroups(new Granularity.PerChannel(-2)));
                 }
             }
-            case CodeGrid.Floats(Float8Format format) when format == Float8Format.E2M1 -> {
-                if (isGroup(granularity, NVFP4_GROUP) && input != null && inputGrid instanceof CodeGrid.Floats
-                        && input.quantizer().settings().levels() == Levels.TWO && isGroup(ofInput, NVFP4_GROUP)) {
+            case CodeGrid.Floats(Float8Format format)
+            when format == Float8Format.E2M1 -> {
+                if (isGroup(granularity, NVFP4_GROUP)
+                        && input != null
+                        && inputGrid instanceof CodeGrid.Floats
+                        && input.quantizer().settings().levels() == Levels.TWO
+                        && isGroup(ofInput, NVFP4_GROUP)) {
                     found.add(Recipes.NVFP4);
                 }
             }
-            case CodeGrid.Floats _ when w.settings().levels() == Levels.POWER_OF_TWO -> {
-                if (isGroup(granularity, MX_GROUP) && input != null
-                        && input.quantizer().settings().levels() == Levels.POWER_OF_TWO && isGroup(ofInput, MX_GROUP)) {
+            case CodeGrid.Floats _
+            when w.settings().levels() == Levels.POWER_OF_TWO -> {
+                if (isGroup(granularity, MX_GROUP)
+                        && input != null
+                        && input.quantizer().settings().levels() == Levels.POWER_OF_TWO
+                        && isGroup(ofInput, MX_GROUP)) {
                     found.add(Recipes.MXFP8);
                 }
             }
@@ -450,7 +467,8 @@ public final class QatExport {
                 if (whole && input == null) {
                     found.add(Recipes.FP8_WEIGHT_ONLY);
                 }
-                if (Recipes.FP8_BLOCK.weight().granularity().equals(granularity) && floats
+                if (Recipes.FP8_BLOCK.weight().granularity().equals(granularity)
+                        && floats
                         && new Granularity.PerGroup(-1, 128).equals(ofInput)) {
                     found.add(Recipes.FP8_BLOCK);
                 }
