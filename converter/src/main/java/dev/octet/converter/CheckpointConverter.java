@@ -132,6 +132,12 @@ public final class CheckpointConverter implements AutoCloseable {
                     moments);
         }
 
+        /** The same with the scales that lie in the checkpoint's folder. */
+        public Request withKeptScales() {
+            return new Request(
+                    selection, inputScales, cacheScales, allowNonFinite, true, exactOnly, recipes, merged, changes);
+        }
+
         /** The same with what adapters change. */
         public Request withMerged(MergedWeights weights) {
             return withMerged(weights, "");

@@ -320,18 +320,12 @@ public final class Converter implements AutoCloseable {
      */
     public Conversion convert(
             Plan plan, Map<String, LinearScales> scales, ConversionOptions options, Map<String, String> metadata) {
-        Map<String, Float> weightScales = new LinkedHashMap<>();
-        scales.forEach((node, s) -> {
-            if (s.weightQuantScale() != null) {
-                weightScales.put(node, s.weightQuantScale());
-            }
-        });
         RoundToNearest nearest = new RoundToNearest(Quantizer.parallel(options.threads()), arena);
         Map<String, String> all = metadata(plan, null, options.withMoments(Map.of()));
         all.putAll(metadata);
         return rewrite(
                 ActivationScales.given(plan, scales),
-                new GivenRounding(weightScales, nearest),
+                new GivenRounding(scales, nearest),
                 options.target(),
                 all,
                 new PassLog());

@@ -7,9 +7,12 @@ import dev.octet.converter.checkpoint.CheckpointPlan;
 import dev.octet.converter.checkpoint.CheckpointResult;
 import dev.octet.converter.checkpoint.ConversionRequest;
 import dev.octet.converter.checkpoint.InputScales;
+import dev.octet.converter.checkpoint.KeptScales;
 import dev.octet.converter.checkpoint.MastersFolder;
 import dev.octet.converter.checkpoint.Selection;
+import dev.octet.converter.checkpoint.ShardPlan;
 import dev.octet.converter.checkpoint.StreamOptions;
+import dev.octet.converter.checkpoint.TensorStep;
 import dev.octet.converter.checkpoint.WeightDecision;
 import dev.octet.converter.checkpoint.WholeFolder;
 import dev.octet.converter.lower.StandardOps;
@@ -18,6 +21,7 @@ import dev.octet.converter.plan.Decision;
 import dev.octet.converter.plan.LayerKind;
 import dev.octet.converter.plan.LinearScales;
 import dev.octet.converter.plan.Plan;
+import dev.octet.converter.plan.WeightScales;
 import dev.octet.converter.trained.CheckpointTensors;
 import dev.octet.converter.trained.CodedWeights;
 import dev.octet.converter.trained.HuggingFaceFolder;
@@ -51,6 +55,7 @@ import java.util.Objects;
 import java.util.Optional;
 import java.util.Set;
 import java.util.TreeMap;
+import java.util.regex.Pattern;
 import java.util.stream.Collectors;
 import org.jspecify.annotations.Nullable;
 
@@ -259,6 +264,11 @@ public final class TrainedModel implements AutoCloseable {
             SafetensorsWriter.write(masters.resolve("model.safetensors"), mixed, Map.of("format", "pt"));
             try (CheckpointConverter c = CheckpointConverter.open(masters)) {
                 CheckpointPlan plan = c.plan(goal, request, options);
+                Map<String, KeptScales.Given> learned = learned(plan);
+                if (!learned.isEmpty()) {
+                    KeptScales.write(plan, learned, masters);
+                    plan = c.plan(goal, request.withKeptScales(), options);
+                }
                 Checkpointed done = new Checkpointed(plan, c.run(plan, made, options), reasons(plan));
                 if (Files.isDirectory(made)) {
                     carry(made);
@@ -267,6 +277,31 @@ public final class TrainedModel implements AutoCloseable {
                 return done;
             }
         }
+    }
+
+    /** The scales that the run learned of the weights that a plan quantises, in the plan's blocks; empty when it learned none. */
+    private Map<String, KeptScales.Given> learned(CheckpointPlan plan) {
+        Map<String, WeightScales> own = new HashMap<>();
+        for (Node n : linears()) {
+            LinearScales s = scales.get(n.id());
+            if (s != null && s.weightScales() != null) {
+                own.put(n.input(1), s.weightScales());
+            }
+        }
+        Map<String, KeptScales.Given> given = new HashMap<>();
+        for (ShardPlan shard : plan.shards()) {
+            for (TensorStep step : shard.steps()) {
+                WeightScales s = own.get(step.name());
+                if (step instanceof TensorStep.Quantize q && s != null) {
+                    Tensor blocks = s.in(q.target().granularity(), arena)
+                            .orElseThrow(() -> new IllegalArgumentException("the scales of " + q.name() + ", of blocks "
+                                    + s.blocks().blockShape() + ", do not go into "
+                                    + q.target().granularity().text()));
+                    given.put(q.name(), new KeptScales.Given(blocks, s.global()));
+                }
+            }
+        }
+        return given;
     }
 
     /** Copies the tokenizer and all other files of the folder that the model came from. */
@@ -300,7 +335,14 @@ public final class TrainedModel implements AutoCloseable {
         }
         Map<String, Float> unified =
                 InputScales.given(inputs, List.copyOf(tensors.keySet())).byModule();
-        Selection selection = new Selection(List.of(), List.of(), List.of(), kept);
+        List<Pattern> trained = linears().stream() // heads, too, which usually stay as they are
+                .filter(n -> {
+                    LinearScales s = scales.get(n.id());
+                    return s != null && s.weightScales() != null;
+                })
+                .map(n -> Pattern.compile("^" + Pattern.quote(n.input(1)) + "$"))
+                .toList();
+        Selection selection = new Selection(List.of(), List.of(), trained, kept);
         return CheckpointConverter.Request.of(selection, unified);
     }
 

@@ -20,7 +20,6 @@ import dev.octet.formats.graph.GraphModel;
 import dev.octet.formats.model.Model;
 import dev.octet.formats.tensor.DType;
 import dev.octet.pipeline.run.RunScales;
-import dev.octet.quant.block.Granularity;
 import dev.octet.quant.recipe.OperandSpec;
 import dev.octet.quant.recipe.Recipe;
 import dev.octet.trainer.precision.PrecisionPolicy;
@@ -74,7 +73,7 @@ final class ExportProof {
                     GraphModel graph = checkpoint.computedIn(
                             untrained,
                             new CheckpointGraph.Reading(
-                                    isDynamic(exported.recipe()), exported.target() == Target.Floats.HUGGINGFACE),
+                                    input(exported.recipe()), exported.target() == Target.Floats.HUGGINGFACE),
                             arena);
                     ModelFile.save(Model.of(new StandardOps().apply(graph, new PassLog())), read);
                 }
@@ -92,16 +91,17 @@ final class ExportProof {
 
     /** What two right implementations stay below; docs/export.md says why. */
     static double gate(Exported exported, PrecisionPolicy policy, RunScales scales) {
-        if (exported.recipe() != null || !scales.layers().isEmpty()) {
+        if (exported.recipe() != null
+                || !scales.layers().isEmpty()
+                || !scales.learned().isEmpty()) {
             return FP8_GATE;
         }
         return exported.type() != DType.F32 || policy.low() != DType.F32 ? NARROW_GATE : GATE;
     }
 
-    /** Whether readers of a checkpoint find activation scales for each token. */
-    private static boolean isDynamic(@Nullable Recipe recipe) {
-        OperandSpec input = recipe == null ? null : recipe.input();
-        return input != null && (input.granularity() instanceof Granularity.PerToken || input.perTensor());
+    /** How readers of a checkpoint quantise activations. */
+    private static @Nullable OperandSpec input(@Nullable Recipe recipe) {
+        return recipe == null ? null : recipe.input();
     }
 
     private static List<Finding> uncovered(Path checkpoint) throws IOException {

@@ -18,6 +18,7 @@ import dev.octet.formats.error.UnsupportedModelException;
 import dev.octet.formats.model.Model;
 import dev.octet.formats.peft.PeftAdapter;
 import dev.octet.formats.tensor.DType;
+import dev.octet.pipeline.run.QatExport;
 import dev.octet.pipeline.run.RunFolder;
 import dev.octet.quant.layout.Layout;
 import dev.octet.quant.recipe.Recipe;
@@ -29,11 +30,13 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.function.Supplier;
 
 /** Writes the model that a run has made, for each target. */
 final class ExportWriter {
     private final TrainedRun run;
     private final TrainedModel model;
+    private final Optional<QatExport> qat;
     private final Export.Request request;
     private final Mode mode;
     private final Job job;
@@ -46,9 +49,12 @@ final class ExportWriter {
         DECIDE
     }
 
-    ExportWriter(TrainedRun run, TrainedModel model, Export.Request request, Mode mode, Job job) {
+    /** @param qat what a run in mode {@code qat} trained; empty for runs in other modes */
+    ExportWriter(
+            TrainedRun run, TrainedModel model, Optional<QatExport> qat, Export.Request request, Mode mode, Job job) {
         this.run = run;
         this.model = model;
+        this.qat = qat;
         this.request = request;
         this.mode = mode;
         this.job = job;
@@ -72,8 +78,8 @@ final class ExportWriter {
     }
 
     private Exported quantized(OnnxTarget runtime) throws IOException {
-        Recipe recipe = request.recipe().orElseGet(run.scales()::nearest);
-        if (recipe.needsStatistics() && !run.scales().hasInputs()) {
+        Recipe recipe = recipe(qat.map(q -> q.recipe(runtime)), run.scales()::nearest);
+        if (qat.isEmpty() && recipe.needsStatistics() && !run.scales().hasInputs()) {
             throw new UnsupportedModelException(
                     "the run observed no static scale of any input, which " + recipe.name() + " needs",
                     run.folder().toString(),
@@ -94,8 +100,23 @@ final class ExportWriter {
         return exported(recipe, converted, kept, weightOnlyNote(recipe));
     }
 
+    /** What was asked for, or what the run has: codes that were trained are those of one recipe. */
+    private Recipe recipe(Optional<Recipe> trained, Supplier<Recipe> nearest) {
+        Optional<Recipe> asked = request.recipe();
+        if (trained.isPresent()
+                && asked.isPresent()
+                && !asked.get().ownName().equals(trained.get().ownName())) {
+            throw new InvalidOptionException(
+                    "the run trained the codes of recipe " + trained.get().name() + ", not of "
+                            + asked.get().name(),
+                    run.folder().toString(),
+                    "leave --recipe out, or export with --target onnx and use `octet quantize`");
+        }
+        return trained.or(() -> asked).orElseGet(nearest);
+    }
+
     private List<String> weightOnlyNote(Recipe recipe) {
-        if (recipe.input() != null || request.recipe().isPresent()) {
+        if (qat.isPresent() || recipe.input() != null || request.recipe().isPresent()) {
             return List.of();
         }
         PrecisionPolicy policy = run.policy();
@@ -103,7 +124,8 @@ final class ExportWriter {
     }
 
     private Exported quantized(Layout layout) throws IOException {
-        Recipe recipe = request.recipe().orElseGet(() -> run.scales().nearest(layout));
+        Recipe recipe =
+                recipe(qat.map(q -> q.recipe(layout)), () -> run.scales().nearest(layout));
         List<String> notes = new ArrayList<>();
         DType type = folderType();
         ObjectNode config = config(notes);

@@ -16,6 +16,7 @@ import dev.octet.formats.peft.PeftRole;
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.pipeline.run.DatasetTexts;
 import dev.octet.pipeline.run.OpenedModel;
+import dev.octet.pipeline.run.QatExport;
 import dev.octet.pipeline.run.RunFolder;
 import dev.octet.pipeline.run.RunScales;
 import dev.octet.pipeline.run.RunSummary;
@@ -48,6 +49,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.stream.Collectors;
 
 /**
  * A run as one of its checkpoints has it, and the model it was started with: what is exported, and what an export is proved against.
@@ -273,14 +275,24 @@ final class TrainedRun implements AutoCloseable {
         }
         if (request.target() == Target.Floats.PEFT) {
             try (TrainedModel none = TrainedModel.of(source.converter(), huggingFace(), Map.of(), Map.of())) {
-                return new ExportWriter(this, none, request, mode, job).write();
+                return new ExportWriter(this, none, Optional.empty(), request, mode, job).write();
             }
         }
         Map<String, Tensor> own = new LinkedHashMap<>(state.parameters());
         quantized.ifPresent(q -> own.keySet().removeAll(q.parameters()));
-        Map<String, Tensor> weights = Ties.withCopies(own, ties, Arena.ofAuto());
-        try (TrainedModel model = TrainedModel.of(source.converter(), huggingFace(), weights, linears())) {
-            return new ExportWriter(this, model, request, mode, job).write();
+        Map<String, Tensor> masters = Ties.withCopies(own, ties, Arena.ofAuto());
+        QatExport qat = quantized.isEmpty()
+                ? null
+                : new QatExport(
+                        scales.learned(),
+                        untrained().graph(),
+                        masters,
+                        ties.stream().filter(Tie::transposed).map(Tie::copy).collect(Collectors.toSet()),
+                        folder().toString());
+        Map<String, Tensor> weights = qat == null ? masters : qat.weights();
+        Map<String, LinearScales> linears = qat == null ? linears() : qat.linears();
+        try (TrainedModel model = TrainedModel.of(source.converter(), huggingFace(), weights, linears)) {
+            return new ExportWriter(this, model, Optional.ofNullable(qat), request, mode, job).write();
         }
     }
 

@@ -88,6 +88,18 @@ public final class QuantizedValues {
         return node(anchor, value, "Reshape", List.of(rounding.apply(groups), joined));
     }
 
+    /** Quantises to symmetric integers of eight bits with a static scale, ties to even. */
+    public String integers(Node anchor, String value, float scale) {
+        String by = number(value + "_scale", scale);
+        String codes = node(anchor, value, "Round", List.of(node(anchor, value, "Div", List.of(value, by))));
+        String held = node(
+                anchor,
+                value,
+                "Clip",
+                List.of(codes, number(value + "_lowest", Byte.MIN_VALUE), number(value + "_most", Byte.MAX_VALUE)));
+        return node(anchor, value, "Mul", List.of(held, by));
+    }
+
     /**
      * Quantises to symmetric integers of eight bits with one scale for each token: max(|x|) / 127 over the last axis, ties to even.
      */

@@ -86,7 +86,7 @@ public record ActivationScales(Plan plan, Map<String, ActivationScale> scales) {
             double clip = (double) scale * operand.type().maxValue();
             chosen.merge(
                     d.input(),
-                    new ActivationScale(d.input(), s.inputAmax(), clip, scale, 0),
+                    new ActivationScale(d.input(), s.inputAmax(), clip, scale, s.inputZeroPoint(), 0),
                     (a, b) -> a.scale() >= b.scale() ? a : b);
         }
         return new ActivationScales(plan.keeping(kept), chosen);

@@ -11,18 +11,27 @@ import org.jspecify.annotations.Nullable;
  * @param weightQuantScale the factor that the run multiplies the weight by before rounding (the reciprocal of the dequantisation
  *     multiplier), one for the whole weight; null when scales of weights follow from their values
  * @param reason why the input scale is missing, in words; empty when it is there
+ * @param inputZeroPoint the code of zero in -128 .. 127 of inputs in integers with zero points; 0 elsewhere
+ * @param weightScales the multipliers of the weight's codes, which the run learned; null when it did not
  */
 public record LinearScales(
         double inputAmax,
         @Nullable Float inputScale,
         @Nullable Float weightQuantScale,
-        String reason) {
+        String reason,
+        int inputZeroPoint,
+        @Nullable WeightScales weightScales) {
     public LinearScales {
         requireNormal("input", inputScale);
         requireNormal("weight", weightQuantScale);
         if (!(inputAmax >= 0 && inputAmax < Double.POSITIVE_INFINITY)) {
             throw new IllegalArgumentException("largest magnitude " + inputAmax);
         }
+    }
+
+    /** Scales of a run that multiplies with one scale for a tensor. */
+    public LinearScales(double inputAmax, @Nullable Float inputScale, @Nullable Float weightQuantScale, String reason) {
+        this(inputAmax, inputScale, weightQuantScale, reason, 0, null);
     }
 
     private static void requireNormal(String of, @Nullable Float scale) {

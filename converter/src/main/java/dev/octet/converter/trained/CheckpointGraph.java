@@ -1,5 +1,7 @@
 package dev.octet.converter.trained;
 
+import static java.util.Objects.requireNonNull;
+
 import dev.octet.converter.checkpoint.QuantizedValues;
 import dev.octet.converter.checkpoint.WeightReader;
 import dev.octet.formats.graph.GraphEdit;
@@ -10,11 +12,14 @@ import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.formats.tensor.TensorSpec;
+import dev.octet.quant.block.Granularity;
 import dev.octet.quant.cast.ElementCast;
 import dev.octet.quant.layout.StoredCheckpoint;
 import dev.octet.quant.layout.StoredWeight;
 import dev.octet.quant.number.Float8Format;
 import dev.octet.quant.number.Overflow;
+import dev.octet.quant.number.QuantType;
+import dev.octet.quant.recipe.OperandSpec;
 import java.io.IOException;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
@@ -24,12 +29,14 @@ import org.jspecify.annotations.Nullable;
 
 /**
  * Puts a checkpoint back into the graph it came from, computing what its readers compute: quantised weights are decoded by their layout,
- * and the inputs of their Linears are quantised and dequantised with the static scale of the file, or with dynamic per-token scales.
- * Activation scales of other granularities (groups, MX blocks) are omitted.
+ * and the inputs of their Linears are quantised and dequantised with the static scale of the file, or with dynamic scales of tokens, groups or blocks.
  *
  * <p>Uses only the file, not the state that made it, so that a wrong scale in the file shows.
  */
 public final class CheckpointGraph {
+    /** Elements of an input under one scale in NVFP4. */
+    private static final int E2M1_GROUP = 16;
+
     private final GraphEdit edit;
     private final Arena arena;
     private final Reading reading;
@@ -45,10 +52,10 @@ public final class CheckpointGraph {
     /**
      * How to read a checkpoint.
      *
-     * @param dynamicPerToken inputs of quantised weights without a static scale get one scale for each token
+     * @param input how inputs of quantised weights are quantised; null for not, but for those with a static scale
      * @param asHeld matrices are in the graph's orientation; otherwise all are [out, in]
      */
-    public record Reading(boolean dynamicPerToken, boolean asHeld) {}
+    public record Reading(@Nullable OperandSpec input, boolean asHeld) {}
 
     /**
      * Puts a checkpoint into a canonical graph.
@@ -98,7 +105,7 @@ public final class CheckpointGraph {
         if (scales != null) { // floats with the state of FP8 modules: their readers quantise both operands
             inputs.set(0, values.statically(n, n.input(0), scales.toFloats()[0]));
         } else if (stored.weights().containsKey(weight)) {
-            inputs.set(0, quantised(n, reader.inputScale(weight)));
+            inputs.set(0, quantised(n, weight, decoded.shape().dim(-1), stored, reader));
         }
         edit.replace(n, n.withInputs(inputs));
     }
@@ -112,11 +119,29 @@ public final class CheckpointGraph {
         }
     }
 
-    private String quantised(Node n, @Nullable Float scale) {
-        if (scale != null) {
-            return values.statically(n, n.input(0), scale);
+    private String quantised(Node n, String weight, long width, StoredCheckpoint stored, WeightReader reader)
+            throws IOException {
+        Float scale = reader.inputScale(weight);
+        String x = n.input(0);
+        QuantType codes = requireNonNull(stored.weights().get(weight)).codes();
+        OperandSpec input = reading.input();
+        if (codes == QuantType.E2M1) {
+            return input == null || scale == null ? x : values.fourBits(n, x, width, E2M1_GROUP, scale);
         }
-        return reading.dynamicPerToken() ? values.perToken(n, n.input(0)) : n.input(0);
+        if (scale != null) {
+            return codes == QuantType.INT8 ? values.integers(n, x, scale) : values.statically(n, x, scale);
+        }
+        if (input == null) {
+            return x;
+        }
+        return switch (input.granularity()) {
+            case Granularity.PerToken _ when input.type().isInteger() -> values.integers(n, x);
+            case Granularity.PerGroup(int _, int size)
+            when !input.type().isInteger() && width % size == 0 -> values.perGroup(n, x, width, size);
+            case Granularity.Mx(int _, int size) when width % size == 0 -> values.microscaled(n, x, width, size);
+            case Granularity.PerToken _, Granularity.PerTensor _ -> values.perToken(n, x);
+            default -> x;
+        };
     }
 
     private Tensor read(String name, WeightReader reader) throws IOException {

@@ -81,7 +81,10 @@ class TrainedCheckpointTest {
         try (CheckpointConverter c = CheckpointConverter.open(checkpoint);
                 Arena arena = Arena.ofShared();
                 ModelFile golden = TinyModels.golden(LLAMA)) {
-            GraphModel read = c.computedIn(trained.canonical(), new CheckpointGraph.Reading(dynamic, false), arena);
+            GraphModel read = c.computedIn(
+                    trained.canonical(),
+                    new CheckpointGraph.Reading(dynamic ? Recipes.FP8_DYNAMIC.input() : null, false),
+                    arena);
             float[] candidate = TinyModels.logits(
                     new StandardOps().apply(read, new PassLog()), golden, 2, folder.resolve("read.onnx"));
             float[] reference = TinyModels.logits(trained.plain(DType.F32), golden, 2, folder.resolve("plain.onnx"));

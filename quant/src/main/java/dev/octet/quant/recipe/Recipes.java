@@ -111,6 +111,9 @@ public final class Recipes {
     public static final Recipe INT4_WEIGHT_ONLY =
             recipe("int4-weight-only", null, OperandSpec.fromValues(QuantType.INT4, new PerGroup(-1, 32)));
 
+    /** W4A8 for models with a graph, of quantisation-aware training: weights as {@link #INT4_WEIGHT_ONLY}, inputs as {@link #GRAPH_INT8}. */
+    public static final Recipe INT4_INT8 = recipe("int4-int8", GRAPH_INT8.input(), INT4_WEIGHT_ONLY.weight());
+
     /** What {@code fp8} means for models with a graph: {@link #FP8_PER_CHANNEL}. */
     public static final Recipe GRAPH_FP8 = as("fp8", FP8_PER_CHANNEL);
 

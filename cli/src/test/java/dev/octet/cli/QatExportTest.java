@@ -1,0 +1,163 @@
+package dev.octet.cli;
+
+import static org.junit.jupiter.api.Assertions.assertArrayEquals;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import dev.octet.formats.ModelFile;
+import dev.octet.formats.tensor.DType;
+import dev.octet.formats.tensor.Tensor;
+import dev.octet.trainer.checkpoint.CheckpointFile;
+import dev.octet.trainer.checkpoint.CheckpointFolder;
+import java.io.IOException;
+import java.lang.foreign.ValueLayout;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.Map;
+import org.junit.jupiter.api.DisplayNameGeneration;
+import org.junit.jupiter.api.DisplayNameGenerator;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
+
+/** {@code octet export} of runs in mode {@code qat}. */
+@DisplayNameGeneration(DisplayNameGenerator.ReplaceUnderscores.class)
+class QatExportTest {
+    private static final String INT8 =
+            "{mode: qat, weights: {format: int8, narrow_range: true}, inputs: {format: int8}}";
+
+    @TempDir
+    Path folder;
+
+    private Path train(String precision) throws IOException {
+        TinyBert.samples(folder.resolve("train.npz"), 24, 1);
+        TinyBert.samples(folder.resolve("eval.npz"), 6, 2);
+        Path config = folder.resolve("run.yaml");
+        Files.writeString(config, """
+            data: {train: train.npz, eval: eval.npz}
+            loss: {type: mse, output: logits, distillation: {teacher: '%s'}}
+            batch_size: 8
+            steps: 6
+            optimizer: {lr: 1.0e-3}
+            precision: %s
+            """.formatted(TinyBert.MODEL, precision));
+        Path run = folder.resolve("run");
+        CommandLine line = CommandLine.run(
+                "train", TinyBert.MODEL.toString(), "--config", config.toString(), "-o", run.toString());
+        assertEquals(ExitCode.OK, line.code(), line.err());
+        return run;
+    }
+
+    private CommandLine export(Path run, String target, Path out) {
+        return CommandLine.run("export", run.toString(), "-o", out.toString(), "--target", target, "--json");
+    }
+
+    @ParameterizedTest
+    @CsvSource(
+            delimiter = '|',
+            value = {
+                INT8 + " | onnxruntime | int8",
+                INT8 + " | compressed-tensors | int8",
+                "{mode: qat, weights: {format: int8}} | onnxruntime | int8-weight-only",
+                "{mode: qat, method: range, weights: {method: lsq, format: int8}, inputs: {format: uint8}} |"
+                        + " onnxruntime | int8",
+                "{mode: qat, weights: {format: int8}, inputs: {method: pact, format: uint8}} | tensorrt | int8",
+                "{mode: qat, weights: {format: int4, granularity: group, group_size: 16}, inputs: {format: int8}} |"
+                        + " onnxruntime | int4-int8",
+                "{mode: qat, weights: {format: int4, granularity: group, group_size: 16}} | onnxruntime |"
+                        + " int4-weight-only",
+                "{mode: qat, weights: {format: int4, granularity: group, group_size: 32}} | compressed-tensors | int4",
+                "{mode: qat, weights: {format: e4m3, granularity: tensor}, inputs: {format: e4m3}} | onnxruntime |"
+                        + " fp8-per-channel",
+                "{mode: qat, weights: {format: e4m3, granularity: tensor}, inputs: {format: e4m3}} | modelopt | fp8",
+                "{mode: qat, weights: {format: e4m3}, inputs: {format: e4m3}} | compressed-tensors | fp8-dynamic",
+                "{mode: qat, method: dynamic, weights: {format: mxfp8}, inputs: {format: mxfp8}} | compressed-tensors"
+                        + " | mxfp8",
+                "{mode: qat, weights: {method: modelopt-lsq, format: nvfp4}, inputs: {method: dynamic, format: nvfp4}}"
+                        + " | compressed-tensors | nvfp4",
+                "{mode: qat, weights: {format: nvfp4}, inputs: {method: dynamic, format: nvfp4}} | modelopt | nvfp4"
+            })
+    void what_was_trained_is_written_and_proves_itself(String precision, String target, String recipe)
+            throws IOException {
+        Path out = folder.resolve(target.equals("onnxruntime") || target.equals("tensorrt") ? "m.onnx" : "m");
+        CommandLine line = export(train(precision), target, out);
+        assertEquals(ExitCode.OK, line.code(), line.err() + line.out());
+        JsonNode json = new ObjectMapper().readTree(line.out());
+        assertEquals(recipe, json.path("recipe").asText());
+        assertEquals(14, json.path("fp8_layers").asInt(), line.out());
+        double worst = json.path("proof").path("worst").asDouble();
+        // weights alone are multiplied by a kernel of ONNX Runtime that rounds inputs, too
+        double expected = recipe.endsWith("weight-only") ? 0.02 : recipe.equals("nvfp4") ? 0.02 : 1e-5;
+        assertTrue(worst < expected, line.out());
+    }
+
+    @ParameterizedTest
+    @CsvSource(
+            delimiter = '|',
+            value = {
+                "{mode: qat, method: lsq+, weights: {format: int8}, inputs: {format: uint8}} | onnxruntime | LSQ+ adds"
+                        + " an offset | no target has these codes",
+                "{mode: qat, weights: {format: int8}, inputs: {method: pact, format: uint8}} | compressed-tensors | no"
+                        + " zero points of inputs | --target onnxruntime or tensorrt",
+                "{mode: qat, weights: {method: dorefa, format: uint4}} | onnxruntime | squeezed by tanh | --target"
+                        + " onnx has the weights as floats",
+                "{mode: qat, weights: {format: int3}} | compressed-tensors | weights in int3 have no type in files |"
+                        + " no target",
+                "{mode: qat, weights: {format: int4, granularity: group, group_size: 16}, inputs: {format: int8}} |"
+                        + " compressed-tensors | nothing for weights in | --target onnxruntime"
+            })
+    void what_a_target_cannot_hold_is_refused_with_the_targets_that_can(
+            String precision, String target, String why, String fix) throws IOException {
+        Path out = folder.resolve(target.equals("onnxruntime") ? "m.onnx" : "m");
+        CommandLine line = export(train(precision), target, out);
+        assertEquals(ExitCode.USAGE, line.code(), line.out());
+        assertTrue(line.err().contains(why), line.err());
+        assertTrue(line.err().contains(fix), line.err());
+        assertTrue(Files.notExists(out));
+    }
+
+    @Test
+    void codes_of_an_onnx_file_are_those_of_the_forward_pass() throws IOException {
+        Path run = train("{mode: qat, weights: {format: int8}, inputs: {format: int8}}");
+        Path out = folder.resolve("m.onnx");
+        assertEquals(ExitCode.OK, export(run, "onnxruntime", out).code());
+        int compared = 0;
+        try (CheckpointFile checkpoint = new CheckpointFolder(run).openNewest();
+                ModelFile file = ModelFile.open(out)) {
+            Map<String, Tensor> trained = checkpoint.state().parameters();
+            var constants = file.model().graph().orElseThrow().graph().initializers();
+            for (Map.Entry<String, Tensor> w : trained.entrySet()) {
+                Tensor scale = trained.get(w.getKey().replaceAll("weight$", "weight_quantizer.scale"));
+                var written = constants.get(w.getKey());
+                if (!w.getKey().endsWith(".weight") || scale == null || written == null) {
+                    continue;
+                }
+                Tensor codes = written.tensor().orElseThrow();
+                if (codes.dtype() != DType.I8) {
+                    continue; // the embedding of a tied head stays in floats
+                }
+                assertArrayEquals(
+                        expected(w.getValue(), scale, codes), codes.bytes().toArray(ValueLayout.JAVA_BYTE), w.getKey());
+                compared++;
+            }
+        }
+        assertTrue(compared >= 4, compared + " weights");
+    }
+
+    /** Codes of a weight with one scale for each output channel, as [in, out]; the model has its matrices in this order. */
+    private static byte[] expected(Tensor master, Tensor scale, Tensor codes) {
+        assertEquals(master.shape(), codes.shape());
+        int outputs = (int) master.shape().dim(1);
+        float[] w = master.toFloats();
+        float[] scales = scale.toFloats();
+        assertEquals(outputs, scales.length);
+        byte[] expected = new byte[w.length];
+        for (int i = 0; i < w.length; i++) {
+            expected[i] = (byte) Math.rint(Math.clamp(w[i] / scales[i % outputs], -128f, 127f));
+        }
+        return expected;
+    }
+}
