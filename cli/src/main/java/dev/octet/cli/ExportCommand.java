@@ -7,6 +7,7 @@ import dev.octet.pipeline.Export;
 import dev.octet.pipeline.Job;
 import dev.octet.pipeline.Prove;
 import dev.octet.pipeline.Target;
+import dev.octet.pipeline.run.RunFolder;
 import dev.octet.quant.recipe.Recipe;
 import dev.octet.quant.recipe.Recipes;
 import dev.octet.trainer.optimizer.WeightAveraging;
@@ -52,7 +53,8 @@ final class ExportCommand implements Command {
             WEIGHTS.keySet(),
             "the weights themselves, or an average of them that the run kept (default: trained)");
 
-    private static final Option STEP = Flags.value("step", "N", "the checkpoint of step N (default: the newest)");
+    private static final Option STEP = Flags.value(
+            "step", "N|best", "the checkpoint of step N, or that of the best evaluation (default: the newest)");
     private static final PathOption MODEL =
             PathOption.read("model", "MODEL", "the model that the run was started with (default: where it was then)");
     private static final PathOption DATA = PathOption.read(
@@ -140,7 +142,10 @@ final class ExportCommand implements Command {
         }
         Target target = arguments.choice(TARGET, TARGETS, usual.orElse(Target.Floats.ONNX));
         Export.Request request = Export.Request.of(arguments.operand(0), output, target)
-                .withStep(arguments.integer(STEP, 0, 1, Integer.MAX_VALUE));
+                .withStep(
+                        arguments.text(STEP).filter("best"::equals).isPresent()
+                                ? RunFolder.BEST
+                                : arguments.integer(STEP, 0, 1, Integer.MAX_VALUE));
         if (arguments.has(DTYPE)) {
             request = request.withType(arguments.choice(DTYPE, FloatName.types(), DType.F32));
         }

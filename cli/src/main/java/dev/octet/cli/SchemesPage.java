@@ -61,8 +61,8 @@ final class SchemesPage {
         }
         screen.out()
                 .print("\n"
-                        + TextStyle.heading("SQNR of Linears' outputs, predicted"
-                                + (measured ? " and measured" : "") + ": " + decibels(scheme.sqnrDb()) + " on average")
+                        + TextStyle.heading("SQNR of Linears' outputs, predicted" + (measured ? " and measured" : "")
+                                + ": " + decibels(scheme.sqnrDb()) + " on average")
                         + "\n" + table.text(2));
         if (scheme.layers().size() > SHOWN) {
             screen.out().println("  and " + (scheme.layers().size() - SHOWN) + " more (--json lists all)");

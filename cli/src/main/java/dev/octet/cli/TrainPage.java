@@ -1,7 +1,9 @@
 package dev.octet.cli;
 
+import dev.octet.formats.error.OctetException;
 import dev.octet.formats.peft.PeftType;
 import dev.octet.pipeline.Train;
+import dev.octet.pipeline.run.RunFolder;
 import dev.octet.pipeline.run.RunSummary;
 import dev.octet.trainer.config.TrainingConfig;
 import dev.octet.trainer.guard.GuardDecision;
@@ -29,6 +31,7 @@ import java.util.Locale;
 import java.util.Map;
 import java.util.Optional;
 import java.util.OptionalDouble;
+import java.util.OptionalLong;
 import java.util.TreeMap;
 import java.util.concurrent.TimeUnit;
 import org.jspecify.annotations.Nullable;
@@ -701,6 +704,7 @@ final class TrainPage implements TrainingHook {
                     : String.format(Locale.ROOT, ", perplexity best %.3f", bestPerplexity);
             table.row("evaluation", String.format(Locale.ROOT, "best %.4f", bestEval) + perplexity);
         }
+        bestStep().ifPresent(step -> table.row("best checkpoint", "step " + step + "; octet export --step best"));
         table.row("steps", t.steps() + (t.skipped() == 0 ? "" : ", " + t.skipped() + " skipped"))
                 .row(
                         "time",
@@ -722,6 +726,18 @@ final class TrainPage implements TrainingHook {
         screen.out().print(table.text(0));
         if (fp8 != null) {
             screen.out().print(healthTable(fp8));
+        }
+    }
+
+    /** The step of the best evaluation, where the run compares them. */
+    private OptionalLong bestStep() {
+        if (config.checkpoint().best().isEmpty() || !hasCheckpoint) {
+            return OptionalLong.empty();
+        }
+        try {
+            return OptionalLong.of(RunFolder.bestStep(folder));
+        } catch (IOException | OctetException e) {
+            return OptionalLong.empty(); // nothing evaluated, or the checkpoint was removed meanwhile
         }
     }
 

@@ -105,7 +105,10 @@ final class OnePassTest {
         byte[] statistics = Files.readAllBytes(folder.resolve("model.stats"));
         byte[] moments = Files.readAllBytes(folder.resolve("model.stats.moments"));
         for (List<String> how : List.of(
-                List.of("--threads", "2"), List.of("--threads", "5"), List.of("--memory", "20K"), List.of("--memory", "0"))) {
+                List.of("--threads", "2"),
+                List.of("--threads", "5"),
+                List.of("--memory", "20K"),
+                List.of("--memory", "0"))) {
             List<String> more = new ArrayList<>(how);
             more.addAll(List.of("--second-moments", "--force"));
             calibrateBert(more.toArray(String[]::new));
@@ -157,9 +160,9 @@ final class OnePassTest {
                 "--dry-run",
                 "--compare");
         assertEquals(ExitCode.INPUT, compare.code());
-        assertTrue(compare.err().contains("model.stats.moments") && compare.err().contains(command), compare.err());
-        CommandLine wet =
-                CommandLine.run("quantize", TinyBert.MODEL.toString(), "-o", at("q.onnx"), "--compare");
+        assertTrue(
+                compare.err().contains("model.stats.moments") && compare.err().contains(command), compare.err());
+        CommandLine wet = CommandLine.run("quantize", TinyBert.MODEL.toString(), "-o", at("q.onnx"), "--compare");
         assertEquals(ExitCode.USAGE, wet.code());
         assertFalse(Files.exists(folder.resolve("q.onnx")));
     }
@@ -225,8 +228,8 @@ final class OnePassTest {
                 texts.toString(),
                 "--second-moments",
                 "--quiet"));
-        List<String> dry = List.of(
-                "quantize", model.toString(), "-o", at("none"), "--statistics", at("llama.stats"), "--dry-run");
+        List<String> dry =
+                List.of("quantize", model.toString(), "-o", at("none"), "--statistics", at("llama.stats"), "--dry-run");
         List<String> all = new ArrayList<>(dry);
         all.add("--compare");
         JsonNode compared = json(all);
@@ -253,7 +256,8 @@ final class OnePassTest {
         JsonNode scheme = json(one).path("predicted");
         compared.path("schemes").forEach(s -> {
             if (s.path("recipe").asText().equals("mxfp8")) {
-                assertEquals(s.path("sqnr_db").asDouble(), scheme.path("sqnr_db").asDouble());
+                assertEquals(
+                        s.path("sqnr_db").asDouble(), scheme.path("sqnr_db").asDouble());
             }
         });
         assertTrue(ok(one).out().contains("SQNR of Linears' outputs, predicted"));

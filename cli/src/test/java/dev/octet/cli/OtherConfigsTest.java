@@ -5,6 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
+import com.fasterxml.jackson.databind.node.ObjectNode;
 import dev.octet.trainer.dialect.Dialect;
 import dev.octet.trainer.dialect.Given;
 import dev.octet.trainer.dialect.Reading;
@@ -28,15 +29,23 @@ class OtherConfigsTest {
     @TempDir
     Path folder;
 
-    @Test
-    void the_first_ten_losses_of_training_arguments_are_those_of_the_trainer() throws IOException {
-        JsonNode golden = JSON.readTree(
+    private String lastOutput = "";
+
+    private static JsonNode golden() throws IOException {
+        return JSON.readTree(
                 DATA.resolve("golden/dialect/transformers/losses.json").toFile());
+    }
+
+    /** Trains tiny GPT-2 from TrainingArguments and gives the lines of metrics.jsonl. */
+    private List<JsonNode> train(ObjectNode arguments, int samples) throws IOException {
         List<String> rows = new ArrayList<>();
-        golden.get("tokens").forEach(t -> rows.add("{\"input_ids\": " + t + "}"));
-        Files.write(folder.resolve("rows.jsonl"), rows);
-        Files.writeString(folder.resolve("data.yaml"), "data: {train: rows.jsonl}\nloss: {type: causal-lm}\n");
-        Files.writeString(folder.resolve("args.json"), golden.get("arguments").toString());
+        golden().get("tokens").forEach(t -> rows.add("{\"input_ids\": " + t + "}"));
+        Files.write(folder.resolve("rows.jsonl"), rows.subList(0, samples));
+        Files.write(folder.resolve("eval.jsonl"), rows.subList(samples, rows.size()));
+        String eval = samples == rows.size() ? "" : ", eval: eval.jsonl";
+        Files.writeString(
+                folder.resolve("data.yaml"), "data: {train: rows.jsonl" + eval + "}\nloss: {type: causal-lm}\n");
+        Files.writeString(folder.resolve("args.json"), arguments.toString());
         CommandLine run = CommandLine.run(
                 "train",
                 DATA.resolve("models/tiny-lm/gpt2").toString(),
@@ -47,18 +56,63 @@ class OtherConfigsTest {
                 "-o",
                 folder.resolve("run").toString());
         assertEquals(ExitCode.OK, run.code(), run.err());
-        List<Double> losses = new ArrayList<>();
+        lastOutput = run.out();
+        List<JsonNode> lines = new ArrayList<>();
         for (String line : Files.readAllLines(folder.resolve("run/metrics.jsonl"))) {
-            JsonNode step = JSON.readTree(line);
-            if (step.has("loss")) {
-                losses.add(step.get("loss").asDouble());
-            }
+            lines.add(JSON.readTree(line));
         }
-        assertEquals(10, losses.size());
-        for (int i = 0; i < 10; i++) {
-            assertEquals(golden.get("losses").get(i).asDouble(), losses.get(i), 1e-5, "step " + (i + 1));
+        return lines;
+    }
+
+    private static List<Double> numbers(List<JsonNode> lines, String key) {
+        return lines.stream()
+                .filter(l -> l.has(key))
+                .map(l -> l.get(key).asDouble())
+                .toList();
+    }
+
+    private static void requireNear(JsonNode expected, List<Double> found, double tolerance) {
+        assertEquals(expected.size(), found.size());
+        for (int i = 0; i < found.size(); i++) {
+            assertEquals(expected.get(i).asDouble(), found.get(i), tolerance, "number " + (i + 1));
         }
+    }
+
+    @Test
+    void the_first_ten_losses_of_training_arguments_are_those_of_the_trainer() throws IOException {
+        List<JsonNode> lines = train(golden().get("arguments").deepCopy(), 48);
+        requireNear(golden().get("losses"), numbers(lines, "loss"), 1e-5);
         assertTrue(Files.exists(folder.resolve("run/hf-args.json")));
+    }
+
+    @Test
+    void with_smoothed_labels_they_are_the_trainers_too() throws IOException {
+        ObjectNode arguments = golden().get("arguments").deepCopy();
+        List<JsonNode> lines = train(arguments.put("label_smoothing_factor", 0.1), 48);
+        requireNear(golden().get("smoothed"), numbers(lines, "loss"), 1e-5);
+    }
+
+    @Test
+    void evaluations_rates_on_a_plateau_and_the_best_checkpoint_are_the_trainers() throws IOException {
+        JsonNode golden = golden().get("epochs");
+        List<JsonNode> lines = train(golden.get("arguments").deepCopy(), 40);
+        requireNear(golden.get("rates"), numbers(lines, "lr"), 0);
+        requireNear(golden.get("eval_losses"), numbers(lines, "eval_loss"), 2e-3);
+        long best = golden.get("best").asLong();
+        assertTrue(Files.exists(folder.resolve("run/checkpoints/step-" + best)));
+        assertTrue(lastOutput.contains("best checkpoint  step " + best), lastOutput);
+        CommandLine export = CommandLine.run(
+                "export",
+                folder.resolve("run").toString(),
+                "-o",
+                folder.resolve("best.safetensors").toString(),
+                "--target",
+                "safetensors",
+                "--step",
+                "best",
+                "--json");
+        assertEquals(ExitCode.OK, export.code(), export.err());
+        assertEquals(best, JSON.readTree(export.out()).get("step").asLong());
     }
 
     @Test

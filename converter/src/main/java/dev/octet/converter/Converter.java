@@ -247,7 +247,8 @@ public final class Converter implements AutoCloseable {
                 return Map.of();
             }
             CalibrationRun.runTaps(runnable(), "model", taps(), data, how);
-            Map<String, SecondMoment> moments = new LinkedHashMap<>(SecondMoments.read(file).byName());
+            Map<String, SecondMoment> moments =
+                    new LinkedHashMap<>(SecondMoments.read(file).byName());
             moments.keySet().retainAll(wanted.keySet());
             return moments;
         }

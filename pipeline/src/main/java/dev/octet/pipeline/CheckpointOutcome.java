@@ -167,9 +167,7 @@ public record CheckpointOutcome(
     }
 
     private CheckpointOutcome with(
-            List<String> newNotes,
-            @Nullable Transformed newTransformed,
-            Schemes.@Nullable Scheme newPredicted) {
+            List<String> newNotes, @Nullable Transformed newTransformed, Schemes.@Nullable Scheme newPredicted) {
         return new CheckpointOutcome(
                 model,
                 output,

@@ -36,7 +36,7 @@ public final class Export {
      * @param output a file that ends as the target says, or a folder to make
      * @param target who reads it
      * @param model where the model lies now that the run was started with; empty for where it lay then
-     * @param step whose checkpoint; 0 for the newest
+     * @param step whose checkpoint; 0 for the newest, {@link RunFolder#BEST} for the best
      * @param type of weights that are not quantised: F32, BF16 or F16; empty for that of the Hugging Face folder that the run was started
      *     with, F32 without one and for graphs
      * @param recipe one of the target's; empty for the one that comes nearest to how the run computed

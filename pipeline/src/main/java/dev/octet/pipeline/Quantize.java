@@ -733,7 +733,12 @@ public final class Quantize {
             }
             Schemes.Request what = new Schemes.Request(request.model(), file, request.calibrator(), request.keep());
             return request.samples().isPresent() && !steps.job().dryRun()
-                    ? Schemes.measure(what, request.recipe(), rounding.rounding(), request.samples().get(), steps.job())
+                    ? Schemes.measure(
+                            what,
+                            request.recipe(),
+                            rounding.rounding(),
+                            request.samples().get(),
+                            steps.job())
                     : Schemes.predict(what, request.recipe(), rounding.rounding(), steps.job());
         }
 
@@ -743,7 +748,11 @@ public final class Quantize {
             }
             try (TemporaryFolder folder = TemporaryFolder.create("statistics")) {
                 Path taken = folder.path().resolve("model.stats");
-                steps.calibrateInto(taken, samples, source, rounding.rounding() == Rounding.GPTQ || request.report().isPresent());
+                steps.calibrateInto(
+                        taken,
+                        samples,
+                        source,
+                        rounding.rounding() == Rounding.GPTQ || request.report().isPresent());
                 return convert(samples, taken);
             }
         }
@@ -779,12 +788,17 @@ public final class Quantize {
                         request.report().get());
             }
             long calibrated = statistics == null ? 0 : statistics.samplesDone();
-            return result(conversion.plan(), conversion.layers(), conversion.comparison(), predicted, calibrated, convertedBytes);
+            return result(
+                    conversion.plan(),
+                    conversion.layers(),
+                    conversion.comparison(),
+                    predicted,
+                    calibrated,
+                    convertedBytes);
         }
 
         /** The report with predictions beside what was measured. */
-        private static ReportData beside(
-                ReportData report, Conversion conversion, Schemes.@Nullable Scheme predicted) {
+        private static ReportData beside(ReportData report, Conversion conversion, Schemes.@Nullable Scheme predicted) {
             if (predicted == null) {
                 return report;
             }

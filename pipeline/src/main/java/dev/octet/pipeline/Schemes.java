@@ -60,8 +60,7 @@ public final class Schemes {
      * @param keep layers whose names contain a match stay as they are
      * @param only the weights to look at; empty for all, but for the output head of a checkpoint, which stays as it is
      */
-    public record Request(
-            Path model, Path statistics, Calibrator calibrator, List<Pattern> keep, Set<String> only) {
+    public record Request(Path model, Path statistics, Calibrator calibrator, List<Pattern> keep, Set<String> only) {
         public Request {
             keep = List.copyOf(keep);
             only = Set.copyOf(only);
@@ -93,7 +92,11 @@ public final class Schemes {
      * @param measuredDb what samples gave; null without samples
      */
     public record Layer(
-            String weight, double predictedDb, double weightDb, double inputDb, @Nullable Double measuredDb) {
+            String weight,
+            double predictedDb,
+            double weightDb,
+            double inputDb,
+            @Nullable Double measuredDb) {
         private static Layer of(String weight, LinearError e, @Nullable LinearError truth) {
             return new Layer(
                     weight,
@@ -233,7 +236,8 @@ public final class Schemes {
             MomentsFile file = new MomentsFile(request.statistics());
             if (!file.exists()) {
                 throw new InvalidDataException(
-                        "errors are predicted from second moments of the layers' inputs, and there is no " + file.path(),
+                        "errors are predicted from second moments of the layers' inputs, and there is no "
+                                + file.path(),
                         request.statistics().toString(),
                         CalibrateCommandLine.of(request.model(), request.statistics(), "--second-moments"));
             }
@@ -265,8 +269,8 @@ public final class Schemes {
         List<LinearFormat> formats() {
             List<Recipe> recipes = source.huggingFace().isPresent() ? Recipes.CHECKPOINT : Recipes.GRAPH;
             Map<String, LinearFormat> formats = new LinkedHashMap<>();
-            recipes.forEach(r -> Optional.ofNullable(LinearFormat.ALL.get(r.ownName()))
-                    .ifPresent(f -> formats.put(f.name(), f)));
+            recipes.forEach(r ->
+                    Optional.ofNullable(LinearFormat.ALL.get(r.ownName())).ifPresent(f -> formats.put(f.name(), f)));
             return List.copyOf(formats.values());
         }
 

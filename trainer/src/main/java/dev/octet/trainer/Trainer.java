@@ -23,6 +23,7 @@ import dev.octet.trainer.autodiff.Ties;
 import dev.octet.trainer.autodiff.Ties.Tie;
 import dev.octet.trainer.checkpoint.CheckpointFolder;
 import dev.octet.trainer.checkpoint.TrainingState;
+import dev.octet.trainer.config.CheckpointConfig.Best;
 import dev.octet.trainer.config.LossConfig;
 import dev.octet.trainer.config.OptimizerConfig;
 import dev.octet.trainer.config.Settings;
@@ -40,12 +41,14 @@ import dev.octet.trainer.hook.Gradients;
 import dev.octet.trainer.hook.RunEnd;
 import dev.octet.trainer.hook.RunPlan;
 import dev.octet.trainer.hook.StatePlan;
+import dev.octet.trainer.hook.TrainingHook.EvaluationReport;
 import dev.octet.trainer.loss.LossGraph;
 import dev.octet.trainer.loss.LossValue;
 import dev.octet.trainer.observe.DebugChanges;
 import dev.octet.trainer.observe.DebugPlan;
 import dev.octet.trainer.observe.DebugSettings;
 import dev.octet.trainer.observe.TensorDumps;
+import dev.octet.trainer.optimizer.MeasuredRate;
 import dev.octet.trainer.optimizer.OwnRate;
 import dev.octet.trainer.optimizer.Schedule;
 import dev.octet.trainer.optimizer.StepRate;
@@ -138,6 +141,7 @@ public final class Trainer implements AutoCloseable {
     private final MicroBatches batches;
     private final @Nullable MicroBatches evalBatches;
     private final Schedule schedule;
+    private final Optional<MeasuredRate> measuredRate;
     private SkippedBatches skipped = SkippedBatches.NONE;
     private boolean started;
     private boolean held;
@@ -169,6 +173,7 @@ public final class Trainer implements AutoCloseable {
         this.evalBatches =
                 parts.eval().map(e -> evaluation(e, config.batchSize())).orElse(null);
         this.schedule = config.schedule().schedule(config.optimizer().lr(), config.steps());
+        this.measuredRate = MeasuredRate.of(schedule);
         this.debug = DebugPlan.of(config.debug(), LinearModule.of(floats.graph().graph()));
         this.debugChanges = config.changesFor(floats.graph().graph());
         this.session = new TrainingSession(setup(policyFor(device)), device, config.offload());
@@ -459,7 +464,23 @@ public final class Trainer implements AutoCloseable {
 
     /** What the schedule says for a step, from which some optimizers make a rate of their own. */
     private StepRate scheduled(long step) {
-        return schedule.at(step - 1);
+        return measuredRate.map(m -> StepRate.of(m.rate())).orElseGet(() -> schedule.at(step - 1));
+    }
+
+    /** The rate that follows evaluations, where the schedule is of that kind. */
+    Optional<MeasuredRate> measuredRate() {
+        return measuredRate;
+    }
+
+    /** After an evaluation of the run: a schedule that follows evaluations compares what the best checkpoint is chosen by, or the loss. */
+    void evaluated(EvaluationReport report) {
+        String by = parts.config().checkpoint().best().map(Best::metric).orElse("loss");
+        measuredRate.ifPresent(m -> m.evaluated(report.measure(by).orElse(Double.NaN)));
+    }
+
+    /** How many epochs end with a step, most often 0 or 1. */
+    long epochsEndingWith(long step) {
+        return microBatches(step) / batches.perEpoch() - microBatches(step - 1) / batches.perEpoch();
     }
 
     /** How often the training samples have been read after a step, from 1. */
@@ -757,7 +778,7 @@ public final class Trainer implements AutoCloseable {
     }
 
     /**
-     * Perplexity: e to the mean loss per token. Empty when the loss is not over tokens, or has no part computed from labels.
+     * Perplexity: e to the mean loss per token. Empty when the loss is not over tokens, has no part computed from labels, or smooths them.
      *
      * @param evaluated the result of {@link #evaluate}
      */
@@ -766,7 +787,9 @@ public final class Trainer implements AutoCloseable {
         Double task = loss.distillation().isEmpty()
                 ? (Double) evaluated.total()
                 : evaluated.parts().get(LossGraph.TASK);
-        return task == null || !isOverTokens(loss) ? OptionalDouble.empty() : OptionalDouble.of(Math.exp(task));
+        return task == null || loss.labelSmoothing().isPresent() || !isOverTokens(loss)
+                ? OptionalDouble.empty()
+                : OptionalDouble.of(Math.exp(task));
     }
 
     private boolean isOverTokens(LossConfig loss) {
@@ -866,6 +889,9 @@ public final class Trainer implements AutoCloseable {
             // the run went on by what its guard had decided: products demoted, batches left out
             new GuardedRun(this, new Fp8Health(0, 0, Path.of("")))
                     .recall(TrainingRun.withPrefix(TrainingRun.GUARD, from.numbers()));
+        }
+        if (from != null) {
+            measuredRate.ifPresent(m -> m.recall(TrainingRun.withPrefix(TrainingRun.RATE, from.numbers())));
         }
         List<List<MicroBatch>> drawn = new ArrayList<>();
         List<StepRate> rates = new ArrayList<>();

@@ -16,6 +16,7 @@ import dev.octet.trainer.config.Settings;
 import dev.octet.trainer.config.StatesConfig;
 import dev.octet.trainer.config.TrainingConfig;
 import dev.octet.trainer.guard.GuardDecision;
+import dev.octet.trainer.hook.BestCheckpoint;
 import dev.octet.trainer.hook.CheckpointCadence;
 import dev.octet.trainer.hook.DebugFile;
 import dev.octet.trainer.hook.DivergenceStop;
@@ -49,6 +50,7 @@ import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 import java.util.Optional;
+import java.util.OptionalLong;
 import java.util.TreeMap;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicReference;
@@ -62,6 +64,9 @@ final class TrainingRun implements RunControl {
     private static final String HOOK = "hook.";
     /** Before the names of numbers in checkpoints that are the guard's. */
     static final String GUARD = "guard.";
+
+    /** Before the names of numbers in checkpoints that are those of a rate that follows evaluations. */
+    static final String RATE = "schedule.";
 
     private static final String REPLAY = "guard.replay";
 
@@ -81,6 +86,7 @@ final class TrainingRun implements RunControl {
     private final TensorDumps dumps;
     private final Fp8Health fp8Health;
     private final GuardedRun guarded;
+    private final Optional<BestCheckpoint> best;
     private @Nullable RunSnapshot snapshot;
     private Map<String, Float> lastScales = Map.of();
 
@@ -88,7 +94,7 @@ final class TrainingRun implements RunControl {
     private long lastCheckpoint;
     private long steps;
     private long skipped;
-    private double best = Double.NaN;
+    private double least = Double.NaN;
     private double last = Double.NaN;
     private double computeSeconds;
     private double dataSeconds;
@@ -117,7 +123,9 @@ final class TrainingRun implements RunControl {
         hooks.add(new MetricsFile(folder.resolve(MetricsFile.NAME)));
         hooks.add(new TensorBoard(folder.resolve(TensorBoard.FOLDER), Settings.of(config)));
         hooks.add(new DivergenceStop(config.divergence()));
-        hooks.add(new CheckpointCadence(config.checkpoint()));
+        hooks.add(new CheckpointCadence(config.checkpoint(), trainer::epochsEndingWith));
+        best = config.checkpoint().best().map(BestCheckpoint::new);
+        best.ifPresent(hooks::add);
         fp8Health = new Fp8Health(config.fp8Health().every(), config.steps(), folder.resolve(Fp8Health.NAME));
         if (config.precision().isFp8()) {
             hooks.add(fp8Health);
@@ -169,12 +177,13 @@ final class TrainingRun implements RunControl {
                 || key.equals("loss.distillation.teacher")
                 || key.equals("adapter.from")
                 || key.equals("data.tokenizer")
-                || key.equals("eval_every")
+                || (key.equals("eval_every") && trainer.measuredRate().isEmpty())
                 || key.equals("on_non_finite")
                 || key.equals("epochs")
                 || key.equals("schedule.warmup_ratio")
                 || key.equals("schedule.stretch")
-                || key.startsWith("checkpoint.")
+                || (key.startsWith("checkpoint.")
+                        && (trainer.measuredRate().isEmpty() || !key.startsWith("checkpoint.best")))
                 || key.startsWith("gradient_checkpointing.") // the numbers stay the same
                 || key.startsWith("divergence.")
                 || key.startsWith("fp8_health.")
@@ -253,7 +262,14 @@ final class TrainingRun implements RunControl {
                 done,
                 message,
                 new RunEnd.Totals(
-                        steps, skipped, best, last, computeSeconds, dataSeconds, checkpointSeconds, evaluationSeconds));
+                        steps,
+                        skipped,
+                        least,
+                        last,
+                        computeSeconds,
+                        dataSeconds,
+                        checkpointSeconds,
+                        evaluationSeconds));
     }
 
     /** The first step that {@link #run} would execute, or its exception. Changes nothing. */
@@ -364,6 +380,7 @@ final class TrainingRun implements RunControl {
             }
         }
         trainer.session().restore(state.parameters(), trainer.converted(own, state), ScaleText.read(state.numbers()));
+        trainer.measuredRate().ifPresent(m -> m.recall(withPrefix(RATE, state.numbers())));
         for (TrainingHook hook : hooks) {
             Map<String, String> remembered = withPrefix(prefix(hook), state.numbers());
             if (!remembered.isEmpty()) {
@@ -412,7 +429,7 @@ final class TrainingRun implements RunControl {
         steps++;
         skipped += r.skipped() ? 1 : 0;
         last = r.loss();
-        best = Double.isNaN(best) ? r.loss() : Math.min(best, Double.isNaN(r.loss()) ? best : r.loss());
+        least = Double.isNaN(least) ? r.loss() : Math.min(least, Double.isNaN(r.loss()) ? least : r.loss());
         dataSeconds += d.dataSeconds();
         computeSeconds += seconds - d.dataSeconds();
         if (r.skipped()) {
@@ -491,6 +508,7 @@ final class TrainingRun implements RunControl {
     private void rollBack(GuardDecision.Spike spike, RunSnapshot good) throws IOException {
         List<GuardDecision> decisions = guarded.rollBack(spike, good.step(), withPrefix(GUARD, good.numbers()));
         trainer.session().restore(good.parameters(), good.state(), ScaleText.read(good.numbers()));
+        trainer.measuredRate().ifPresent(m -> m.recall(withPrefix(RATE, good.numbers())));
         hooks.forEach(h -> h.recall(withPrefix(prefix(h), good.numbers())));
         done = good.step();
         lastScales = watches(TrainingHook::watchesScales) ? trainer.session().scales() : Map.of();
@@ -503,7 +521,7 @@ final class TrainingRun implements RunControl {
     }
 
     private void evaluateAndKeep(long step) throws IOException {
-        boolean due = config.evalEvery() > 0 && step % config.evalEvery() == 0;
+        boolean due = config.evalEvery().isDue(step, trainer.epochsEndingWith(step));
         if (trainer.evaluates() && (due || step == config.steps())) {
             long from = System.nanoTime();
             LossValue loss = trainer.evaluate();
@@ -517,6 +535,7 @@ final class TrainingRun implements RunControl {
                     trainer.evaluationSamples(),
                     loss.positions(),
                     seconds);
+            trainer.evaluated(report);
             each(h -> h.evaluated(report));
         }
         if (guarded.isOn() && guarded.guard().wantsSnapshot(step, snapshot != null)) {
@@ -536,6 +555,7 @@ final class TrainingRun implements RunControl {
             hook.remembered().forEach((key, value) -> numbers.put(prefix(hook) + key, value));
         }
         guarded.guard().remembered().forEach((key, value) -> numbers.put(GUARD + key, value));
+        trainer.measuredRate().ifPresent(m -> m.remembered().forEach((key, v) -> numbers.put(RATE + key, v)));
         return numbers;
     }
 
@@ -607,7 +627,7 @@ final class TrainingRun implements RunControl {
             CodedWeights coded = adapts ? CodedWeights.NONE : trainer.session().codedWeights(arena);
             TrainingState state = new TrainingState(
                     done, trainer.microBatches(done), settings, numbers, kept, own, trainer.keptAdapter(kept, arena));
-            written = checkpoints.write(state, config.checkpoint().keep(), coded, trainer.session()::settle);
+            written = checkpoints.write(state, keeping(), coded, trainer.session()::settle);
         }
         lastCheckpoint = done;
         double seconds = (System.nanoTime() - from) / 1e9;
@@ -615,6 +635,11 @@ final class TrainingRun implements RunControl {
         TrainingHook.CheckpointReport report =
                 new TrainingHook.CheckpointReport(done, written, bytes(written), seconds);
         each(h -> h.checkpointWritten(report));
+    }
+
+    private CheckpointFolder.Kept keeping() {
+        return new CheckpointFolder.Kept(
+                config.checkpoint().keep(), best.map(BestCheckpoint::step).orElse(OptionalLong.empty()));
     }
 
     private static long bytes(Path folder) throws IOException {

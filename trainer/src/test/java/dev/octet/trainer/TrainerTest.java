@@ -30,6 +30,7 @@ import dev.octet.trainer.device.Executable;
 import dev.octet.trainer.device.Memory;
 import dev.octet.trainer.device.cpu.CpuDevice;
 import dev.octet.trainer.device.reference.ReferenceDevice;
+import dev.octet.trainer.hook.BestCheckpoint;
 import dev.octet.trainer.hook.Gradients;
 import dev.octet.trainer.hook.NonFinite;
 import dev.octet.trainer.hook.RunControl;
@@ -48,6 +49,7 @@ import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collection;
+import java.util.Collections;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -55,6 +57,7 @@ import java.util.Objects;
 import java.util.Optional;
 import java.util.SplittableRandom;
 import java.util.TreeMap;
+import java.util.TreeSet;
 import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 import org.junit.jupiter.api.DisplayNameGeneration;
@@ -370,6 +373,63 @@ class TrainerTest {
             }
         })));
         return all;
+    }
+
+    /** 64 samples in batches of 8, three to a step: an epoch ends with steps 3, 6, 8, 11, 14 and 16. */
+    private static final String BY_EPOCHS = SmallRun.with(
+            "data: {train: made, eval: more}",
+            "gradient_accumulation: 3",
+            "steps: 16",
+            "optimizer: {type: adamw, lr: 0.3}",
+            "eval_every: epoch",
+            "checkpoint: {every: epoch, keep: 1, best: loss}");
+
+    @Test
+    void each_epoch_is_evaluated_and_the_best_checkpoint_is_kept_besides_the_newest() throws IOException {
+        Path run = folder.resolve("run");
+        List<Double> losses = new ArrayList<>();
+        List<Long> steps = new ArrayList<>();
+        run(SmallRun.parts(BY_EPOCHS), run, RunOptions.defaults().withHooks(List.of(new TrainingHook() {
+            @Override
+            public void evaluated(EvaluationReport report) {
+                steps.add(report.step());
+                losses.add(report.loss());
+            }
+        })));
+        assertEquals(List.of(3L, 6L, 8L, 11L, 14L, 16L), steps);
+        long best = steps.get(losses.indexOf(Collections.min(losses)));
+        assertTrue(best < 16, "the learning rate is meant to be too high: " + losses);
+        assertEquals(List.of(best, 16L), new CheckpointFolder(run).steps());
+        try (CheckpointFile newest = new CheckpointFolder(run).openNewest()) {
+            assertEquals(String.valueOf(best), newest.state().numbers().get(BestCheckpoint.IN_CHECKPOINTS));
+        }
+    }
+
+    /** Interrupted after each step: the rate, the best and the evaluations follow from checkpoints alone. */
+    @ParameterizedTest
+    @ValueSource(
+            strings = {
+                "{type: reduce_lr_on_plateau, patience: 0, factor: 0.5}",
+                "{type: greedy, patience: 0, min_lr: 0.01}"
+            })
+    void a_run_whose_rate_follows_evaluations_is_resumed_to_the_same_bytes(String schedule) throws IOException {
+        TrainingParts parts = SmallRun.parts(BY_EPOCHS.replaceAll("schedule: .*", "schedule: " + schedule));
+        Path whole = folder.resolve("whole");
+        run(parts, whole, RunOptions.defaults());
+        Path pieces = folder.resolve("pieces");
+        run(parts, pieces, RunOptions.defaults().withMaxSteps(1));
+        for (int step = 2; step <= 16; step++) {
+            run(parts, pieces, RunOptions.defaults().resuming().withMaxSteps(1));
+        }
+        assertSameCheckpoint(whole, pieces, 16);
+        List<Double> rates = new ArrayList<>();
+        for (String line : Files.readAllLines(whole.resolve("metrics.jsonl"))) {
+            JsonNode node = new ObjectMapper().readTree(line);
+            if (node.has("lr")) {
+                rates.add(node.get("lr").asDouble());
+            }
+        }
+        assertTrue(new TreeSet<>(rates).size() > 1, "rates " + rates);
     }
 
     @Test

@@ -167,15 +167,7 @@ public record ReportData(
         /** The same with a prediction, and what was measured. */
         public Layer withPrediction(double newPredictedDb, double newAloneDb) {
             return new Layer(
-                    name,
-                    kind,
-                    sqnrDb,
-                    minScale,
-                    maxScale,
-                    inputClip,
-                    saturatedShare,
-                    newPredictedDb,
-                    newAloneDb);
+                    name, kind, sqnrDb, minScale, maxScale, inputClip, saturatedShare, newPredictedDb, newAloneDb);
         }
     }
 

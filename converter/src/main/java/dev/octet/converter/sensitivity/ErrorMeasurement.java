@@ -103,7 +103,8 @@ public final class ErrorMeasurement implements TapObserver {
             Tensor some = Tensor.allocate(arena, new TensorSpec(tap, DType.F32, Shape.of(n, in)));
             for (int i = 0; i < n; i++) {
                 long from = rows.get((int) ((long) i * rows.size() / n)) * in * Float.BYTES;
-                MemorySegment.copy(value.bytes(), from, some.bytes(), (long) i * in * Float.BYTES, (long) in * Float.BYTES);
+                MemorySegment.copy(
+                        value.bytes(), from, some.bytes(), (long) i * in * Float.BYTES, (long) in * Float.BYTES);
             }
             layers.forEach(layer -> measure(layer, some, arena));
         }
@@ -149,9 +150,7 @@ public final class ErrorMeasurement implements TapObserver {
             double count = (double) Math.max(1, l.rows) * l.weight.size();
             double parts = l.ofWeight + l.ofInput;
             double share = parts == 0 ? 1 : l.error / parts;
-            errors.put(
-                    name,
-                    new LinearError(l.signal / count, l.ofWeight * share / count, l.ofInput * share / count));
+            errors.put(name, new LinearError(l.signal / count, l.ofWeight * share / count, l.ofInput * share / count));
         });
         return errors;
     }

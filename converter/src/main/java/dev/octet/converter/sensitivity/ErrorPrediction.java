@@ -90,8 +90,7 @@ public final class ErrorPrediction {
 
     static float[] row(Tensor matrix, long row, int width) {
         float[] values = new float[width];
-        MemorySegment.copy(
-                matrix.bytes(), Tensor.F32_LE, row * width * Float.BYTES, values, 0, width);
+        MemorySegment.copy(matrix.bytes(), Tensor.F32_LE, row * width * Float.BYTES, values, 0, width);
         return values;
     }
 
@@ -151,17 +150,21 @@ public final class ErrorPrediction {
 
     private static double step(QuantType type, TensorStatistics statistics) {
         return type.hasZeroPoint()
-                ? ((double) Math.max(0, statistics.max()) - Math.min(0, statistics.min())) / (2 * type.amaxDivisor() + 1)
+                ? ((double) Math.max(0, statistics.max()) - Math.min(0, statistics.min()))
+                        / (2 * type.amaxDivisor() + 1)
                 : statistics.amax() / type.amaxDivisor();
     }
 
     /** The input as the consumer finds its scales: by the rule of the weight where both have the same form. */
     static OperandSpec asFound(LinearFormat format, OperandSpec input) {
         boolean alike = input.type() == format.weight().type()
-                && input.granularity().getClass() == format.weight().granularity().getClass()
-                && (input.granularity() instanceof Granularity.Mx || format.weight().twoLevels());
+                && input.granularity().getClass()
+                        == format.weight().granularity().getClass()
+                && (input.granularity() instanceof Granularity.Mx
+                        || format.weight().twoLevels());
         return alike
-                ? new OperandSpec(input.type(), input.granularity(), format.weight().scaling())
+                ? new OperandSpec(
+                        input.type(), input.granularity(), format.weight().scaling())
                 : input.scaledBy(new ScaleRule.AmaxRule(), DType.F32);
     }
 
@@ -175,8 +178,8 @@ public final class ErrorPrediction {
                 double mean = channels.mean(c);
                 double deviation = Math.sqrt(Math.max(0, channels.meanSquare(c) - mean * mean));
                 for (int r = 0; r < ROWS; r++) {
-                    float x = (float) Math.clamp(
-                            mean + deviation * random.nextGaussian(), channels.min(c), channels.max(c));
+                    float x = (float)
+                            Math.clamp(mean + deviation * random.nextGaussian(), channels.min(c), channels.max(c));
                     rows.bytes().set(Tensor.F32_LE, ((long) r * in + c) * Float.BYTES, x);
                 }
             }
@@ -195,7 +198,11 @@ public final class ErrorPrediction {
 
     /** Rounds an input as a consumer of the format does. */
     static Tensor roundedInput(
-            LinearFormat format, Tensor rows, @Nullable TensorStatistics statistics, Calibrator calibrator, Arena arena) {
+            LinearFormat format,
+            Tensor rows,
+            @Nullable TensorStatistics statistics,
+            Calibrator calibrator,
+            Arena arena) {
         OperandSpec input = format.input();
         if (input == null) {
             return rows;
@@ -205,7 +212,8 @@ public final class ErrorPrediction {
         }
         float scale = input.type().isInteger()
                 ? statistics.amax() / input.type().amaxDivisor()
-                : (float) (calibrator.clip(statistics, input.format()) / input.format().maxValue());
+                : (float) (calibrator.clip(statistics, input.format())
+                        / input.format().maxValue());
         return RoundedWeight.withScale(rows, input.type(), scale, arena);
     }
 }

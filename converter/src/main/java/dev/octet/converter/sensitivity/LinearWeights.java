@@ -56,9 +56,9 @@ public final class LinearWeights {
     }
 
     /** A weight rounded by GPTQ and back, as F32; to nearest where GPTQ refuses it. */
-    public static Tensor compensated(
-            LinearFormat format, Tensor outIn, SecondMoment moment, int threads, Arena arena) {
-        OperandSpec spec = format.weight().scaledBy(CompensatedRounding.SCALES, format.weight().scaleType());
+    public static Tensor compensated(LinearFormat format, Tensor outIn, SecondMoment moment, int threads, Arena arena) {
+        OperandSpec spec = format.weight()
+                .scaledBy(CompensatedRounding.SCALES, format.weight().scaleType());
         GptqResult result = Gptq.parallel(threads).quantize(outIn, true, moment, spec, GptqOptions.defaults(), arena);
         return switch (result) {
             case GptqResult.Done done -> Quantizer.parallel(threads).dequantize(done.tensor(), DType.F32, arena);

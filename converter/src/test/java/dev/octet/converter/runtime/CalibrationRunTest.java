@@ -34,8 +34,8 @@ import java.nio.file.Files;
 import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 import java.util.List;
-import java.util.Objects;
 import java.util.Map;
+import java.util.Objects;
 import java.util.concurrent.CancellationException;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.DisplayNameGeneration;
@@ -126,13 +126,10 @@ final class CalibrationRunTest {
     private double[] moments(CalibrationOptions o, Path file) throws IOException {
         try (Dataset data = NpzDataset.open(npz, InputSpec.of(MODEL))) {
             CalibrationRun.runTaps(
-                    MODEL,
-                    "model",
-                    List.of(Tap.ofLinear("tap", TestModels.TAP, 4)),
-                    data,
-                    o.withSecondMoments(file));
+                    MODEL, "model", List.of(Tap.ofLinear("tap", TestModels.TAP, 4)), data, o.withSecondMoments(file));
         }
-        SecondMoment h = Objects.requireNonNull(SecondMoments.read(file).byName().get("tap"));
+        SecondMoment h =
+                Objects.requireNonNull(SecondMoments.read(file).byName().get("tap"));
         double[] triangle = new double[11];
         for (int i = 0, at = 0; i < 4; i++) {
             for (int j = 0; j <= i; j++) {

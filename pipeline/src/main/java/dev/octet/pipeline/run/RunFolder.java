@@ -17,6 +17,7 @@ import dev.octet.trainer.config.LossConfig;
 import dev.octet.trainer.config.TrainingConfig;
 import dev.octet.trainer.dialect.Dialect;
 import dev.octet.trainer.dialect.DialectFiles;
+import dev.octet.trainer.hook.BestCheckpoint;
 import dev.octet.trainer.hook.DebugFile;
 import dev.octet.trainer.hook.Fp8Health;
 import dev.octet.trainer.hook.GuardFile;
@@ -364,7 +365,29 @@ public record RunFolder(Path folder, Path model, TrainingConfig config) {
         }
     }
 
-    /** The checkpoint of a step; the newest for 0. The caller closes it. */
+    /** Stands for the step of the best evaluation, in a run whose {@code checkpoint:} has {@code best}. */
+    public static final long BEST = -1;
+
+    /**
+     * The step of the best evaluation up to the newest checkpoint.
+     *
+     * @param folder of a run
+     * @throws InvalidOptionException when the run compares none, or has evaluated nothing yet
+     */
+    public static long bestStep(Path folder) throws IOException {
+        try (CheckpointFile newest = new CheckpointFolder(folder).openNewest()) {
+            String step = newest.state().numbers().getOrDefault(BestCheckpoint.IN_CHECKPOINTS, "");
+            if (!step.matches("\\d{1,18}")) {
+                throw new InvalidOptionException(
+                        "the run says of no checkpoint that it is the best",
+                        folder.toString(),
+                        "give a step, or train with checkpoint: {best: loss} and eval_every: epoch");
+            }
+            return Long.parseLong(step);
+        }
+    }
+
+    /** The checkpoint of a step; the newest for 0, the best for {@link #BEST}. The caller closes it. */
     public CheckpointFile checkpoint(long step) throws IOException {
         CheckpointFolder checkpoints = new CheckpointFolder(folder);
         if (checkpoints.steps().isEmpty()) {
@@ -373,6 +396,6 @@ public record RunFolder(Path folder, Path model, TrainingConfig config) {
                     folder.toString(),
                     "train on until it has one; checkpoint: {every: N} decides when");
         }
-        return step == 0 ? checkpoints.openNewest() : checkpoints.open(step);
+        return step == 0 ? checkpoints.openNewest() : checkpoints.open(step == BEST ? bestStep(folder) : step);
     }
 }

@@ -11,6 +11,7 @@ import java.nio.file.StandardCopyOption;
 import java.nio.file.StandardOpenOption;
 import java.util.Comparator;
 import java.util.List;
+import java.util.OptionalLong;
 import java.util.function.Consumer;
 import java.util.regex.Pattern;
 import java.util.stream.Stream;
@@ -70,12 +71,21 @@ public final class CheckpointFolder {
     /**
      * Writes a checkpoint, then deletes the oldest until {@code keep} are left. Replaces an existing checkpoint of the same step.
      *
+     * @param keep at least 1
      * @return its folder
      * @throws IOException when the disk is full, among others; earlier checkpoints are then intact
      */
     public Path write(TrainingState state, int keep) throws IOException {
-        return write(state, keep, CodedWeights.NONE, _ -> {});
+        return write(state, new Kept(keep, OptionalLong.empty()), CodedWeights.NONE, _ -> {});
     }
+
+    /**
+     * Which checkpoints are not deleted.
+     *
+     * @param newest how many of the newest, at least 1
+     * @param best the step of one that is kept besides, however old
+     */
+    public record Kept(int newest, OptionalLong best) {}
 
     /**
      * The same for tensors that are brought into memory one by one.
@@ -84,7 +94,7 @@ public final class CheckpointFolder {
      * @param written called with the name of each parameter and state that has been written
      * @throws IOException as there
      */
-    public Path write(TrainingState state, int keep, CodedWeights coded, Consumer<String> written) throws IOException {
+    public Path write(TrainingState state, Kept keep, CodedWeights coded, Consumer<String> written) throws IOException {
         Files.createDirectories(folder);
         Path hidden = folder.resolve(HIDDEN + state.step() + ".new");
         delete(hidden);
@@ -101,8 +111,8 @@ public final class CheckpointFolder {
             throw e;
         }
         List<Long> steps = steps();
-        for (long step : steps.subList(0, Math.max(0, steps.size() - keep))) {
-            if (step != state.step()) {
+        for (long step : steps.subList(0, Math.max(0, steps.size() - keep.newest()))) {
+            if (step != state.step() && step != keep.best().orElse(0)) {
                 retire(path(step));
             }
         }

@@ -10,6 +10,7 @@ import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 import java.util.Optional;
+import java.util.OptionalDouble;
 
 /**
  * The loss to minimise.
@@ -18,6 +19,7 @@ import java.util.Optional;
  * @param labels name of the labels in the data
  * @param ignoreIndex label of positions that are not counted
  * @param preference how answers are compared; for {@link Type#DPO} only
+ * @param labelSmoothing share of the target that all classes have alike, above 0 and at most 1; of losses over classes only
  */
 public record LossConfig(
         Type type,
@@ -25,11 +27,12 @@ public record LossConfig(
         String labels,
         long ignoreIndex,
         Optional<Distillation> distillation,
-        Preference preference) {
+        Preference preference,
+        OptionalDouble labelSmoothing) {
     /** A loss from labels or a teacher. */
     public LossConfig(
             Type type, Optional<String> output, String labels, long ignoreIndex, Optional<Distillation> distillation) {
-        this(type, output, labels, ignoreIndex, distillation, Preference.DEFAULT);
+        this(type, output, labels, ignoreIndex, distillation, Preference.DEFAULT, OptionalDouble.empty());
     }
 
     /** Kinds of loss, as in torch, averaged over the counted positions. */
@@ -79,6 +82,7 @@ public record LossConfig(
     }
 
     private static final String LOGITS = "logits";
+    private static final String SMOOTHING = "label_smoothing";
     private static final Map<String, Type> TYPES = Map.of(
             "causal-lm",
             Type.CAUSAL_LM,
@@ -100,10 +104,11 @@ public record LossConfig(
         if (type == Type.DPO && s.has("distillation")) {
             throw s.error("distillation", "pairs of answers are compared with the model itself", "leave the key out");
         }
-        for (String key : List.of("beta", "label_smoothing")) {
-            if (type != Type.DPO && s.has(key)) {
-                throw s.error(key, "only type: dpo has a " + key, "leave the key out");
-            }
+        if (type != Type.DPO && s.has("beta")) {
+            throw s.error("beta", "only type: dpo has a beta", "leave the key out");
+        }
+        if (!classes && s.has(SMOOTHING)) {
+            throw s.error(SMOOTHING, "only losses over classes have a label_smoothing", "leave the key out");
         }
         boolean labelled = classes && s.has("labels");
         Optional<Distillation> distillation = s.has("distillation")
@@ -115,17 +120,28 @@ public record LossConfig(
                 s.text("labels").orElse("labels"),
                 s.whole("ignore_index", -100, Integer.MIN_VALUE, Integer.MAX_VALUE),
                 distillation,
-                type == Type.DPO ? preference(s) : Preference.DEFAULT);
+                type == Type.DPO ? preference(s) : Preference.DEFAULT,
+                type == Type.DPO ? OptionalDouble.empty() : smoothing(s, distillation));
+    }
+
+    private static OptionalDouble smoothing(Section s, Optional<Distillation> distillation) {
+        double smoothing = s.number(SMOOTHING, 0, 0, 1);
+        if (smoothing > 0 && distillation.isPresent() && distillation.get().weight() == 1) {
+            throw s.error(
+                    SMOOTHING,
+                    "with a distillation weight of 1 no label is a target",
+                    "leave the key out, or give distillation: {weight: 0.5}");
+        }
+        return smoothing == 0 ? OptionalDouble.empty() : OptionalDouble.of(smoothing);
     }
 
     private static Preference preference(Section s) {
-        Preference read =
-                new Preference(s.number("beta", 0.1, 0, Float.MAX_VALUE), s.number("label_smoothing", 0, 0, 0.5));
+        Preference read = new Preference(s.number("beta", 0.1, 0, Float.MAX_VALUE), s.number(SMOOTHING, 0, 0, 0.5));
         if ((float) read.beta == 0) {
             throw s.error("beta", "with a beta of 0 nothing is learnt", "give a number above 0, such as 0.1");
         }
         if (read.labelSmoothing == 0.5) {
-            throw s.error("label_smoothing", "half of the pairs swapped say nothing", "give a number below 0.5");
+            throw s.error(SMOOTHING, "half of the pairs swapped say nothing", "give a number below 0.5");
         }
         return read;
     }

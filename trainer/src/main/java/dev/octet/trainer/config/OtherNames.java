@@ -55,7 +55,12 @@ final class OtherNames {
         same(rows, "gradient_accumulation", "gradient_accumulation_steps", "accumulate_grad_batches");
         same(rows, "checkpoint.every", "save_steps", "save_every");
         same(rows, "checkpoint.keep", "save_total_limit");
-        same(rows, "eval_every", "eval_steps");
+        same(rows, "eval_every", "eval_steps", "eval_strategy", "evaluation_strategy");
+        same(rows, "checkpoint.every", "save_strategy");
+        same(rows, "checkpoint.best", "metric_for_best_model");
+        rows.put("load_best_model_at_end", new Row("checkpoint.best", on -> on.equals(FALSE) ? "null" : "loss"));
+        same(rows, "checkpoint.greater_is_better", "greater_is_better");
+        same(rows, "loss.label_smoothing", "label_smoothing_factor");
         same(rows, "schedule.warmup", "warmup_steps", "num_warmup_steps", "warmup_ratio");
         same(rows, "schedule.type", "lr_scheduler");
         rows.put("lr_scheduler_type", new Row("schedule.type", OtherNames::schedule));

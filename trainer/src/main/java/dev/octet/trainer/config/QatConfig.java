@@ -147,7 +147,8 @@ final class QatConfig {
             }
             case DOREFA -> {
                 if (!unsigned) {
-                    throw s.error(FORMAT, "DoReFa's codes are unsigned, " + format + " is not", "choose uint2 to uint8");
+                    throw s.error(
+                            FORMAT, "DoReFa's codes are unsigned, " + format + " is not", "choose uint2 to uint8");
                 }
                 if (!(o.granularity() instanceof Granularity.PerTensor)) {
                     throw s.error(GRANULARITY, "DoReFa has one range for a tensor", "set granularity: tensor");
@@ -216,7 +217,8 @@ final class QatConfig {
                 : method == Method.DOREFA || method == Method.PACT
                         ? "tensor"
                         : isWeight ? "channel" : method == Method.DYNAMIC ? "token" : "tensor";
-        Granularity granularity = s.choice(GRANULARITY, choices, choices.getOrDefault(usual, new Granularity.PerTensor()));
+        Granularity granularity =
+                s.choice(GRANULARITY, choices, choices.getOrDefault(usual, new Granularity.PerTensor()));
         String name = s.text(GRANULARITY).orElse(usual).toLowerCase(Locale.ROOT);
         if (s.has(GROUP_SIZE) && !name.equals("group") && !name.equals("block")) {
             throw s.error(

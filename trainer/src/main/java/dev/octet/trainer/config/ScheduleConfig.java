@@ -32,13 +32,6 @@ public record ScheduleConfig(
 
     /** @param steps of the run; 0 where they follow from the number of samples */
     static ScheduleConfig read(Section s, long steps) {
-        String refused = ScheduleType.REFUSED.get(s.text("type").orElse(""));
-        if (refused != null) {
-            throw s.error(
-                    "type",
-                    "a schedule of type " + s.text("type").orElse("") + " is not computed: " + refused,
-                    "choose a type whose rates are known beforehand, such as cosine; docs/optimizers.md lists them");
-        }
         ScheduleType type = s.choice("type", ScheduleType.byName(), ScheduleType.CONSTANT);
         Map<String, String> options = options(s, type);
         boolean stretch = s.flag("stretch", false);

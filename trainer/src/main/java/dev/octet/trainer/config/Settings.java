@@ -24,7 +24,7 @@ import org.jspecify.annotations.Nullable;
 public final class Settings {
     /** Keys that are left out where they have no value. */
     private static final Set<String> NEW_KEYS =
-            Set.of("adapter", "precision.qat", "optimizer.rule", "optimizer.others");
+            Set.of("adapter", "precision.qat", "optimizer.rule", "optimizer.others", "loss.label_smoothing");
 
     private Settings() {}
 
@@ -41,6 +41,8 @@ public final class Settings {
             case Optional<?> o
             when o.isEmpty() && NEW_KEYS.contains(path) -> {} // as in runs from before there was such a key
             case Optional<?> o -> add(settings, path, o.orElse(null));
+            case OptionalDouble o
+            when o.isEmpty() && NEW_KEYS.contains(path) -> {} // as in runs from before there was such a key
             case OptionalDouble o -> settings.put(path, o.isPresent() ? String.valueOf(o.getAsDouble()) : "");
             case PeftConfig p -> settings.put(path, p.json().toString());
             case Pattern p -> settings.put(path, p.pattern());
@@ -71,6 +73,7 @@ public final class Settings {
             case DataConfig.Neighbours n when n == DataConfig.Neighbours.SEEN -> {} // as before there was such a key
             case DebugSettings d when d.equals(DebugSettings.NONE) -> {} // as before there was such a key
             case Offload o when !o.isOn() -> {} // as before there was such a key
+            case Cadence c -> settings.put(path, c.toString());
             case Enum<?> e -> settings.put(path, e.name().toLowerCase(Locale.ROOT));
             case Map<?, ?> map -> map.forEach((key, v) -> add(settings, path + "." + key, v));
             case PrecisionPolicy p when !(p instanceof Record) -> settings.put(path, p.name());

@@ -44,7 +44,7 @@ import java.util.stream.Collectors;
  * @param trainOnly if not empty, only parameters that match one of these patterns are trained
  * @param adapter what is trained besides the frozen model; empty where the model itself is trained
  * @param ties which parameters that an export wrote twice are restored to one
- * @param evalEvery steps between two evaluations; 0 for one at the end only. There are none without evaluation data
+ * @param evalEvery how often to evaluate; never for one at the end only. There are none without evaluation data
  * @param fp8Health how often to measure what FP8 casts lose
  * @param guard how the run watches itself, and what it does about what it sees
  * @param debug what is looked at and changed layer by layer, in Transformer Engine's terms
@@ -69,7 +69,7 @@ public record TrainingConfig(
         Optional<AdapterSettings> adapter,
         Ties.Restored ties,
         CheckpointConfig checkpoint,
-        long evalEvery,
+        Cadence evalEvery,
         NonFinitePolicy onNonFinite,
         DivergenceConfig divergence,
         Fp8HealthConfig fp8Health,
@@ -165,7 +165,7 @@ public record TrainingConfig(
                 AdapterConfig.read(s, folder, s.whole("seed", 1, Long.MIN_VALUE, Long.MAX_VALUE)),
                 s.choice("ties", TIES, Ties.Restored.EMBEDDINGS),
                 s.section("checkpoint").read(CheckpointConfig::read),
-                s.whole("eval_every", 0, 0, Long.MAX_VALUE),
+                Cadence.read(s, "eval_every", 0),
                 onNonFinite,
                 s.section("divergence").read(DivergenceConfig::read),
                 Fp8HealthConfig.read(s, precision),
@@ -200,11 +200,30 @@ public record TrainingConfig(
                 }
             }
         }
-        if (config.evalEvery > 0 && config.data.eval().isEmpty()) {
+        if (!config.evalEvery.isNever() && config.data.eval().isEmpty()) {
             throw s.error(
                     "eval_every", "there is no evaluation data", "add data: {eval: FILE}, or leave eval_every out");
         }
+        requireEvaluations(s, config);
         return config;
+    }
+
+    /** The best checkpoint, and schedules that follow evaluations, need some before the end. */
+    private static void requireEvaluations(Section s, TrainingConfig config) {
+        if (!config.evalEvery.isNever()) {
+            return;
+        }
+        String fix = "add data: {eval: FILE} and eval_every: epoch, or a number of steps";
+        if (config.schedule.type().isMeasured()) {
+            throw s.section("schedule")
+                    .error(
+                            "type",
+                            config.schedule.type().key() + " follows evaluations, and there are none before the end",
+                            fix);
+        }
+        if (config.checkpoint.best().isPresent()) {
+            throw s.section("checkpoint").error("best", "there are no evaluations before the end to choose by", fix);
+        }
     }
 
     /** A schedule has none with an optimizer whose learning rate follows from the step. */

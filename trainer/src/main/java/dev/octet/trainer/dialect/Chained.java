@@ -2,6 +2,8 @@ package dev.octet.trainer.dialect;
 
 import dev.octet.formats.error.InvalidOptionException;
 import dev.octet.trainer.dialect.Reading.Problem;
+import dev.octet.trainer.yaml.HjsonFile;
+import dev.octet.trainer.yaml.Section;
 import java.io.IOException;
 import java.nio.file.InvalidPathException;
 import java.nio.file.Path;
@@ -21,36 +23,63 @@ final class Chained {
      */
     static void read(Draft draft, String key, Given given) {
         String name = draft.text(key);
-        Reading reading;
         try {
             @Nullable Path folder = Path.of(draft.file()).getParent();
             Path path = folder == null ? Path.of(name) : folder.resolve(name);
-            reading = Dialect.DEEPSPEED.read(DialectFiles.parse(path), given);
+            Reading reading = Dialect.DEEPSPEED.read(DialectFiles.parse(path), given);
+            add(draft, key, reading, " of " + name, "octet config " + name);
         } catch (IOException | InvalidPathException _) {
             draft.problem(
                     key,
                     "the file '" + name + "' cannot be read",
                     "give the path of a DeepSpeed JSON, from this file's folder");
-            return;
         } catch (InvalidOptionException e) {
             draft.problem(
                     key,
                     "the file '" + name + "' is no DeepSpeed JSON: " + e.what(),
                     "correct it: octet config " + name);
-            return;
         }
+    }
+
+    /** Reads the JSON that a key has as its text. */
+    static void inline(Draft draft, String key, Given given) {
+        try {
+            inline(draft, key, HjsonFile.parse(draft.text(key), draft.file() + ", " + key), given);
+        } catch (InvalidOptionException e) {
+            draft.problem(key, "the text is no DeepSpeed JSON: " + e.what(), e.fix());
+        }
+    }
+
+    /**
+     * Reads the JSON that a key has as its value.
+     *
+     * @param json its value as if it were a file of its own
+     */
+    static void inline(Draft draft, String key, Section json, Given given) {
+        add(
+                draft,
+                key,
+                Dialect.DEEPSPEED.read(json, given),
+                " of " + key,
+                "write it into a file, and octet config FILE");
+    }
+
+    /** @param of names the JSON behind a key's name */
+    private static void add(Draft draft, String key, Reading reading, String of, String lists) {
         if (!reading.problems().isEmpty()) {
             Problem first = reading.problems().getFirst();
-            draft.problem(key, name + ": " + first.what(), first.fix() + "; octet config " + name + " lists all");
+            int more = reading.problems().size() - 1;
+            draft.problem(
+                    key,
+                    first.what() + of,
+                    more == 0 ? first.fix() : first.fix() + "; " + more + " more: " + lists + " lists all");
             return;
         }
         List<String> refused =
                 reading.rows(Fate.REFUSED).stream().map(Reading.Row::key).toList();
         if (!refused.isEmpty()) {
             draft.refused(
-                    key,
-                    "It has keys that are refused: " + String.join(", ", refused) + "; octet config " + name
-                            + " says why.");
+                    key, "It has keys that are refused: " + String.join(", ", refused) + "; " + lists + " says why.");
             return;
         }
         String idle = reading.rows(Fate.NO_EFFECT).stream()
@@ -61,7 +90,7 @@ final class Chained {
                 key,
                 idle.isEmpty() ? "" : "Without effect in it: " + idle + ".",
                 reading.settings().stream()
-                        .map(s -> new Setting(s.key(), s.value(), s.from() + " of " + name, s.isDefault()))
+                        .map(s -> new Setting(s.key(), s.value(), s.from() + of, s.isDefault()))
                         .toArray(Setting[]::new));
     }
 }

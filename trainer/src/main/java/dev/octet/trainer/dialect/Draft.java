@@ -42,7 +42,9 @@ final class Draft {
             "precision",
             "gradient_checkpointing",
             "activations",
-            "offload");
+            "offload",
+            "eval_every",
+            "checkpoint");
 
     private final Dialect dialect;
     private final String file;
@@ -212,6 +214,28 @@ final class Draft {
     /** The whole number of a key, which must have a default or be there; {@link Long#MAX_VALUE} for larger ones. */
     long whole(String key) {
         return (long) number(key);
+    }
+
+    /** A number within bounds; otherwise a mistake. */
+    boolean isWithin(String key, double least, double most) {
+        if (isMistaken(key)) {
+            return false;
+        }
+        if (number(key) >= least && number(key) <= most) {
+            return true;
+        }
+        problem(
+                key,
+                key + " is " + text(key),
+                "give a number of at least " + DeepSpeed.plain(least)
+                        + (most < Integer.MAX_VALUE ? ", at most " + DeepSpeed.plain(most) : ""));
+        return false;
+    }
+
+    /** Whether a key's value is text. */
+    boolean isText(String key) {
+        Written written = leaves.get(key);
+        return written != null && written.kind() == Kind.TEXT;
     }
 
     /** Replaces {@code "auto"}. */

@@ -21,6 +21,11 @@ final class KeyTable {
     /** Paths that other keys are below of. */
     private final Set<String> holders = new HashSet<>();
 
+    /** Names below a path with its dot, and paths by their last name: what may have been meant. */
+    private final Map<String, Set<String>> below = new HashMap<>();
+
+    private final Map<String, List<String>> byName = new HashMap<>();
+
     KeyTable(List<KeyRule> rules) {
         this.rules = List.copyOf(rules);
         for (KeyRule rule : rules) {
@@ -30,8 +35,16 @@ final class KeyTable {
             if (rule.path().contains("*")) {
                 open.add(rule);
             }
+            int last = rule.path().lastIndexOf('.');
+            if (last >= 0) {
+                byName.computeIfAbsent(rule.path().substring(last + 1), _ -> new ArrayList<>())
+                        .add(rule.path());
+            }
+            below.computeIfAbsent("", _ -> new TreeSet<>()).add(rule.path().split("\\.", -1)[0]);
             for (int dot = rule.path().indexOf('.'); dot >= 0; dot = rule.path().indexOf('.', dot + 1)) {
                 holders.add(rule.path().substring(0, dot));
+                below.computeIfAbsent(rule.path().substring(0, dot + 1), _ -> new TreeSet<>())
+                        .add(rule.path().substring(dot + 1).split("\\.", -1)[0]);
             }
         }
     }
@@ -64,17 +77,8 @@ final class KeyTable {
         int dot = key.lastIndexOf('.');
         String name = key.substring(dot + 1);
         String parent = key.substring(0, dot + 1);
-        TreeSet<String> siblings = new TreeSet<>();
-        List<String> others = new ArrayList<>();
-        for (KeyRule rule : rules) {
-            if (rule.path().startsWith(parent)) {
-                siblings.add(rule.path().substring(parent.length()).split("\\.", -1)[0]);
-            }
-            if (rule.path().endsWith("." + name)) {
-                others.add(rule.path());
-            }
-        }
-        List<String> near = Nearest.names(name, siblings);
+        List<String> others = byName.getOrDefault(name, List.of());
+        List<String> near = Nearest.names(name, below.getOrDefault(parent, Set.of()));
         if (!near.isEmpty()) {
             return "did you mean " + String.join(", ", near) + "?";
         }

@@ -98,8 +98,7 @@ final class TrainingArgumentsKeys {
         rows.add(decided("warmup_ratio", NUMBER, "0.0"));
         rows.add(refused(
                 "optim_target_modules", ANY, "", "It chooses modules for GaLore and APOLLO, which are not here."));
-        rows.add(refused(
-                "label_smoothing_factor", NUMBER, "0.0", "The losses over labels have no smoothing.", "0", "0.0"));
+        rows.add(decided("label_smoothing_factor", NUMBER, "0.0"));
         rows.add(refused(
                 "neftune_noise_alpha",
                 NUMBER,

@@ -198,11 +198,7 @@ final class MatmulPrimitives {
             MemorySegment description = out.get(ValueLayout.ADDRESS, 0);
             MemorySegment scratchpad = (MemorySegment) query.invokeExact(description, SCRATCHPAD_MD, 0);
             long bytes = (long) size.invokeExact(scratchpad);
-            List<MemorySegment> memories = List.of(
-                    memory(a),
-                    memory(b),
-                    memory(c),
-                    memory(scratchpad));
+            List<MemorySegment> memories = List.of(memory(a), memory(b), memory(c), memory(scratchpad));
             MemorySegment arguments = arena.allocate((long) ARGUMENT_BYTES * ARGUMENTS.length, 8);
             for (int i = 0; i < ARGUMENTS.length; i++) {
                 arguments.set(INT, (long) i * ARGUMENT_BYTES, ARGUMENTS[i]);

@@ -3,23 +3,31 @@ package dev.octet.trainer.hook;
 import dev.octet.trainer.config.CheckpointConfig;
 import java.util.concurrent.TimeUnit;
 import java.util.function.LongSupplier;
+import java.util.function.LongUnaryOperator;
 import org.jspecify.annotations.Nullable;
 
-/** Requests a checkpoint after a number of steps, and when the last one is too long ago. */
+/** Requests a checkpoint after a number of steps or at the end of epochs, and when the last one is too long ago. */
 public final class CheckpointCadence implements TrainingHook {
     private final CheckpointConfig config;
+    private final LongUnaryOperator epochs;
     private final LongSupplier nanos;
     private @Nullable RunControl control;
     private long lastNanos;
 
-    /** @param config how often */
-    public CheckpointCadence(CheckpointConfig config) {
-        this(config, System::nanoTime);
+    /**
+     * A cadence of a run.
+     *
+     * @param config how often
+     * @param epochs how many epochs end with a step
+     */
+    public CheckpointCadence(CheckpointConfig config, LongUnaryOperator epochs) {
+        this(config, epochs, System::nanoTime);
     }
 
     /** @param nanos a clock, in nanoseconds from any moment */
-    CheckpointCadence(CheckpointConfig config, LongSupplier nanos) {
+    CheckpointCadence(CheckpointConfig config, LongUnaryOperator epochs, LongSupplier nanos) {
         this.config = config;
+        this.epochs = epochs;
         this.nanos = nanos;
     }
 
@@ -36,7 +44,7 @@ public final class CheckpointCadence implements TrainingHook {
 
     @Override
     public void afterStep(StepReport report) {
-        boolean steps = config.every() > 0 && report.step() % config.every() == 0;
+        boolean steps = config.every().isDue(report.step(), epochs.applyAsLong(report.step()));
         boolean time =
                 config.minutes() > 0 && nanos.getAsLong() - lastNanos >= TimeUnit.MINUTES.toNanos(config.minutes());
         if (control != null && (steps || time)) {

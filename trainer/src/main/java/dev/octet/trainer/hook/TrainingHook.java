@@ -1,5 +1,6 @@
 package dev.octet.trainer.hook;
 
+import dev.octet.trainer.loss.LossValue;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.util.Map;
@@ -123,7 +124,24 @@ public interface TrainingHook {
             OptionalDouble perplexity,
             long samples,
             long positions,
-            double seconds) {}
+            double seconds) {
+        /**
+         * A measure by its name in {@code metrics.jsonl} without {@code eval_}: {@code loss}, {@code perplexity}, {@code task_loss}, {@code
+         * rewards/chosen}; empty where there is none of that name.
+         */
+        public OptionalDouble measure(String name) {
+            if (name.equals("loss")) {
+                return OptionalDouble.of(loss);
+            }
+            if (name.equals("perplexity")) {
+                return perplexity;
+            }
+            return lossParts.entrySet().stream()
+                    .filter(part -> LossValue.field(part.getKey()).equals(name))
+                    .mapToDouble(Map.Entry::getValue)
+                    .findFirst();
+        }
+    }
 
     /** A written checkpoint. */
     record CheckpointReport(long step, Path folder, long bytes, double seconds) {}

@@ -385,7 +385,16 @@ public record LossGraph(
         /** Scores [.., classes] against labels [..], as in PyTorch; for language models the label of a position is the next token. */
         private String crossEntropy() {
             requireClasses();
-            return node("SoftmaxCrossEntropyLoss", List.of(output, labelsName), ignoring(), shifting());
+            List<String> inputs = List.of(output, labelsName);
+            return config.labelSmoothing().isEmpty()
+                    ? node("SoftmaxCrossEntropyLoss", inputs, ignoring(), shifting())
+                    : node(
+                            "SoftmaxCrossEntropyLoss",
+                            inputs,
+                            ignoring(),
+                            shifting(),
+                            Attribute.of("label_smoothing", (float)
+                                    config.labelSmoothing().getAsDouble()));
         }
 
         private Attribute ignoring() {

@@ -115,7 +115,9 @@ public record Schedule(ScheduleType type, Map<String, String> options, double pe
                     WARMUP_LR,
                     WARMUP_DECAY_LR,
                     WARMUP_COSINE_LR,
-                    LR_RANGE_TEST -> {}
+                    LR_RANGE_TEST,
+                    REDUCE_LR_ON_PLATEAU,
+                    GREEDY -> {}
         }
     }
 

@@ -40,6 +40,12 @@ public record ScheduleOption(
         return new ScheduleOption(name, Kind.NUMBER, Optional.empty(), 0, Double.MAX_VALUE, List.of());
     }
 
+    /** A number from 0 to below 1. */
+    static ScheduleOption below1(String name, double fallback) {
+        return new ScheduleOption(
+                name, Kind.NUMBER, Optional.of(String.valueOf(fallback)), 0, Math.nextDown(1.0), List.of());
+    }
+
     /** A number from 0 to 1. */
     static ScheduleOption share(String name, double fallback) {
         return new ScheduleOption(name, Kind.NUMBER, Optional.of(String.valueOf(fallback)), 0, 1, List.of());

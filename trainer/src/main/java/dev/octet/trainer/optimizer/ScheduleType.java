@@ -1,5 +1,6 @@
 package dev.octet.trainer.optimizer;
 
+import static dev.octet.trainer.optimizer.ScheduleOption.below1;
 import static dev.octet.trainer.optimizer.ScheduleOption.choice;
 import static dev.octet.trainer.optimizer.ScheduleOption.number;
 import static dev.octet.trainer.optimizer.ScheduleOption.share;
@@ -148,14 +149,42 @@ public enum ScheduleType {
                     whole("lr_range_test_step_size", 1, 2000),
                     number("lr_range_test_step_rate", 1),
                     choice("lr_range_test_staircase", "false", "true")),
-            ScheduleType::rangeTest);
-
-    /** Schedules that transformers has and that need a measurement after each evaluation: what keeps them from being computed here. */
-    private static final String MEASURED =
-            "it follows what evaluations measure, and rates here follow from the step's number alone";
-
-    /** What is refused, by its name in transformers. */
-    public static final Map<String, String> REFUSED = Map.of("reduce_lr_on_plateau", MEASURED, "greedy", MEASURED);
+            ScheduleType::rangeTest),
+    /** torch, by transformers' name: smaller by {@code factor} when evaluations no longer get better; see {@link MeasuredRate}. */
+    REDUCE_LR_ON_PLATEAU(
+            "reduce_lr_on_plateau",
+            Warmup.NO,
+            Length.ANY,
+            List.of(
+                    choice("mode", "min", "max"),
+                    below1("factor", 0.1),
+                    whole("patience", 0, 10),
+                    number("threshold", 1e-4),
+                    choice("threshold_mode", "rel", "abs"),
+                    whole("cooldown", 0, 0),
+                    number("min_lr", 0),
+                    number("eps", 1e-8)),
+            (s, _) -> s.peak()),
+    /** transformers' GreedyLR: larger while evaluations get better, smaller when they do not; see {@link MeasuredRate}. */
+    GREEDY(
+            "greedy",
+            Warmup.NO,
+            Length.ANY,
+            List.of(
+                    choice("mode", "min", "max"),
+                    below1("factor", 0.95),
+                    whole("patience", 0, 10),
+                    number("threshold", 1e-6),
+                    choice("threshold_mode", "abs", "rel"),
+                    whole("cooldown", 0, 0),
+                    whole("warmup_evaluations", 0, 0),
+                    number("min_lr", 1e-3),
+                    number("max_lr", 1.0),
+                    number("eps", 1e-8),
+                    choice("smooth", "false", "true"),
+                    whole("window_size", 1, 50),
+                    whole("reset_start", 1, 500)),
+            (s, _) -> s.peak());
 
     /** What happens before the formula counts. */
     private enum Warmup {
@@ -226,6 +255,11 @@ public enum ScheduleType {
     /** The option of a name; empty where it has none. */
     public Optional<ScheduleOption> option(String name) {
         return options.stream().filter(o -> o.name().equals(name)).findFirst();
+    }
+
+    /** Whether rates follow what evaluations measure; what a schedule says of it is the rate before the first. */
+    public boolean isMeasured() {
+        return this == REDUCE_LR_ON_PLATEAU || this == GREEDY;
     }
 
     /** Whether {@code warmup} steps count in it. */

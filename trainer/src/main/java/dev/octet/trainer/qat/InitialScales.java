@@ -29,7 +29,9 @@ final class InitialScales {
             case OFFSET -> range.min() - grid.low() * positive(scale(settings, tensor, range));
             case ZERO_POINT ->
                 Math.clamp(
-                        grid.low() - (float) Math.rint(Math.min(0, range.min()) / positive(scale(settings, tensor, range))),
+                        grid.low()
+                                - (float)
+                                        Math.rint(Math.min(0, range.min()) / positive(scale(settings, tensor, range))),
                         grid.low(),
                         grid.high());
             case GLOBAL_SCALE -> positive(range.amax() / ((double) grid.high() * Float8Format.E4M3FN.maxValue()));

@@ -64,7 +64,9 @@ record Places(StepRule rule, Form form, List<Place> stored, Set<Place> learned) 
             }
             case DYNAMIC -> {
                 boolean through = s.variant() == Variant.THROUGH_SCALE;
-                rule = through ? StepRule.SCALED : s.levels() == Levels.POWER_OF_TWO ? StepRule.PASSED : StepRule.CLIPPED;
+                rule = through
+                        ? StepRule.SCALED
+                        : s.levels() == Levels.POWER_OF_TWO ? StepRule.PASSED : StepRule.CLIPPED;
                 form = new Form(amax, Offset.NONE, false, two);
             }
             case RANGE -> {

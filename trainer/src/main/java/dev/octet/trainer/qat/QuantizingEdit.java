@@ -133,7 +133,8 @@ final class QuantizingEdit {
             for (Place place : places.stored()) {
                 Shape of = place == Place.GLOBAL_SCALE ? Shape.SCALAR : form.stepShape(weight.shape());
                 parameters.put(
-                        place, constant(name, place, of, InitialScales.start(want.settings(), elements, blocks, place)));
+                        place,
+                        constant(name, place, of, InitialScales.start(want.settings(), elements, blocks, place)));
             }
         } else {
             for (Place place : places.stored()) {
@@ -174,13 +175,11 @@ final class QuantizingEdit {
         boolean stretched = squeezed && !(form.grid() instanceof CodeGrid.Signs);
         String made = stretched ? name + ".codes" : name;
         edit.insertBefore(
-                anchor,
-                Node.of(made, "GridQuantize", Node.OCTET_DOMAIN, inputs, List.of(made), form.attributes()));
+                anchor, Node.of(made, "GridQuantize", Node.OCTET_DOMAIN, inputs, List.of(made), form.attributes()));
         if (stretched) {
             String twice = op(name + ".twice", "Mul", List.of(made, number(name + ".two", 2)), anchor);
             edit.insertBefore(
-                    anchor,
-                    Node.of(name, "Sub", "", List.of(twice, number(name + ".one", 1)), List.of(name), WIDE));
+                    anchor, Node.of(name, "Sub", "", List.of(twice, number(name + ".one", 1)), List.of(name), WIDE));
         }
         return quantizer;
     }
@@ -199,28 +198,27 @@ final class QuantizingEdit {
     private String amax(
             String name, String x, QuantizeNode form, Optional<Shape> shape, QuantizerSettings s, Node anchor) {
         String magnitude = op(name + ".magnitude", "Abs", List.of(x), anchor);
-        String amax =
-                switch (form.granularity()) {
-                    case Granularity.PerTensor _ ->
-                        op(name + ".amax", "ReduceMax", List.of(magnitude), anchor, Attribute.of("keepdims", 0L));
-                    case Granularity.PerToken _ -> last(name, magnitude, anchor);
-                    case Granularity.PerChannel(int axis) ->
-                        axis == -2
-                                ? last(name, magnitude, anchor)
-                                : op(
-                                        name + ".amax",
-                                        "ReduceMax",
-                                        List.of(magnitude, longs(name + ".axes", 0)),
-                                        anchor,
-                                        Attribute.of("keepdims", 0L));
-                    case Granularity.PerGroup(int axis, int size) -> groups(name, magnitude, axis, size, shape, anchor);
-                    case Granularity.Mx(int axis, int size) -> groups(name, magnitude, axis, size, shape, anchor);
-                    case Granularity.PerBlock _ ->
-                        throw new InvalidOptionException(
-                                "scales of squares cannot follow from the values of each step",
-                                "precision.weights",
-                                "choose granularity: group, channel or tensor, or method: lsq");
-                };
+        String amax = switch (form.granularity()) {
+            case Granularity.PerTensor _ ->
+                op(name + ".amax", "ReduceMax", List.of(magnitude), anchor, Attribute.of("keepdims", 0L));
+            case Granularity.PerToken _ -> last(name, magnitude, anchor);
+            case Granularity.PerChannel(int axis) ->
+                axis == -2
+                        ? last(name, magnitude, anchor)
+                        : op(
+                                name + ".amax",
+                                "ReduceMax",
+                                List.of(magnitude, longs(name + ".axes", 0)),
+                                anchor,
+                                Attribute.of("keepdims", 0L));
+            case Granularity.PerGroup(int axis, int size) -> groups(name, magnitude, axis, size, shape, anchor);
+            case Granularity.Mx(int axis, int size) -> groups(name, magnitude, axis, size, shape, anchor);
+            case Granularity.PerBlock _ ->
+                throw new InvalidOptionException(
+                        "scales of squares cannot follow from the values of each step",
+                        "precision.weights",
+                        "choose granularity: group, channel or tensor, or method: lsq");
+        };
         return s.variant() == QuantizerSettings.Variant.THROUGH_SCALE
                 ? amax
                 : add(name + ".detached", "Detach", Node.OCTET_DOMAIN, List.of(amax), anchor);
@@ -235,8 +233,7 @@ final class QuantizingEdit {
                 Attribute.of("keepdims", 0L));
     }
 
-    private String groups(
-            String name, String magnitude, int axis, int size, Optional<Shape> shape, Node anchor) {
+    private String groups(String name, String magnitude, int axis, int size, Optional<Shape> shape, Node anchor) {
         long[] cut = axis == -1 || shape.isEmpty()
                 ? new long[] {-1, size}
                 : new long[] {shape.get().dim(0) / size, size, shape.get().dim(1)};

@@ -31,7 +31,6 @@ import java.util.TreeMap;
 import java.util.function.Function;
 import java.util.function.Predicate;
 import java.util.function.UnaryOperator;
-import org.jspecify.annotations.Nullable;
 
 /**
  * Device memory that outlives a step, by name, for checkpoints. Programs are built when their shapes first occur; checkpoint values that no

@@ -6,7 +6,6 @@ import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.formats.tensor.TensorSpec;
 import dev.octet.trainer.autodiff.Autodiff;
-import dev.octet.trainer.autodiff.Parameter;
 import dev.octet.trainer.autodiff.Parameters;
 import dev.octet.trainer.autodiff.ProgramOptions;
 import dev.octet.trainer.config.LossConfig;

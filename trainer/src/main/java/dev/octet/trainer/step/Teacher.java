@@ -26,7 +26,6 @@ import java.util.Map;
 import java.util.Objects;
 import java.util.Set;
 import java.util.stream.Collectors;
-import java.util.TreeMap;
 
 /** The teacher of a distillation: a frozen model in F32 whose output for a micro-batch the student learns to match. */
 public final class Teacher implements AutoCloseable {
@@ -106,8 +105,7 @@ public final class Teacher implements AutoCloseable {
 
     private Program program(Map<String, Shape> shapes) {
         return Autodiff.program(
-                source.at(shapes),
-                ProgramOptions.forward(List.of(output), widened, PrecisionPolicy.FP32));
+                source.at(shapes), ProgramOptions.forward(List.of(output), widened, PrecisionPolicy.FP32));
     }
 
     @Override

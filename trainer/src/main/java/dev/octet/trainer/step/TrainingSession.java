@@ -14,7 +14,6 @@ import dev.octet.trainer.activation.ActivationPlan;
 import dev.octet.trainer.activation.WeightCasts;
 import dev.octet.trainer.autodiff.Autodiff;
 import dev.octet.trainer.autodiff.Parameter;
-import dev.octet.trainer.autodiff.Parameters;
 import dev.octet.trainer.autodiff.ProgramOptions;
 import dev.octet.trainer.checkpoint.CodedWeights;
 import dev.octet.trainer.data.MicroBatch;

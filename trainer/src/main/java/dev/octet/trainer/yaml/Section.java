@@ -358,6 +358,25 @@ public final class Section implements Entry, RecipeFields {
         throw broken(key, "expected keys and values", "write them in braces: {name: value}", null);
     }
 
+    /** This mapping as if it were all of its file: keys are named from here on. */
+    public Section alone() {
+        return (Section) below("", this);
+    }
+
+    private static Entry below(String path, Entry entry) {
+        return switch (entry) {
+            case Scalar s -> s;
+            case Sequence s ->
+                new Sequence(
+                        s.line(), s.entries().stream().map(e -> below(path, e)).toList());
+            case Section s -> {
+                Map<String, Entry> moved = new LinkedHashMap<>();
+                s.entries.forEach((key, e) -> moved.put(key, below(path.isEmpty() ? key : path + "." + key, e)));
+                yield new Section(s.file, path, s.line, moved, s.lines, s.origins);
+            }
+        };
+    }
+
     /** The mappings of a key, in order. */
     public List<Section> sections(String key) {
         if (!has(key)) {

@@ -74,20 +74,78 @@ class TrainingConfigTest {
         assertEquals(1.0, c.clipGradNorm().orElseThrow());
         assertEquals("embeddings.*", c.freeze().getFirst().pattern());
         assertEquals(3, c.checkpoint().keep());
-        assertEquals(100, c.evalEvery());
+        assertEquals(Cadence.ofSteps(100), c.evalEvery());
+    }
+
+    @Test
+    void evaluations_and_checkpoints_come_with_each_epoch_and_the_best_is_kept() {
+        TrainingConfig c = parse(SMALL.replace("data: {train: ", "data: {eval: b, train: ")
+                + "eval_every: epoch\ncheckpoint: {every: epoch, best: eval_perplexity}");
+        assertEquals(Cadence.EPOCH, c.evalEvery());
+        assertEquals(Cadence.EPOCH, c.checkpoint().every());
+        assertEquals(
+                new CheckpointConfig.Best("perplexity", false),
+                c.checkpoint().best().orElseThrow());
+        assertTrue(parse(SMALL.replace("data: {train: ", "data: {eval: b, train: ")
+                        + "eval_every: 5\ncheckpoint: {best: rewards/margins}")
+                .checkpoint()
+                .best()
+                .orElseThrow()
+                .greaterIsBetter());
+    }
+
+    @ParameterizedTest
+    @CsvSource(
+            delimiter = '|',
+            value = {
+                "checkpoint: {best: loss}              | no evaluations before the end      | eval_every",
+                "checkpoint: {greater_is_better: true} | best is missing                    | best: loss",
+                "eval_every: epoch                     | no evaluation data                 | data: {eval",
+                "eval_every: epochs                    | 'epochs' is not a whole number     | whole number",
+                "label_smoothing_factor: 0.1           | label_smoothing_factor             | loss: {label_smoothing:"
+                        + " 0.1}",
+                "load_best_model_at_end: true          | load_best_model_at_end             | checkpoint: {best: loss}",
+            })
+    void evaluations_that_cannot_be_are_refused(String line, String what, String fix) {
+        InvalidOptionException e = refused(SMALL + line);
+        assertTrue(e.what().contains(what), e.what());
+        assertTrue(e.fix().contains(fix), e.fix());
+    }
+
+    @Test
+    void labels_are_smoothed_in_losses_over_classes_only() {
+        assertEquals(
+                0.1,
+                parse(SMALL.replace("type: mse", "type: causal-lm, label_smoothing: 0.1"))
+                        .loss()
+                        .labelSmoothing()
+                        .orElseThrow());
+        assertTrue(parse(SMALL.replace("type: mse", "type: causal-lm, label_smoothing: 0"))
+                .loss()
+                .labelSmoothing()
+                .isEmpty());
+        assertTrue(refused(SMALL.replace("type: mse", "type: mse, label_smoothing: 0.1"))
+                .what()
+                .contains("only losses over classes"));
+        assertTrue(refused(SMALL.replace(
+                        "type: mse", "type: causal-lm, label_smoothing: 0.1, distillation: {teacher: t.onnx}"))
+                .what()
+                .contains("no label is a target"));
     }
 
     @Test
     void checkpoints_are_kept_every_500_steps_or_30_minutes_unless_something_else_is_said() {
-        assertEquals(new CheckpointConfig(500, 30, 3), parse(SMALL).checkpoint());
         assertEquals(
-                new CheckpointConfig(100, 0, 3),
+                new CheckpointConfig(Cadence.ofSteps(500), 30, 3, Optional.empty()),
+                parse(SMALL).checkpoint());
+        assertEquals(
+                new CheckpointConfig(Cadence.ofSteps(100), 0, 3, Optional.empty()),
                 parse(SMALL + "checkpoint: {every: 100}").checkpoint());
         assertEquals(
-                new CheckpointConfig(0, 0, 3),
+                new CheckpointConfig(Cadence.ofSteps(0), 0, 3, Optional.empty()),
                 parse(SMALL + "checkpoint: {every: 0}").checkpoint());
         assertEquals(
-                new CheckpointConfig(500, 5, 1),
+                new CheckpointConfig(Cadence.ofSteps(500), 5, 1, Optional.empty()),
                 parse(SMALL + "checkpoint: {minutes: 5, keep: 1}").checkpoint());
     }
 
@@ -402,7 +460,8 @@ class TrainingConfigTest {
             delimiter = '|',
             value = {
                 "type: linear, num_cycles: 2            | linear has no num_cycles         | cosine_with_restarts",
-                "type: reduce_lr_on_plateau             | is not computed                  | cosine",
+                "type: reduce_lr_on_plateau             | none before the end              | eval_every",
+                "type: greedy, factor: 1.0              | 1.0 is out of range              | below 1",
                 "type: WarmupLR, warmup: 5              | WarmupLR has no warmup           | warmup_num_steps",
                 "type: LRRangeTest, warmup: 5           | LRRangeTest has no warmup        | another type",
                 "type: cosine_with_min_lr               | neither min_lr nor min_lr_rate   | min_lr_rate",

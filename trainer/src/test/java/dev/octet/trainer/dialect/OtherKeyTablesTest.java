@@ -62,7 +62,8 @@ class OtherKeyTablesTest {
             if (parts[0].equals("key")) {
                 continue;
             }
-            String json = "{\"" + parts[0] + "\": \"" + parts[1] + "\", \"max_steps\": 10}";
+            String json =
+                    "{\"" + parts[0] + "\": \"" + parts[1] + "\", \"max_steps\": 10, \"eval_strategy\": \"epoch\"}";
             Reading reading = Dialect.TRANSFORMERS.read(HjsonFile.parse(json, "args.json"), Given.NOTHING);
             assertEquals(List.of(), reading.problems(), json);
             read += reading.rows().stream()

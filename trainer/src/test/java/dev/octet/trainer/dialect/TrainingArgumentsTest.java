@@ -39,7 +39,7 @@ class TrainingArgumentsTest {
 
     @Test
     void the_pattern_of_parameters_without_decay_chooses_those_of_the_trainer_in_eighteen_models() throws IOException {
-        Pattern pattern = Pattern.compile(TrainingArguments.NO_DECAY);
+        Pattern pattern = Pattern.compile(TrainingArgumentsOptimizer.NO_DECAY);
         List<String> wrong = new ArrayList<>();
         int kept = 0;
         List<String> lines = Files.readAllLines(GOLDEN.resolve("decay.txt"));
@@ -99,7 +99,33 @@ class TrainingArgumentsTest {
                 read("{\"lr_scheduler_type\": \"linear\", \"lr_scheduler_kwargs\": {\"power\": 2}}")
                         .problems()
                         .size());
-        assertEquals(List.of("lr_scheduler_type"), refused("{\"lr_scheduler_type\": \"reduce_lr_on_plateau\"}"));
+    }
+
+    @Test
+    void schedules_that_follow_evaluations_need_some() {
+        String plateau = "\"lr_scheduler_type\": \"reduce_lr_on_plateau\", \"warmup_steps\": 5";
+        Reading reading = read(
+                "{" + plateau + ", \"lr_scheduler_kwargs\": {\"patience\": 2}, \"eval_strategy\":" + " \"epoch\"}");
+        assertEquals(List.of(), reading.problems());
+        assertEquals("reduce_lr_on_plateau", settings(reading).get("schedule.type"));
+        assertEquals("2", settings(reading).get("schedule.patience"));
+        assertFalse(settings(reading).containsKey("schedule.warmup"));
+        assertEquals(
+                "schedule.warmup_evaluations: 3",
+                read("{\"lr_scheduler_type\": \"greedy\", \"lr_scheduler_kwargs\": {\"warmup\": 3, \"verbose\": true},"
+                                + " \"eval_strategy\": \"epoch\"}")
+                        .settings()
+                        .stream()
+                        .filter(s -> s.key().startsWith("schedule.w"))
+                        .map(s -> s.key() + ": " + s.value())
+                        .findFirst()
+                        .orElse(""));
+        assertEquals(1, read("{" + plateau + "}").problems().size());
+        assertEquals(
+                "perplexity",
+                settings(read("{" + plateau + ", \"eval_strategy\": \"epoch\", \"metric_for_best_model\":"
+                                + " \"eval_perplexity\"}"))
+                        .get("checkpoint.best"));
     }
 
     @Test
@@ -126,15 +152,16 @@ class TrainingArgumentsTest {
         assertEquals("251", all.get("checkpoint.every"));
         assertEquals("2", all.get("checkpoint.keep"));
         assertEquals("1001", all.get("steps"));
-        assertEquals(List.of("eval_strategy"), refused("{\"eval_strategy\": \"epoch\"}"));
-        assertEquals(List.of("save_strategy"), refused("{\"save_strategy\": \"best\"}"));
-        assertEquals(List.of("load_best_model_at_end"), refused("{\"load_best_model_at_end\": true}"));
+        Map<String, String> epochs = settings(read("{\"eval_strategy\": \"epoch\", \"save_strategy\": \"epoch\"}"));
+        assertEquals("epoch", epochs.get("eval_every"));
+        assertEquals("epoch", epochs.get("checkpoint.every"));
         assertEquals("500", settings(read("{\"eval_strategy\": \"steps\"}")).get("eval_every"));
     }
 
     @Test
     void what_a_run_does_not_do_is_refused_with_the_reason() {
-        assertEquals(List.of("label_smoothing_factor"), refused("{\"label_smoothing_factor\": 0.1}"));
+        assertEquals("0.1", settings(read("{\"label_smoothing_factor\": 0.1}")).get("loss.label_smoothing"));
+        assertEquals(1, read("{\"label_smoothing_factor\": -0.1}").problems().size());
         assertEquals(List.of("neftune_noise_alpha"), refused("{\"neftune_noise_alpha\": 5}"));
         assertEquals(List.of("push_to_hub"), refused("{\"push_to_hub\": true}"));
         assertEquals(List.of("resume_from_checkpoint"), refused("{\"resume_from_checkpoint\": \"out/checkpoint-5\"}"));
@@ -142,6 +169,55 @@ class TrainingArgumentsTest {
                 List.of(),
                 refused("{\"push_to_hub\": false, \"label_smoothing_factor\": 0.0, \"neftune_noise_alpha\": null}"));
         assertTrue(read("{\"learing_rate\": 1}").problems().getFirst().fix().contains("learning_rate"));
+    }
+
+    @Test
+    void the_best_checkpoint_is_kept_and_compared_as_in_transformers() {
+        String both = "\"eval_strategy\": \"epoch\", \"save_strategy\": \"epoch\", \"load_best_model_at_end\": true";
+        Map<String, String> all = settings(read("{" + both + "}"));
+        assertEquals("loss", all.get("checkpoint.best"));
+        all = settings(read("{" + both + ", \"metric_for_best_model\": \"perplexity\"}"));
+        assertEquals("perplexity", all.get("checkpoint.best"));
+        assertEquals("true", all.get("checkpoint.greater_is_better")); // what transformers takes it for
+        all = settings(read("{" + both + ", \"metric_for_best_model\": \"perplexity\", \"greater_is_better\": false}"));
+        assertEquals("false", all.get("checkpoint.greater_is_better"));
+        assertEquals(
+                List.of("metric_for_best_model"), refused("{" + both + ", \"metric_for_best_model\": \"accuracy\"}"));
+        all = settings(read("{\"eval_strategy\": \"steps\", \"eval_steps\": 5, \"save_strategy\": \"best\","
+                + " \"metric_for_best_model\": \"loss\"}"));
+        assertEquals("0", all.get("checkpoint.every"));
+        assertEquals("loss", all.get("checkpoint.best"));
+    }
+
+    @Test
+    void strategies_that_transformers_refuses_are_mistakes() {
+        for (String json : List.of(
+                "{\"load_best_model_at_end\": true}", // evaluations: no, checkpoints: steps
+                "{\"load_best_model_at_end\": true, \"eval_strategy\": \"epoch\"}",
+                "{\"load_best_model_at_end\": true, \"eval_strategy\": \"steps\", \"eval_steps\": 3, \"save_steps\":"
+                        + " 10}",
+                "{\"save_strategy\": \"best\", \"eval_strategy\": \"epoch\"}",
+                "{\"save_strategy\": \"best\", \"metric_for_best_model\": \"loss\"}",
+                "{\"load_best_model_at_end\": true, \"metric_for_best_model\": \"loss\", \"greater_is_better\": false}",
+                "{\"save_strategy\": \"often\"}")) {
+            assertEquals(1, read(json).problems().size(), json);
+        }
+    }
+
+    @Test
+    void a_deepspeed_object_among_the_arguments_is_read_as_a_file_of_its_own() {
+        String inner = "{\"train_micro_batch_size_per_gpu\": \"auto\", \"gradient_clipping\": \"auto\","
+                + " \"zero_optimization\": {\"stage\": 1}}";
+        for (String value : List.of(inner, "\"" + inner.replace("\"", "\\\"") + "\"")) {
+            Reading reading =
+                    read("{\"per_device_train_batch_size\": 3, \"max_grad_norm\": 0.5, \"deepspeed\": " + value + "}");
+            assertEquals(List.of(), reading.problems());
+            assertEquals("3", settings(reading).get("batch_size"));
+            assertEquals("0.5", settings(reading).get("clip_grad_norm"));
+        }
+        Reading wrong = read("{\"deepspeed\": {\"train_micro_batch_size_per_gpu\": 2,\n\"zero_optimisation\": {}}}");
+        assertTrue(wrong.problems().getFirst().what().contains("zero_optimisation"));
+        assertTrue(wrong.problems().getFirst().fix().contains("zero_optimization"));
     }
 
     @Test

@@ -3,10 +3,13 @@ package dev.octet.trainer.hook;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertNull;
+import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import dev.octet.formats.error.InvalidOptionException;
 import dev.octet.quant.number.Float8Format;
 import dev.octet.quant.recipe.LinearTensor;
+import dev.octet.trainer.config.Cadence;
 import dev.octet.trainer.config.CheckpointConfig;
 import dev.octet.trainer.config.DivergenceConfig;
 import java.io.IOException;
@@ -233,7 +236,8 @@ class BuiltInHooksTest {
     @Test
     void checkpoints_are_asked_for_at_their_steps() {
         List<Long> asked = new ArrayList<>();
-        CheckpointCadence cadence = new CheckpointCadence(new CheckpointConfig(3, 0, 3));
+        CheckpointCadence cadence =
+                new CheckpointCadence(new CheckpointConfig(Cadence.ofSteps(3), 0, 3, Optional.empty()), _ -> 0);
         long[] now = new long[1];
         cadence.runStarted(start(1), new Control() {
             @Override
@@ -248,11 +252,73 @@ class BuiltInHooksTest {
     }
 
     @Test
+    void checkpoints_are_asked_for_at_the_ends_of_epochs() {
+        List<Long> asked = new ArrayList<>();
+        // three batches an epoch, two a step
+        CheckpointCadence cadence = new CheckpointCadence(
+                new CheckpointConfig(Cadence.EPOCH, 0, 3, Optional.empty()), s -> 2 * s / 3 - 2 * (s - 1) / 3);
+        long[] now = new long[1];
+        cadence.runStarted(start(1), new Control() {
+            @Override
+            public void requestCheckpoint() {
+                asked.add(now[0]);
+            }
+        });
+        for (now[0] = 1; now[0] <= 6; now[0]++) {
+            cadence.afterStep(report(now[0], 1));
+        }
+        assertEquals(List.of(2L, 3L, 5L, 6L), asked);
+    }
+
+    @Test
+    void a_checkpoint_is_asked_for_after_the_best_evaluation_so_far_also_in_a_resumed_run() {
+        List<Long> asked = new ArrayList<>();
+        BestCheckpoint best = new BestCheckpoint(new CheckpointConfig.Best("perplexity", false));
+        Control control = new Control() {
+            @Override
+            public void requestCheckpoint() {
+                asked.add(best.step().orElse(0));
+            }
+        };
+        best.runStarted(start(1), control);
+        assertTrue(best.step().isEmpty());
+        assertEquals(Map.of(), best.remembered());
+        double[] measures = {5, 4, Double.NaN, 4, 6};
+        for (int i = 0; i < measures.length; i++) {
+            best.evaluated(evaluation(i + 1, measures[i]));
+        }
+        assertEquals(List.of(1L, 2L), asked);
+        BestCheckpoint resumed = new BestCheckpoint(new CheckpointConfig.Best("perplexity", false));
+        resumed.recall(best.remembered());
+        assertEquals(2, resumed.step().orElseThrow());
+        resumed.evaluated(evaluation(6, 4.5));
+        assertEquals(2, resumed.step().orElseThrow());
+        resumed.evaluated(evaluation(7, 3.5));
+        assertEquals(7, resumed.step().orElseThrow());
+    }
+
+    @Test
+    void a_measure_that_evaluations_lack_is_named() {
+        BestCheckpoint best = new BestCheckpoint(new CheckpointConfig.Best("accuracy", true));
+        assertThrows(InvalidOptionException.class, () -> best.evaluated(evaluation(1, 2)));
+        assertEquals(0.25, evaluation(1, 2).measure("rewards/margins").orElseThrow());
+        assertEquals(9, evaluation(1, 2).measure("task_loss").orElseThrow());
+        assertTrue(evaluation(1, 2).measure("task").isEmpty());
+    }
+
+    private static TrainingHook.EvaluationReport evaluation(long step, double perplexity) {
+        return new TrainingHook.EvaluationReport(
+                step, 1, Map.of("task", 9.0, "rewards/margins", 0.25), OptionalDouble.of(perplexity), 1, 1, 1);
+    }
+
+    @Test
     void checkpoints_are_asked_for_when_the_last_is_too_long_ago() {
         List<Long> asked = new ArrayList<>();
         long[] minute = new long[1];
-        CheckpointCadence cadence =
-                new CheckpointCadence(new CheckpointConfig(0, 30, 3), () -> TimeUnit.MINUTES.toNanos(minute[0]));
+        CheckpointCadence cadence = new CheckpointCadence(
+                new CheckpointConfig(Cadence.NEVER, 30, 3, Optional.empty()),
+                _ -> 0,
+                () -> TimeUnit.MINUTES.toNanos(minute[0]));
         cadence.runStarted(start(1), new Control() {
             @Override
             public void requestCheckpoint() {

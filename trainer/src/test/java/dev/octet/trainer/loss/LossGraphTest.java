@@ -40,6 +40,7 @@ import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 import java.util.Optional;
+import java.util.OptionalDouble;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import org.jspecify.annotations.Nullable;
@@ -53,6 +54,9 @@ import org.junit.jupiter.params.provider.MethodSource;
 @DisplayNameGeneration(DisplayNameGenerator.ReplaceUnderscores.class)
 class LossGraphTest {
     private static final Path MODELS = Path.of(System.getProperty("octet.testdata"), "models", "tiny-hf");
+
+    private static final Path SMOOTHING =
+            Path.of(System.getProperty("octet.testdata"), "golden", "training", "label_smoothing.safetensors");
 
     private static final Path DISTILLATION =
             Path.of(System.getProperty("octet.testdata"), "golden", "training", "distillation.safetensors");
@@ -152,35 +156,69 @@ class LossGraphTest {
             if (masked) {
                 fed.put("attention_mask", requireNonNull(golden.get("attention_mask")));
             }
-            GraphModel model = passing(fed.get("x"), masked ? fed.get("attention_mask") : null);
-            Map<String, OperandType> types = new HashMap<>();
-            fed.forEach((k, t) -> types.put(k, new OperandType(t.dtype(), t.shape())));
-            LossGraph graph = LossGraph.of(model, config, types);
-            Program program = Autodiff.program(
-                    graph.model(),
-                    ProgramOptions.training(graph.loss(), List.of("x"), List.of(), PrecisionPolicy.FP32)
-                            .withOutputs(graph.parts().values()));
-            try (Memory memory = device.allocate(program.lasting());
-                    Executable run = device.load(program, memory)) {
-                program.inputs()
-                        .forEach((k, v) ->
-                                run.feed(v, requireNonNull(fed.get(k), k).bytes()));
-                run.run(Phase.FORWARD);
+            requireGolden(golden, name, config, fed, device);
+        }
+    }
+
+    static List<String> smoothings() {
+        return List.of(
+                "cross-entropy.s10",
+                "cross-entropy.s50",
+                "cross-entropy.s100",
+                "causal-lm.s10",
+                "causal-lm.s50",
+                "causal-lm.s100");
+    }
+
+    /** Loss and gradient of transformers' LabelSmoother. */
+    @ParameterizedTest
+    @MethodSource("smoothings")
+    void smoothed_labels_are_what_transformers_computes(String name) throws IOException {
+        try (ModelFile file = ModelFile.open(SMOOTHING);
+                Device device = CpuDevice.of(2)) {
+            Map<String, Tensor> golden = file.model().tensors();
+            String[] parts = name.split("\\.s", -1);
+            LossConfig config = new LossConfig(
+                    parts[0].equals("causal-lm") ? LossConfig.Type.CAUSAL_LM : LossConfig.Type.CROSS_ENTROPY,
+                    Optional.empty(),
+                    "labels",
+                    -100,
+                    Optional.empty(),
+                    LossConfig.Preference.DEFAULT,
+                    OptionalDouble.of(Integer.parseInt(parts[1]) / 100.0));
+            Map<String, Tensor> fed =
+                    Map.of("x", requireNonNull(golden.get("scores")), "labels", requireNonNull(golden.get("labels")));
+            requireGolden(golden, name, config, fed, device);
+        }
+    }
+
+    private static void requireGolden(
+            Map<String, Tensor> golden, String name, LossConfig config, Map<String, Tensor> fed, Device device) {
+        GraphModel model = passing(requireNonNull(fed.get("x")), fed.get("attention_mask"));
+        Map<String, OperandType> types = new HashMap<>();
+        fed.forEach((k, t) -> types.put(k, new OperandType(t.dtype(), t.shape())));
+        LossGraph graph = LossGraph.of(model, config, types);
+        Program program = Autodiff.program(
+                graph.model(),
+                ProgramOptions.training(graph.loss(), List.of("x"), List.of(), PrecisionPolicy.FP32)
+                        .withOutputs(graph.parts().values()));
+        try (Memory memory = device.allocate(program.lasting());
+                Executable run = device.load(program, memory)) {
+            program.inputs()
+                    .forEach((k, v) -> run.feed(v, requireNonNull(fed.get(k), k).bytes()));
+            run.run(Phase.FORWARD);
+            requireNear(golden.get(name + ".loss"), read(run, program.outputs().get(Program.LOSS)));
+            for (Map.Entry<String, String> part : graph.parts().entrySet()) {
                 requireNear(
-                        golden.get(name + ".loss"), read(run, program.outputs().get(Program.LOSS)));
-                for (Map.Entry<String, String> part : graph.parts().entrySet()) {
-                    requireNear(
-                            golden.get(name + "." + part.getKey()),
-                            read(run, program.outputs().get(part.getValue())));
-                }
-                assertEquals(
-                        golden.containsKey(name + ".task") ? 2 : 0,
-                        graph.parts().size());
-                run.run(Phase.BACKWARD);
-                requireNear(
-                        golden.get(name + ".gradient"),
-                        read(run, program.gradients().get("x")));
+                        golden.get(name + "." + part.getKey()),
+                        read(run, program.outputs().get(part.getValue())));
             }
+            assertEquals(
+                    golden.containsKey(name + ".task") ? 2 : 0, graph.parts().size());
+            run.run(Phase.BACKWARD);
+            requireNear(
+                    golden.get(name + ".gradient"),
+                    read(run, program.gradients().get("x")));
         }
     }
 

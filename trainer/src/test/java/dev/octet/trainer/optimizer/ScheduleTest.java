@@ -107,7 +107,9 @@ class ScheduleTest {
     void every_schedule_has_a_golden_run() throws IOException {
         Set<ScheduleType> seen = EnumSet.noneOf(ScheduleType.class);
         golden().forEach(r -> seen.add(r.schedule().type()));
-        assertEquals(EnumSet.allOf(ScheduleType.class), seen);
+        Set<ScheduleType> all = EnumSet.allOf(ScheduleType.class);
+        all.removeIf(ScheduleType::isMeasured); // MeasuredRateTest has them
+        assertEquals(all, seen);
     }
 
     @Test

@@ -21,10 +21,10 @@ final class SoftmaxCrossEntropyLossCpu implements CpuKernel<SoftmaxCrossEntropyL
             for (int position = (int) from; position < to; position++) {
                 c.read(frame.input(0), position, row);
                 int label = labels[position];
-                float atLabel = label < 0 ? 0 : row[label];
+                float expected = label < 0 ? 0 : expected(op, row, label);
                 float logSum = logSum(row);
                 logSums[position] = logSum;
-                losses[position] = weights[position] == 0 ? 0 : weights[position] * (logSum - atLabel);
+                losses[position] = weights[position] == 0 ? 0 : weights[position] * (logSum - expected);
                 if (op.givesLogarithms()) {
                     c.read(frame.input(0), position, row);
                     for (int k = 0; k < row.length; k++) {
@@ -43,6 +43,13 @@ final class SoftmaxCrossEntropyLossCpu implements CpuKernel<SoftmaxCrossEntropyL
     /** Positions of a piece: about four rows of 8192 classes. */
     static long grain(ClassLabels c) {
         return Math.max(1, 16 * CpuContext.TILE / Math.max(1, c.classes()));
+    }
+
+    /** Sum of the scores times the target. */
+    private static float expected(SoftmaxCrossEntropyLoss op, float[] row, int label) {
+        return op.smoothing() == 0
+                ? row[label]
+                : (1 - op.smoothing()) * row[label] + op.smoothing() / row.length * VectorMath.sum(row, 0, row.length);
     }
 
     /** log Σ exp x; {@code row} is lost. */
@@ -71,14 +78,15 @@ final class SoftmaxCrossEntropyLossCpu implements CpuKernel<SoftmaxCrossEntropyL
                     if (fromLogarithms) {
                         c.read(frame.upstream(1), position, dlog);
                     }
-                    gradient(row, logSums[position], labels[position], dl[position], dlog);
+                    gradient(row, logSums[position], dl[position], dlog);
+                    toTarget(op, row, labels[position], dl[position]);
                 }
                 c.write(frame.gradient(0), position, row);
             }
         });
     }
 
-    private static void gradient(float[] row, float logSum, int label, float dl, float[] dlog) {
+    private static void gradient(float[] row, float logSum, float dl, float[] dlog) {
         float slope = dl - VectorMath.sum(dlog, 0, dlog.length);
         VectorMath.expOfDifference(row, 0, logSum, row, 0, row.length);
         for (int k = 0; k < row.length; k++) {
@@ -87,8 +95,17 @@ final class SoftmaxCrossEntropyLossCpu implements CpuKernel<SoftmaxCrossEntropyL
         for (int k = 0; k < dlog.length; k++) {
             row[k] += dlog[k];
         }
-        if (label >= 0) {
-            row[label] -= dl;
+    }
+
+    /** Takes dl times the target from the gradient. */
+    private static void toTarget(SoftmaxCrossEntropyLoss op, float[] row, int label, float dl) {
+        if (label < 0) {
+            return;
+        }
+        row[label] -= dl * (1 - op.smoothing());
+        float even = dl * (op.smoothing() / row.length);
+        for (int k = 0; k < row.length && even != 0; k++) {
+            row[k] -= even;
         }
     }
 }

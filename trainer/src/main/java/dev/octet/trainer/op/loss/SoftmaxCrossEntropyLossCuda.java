@@ -65,6 +65,7 @@ final class SoftmaxCrossEntropyLossCuda implements CudaKernel<SoftmaxCrossEntrop
             arguments.add((long) c.inner());
         }
         c.addRule(arguments);
+        arguments.add(op.smoothing());
         if (c.inner() > 1) {
             Grid grid = Grid.over(c.count(), CudaLoss.THREADS, 1);
             cuda.launch(source, kernel + "_columns", grid, arguments.toArray());

@@ -4,7 +4,7 @@ import dev.octet.trainer.kernel.Frame;
 import dev.octet.trainer.kernel.ReferenceKernel;
 
 /**
- * With p = softmax x: {@code dx = w[label] (p - onehot(label)) dl}, dl divided by the sum of weights for a mean; and from the
+ * With p = softmax x: {@code dx = w[label] (p - target) dl}, the target one at the label or smoothed, dl divided by the sum of weights for a mean; and from the
  * logarithms, {@code dx += dlog - p Σ dlog}.
  */
 final class SoftmaxCrossEntropyLossReference implements ReferenceKernel<SoftmaxCrossEntropyLoss> {
@@ -31,7 +31,7 @@ final class SoftmaxCrossEntropyLossReference implements ReferenceKernel<SoftmaxC
                 frame.output(1)[start + k * c.inner()] = x[start + k * c.inner()] - logSum;
             }
             double weight = weight(frame, labels[position]);
-            double loss = weight == 0 ? 0 : weight * (logSum - x[start + labels[position] * c.inner()]);
+            double loss = weight == 0 ? 0 : weight * (logSum - expected(op, x, start, labels[position]));
             sum += loss;
             divisor += weight;
             if (c.reduction() == Reduction.NONE) {
@@ -42,6 +42,17 @@ final class SoftmaxCrossEntropyLossReference implements ReferenceKernel<SoftmaxC
         if (c.reduction() != Reduction.NONE) {
             frame.output(0)[0] = sum / frame.output(op.divisorOutput())[0];
         }
+    }
+
+    /** Sum of the scores times the target. */
+    private static double expected(SoftmaxCrossEntropyLoss op, double[] x, int start, int label) {
+        ClassLabels c = op.labels();
+        double sum = 0;
+        for (int k = 0; k < c.classes() && op.smoothing() > 0; k++) {
+            sum += x[start + k * c.inner()];
+        }
+        double even = op.smoothing() / (double) c.classes() * sum;
+        return (1.0 - op.smoothing()) * x[start + label * c.inner()] + even;
     }
 
     /** 0 for a label that does not count. */
@@ -71,7 +82,12 @@ final class SoftmaxCrossEntropyLossReference implements ReferenceKernel<SoftmaxC
                 int at = start + k * c.inner();
                 double p = Math.exp(x[at] - frame.output(op.logSumOutput())[position]);
                 double dlog = fromLogarithms(op, frame) ? frame.upstream(1)[at] : 0;
-                dx[at] = dl * (p - (k == labels[position] ? 1 : 0)) + dlog - p * dlogSum;
+                dx[at] = dl
+                                * (p
+                                        - (k == labels[position] ? 1.0 - op.smoothing() : 0)
+                                        - op.smoothing() / (double) c.classes())
+                        + dlog
+                        - p * dlogSum;
             }
         }
     }

@@ -51,6 +51,11 @@ DEVICE float upstream_of(const float* dloss, const float* divisor, i32 each, i64
     return !dloss || weight == 0 ? 0 : (each ? dloss[position] : dloss[0] / divisor[0]) * weight;
 }
 
+// The sum of the scores times the target: the score at the label and, with smoothing, that of all classes alike.
+DEVICE float expected(float at_label, float all, float smoothing, i32 classes) {
+    return smoothing > 0 ? (1 - smoothing) * at_label + smoothing / classes * all : at_label;
+}
+
 // --- sums of exponentials
 
 // Σ exp(x - max) of the numbers seen so far.
@@ -146,13 +151,14 @@ struct AddUp {
         }
     }
 };
-// dx = slope p + dlog, less dl at the label.
+// dx = slope p + dlog, less even everywhere and dl at the label.
 struct WriteGradient {
     X_TYPE* to;
     const X_TYPE* dlog;
     float log_sum;
     float slope;
     float dl;
+    float even;
     int label;
     template <int N> DEVICE void operator()(int column, const float (&x)[N]) const {
         float y[N];
@@ -165,16 +171,18 @@ struct WriteGradient {
             if (column + i == label) {
                 y[i] -= dl;
             }
+            y[i] -= even;
         }
         store(to + column, y);
     }
 };
 
-// Softmax and cross entropy, the scores read once: log Σ exp x, and w (log Σ exp x - x[label]) of each position. logs, where the
-// logarithms go, may be absent.
+// Softmax and cross entropy, the scores read once, with smoothing s twice: log Σ exp x, and w (log Σ exp x - (1 - s) x[label] - s/K Σ x) of each
+// position. logs, where the logarithms go, may be absent.
 RESIDENT_KERNEL(cross_entropy_forward, THREADS, 512,
        (const X_TYPE* x, const LABEL_TYPE* labels, const W_TYPE* weights, float* log_sums, float* losses, float* used, X_TYPE* logs,
-        i64 positions, i32 classes, i64 sequence, i32 ignores, i64 ignored)) {
+        i64 positions, i32 classes, i64 sequence, i32 ignores, i64 ignored,
+        float smoothing)) {
     SHARED float scratch[33];
     i64 position = first_position();
     bool here = position < positions;
@@ -186,23 +194,30 @@ RESIDENT_KERNEL(cross_entropy_forward, THREADS, 512,
     float scaled;
     float sum;
     float all = log_sum(mine, scratch, scaled, sum);
+    float scores = 0;
+    if (smoothing > 0) {
+        if (here) {
+            each_of_row(row, classes, AddUp{&scores});
+        }
+        scores = group_fold(scores, Sum(), 0.0f, scratch);
+    }
     if (here && member() == 0) {
         int label = label_of(LabelRule{labels, sequence, ignored, ignores, classes}, position);
         float weight = weight_of(label, weights);
         log_sums[position] = all;
         used[position] = weight;
-        losses[position] = weight == 0 ? 0 : label < 0 ? NOT_A_NUMBER : weight * (all - widen(row[label]));
+        losses[position] = weight == 0 ? 0 : label < 0 ? NOT_A_NUMBER : weight * (all - expected(widen(row[label]), scores, smoothing, classes));
     }
     if (here && logs) {
         each_of_row(row, classes, WriteLogarithms{logs + position * classes, all});
     }
 }
 
-// dx = w dl (p - onehot) + dlog - p Σ dlog, the scores read once. each: dloss has a number for each position. dlog may be absent.
+// dx = w dl (p - target) + dlog - p Σ dlog, the scores read once. each: dloss has a number for each position. dlog may be absent.
 RESIDENT_KERNEL(cross_entropy_backward, THREADS, 512,
        (const X_TYPE* x, const LABEL_TYPE* labels, const W_TYPE* weights, const float* log_sums, const float* divisor,
         const float* dloss, const X_TYPE* dlog, X_TYPE* dx, i32 each, i64 positions, i32 classes, i64 sequence, i32 ignores,
-        i64 ignored)) {
+        i64 ignored, float smoothing)) {
     SHARED float scratch[33];
     i64 position = first_position();
     bool here = position < positions;
@@ -224,7 +239,8 @@ RESIDENT_KERNEL(cross_entropy_backward, THREADS, 512,
             }
         } else {
             const X_TYPE* up = dlog ? dlog + position * classes : dlog;
-            each_of_row(x + position * classes, classes, WriteGradient{to, up, log_sums[position], dl - dlogs, dl, label});
+            each_of_row(x + position * classes, classes, WriteGradient{to, up, log_sums[position], dl - dlogs, dl * (1 - smoothing),
+                    dl * (smoothing / classes), label});
         }
     }
 }
@@ -232,21 +248,24 @@ RESIDENT_KERNEL(cross_entropy_backward, THREADS, 512,
 // The same where other axes lie behind the classes: a thread for each position, neighbours side by side in memory.
 KERNEL(cross_entropy_forward_columns, THREADS,
        (const X_TYPE* x, const LABEL_TYPE* labels, const W_TYPE* weights, float* log_sums, float* losses, float* used, X_TYPE* logs,
-        i64 positions, i64 inner, i32 classes, i64 sequence, i32 ignores, i64 ignored)) {
+        i64 positions, i64 inner, i32 classes, i64 sequence, i32 ignores, i64 ignored,
+        float smoothing)) {
     i64 position = block_index() * THREADS + thread_index();
     if (position < positions) {
         i64 start = position / inner * classes * inner + position % inner;
         Exponentials mine = {-INFINITE, 0};
+        float scores = 0;
         for (int k = 0; k < classes; k++) {
             float one[1] = {widen(x[start + k * inner])};
             add(mine, one);
+            scores += one[0];
         }
         float all = mine.max + logf(mine.sum);
         int label = label_of(LabelRule{labels, sequence, ignored, ignores, classes}, position);
         float weight = weight_of(label, weights);
         log_sums[position] = all;
         used[position] = weight;
-        losses[position] = weight == 0 ? 0 : label < 0 ? NOT_A_NUMBER : weight * (all - widen(x[start + label * inner]));
+        losses[position] = weight == 0 ? 0 : label < 0 ? NOT_A_NUMBER : weight * (all - expected(widen(x[start + label * inner]), scores, smoothing, classes));
         for (int k = 0; logs && k < classes; k++) {
             logs[start + k * inner] = narrow<X_TYPE>(widen(x[start + k * inner]) - all);
         }
@@ -256,7 +275,7 @@ KERNEL(cross_entropy_forward_columns, THREADS,
 KERNEL(cross_entropy_backward_columns, THREADS,
        (const X_TYPE* x, const LABEL_TYPE* labels, const W_TYPE* weights, const float* log_sums, const float* divisor,
         const float* dloss, const X_TYPE* dlog, X_TYPE* dx, i32 each, i64 positions, i64 inner, i32 classes, i64 sequence,
-        i32 ignores, i64 ignored)) {
+        i32 ignores, i64 ignored, float smoothing)) {
     i64 position = block_index() * THREADS + thread_index();
     if (position < positions) {
         i64 start = position / inner * classes * inner + position % inner;
@@ -270,7 +289,7 @@ KERNEL(cross_entropy_backward_columns, THREADS,
             i64 at = start + k * inner;
             float y = 0;
             if (dl != 0 || dlog) {
-                y = expf(widen(x[at]) - log_sums[position]) * slope + (dlog ? widen(dlog[at]) : 0) - (k == label ? dl : 0);
+                y = expf(widen(x[at]) - log_sums[position]) * slope + (dlog ? widen(dlog[at]) : 0) - (k == label ? dl * (1 - smoothing) : 0) - dl * (smoothing / classes);
             }
             dx[at] = narrow<X_TYPE>(y);
         }

@@ -49,14 +49,16 @@ class GatherStateTest extends TwinTest {
 
     private static Case of(StateForm form, int rows, int cols, OperandType indices, double... ids) {
         OperandType table = f32(rows, cols);
-        List<OperandType> types = new ArrayList<>(List.of(table.as(form.parts(table).getFirst().type().dtype()), indices));
+        List<OperandType> types = new ArrayList<>(
+                List.of(table.as(form.parts(table).getFirst().type().dtype()), indices));
         SplittableRandom random = new SplittableRandom(rows);
         List<double[]> inputs = new ArrayList<>();
         inputs.add(IntStream.range(0, rows * cols)
                 .mapToDouble(i -> code(form, random.nextDouble() * 4 - 2))
                 .toArray());
         inputs.add(ids);
-        for (StateForm.Part part : form.parts(table).subList(1, form.parts(table).size())) {
+        for (StateForm.Part part :
+                form.parts(table).subList(1, form.parts(table).size())) {
             types.add(part.type());
             inputs.add(
                     part.type().count() == 1
@@ -73,7 +75,8 @@ class GatherStateTest extends TwinTest {
     private static double code(StateForm form, double x) {
         return switch (form) {
             case StateForm.PowerOfTwo(DType type, MsampScale _, StateForm.OfZeros _)
-            when type == DType.F8_E4M3FN -> Float8Format.E4M3FN.decode(Float8Format.E4M3FN.encode((float) x, Overflow.SATURATE));
+            when type == DType.F8_E4M3FN ->
+                Float8Format.E4M3FN.decode(Float8Format.E4M3FN.encode((float) x, Overflow.SATURATE));
             case StateForm.Split() -> Math.rint(x * 64) / 64;
             default -> Half.toFloat(Half.fromFloat((float) x));
         };
@@ -99,6 +102,7 @@ class GatherStateTest extends TwinTest {
     @Test
     void tables_in_blocks_are_refused() {
         Gather gather = new Gather("emb", f32(64, 64), i64(1), 0);
-        assertThrows(IllegalArgumentException.class, () -> new GatherState(gather, new StateForm.Blocked(BlockCodes.INT8)));
+        assertThrows(
+                IllegalArgumentException.class, () -> new GatherState(gather, new StateForm.Blocked(BlockCodes.INT8)));
     }
 }

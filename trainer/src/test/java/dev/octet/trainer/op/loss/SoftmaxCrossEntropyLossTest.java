@@ -70,6 +70,18 @@ class SoftmaxCrossEntropyLossTest extends TwinTest {
                 List.of(requireNonNull(drawn.inputs().getFirst()), labels));
     }
 
+    private static Case smoothed(OperandType x, int axis) {
+        ClassLabels c = ClassLabels.of(x, axis, -100L, Reduction.MEAN);
+        Case drawn = Case.normal("smoothed " + x, new SoftmaxCrossEntropyLoss(c, false, 0.5f), x);
+        double[] labels = new double[c.count()];
+        Arrays.setAll(labels, i -> i % 4 == 3 ? -100 : (i * 3) % c.classes());
+        return new Case(
+                drawn.name(),
+                drawn.op(),
+                List.of(x, new OperandType(DType.I64, c.positions())),
+                List.of(requireNonNull(drawn.inputs().getFirst()), labels));
+    }
+
     @Override
     protected List<Case> cases() {
         List<Case> cases = new ArrayList<>(variants("softmax", SoftmaxCrossEntropyLoss::new));
@@ -90,6 +102,14 @@ class SoftmaxCrossEntropyLossTest extends TwinTest {
                 cases.add(narrow(type, 19, 61, logarithms));
             }
         }
+        for (Case each : variants("smoothed", (c, second) -> new SoftmaxCrossEntropyLoss(c, second, 0.1f))) {
+            if (each.types().size() == 2) { // without weights of classes
+                cases.add(each);
+            }
+        }
+        cases.add(smoothed(f32(3, 5, 7), 1)); // classes not last
+        cases.add(smoothed(f32(19, 61).as(DType.F16), 1));
+        cases.add(smoothed(f32(3, 1501).as(DType.BF16), 1));
         // the loss is NaN and the gradient zero; too large for finite differences, which know nothing of NaN
         ClassLabels none = ClassLabels.of(f32(2, 701), 1, -100L, Reduction.MEAN);
         Case drawn = Case.normal("nothing counts", new SoftmaxCrossEntropyLoss(none, false), f32(2, 701));

@@ -9,12 +9,12 @@ import dev.octet.formats.graph.Attribute;
 import dev.octet.formats.graph.Node;
 import dev.octet.formats.model.Model;
 import dev.octet.formats.tensor.Tensor;
+import dev.octet.trainer.gemm.Gemms;
 import dev.octet.trainer.kernel.CpuContext;
 import dev.octet.trainer.kernel.CpuTensor;
 import dev.octet.trainer.kernel.Frame;
 import dev.octet.trainer.kernel.OperandType;
 import dev.octet.trainer.kernel.Parallel;
-import dev.octet.trainer.gemm.Gemms;
 import java.io.IOException;
 import java.lang.foreign.Arena;
 import java.nio.file.Files;
@@ -33,8 +33,7 @@ import org.junit.jupiter.params.provider.MethodSource;
 /** Every rule against testdata/golden/training/qat, which torch made from the formulas of papers and libraries. */
 @DisplayNameGeneration(DisplayNameGenerator.ReplaceUnderscores.class)
 class QatGoldenTest {
-    private static final Path FOLDER =
-            Path.of(System.getProperty("octet.testdata"), "golden", "training", "qat");
+    private static final Path FOLDER = Path.of(System.getProperty("octet.testdata"), "golden", "training", "qat");
     private static final List<String> INPUTS = List.of("x", "step", "offset", "pre", "global");
 
     static List<String> cases() throws IOException {
