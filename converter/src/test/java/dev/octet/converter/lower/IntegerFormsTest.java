@@ -233,8 +233,8 @@ class IntegerFormsTest {
 
     @Test
     void tensorrt_refuses_ranges_found_at_run_time_and_takes_no_zero_points() {
-        InvalidOptionException e = assertThrows(
-                InvalidOptionException.class, () -> OnnxTarget.TENSORRT.suited(Recipes.INT8_DYNAMIC));
+        InvalidOptionException e =
+                assertThrows(InvalidOptionException.class, () -> OnnxTarget.TENSORRT.suited(Recipes.INT8_DYNAMIC));
         assertTrue(e.fix().contains("--recipe int8"), e.fix());
         assertEquals(Recipes.GRAPH_INT8_SYMMETRIC, OnnxTarget.TENSORRT.suited(Recipes.GRAPH_INT8));
         assertTrue(requireNonNull(Recipes.GRAPH_INT8.input()).type().hasZeroPoint());
