@@ -93,8 +93,7 @@ public final class Lowering {
     }
 
     /** The norm becomes the plain canonical one, followed by the quantisation of its output; its scale input is the last one. */
-    private static void lowerNorm(
-            GraphEdit edit, LinearForm form, Node n, LinearForm.Codes codes, int scaleInput) {
+    private static void lowerNorm(GraphEdit edit, LinearForm form, Node n, LinearForm.Codes codes, int scaleInput) {
         String opType = n.isOctet("QuantizingLayerNorm") ? "LayerNormalization" : "RMSNormalization";
         String y = n.output(1).isEmpty() ? edit.freshName(n.output() + "_y") : n.output(1);
         List<String> inputs = n.inputs().subList(0, scaleInput);
