@@ -16,5 +16,6 @@ module dev.octet.formats {
     exports dev.octet.formats.peft;
     exports dev.octet.formats.onnx;
     exports dev.octet.formats.npy;
+    exports dev.octet.formats.gguf;
     exports dev.octet.formats.file;
 }

@@ -12,6 +12,7 @@ module dev.octet.quant {
     exports dev.octet.quant.gptq;
     exports dev.octet.quant.measure;
     exports dev.octet.quant.merge;
+    exports dev.octet.quant.ggml;
     exports dev.octet.quant.statistics;
     exports dev.octet.quant.calibrate;
     exports dev.octet.quant.recipe;

@@ -1,5 +1,6 @@
 package dev.octet.cli;
 
+import dev.octet.converter.checkpoint.RoundedError;
 import dev.octet.converter.checkpoint.SharedScale;
 import dev.octet.pipeline.CheckpointOutcome;
 import dev.octet.pipeline.Serving;
@@ -45,7 +46,7 @@ record CheckpointPage(CheckpointOutcome outcome, Optional<Serving> serving) {
             table.row("recipe", outcome.recipe());
         }
         if (outcome.rounding() != null) {
-            table.row("rounding", outcome.rounding());
+            table.row("rounding", outcome.rounding() + gain());
         }
         table.row(
                 "target",
@@ -85,6 +86,25 @@ record CheckpointPage(CheckpointOutcome outcome, Optional<Serving> serving) {
         printUnreached(screen);
         printLines("notes", outcome.notes(), screen);
         printLines("left behind (weights in other files or formats)", outcome.leftBehind(), screen);
+    }
+
+    /** What compensated rounding left of the errors of rounding to nearest, as a share, over all weights and of the worst one. */
+    private String gain() {
+        if (outcome.roundingErrors().isEmpty()) {
+            return "";
+        }
+        double error = 0;
+        double nearest = 0;
+        for (RoundedError e : outcome.roundingErrors()) {
+            error += e.error();
+            nearest += e.nearestError();
+        }
+        return nearest == 0
+                ? ""
+                : String.format(
+                        Locale.ROOT,
+                        ", squared error of the outputs %.3f times that of nearest (--json lists each weight)",
+                        error / nearest);
     }
 
     private String weightsText() {

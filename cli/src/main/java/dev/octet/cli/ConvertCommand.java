@@ -2,16 +2,22 @@ package dev.octet.cli;
 
 import dev.octet.converter.Converter;
 import dev.octet.formats.checkpoint.Checkpoint;
+import dev.octet.formats.gguf.GgufFile;
+import dev.octet.formats.gguf.GgufType;
+import dev.octet.formats.tensor.DType;
+import dev.octet.formats.tensor.FloatName;
 import dev.octet.pipeline.CheckpointOutcome;
 import dev.octet.pipeline.Convert;
 import dev.octet.pipeline.Job;
 import dev.octet.pipeline.Target;
 import dev.octet.pipeline.TaskListener;
+import dev.octet.quant.ggml.GgmlEncode;
 import dev.octet.quant.recipe.Recipes;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
+import java.util.Locale;
 import java.util.Map;
 import java.util.Optional;
 import org.apache.commons.cli.Option;
@@ -26,7 +32,7 @@ final class ConvertCommand implements Command {
             "target",
             "NAME",
             TARGETS.keySet(),
-            "onnx; huggingface: an ONNX model back to its checkpoint; checkpoints: "
+            "onnx; huggingface: an ONNX or GGUF model as a checkpoint; gguf; checkpoints: "
                     + String.join(", ", CheckpointFlags.TARGETS.keySet()) + " (must be given unless --into is)");
     private static final PathOption INTO = PathOption.read(
             "into",
@@ -49,6 +55,22 @@ final class ConvertCommand implements Command {
             "FILE",
             "target huggingface: config.json of the model (default: what the graph tells; the rest is left to"
                     + " transformers' defaults)");
+
+    private static final Map<String, GgufType> TYPES = Flags.byName(
+            GgmlEncode.TYPES.stream().sorted().toList(), t -> t.name().toLowerCase(Locale.ROOT));
+    private static final Option TYPE = ChoiceOption.of(
+            "type",
+            "NAME",
+            TYPES.keySet(),
+            "target gguf: type of the matrices: " + String.join(", ", TYPES.keySet())
+                    + " (default: the checkpoint's own)");
+    private static final Option NO_TOKENIZER =
+            Flags.flag("no-tokenizer", "target gguf: leave out a tokenizer that llama.cpp does not split texts as");
+    private static final Option DTYPE = Flags.value(
+            "dtype",
+            String.join("|", FloatName.types().keySet()),
+            "target huggingface, of a GGUF file: type of all tensors (default: bf16 where the file has it or is"
+                    + " quantised, else the file's own)");
 
     @Override
     public String name() {
@@ -74,6 +96,9 @@ final class ConvertCommand implements Command {
                 INTO,
                 OPSET,
                 CONFIG,
+                TYPE,
+                NO_TOKENIZER,
+                DTYPE,
                 CheckpointFlags.SCALE_FORMAT,
                 CheckpointFlags.SCALE_TYPE,
                 CheckpointFlags.EXACT_ONLY,
@@ -89,6 +114,8 @@ final class ConvertCommand implements Command {
                 "octet convert llama-fp8 -o llama-block --target fp8 --recipe fp8-block",
                 "octet convert Qwen2-0.5B -o qwen2.onnx --target onnx --opset 23",
                 "octet convert minilm.onnx -o MiniLM --target huggingface",
+                "octet convert Llama-3.2-1B -o llama.gguf --target gguf --type q8_0",
+                "octet convert llama-Q4_K_M.gguf -o Llama --target huggingface --dtype bf16",
                 "octet convert bert-fp8 -o bert.onnx --into bert-fp32.onnx",
                 "octet convert bert.onnx -o weights.safetensors");
     }
@@ -104,6 +131,28 @@ final class ConvertCommand implements Command {
         if (!back) {
             arguments.refuse(
                     List.of(CONFIG), "is for --target huggingface", "leave it out, or add --target huggingface");
+        }
+        boolean gguf = target.isPresent() && target.get() instanceof Target.Gguf;
+        if (!gguf) {
+            arguments.refuse(List.of(TYPE, NO_TOKENIZER), "is for --target gguf", "leave it out, or add --target gguf");
+        }
+        boolean ofGguf = back && GgufFile.isGguf(arguments.operand(0));
+        if (!ofGguf) {
+            arguments.refuse(List.of(DTYPE), "is for a GGUF file and --target huggingface", "leave it out");
+        }
+        if (gguf || ofGguf) {
+            arguments.refuse(
+                    List.of(
+                            RECIPE,
+                            INTO,
+                            OPSET,
+                            CONFIG,
+                            CheckpointFlags.SCALE_FORMAT,
+                            CheckpointFlags.SCALE_TYPE,
+                            CheckpointFlags.EXACT_ONLY),
+                    "has no meaning for GGUF",
+                    "leave it out");
+            return gguf ? toGguf(arguments, screen, output) : fromGguf(arguments, screen, output);
         }
         if (target.isPresent() && target.get() instanceof Target.Floats) {
             arguments.refuse(
@@ -192,6 +241,39 @@ final class ConvertCommand implements Command {
                 new Convert.ToHuggingFace(arguments.operand(0), output, arguments.path(CONFIG)), job(arguments));
         screen.answer(arguments, result, () -> page(arguments, result));
         return ExitCode.OK;
+    }
+
+    private static ExitCode toGguf(Arguments arguments, Screen screen, Path output) throws IOException {
+        arguments.requireInputs();
+        Convert.ToGguf request = Convert.ToGguf.of(arguments.operand(0), output);
+        if (arguments.has(TYPE)) {
+            request = request.withType(arguments.choice(TYPE, TYPES, GgufType.BF16));
+        }
+        if (arguments.has(NO_TOKENIZER)) {
+            request = request.withoutTokenizer();
+        }
+        Convert.GgufResult result = Convert.run(request, job(arguments));
+        screen.answer(arguments, result, () -> page(arguments, result));
+        return ExitCode.OK;
+    }
+
+    private static ExitCode fromGguf(Arguments arguments, Screen screen, Path output) throws IOException {
+        Convert.FromGguf request = Convert.FromGguf.of(arguments.operand(0), output);
+        if (arguments.has(DTYPE)) {
+            request = request.withType(arguments.choice(DTYPE, FloatName.types(), DType.BF16));
+        }
+        Convert.GgufResult result = Convert.run(request, job(arguments));
+        screen.answer(arguments, result, () -> page(arguments, result));
+        return ExitCode.OK;
+    }
+
+    private static String page(Arguments arguments, Convert.GgufResult result) {
+        Table table = written(arguments, result.model(), result.output())
+                .row("architecture", result.architecture())
+                .row("tensors", result.tensors() + " in " + result.type() + ", " + Quantity.bytes(result.bytes()))
+                .row("tokenizer", result.tokenizer() ? "included" : "none");
+        result.notes().forEach(n -> table.row("note", n));
+        return table.text(0);
     }
 
     private static String page(Arguments arguments, Convert.HuggingFaceResult result) {

@@ -64,7 +64,7 @@ final class QuantizeCommand implements Command {
             "NAME",
             "how weights are rounded: gptq (compensated, by second moments of the layers' inputs: from --calibration,"
                 + " one more run over the data, or from 'octet calibrate --second-moments') or nearest (default: gptq"
-                + " where there are second moments)");
+                + " for ONNX models where there are second moments, else nearest)");
     private static final Option EMBEDDINGS = Flags.value(
             "embeddings",
             "none|int8",
@@ -214,9 +214,6 @@ final class QuantizeCommand implements Command {
     }
 
     private static void quantizeCheckpoint(Arguments arguments, Screen screen) throws IOException {
-        String toOnnx = "leave it out; for an ONNX model with GPTQ give --target onnxruntime";
-        arguments.refuse(
-                List.of(ROUNDING), "is not implemented for checkpoints: their weights are rounded to nearest", toOnnx);
         arguments.refuse(
                 List.of(DataFlags.CALIBRATION, DataFlags.DATA_FOR_CALIBRATION),
                 "is not implemented for checkpoints in one step",
@@ -307,6 +304,11 @@ final class QuantizeCommand implements Command {
                     "--recipe none writes transformed weights as floats, and no --transform is given",
                     "give --transform " + Transform.SYNTAX + ", or a recipe");
         }
+        if (floats && transforms.stream().anyMatch(Transform.Awq.class::isInstance)) {
+            throw arguments.usage(
+                    "--recipe none has no rounding, by whose error AWQ chooses its factors",
+                    "give --transform awq with the recipe that the weights are quantised by");
+        }
         Recipe recipe = CheckpointFlags.grouped(
                 arguments,
                 floats ? Recipes.FP8_DYNAMIC : arguments.choice(RECIPE, CheckpointFlags.RECIPES, Recipes.FP8_DYNAMIC));
@@ -334,6 +336,10 @@ final class QuantizeCommand implements Command {
         }
         if (arguments.choice(KV_CACHE, KV_CACHES, false)) {
             request = request.with(Quantize.Choice.KV_CACHE);
+        }
+        if (arguments.has(ROUNDING)
+                && arguments.choice(ROUNDING, ROUNDINGS, Quantize.Rounding.NEAREST) == Quantize.Rounding.GPTQ) {
+            request = request.with(Quantize.Choice.GPTQ);
         }
         if (arguments.has(CheckpointFlags.ALLOW_NONFINITE)) {
             request = request.with(Quantize.Choice.ALLOW_NONFINITE);

@@ -90,12 +90,18 @@ class QuantizeCommandTest {
     }
 
     @Test
-    void what_is_not_implemented_for_checkpoints_is_said_so() throws IOException {
-        String samples = TinyBert.samples(folder.resolve("s.npz"), 3, 1).toString();
+    void gptq_of_a_checkpoint_without_second_moments_is_refused_with_the_command_that_makes_them() {
         assertSays(
                 refused(ExitCode.USAGE, "quantize", LLAMA, "-o", at("x"), "--rounding", "gptq"),
-                "--rounding is not implemented for checkpoints",
-                "--target onnxruntime");
+                "--rounding gptq needs second moments of the layers' inputs",
+                "octet calibrate " + LLAMA + " -o FILE --data DATA --second-moments",
+                "--statistics FILE");
+        assertFalse(Files.exists(folder.resolve("x")));
+    }
+
+    @Test
+    void what_is_not_implemented_for_checkpoints_is_said_so() throws IOException {
+        String samples = TinyBert.samples(folder.resolve("s.npz"), 3, 1).toString();
         for (String option : List.of("--calibration", "--data")) {
             assertSays(
                     refused(ExitCode.USAGE, "quantize", LLAMA, "-o", at("x"), option, samples),

@@ -164,7 +164,7 @@ class SensitivityCommandTest {
         return all.toArray(String[]::new);
     }
 
-    /** BERT with weights of one input eight times as large as any other of its Linear: four bits have zeros left for its neighbours. */
+    /** BERT with a Linear in which one of 16 inputs has weights 24 times as large as the others: a block of NVFP4 has zeros left for those. */
     private String withOutlier(String weight) throws IOException {
         try (ModelFile file = ModelFile.open(TinyBert.MODEL);
                 Arena arena = Arena.ofConfined()) {
@@ -183,8 +183,11 @@ class SensitivityCommandTest {
             for (float v : old.toFloats()) {
                 amax = Math.max(amax, Math.abs(v));
             }
-            for (long i = 0; i < old.shape().dim(1); i++) { // [in, out]: the row of input 0
-                changed.bytes().set(Tensor.F32_LE, i * Float.BYTES, 8 * amax);
+            long outputs = old.shape().dim(1); // [in, out]
+            for (long input = 0; input < old.shape().dim(0); input += 16) {
+                for (long i = 0; i < outputs; i++) {
+                    changed.bytes().set(Tensor.F32_LE, (input * outputs + i) * Float.BYTES, 24 * amax);
+                }
             }
             edit.putInitializer(Initializer.of(changed));
             Path path = folder.resolve("outlier.onnx");
@@ -196,7 +199,7 @@ class SensitivityCommandTest {
     @Test
     void a_weight_with_an_outlier_is_ranked_first_and_keeping_it_saves_most() throws IOException {
         String model = withOutlier("predictions/transform/dense");
-        JsonNode format = ok("sensitivity", model, "--data", samples, "--formats", "int4")
+        JsonNode format = ok("sensitivity", model, "--data", samples, "--formats", "nvfp4")
                 .get("formats")
                 .get(0);
         String worst = format.get("layers").get(0).get("weight").asText();
@@ -252,7 +255,8 @@ class SensitivityCommandTest {
         assertEquals(first.get("formats"), second.get("formats"));
         assertEquals(first.get("curve"), second.get("curve"));
         String note = first.get("notes").toString();
-        assertTrue(note.contains("int4 is measured only"), note);
+        assertTrue(note.contains("14 of 14 Linears cannot have int4"), note);
+        assertTrue(note.contains("32 inputs are not a multiple of 128"), note);
     }
 
     @Test

@@ -10,6 +10,7 @@ import dev.octet.converter.checkpoint.ConsumersGraph;
 import dev.octet.converter.checkpoint.ConversionRequest;
 import dev.octet.converter.checkpoint.Exactness;
 import dev.octet.converter.checkpoint.GraphWeights;
+import dev.octet.converter.checkpoint.InputMoments;
 import dev.octet.converter.checkpoint.InputScales;
 import dev.octet.converter.checkpoint.KeptScales;
 import dev.octet.converter.checkpoint.MergedWeights;
@@ -78,6 +79,7 @@ public final class CheckpointConverter implements AutoCloseable {
      * @param recipes of weights that have another one than the goal's, by their own name; weights that engines fuse must have the same
      * @param merged weights whose floats change on the way
      * @param changes distinguishes these changes from others of the same weights; empty where the caller does not resume
+     * @param moments by which weights are rounded; none to round to nearest
      */
     public record Request(
             Selection selection,
@@ -88,7 +90,8 @@ public final class CheckpointConverter implements AutoCloseable {
             boolean exactOnly,
             Map<String, Recipe> recipes,
             MergedWeights merged,
-            String changes) {
+            String changes,
+            InputMoments moments) {
         public Request {
             recipes = Map.copyOf(recipes);
         }
@@ -110,7 +113,8 @@ public final class CheckpointConverter implements AutoCloseable {
                     exactOnly,
                     Map.of(),
                     MergedWeights.NONE,
-                    "");
+                    "",
+                    InputMoments.NONE);
         }
 
         /** The same with other recipes for some weights. */
@@ -124,7 +128,8 @@ public final class CheckpointConverter implements AutoCloseable {
                     exactOnly,
                     newRecipes,
                     merged,
-                    changes);
+                    changes,
+                    moments);
         }
 
         /** The same with what adapters change. */
@@ -143,7 +148,23 @@ public final class CheckpointConverter implements AutoCloseable {
                     exactOnly,
                     recipes,
                     weights,
-                    newChanges);
+                    newChanges,
+                    moments);
+        }
+
+        /** The same, rounded with compensation by second moments. */
+        public Request withMoments(InputMoments newMoments) {
+            return new Request(
+                    selection,
+                    inputScales,
+                    cacheScales,
+                    allowNonFinite,
+                    keepScales,
+                    exactOnly,
+                    recipes,
+                    merged,
+                    changes,
+                    newMoments);
         }
 
         /** All Linears, dynamic activations. */
@@ -258,7 +279,8 @@ public final class CheckpointConverter implements AutoCloseable {
                                 nonFinite,
                                 keptScales,
                                 request.recipes(),
-                                request.merged()))
+                                request.merged(),
+                                request.moments()))
                 .withFingerprint(describe(goal, request));
         if (request.exactOnly()) {
             refuseInexact(plan);
@@ -377,6 +399,7 @@ public final class CheckpointConverter implements AutoCloseable {
         what.put("cache scales", request.cacheScales().byAttention().toString());
         what.put("allow non-finite", Boolean.toString(request.allowNonFinite()));
         what.put("scales", request.keepScales() ? "kept" : "computed");
+        what.put("rounding", request.moments().fingerprint());
         if (!request.recipes().isEmpty()) {
             Map<String, String> recipes = new TreeMap<>();
             request.recipes().forEach((weight, recipe) -> recipes.put(weight, recipe.name()));

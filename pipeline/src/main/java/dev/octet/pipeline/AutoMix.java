@@ -245,8 +245,9 @@ public final class AutoMix {
                 }
                 yield chosen.stream().map(LinearFormat::withoutStatistics).toList();
             }
-            case Target.Floats floats ->
-                throw job.invalid("target " + floats.label() + " quantises nothing", "choose another --target");
+            case Target.Floats _, Target.Gguf _ ->
+                throw job.invalid(
+                        "target " + request.target().label() + " quantises nothing", "choose another --target");
         };
     }
 
@@ -565,7 +566,7 @@ public final class AutoMix {
                     }
                     Quantize.run(goal, writing);
                 }
-                case Target.Floats _ -> throw new IllegalStateException("refused before");
+                case Target.Floats _, Target.Gguf _ -> throw new IllegalStateException("refused before");
             }
         }
 

@@ -5,6 +5,7 @@ import dev.octet.converter.checkpoint.CheckpointPlan;
 import dev.octet.converter.checkpoint.CheckpointResult;
 import dev.octet.converter.checkpoint.ConversionRequest;
 import dev.octet.converter.checkpoint.Exactness;
+import dev.octet.converter.checkpoint.RoundedError;
 import dev.octet.converter.checkpoint.SharedScale;
 import dev.octet.converter.checkpoint.TensorStep;
 import dev.octet.converter.transform.Fold;
@@ -25,7 +26,8 @@ import org.jspecify.annotations.Nullable;
  * What became of a checkpoint that was quantised, dequantised or converted, or would become of it.
  *
  * @param architecture the class of transformers that the configuration names first; null where it names none
- * @param rounding how weights are rounded, {@code nearest}; null where none is quantised by a recipe
+ * @param rounding how weights are rounded, {@code nearest} or {@code gptq}; null where none is quantised by a recipe
+ * @param roundingErrors of weights rounded with compensation: what is left of the error of their outputs, beside that of rounding to nearest
  * @param weights one entry for each weight whose bytes change, in the order of the checkpoint
  * @param exactness how many weights were changed how
  * @param kept matrices that stay as they are, with their reasons
@@ -50,6 +52,7 @@ public record CheckpointOutcome(
         double gigabytesPerSecond,
         int resumedFiles,
         Map<String, Long> exactness,
+        List<RoundedError> roundingErrors,
         List<Weight> weights,
         List<Kept> kept,
         List<SharedScale> sharedScales,
@@ -128,7 +131,7 @@ public record CheckpointOutcome(
                 converter.stored().layout(),
                 architecture(converter),
                 recipe(plan.goal()),
-                recipe(plan.goal()) == null ? null : "nearest",
+                recipe(plan.goal()) == null ? null : plan.moments().file() == null ? "nearest" : "gptq",
                 target(plan.goal()),
                 result == null,
                 plan.sourceBytes(),
@@ -137,6 +140,7 @@ public record CheckpointOutcome(
                 seconds == 0 ? 0 : plan.sourceBytes() / seconds / 1e9,
                 result == null ? 0 : result.resumedFiles(),
                 counts,
+                result == null ? List.of() : result.rounded(),
                 weights,
                 kept,
                 result == null ? List.of() : result.sharedScales(),
@@ -183,6 +187,7 @@ public record CheckpointOutcome(
                 gigabytesPerSecond,
                 resumedFiles,
                 exactness,
+                roundingErrors,
                 weights,
                 kept,
                 sharedScales,

@@ -9,13 +9,18 @@ import dev.octet.converter.checkpoint.CacheScales;
 import dev.octet.converter.checkpoint.ConversionRequest;
 import dev.octet.converter.checkpoint.GraphWeights;
 import dev.octet.converter.checkpoint.Selection;
+import dev.octet.converter.gguf.GgufExport;
+import dev.octet.converter.gguf.GgufImport;
 import dev.octet.formats.ModelFile;
 import dev.octet.formats.checkpoint.Checkpoint;
 import dev.octet.formats.checkpoint.ModelConfig;
+import dev.octet.formats.gguf.GgufType;
 import dev.octet.formats.graph.GraphModel;
 import dev.octet.formats.graph.Initializer;
 import dev.octet.formats.model.Model;
 import dev.octet.formats.onnx.OnnxWriteOptions;
+import dev.octet.formats.tensor.DType;
+import dev.octet.quant.ggml.GgmlEncode;
 import dev.octet.quant.layout.LayoutOptions;
 import dev.octet.quant.recipe.Recipe;
 import java.io.IOException;
@@ -24,13 +29,15 @@ import java.nio.file.Files;
 import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 import java.util.ArrayList;
+import java.util.Comparator;
+import java.util.EnumMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
 import java.util.Optional;
 
 /**
- * {@code octet convert}: a checkpoint in another layout, a model as ONNX, an ONNX model as the checkpoint it was exported from, weights into
+ * {@code octet convert}: a checkpoint in another layout, a model as ONNX or GGUF, an ONNX model as the checkpoint it was exported from, weights into
  * a graph and out of it.
  *
  * <pre>{@code
@@ -122,6 +129,48 @@ public final class Convert {
     }
 
     /**
+     * A checkpoint as a GGUF file.
+     *
+     * @param model a checkpoint of a known decoder with its {@code config.json}, plain or quantised in any layout
+     * @param output a file
+     * @param type of its matrices, one of {@link GgmlEncode#TYPES}; empty for the type of the checkpoint's own floats
+     */
+    public record ToGguf(Path model, Path output, Optional<GgufType> type, GgufExport.Tokenizer tokenizer) {
+        /** In the checkpoint's own type, with its tokenizer. */
+        public static ToGguf of(Path model, Path output) {
+            return new ToGguf(model, output, Optional.empty(), GgufExport.Tokenizer.INCLUDED);
+        }
+
+        /** With matrices of another type. */
+        public ToGguf withType(GgufType newType) {
+            return new ToGguf(model, output, Optional.of(newType), tokenizer);
+        }
+
+        /** Without the tokenizer. */
+        public ToGguf withoutTokenizer() {
+            return new ToGguf(model, output, type, GgufExport.Tokenizer.LEFT_OUT);
+        }
+    }
+
+    /**
+     * A GGUF file as a Hugging Face folder.
+     *
+     * @param output a folder to make
+     * @param type of all its tensors, F32, BF16 or F16; empty for BF16 where the file has it or is quantised, else the file's own
+     */
+    public record FromGguf(Path model, Path output, Optional<DType> type) {
+        /** In the usual type. */
+        public static FromGguf of(Path model, Path output) {
+            return new FromGguf(model, output, Optional.empty());
+        }
+
+        /** In another type. */
+        public FromGguf withType(DType newType) {
+            return new FromGguf(model, output, Optional.of(newType));
+        }
+    }
+
+    /**
      * A graph with the weights of a checkpoint, dequantised, in place of its constants of the same names.
      *
      * @param model the checkpoint
@@ -170,6 +219,24 @@ public final class Convert {
      * @param unmatched weights that the graph has no constant for
      */
     public record WeightsResult(String model, String output, int tensors, List<String> unmatched) {}
+
+    /**
+     * What became of a GGUF file, or of a checkpoint that became one.
+     *
+     * @param architecture {@code general.architecture}
+     * @param type of the matrices that were written
+     * @param tokenizer whether there is one
+     * @param notes what a user should know
+     */
+    public record GgufResult(
+            String model,
+            String output,
+            String architecture,
+            String type,
+            int tensors,
+            long bytes,
+            boolean tokenizer,
+            List<String> notes) {}
 
     /**
      * Brings a checkpoint into another layout.
@@ -275,6 +342,75 @@ public final class Convert {
             throw new NoSuchFileException(given.toString());
         }
         return config;
+    }
+
+    /**
+     * Writes a checkpoint as a GGUF file.
+     *
+     * @throws dev.octet.formats.error.OctetException when llama.cpp has no such model, or would compute or tokenise otherwise
+     * @throws IOException when reading or writing fails; nothing half-written is left
+     */
+    public static GgufResult run(ToGguf request, Job job) throws IOException {
+        Path output = request.output();
+        job.refuseExisting(output);
+        if (Files.isDirectory(output)) {
+            throw job.invalid(
+                    "'" + output + "' is a folder, and a GGUF model is a file", "give a name ending in .gguf");
+        }
+        try (CheckpointConverter converter = CheckpointConverter.open(request.model())) {
+            GgufType type = request.type().orElseGet(() -> ownType(converter.checkpoint()));
+            GgufExport export = GgufExport.of(converter.checkpoint(), converter.stored(), type);
+            GgufExport.Result done =
+                    job.dryRun() ? export.plan(request.tokenizer()) : export.write(output, request.tokenizer());
+            return new GgufResult(
+                    request.model().toString(),
+                    output.toString(),
+                    done.architecture(),
+                    type.name(),
+                    done.tensors(),
+                    done.bytes(),
+                    done.tokenizer(),
+                    done.notes());
+        }
+    }
+
+    /** The type of most bytes of plain floats, BF16 where there are none. */
+    private static GgufType ownType(Checkpoint checkpoint) {
+        Map<DType, Long> bytes = new EnumMap<>(DType.class);
+        checkpoint
+                .tensors()
+                .values()
+                .forEach(t -> bytes.merge(t.spec().dtype(), t.spec().byteSize(), Long::sum));
+        return Map.of(DType.F32, GgufType.F32, DType.F16, GgufType.F16, DType.BF16, GgufType.BF16).entrySet().stream()
+                .filter(e -> bytes.containsKey(e.getKey()))
+                .max(Comparator.comparingLong(e -> bytes.getOrDefault(e.getKey(), 0L)))
+                .map(Map.Entry::getValue)
+                .orElse(GgufType.BF16);
+    }
+
+    /**
+     * Writes a GGUF file as a Hugging Face folder.
+     *
+     * @throws dev.octet.formats.error.OctetException when the file is malformed, or of an architecture or type that is not known
+     * @throws IOException when reading or writing fails; nothing half-written is left
+     */
+    public static GgufResult run(FromGguf request, Job job) throws IOException {
+        Path output = request.output();
+        job.refuseExisting(output);
+        job.requireFolderName(output);
+        try (GgufImport file = GgufImport.open(request.model())) {
+            DType type = request.type().orElseGet(file::usualType);
+            GgufImport.Result done = job.dryRun() ? file.plan(type) : file.write(output, type);
+            return new GgufResult(
+                    request.model().toString(),
+                    output.toString(),
+                    done.architecture(),
+                    type.name(),
+                    done.tensors(),
+                    done.bytes(),
+                    done.tokenizer(),
+                    done.notes());
+        }
     }
 
     /**

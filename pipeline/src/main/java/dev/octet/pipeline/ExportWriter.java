@@ -63,6 +63,11 @@ final class ExportWriter {
             case Target.Graph(OnnxTarget runtime) -> quantized(runtime);
             case Target.Checkpoint(Layout layout) -> quantized(layout);
             case Target.Floats floats -> plain(floats);
+            case Target.Gguf _ ->
+                throw new UnsupportedModelException(
+                        "a run is not exported to GGUF in one step",
+                        run.folder().toString(),
+                        "export it with --target huggingface, then `octet convert --target gguf`");
         };
     }
 

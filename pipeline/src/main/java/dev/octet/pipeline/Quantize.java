@@ -7,6 +7,7 @@ import dev.octet.converter.ConversionReport;
 import dev.octet.converter.Converter;
 import dev.octet.converter.ModelSource;
 import dev.octet.converter.checkpoint.ConversionRequest;
+import dev.octet.converter.checkpoint.InputMoments;
 import dev.octet.converter.checkpoint.LinearNames;
 import dev.octet.converter.checkpoint.Selection;
 import dev.octet.converter.checkpoint.TensorRole;
@@ -31,7 +32,9 @@ import dev.octet.formats.file.TemporaryFolder;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.quant.calibrate.Absmax;
 import dev.octet.quant.calibrate.Calibrator;
+import dev.octet.quant.gptq.GptqOptions;
 import dev.octet.quant.gptq.SecondMoment;
+import dev.octet.quant.gptq.SecondMomentsFile;
 import dev.octet.quant.layout.LayoutOptions;
 import dev.octet.quant.recipe.Recipe;
 import dev.octet.quant.recipe.Recipes;
@@ -348,7 +351,9 @@ public final class Quantize {
         /** Whatever would change a value is refused. */
         EXACT_ONLY,
         /** Transformed weights are written as floats of the model's type: nothing is quantised, the recipe counts for AWQ only. */
-        FLOATS
+        FLOATS,
+        /** Weights are rounded with compensation, by the second moments next to the statistics; the scales stay those of rounding to nearest. */
+        GPTQ
     }
 
     /**
@@ -570,6 +575,7 @@ public final class Quantize {
      */
     public static CheckpointOutcome run(CheckpointRequest request, Job job) throws IOException {
         try (CheckpointConverter converter = CheckpointConverter.open(request.model());
+                SecondMomentsFile moments = moments(request, job);
                 TransformedCheckpoint transformed = TransformedCheckpoint.of(request, converter, job)) {
             StaticScales scales = StaticScales.of(request, converter, transformed.transform(), job);
             ConversionRequest goal = request.has(Choice.FLOATS)
@@ -586,7 +592,8 @@ public final class Quantize {
                             request.has(Choice.KEEP_SCALES),
                             request.has(Choice.EXACT_ONLY))
                     .withRecipes(request.recipes())
-                    .withMerged(transformed.weights(), transformed.fingerprint());
+                    .withMerged(transformed.weights(), transformed.fingerprint())
+                    .withMoments(new InputMoments(moments, GptqOptions.defaults()));
             CheckpointOutcome outcome = new CheckpointWork(converter, request.output(), job)
                     .run(goal, how, scales, request.report())
                     .withTransform(transformed.transform());
@@ -607,6 +614,31 @@ public final class Quantize {
                             job))
                     : outcome;
         }
+    }
+
+    private static @Nullable SecondMomentsFile moments(CheckpointRequest request, Job job) throws IOException {
+        if (!request.has(Choice.GPTQ)) {
+            return null;
+        }
+        if (!request.transforms().isEmpty()) {
+            throw job.invalid(
+                    "--rounding gptq and --transform are both given: the second moments are of the inputs before the"
+                            + " transform",
+                    "quantise in two steps: write the transformed floats with --recipe none, calibrate those, then"
+                            + " round them");
+        }
+        String command = "octet calibrate " + request.model() + " -o FILE --data DATA --second-moments";
+        Path statistics = request.statistics()
+                .orElseThrow(() -> job.invalid(
+                        "--rounding gptq needs second moments of the layers' inputs",
+                        "make them with '" + command + "', then give --statistics FILE"));
+        MomentsFile file = new MomentsFile(statistics);
+        if (!file.exists()) {
+            throw job.invalid(
+                    "--rounding gptq needs second moments of the layers' inputs, and there is no " + file.path(),
+                    "make them with '" + command + "', or leave --rounding out");
+        }
+        return file.open(StatisticsFile.read(statistics));
     }
 
     /**

@@ -76,9 +76,12 @@ record StaticScales(Optional<InputScales> inputs, CacheScales cache, List<String
         if (forTransform && !cache) {
             return new StaticScales(Optional.empty(), scales, notes);
         }
-        if (cache && !isStatic(recipe, request.target().layout())) {
-            notes.add("activations of " + recipe.name()
-                    + " are quantised at run time: of the statistics only keys and values are used");
+        boolean rounds = request.has(Quantize.Choice.GPTQ);
+        if ((cache || rounds) && !isStatic(recipe, request.target().layout())) {
+            if (cache) {
+                notes.add("activations of " + recipe.name()
+                        + " are quantised at run time: of the statistics only keys and values are used");
+            }
             return new StaticScales(Optional.empty(), scales, notes);
         }
         if (job.dryRun() && !isStatic(recipe, request.target().layout())) {

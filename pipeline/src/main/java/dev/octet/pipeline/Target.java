@@ -23,7 +23,7 @@ public sealed interface Target {
     List<Checkpoint> CHECKPOINTS = Layouts.ALL.stream().map(Checkpoint::new).toList();
 
     /** What a model can be converted to. */
-    List<Target> CONVERTED = concat(List.of(Floats.ONNX, Floats.HUGGINGFACE), CHECKPOINTS);
+    List<Target> CONVERTED = concat(List.of(Floats.ONNX, Floats.HUGGINGFACE, new Gguf()), CHECKPOINTS);
 
     /** What a run can be exported to: all of them. */
     List<Target> ALL = concat(concat(GRAPHS, CHECKPOINTS), List.of(Floats.values()));
@@ -100,6 +100,24 @@ public sealed interface Target {
         @Override
         public String extension() {
             return extension;
+        }
+
+        @Override
+        public List<Recipe> recipes() {
+            return List.of();
+        }
+    }
+
+    /** llama.cpp and what reads its files. */
+    record Gguf() implements Target {
+        @Override
+        public String label() {
+            return "gguf";
+        }
+
+        @Override
+        public String extension() {
+            return ".gguf";
         }
 
         @Override

@@ -2,6 +2,7 @@ package dev.octet.pipeline;
 
 import dev.octet.converter.CheckpointConverter;
 import dev.octet.converter.ModelSource;
+import dev.octet.converter.checkpoint.LayoutGrids;
 import dev.octet.converter.checkpoint.MergedWeights;
 import dev.octet.converter.merge.BaseWeights;
 import dev.octet.converter.transform.ModelTransform;
@@ -14,7 +15,10 @@ import dev.octet.formats.file.ScratchFile;
 import dev.octet.formats.file.Sha256;
 import dev.octet.formats.graph.GraphModel;
 import dev.octet.formats.tensor.Shape;
+import dev.octet.quant.layout.Layout;
 import dev.octet.quant.merge.WeightDelta;
+import dev.octet.quant.merge.WeightGrid;
+import dev.octet.quant.recipe.Recipe;
 import dev.octet.quant.transform.Transform;
 import dev.octet.quant.transform.TransformedWeight;
 import java.io.IOException;
@@ -62,13 +66,15 @@ record TransformedCheckpoint(
             GraphModel model = source.model().graph().orElseThrow();
             CalibratedInputs statistics = CalibratedInputs.of(request, source.digest());
             try {
+                BaseWeights base = BaseWeights.of(converter.checkpoint(), converter.stored());
                 TransformSources sources = new TransformSources(
                         request.model().toString(),
-                        weights(converter),
+                        weights(base),
                         statistics,
-                        _ -> Optional.empty(),
+                        name -> grid(request, base, name),
                         job.threads());
-                ModelTransform transform = Transforms.of(model.graph(), request.transforms(), sources);
+                ModelTransform all = Transforms.of(model.graph(), request.transforms(), sources);
+                ModelTransform transform = request.has(Quantize.Choice.FLOATS) ? all.withoutClips() : all;
                 return new TransformedCheckpoint(
                         transform,
                         new TransformedWeights(transform, sources, room(request.output())),
@@ -91,6 +97,19 @@ record TransformedCheckpoint(
         }
     }
 
+    /** What a weight will be rounded to; empty for one that the user keeps, and for heads and the like. */
+    private static Optional<WeightGrid> grid(Quantize.CheckpointRequest request, BaseWeights base, String name) {
+        Shape shape = Objects.requireNonNull(base.shapes().get(name), name);
+        boolean kept = request.selection().keep().stream()
+                        .anyMatch(p -> p.matcher(name).find())
+                || (!request.selection().only().isEmpty()
+                        && request.selection().only().stream()
+                                .noneMatch(p -> p.matcher(name).find()));
+        Recipe recipe = request.recipes().getOrDefault(name, request.recipe());
+        Layout layout = request.target().layout();
+        return kept ? Optional.empty() : LayoutGrids.of(layout, recipe, request.layout(), name, shape);
+    }
+
     private static String fingerprint(Quantize.CheckpointRequest request) throws IOException {
         String transforms = request.transforms().stream().map(Transform::text).collect(Collectors.joining(", "));
         return request.statistics().isPresent()
@@ -98,8 +117,7 @@ record TransformedCheckpoint(
                 : transforms;
     }
 
-    private static WeightSource weights(CheckpointConverter converter) {
-        BaseWeights base = BaseWeights.of(converter.checkpoint(), converter.stored());
+    private static WeightSource weights(BaseWeights base) {
         return new WeightSource() {
             @Override
             public Shape shape(String name) {

@@ -97,21 +97,24 @@ class TransformedCheckpointTest {
     @ParameterizedTest
     @CsvSource({
         "llama, smoothquant", "llama-linear, smoothquant:0.9", "mistral, smoothquant", "qwen2, smoothquant",
-        "qwen3, smoothquant", "gemma, smoothquant:0.3", "gemma2, smoothquant", "gpt2, smoothquant:1"
+        "qwen3, smoothquant", "gemma, smoothquant:0.3", "gemma2, smoothquant", "gpt2, smoothquant:1",
+        "llama, awq", "llama3, awq-duo", "qwen2, awq-duo", "gemma, awq"
     })
-    void a_smoothed_model_in_floats_has_the_logits_of_the_original(String name, String transform) throws IOException {
+    void a_model_with_factors_in_its_norms_has_the_logits_of_the_original(String name, String transform)
+            throws IOException {
         Path model = MODELS.resolve(name);
         Path out = folder.resolve("smooth");
         Quantize.run(
                 Quantize.CheckpointRequest.of(model, out, Recipes.NVFP4)
-                        .withStatistics(statistics(model))
+                        .withStatistics(statistics(model, folder))
                         .withTransforms(List.of(Transform.parse(transform)))
                         .with(Quantize.Choice.FLOATS),
                 Job.defaults());
         assertClose(logits(model, name), logits(out, name));
     }
 
-    private Path statistics(Path model) throws IOException {
+    /** Statistics and second moments of a tiny decoder over random tokens. */
+    static Path statistics(Path model, Path folder) throws IOException {
         Path samples = folder.resolve("samples.npz");
         Path file = folder.resolve("model.stats");
         SplittableRandom random = new SplittableRandom(3);

@@ -4,10 +4,12 @@ import static java.util.Objects.requireNonNull;
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertNotEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
+import dev.octet.formats.error.InvalidOptionException;
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.quant.number.BFloat16;
 import dev.octet.trainer.checkpoint.CheckpointFile;
@@ -163,5 +165,52 @@ class QatRunTest {
                 }
             }
         });
+    }
+
+    @Test
+    void frozen_scales_stay_where_the_run_starts() throws IOException {
+        String yaml = SmallRun.with(
+                "freeze: [_quantizer]", "precision: {mode: qat, weights: {format: e4m3}, inputs: {format: e4m3}}");
+        run(SmallRun.parts(yaml), folder.resolve("one"), RunOptions.defaults().withMaxSteps(1));
+        run(SmallRun.parts(yaml), folder.resolve("all"), RunOptions.defaults());
+        Map<String, float[]> one = parameters(folder.resolve("one"));
+        parameters(folder.resolve("all")).forEach((name, values) -> {
+            if (name.contains("_quantizer.")) {
+                assertArrayEquals(one.get(name), values, name);
+            }
+        });
+    }
+
+    @Test
+    void an_adapter_is_refused_with_the_reason() {
+        String yaml = SmallRun.with(
+                "adapter: {r: 2, lora_alpha: 4, target_modules: [first]}",
+                "precision: {mode: qat, weights: {format: int4}}");
+        InvalidOptionException e = assertThrows(InvalidOptionException.class, () -> SmallRun.parts(yaml));
+        assertTrue(e.what().contains("an adapter leaves them frozen"), e.what());
+    }
+
+    @Test
+    void settings_that_cannot_be_are_refused() {
+        for (String precision : List.of(
+                "{mode: qat}",
+                "{mode: qat, weights: {format: int9}}",
+                "{mode: qat, weights: {method: pact, format: uint4}}",
+                "{mode: qat, inputs: {method: pact, format: int4}}",
+                "{mode: qat, inputs: {format: nvfp4}}",
+                "{mode: qat, weights: {method: lsq+, format: e4m3}}",
+                "{mode: qat, weights: {method: dorefa, format: uint4, granularity: channel}}",
+                "{mode: qat, weights: {format: int4, group_size: 8}}",
+                "{mode: qat, weights: {format: int4}, scales: {type: bf16}}",
+                "{mode: bf16, weights: {format: int4}}")) {
+            assertThrows(
+                    InvalidOptionException.class,
+                    () -> SmallRun.parts(SmallRun.with("precision: " + precision)),
+                    precision);
+        }
+        String groups = "precision: {mode: qat, weights: {format: int4, granularity: group, group_size: 5}}";
+        assertThrows(
+                InvalidOptionException.class,
+                () -> run(SmallRun.parts(SmallRun.with(groups)), folder, RunOptions.defaults()));
     }
 }

@@ -16,6 +16,7 @@ import java.util.Optional;
  * @param files other JSON files to write next to it, by name
  * @param notes notes for the user
  * @param merged what adapters change
+ * @param moments by which weights are rounded
  */
 public record CheckpointPlan(
         ConversionRequest goal,
@@ -25,10 +26,11 @@ public record CheckpointPlan(
         Optional<ObjectNode> config,
         Map<String, ObjectNode> files,
         List<String> notes,
-        MergedWeights merged) {
+        MergedWeights merged,
+        InputMoments moments) {
     /** The same under the fingerprint of a request. */
     public CheckpointPlan withFingerprint(Map<String, String> newFingerprint) {
-        return new CheckpointPlan(goal, newFingerprint, shards, decisions, config, files, notes, merged);
+        return new CheckpointPlan(goal, newFingerprint, shards, decisions, config, files, notes, merged, moments);
     }
 
     /** Bytes read from the source. */

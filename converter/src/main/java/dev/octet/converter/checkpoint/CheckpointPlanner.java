@@ -73,6 +73,7 @@ public final class CheckpointPlanner {
      * @param keptScales scales of an earlier quantisation to reuse; null to compute scales
      * @param recipes of weights that have another one than the goal's, by their own name
      * @param merged what adapters change
+     * @param moments by which weights are rounded; none to round to nearest
      */
     public record Inputs(
             Selection selection,
@@ -81,11 +82,19 @@ public final class CheckpointPlanner {
             Map<String, String> nonFinite,
             @Nullable Checkpoint keptScales,
             Map<String, Recipe> recipes,
-            MergedWeights merged) {
+            MergedWeights merged,
+            InputMoments moments) {
         /** All Linears, dynamic activations, no known scales. */
         public static Inputs none() {
             return new Inputs(
-                    Selection.ALL_LINEARS, Map.of(), CacheScales.NONE, Map.of(), null, Map.of(), MergedWeights.NONE);
+                    Selection.ALL_LINEARS,
+                    Map.of(),
+                    CacheScales.NONE,
+                    Map.of(),
+                    null,
+                    Map.of(),
+                    MergedWeights.NONE,
+                    InputMoments.NONE);
         }
     }
 
@@ -176,6 +185,7 @@ public final class CheckpointPlanner {
                     shard.name(), List.copyOf(steps), SafetensorsHeader.layout(targets, metadata(shard))));
         }
         requireSomething(shards);
+        noteMoments(shards);
         if (goal instanceof ConversionRequest.Merge) {
             return mergePlan(shards);
         }
@@ -192,7 +202,33 @@ public final class CheckpointPlanner {
                 config,
                 files,
                 List.copyOf(notes),
-                inputs.merged());
+                inputs.merged(),
+                inputs.moments());
+    }
+
+    /** Names the weights that have no moments; with none at all the file is of another model. */
+    private void noteMoments(List<ShardPlan> shards) {
+        if (inputs.moments().file() == null) {
+            return;
+        }
+        List<String> quantized = shards.stream()
+                .flatMap(s -> s.steps().stream())
+                .filter(TensorStep.Quantize.class::isInstance)
+                .map(TensorStep::name)
+                .toList();
+        List<String> without =
+                quantized.stream().filter(w -> !inputs.moments().has(w)).toList();
+        if (!quantized.isEmpty() && without.size() == quantized.size()) {
+            throw new InvalidDataException(
+                    "the second moments cover the input of none of the " + quantized.size() + " weights",
+                    "--rounding gptq",
+                    "calibrate this model: octet calibrate MODEL -o FILE --data DATA --second-moments");
+        }
+        if (!without.isEmpty()) {
+            notes.add(without.size()
+                    + " weights are rounded to nearest, since no sample reached them or they share a tensor: "
+                    + String.join(", ", without));
+        }
     }
 
     private static void requireNew(TensorSpec target, Set<String> names, Shard shard) {
@@ -345,7 +381,8 @@ public final class CheckpointPlanner {
                 checkpoint.config().map(ObjectNode::deepCopy),
                 files,
                 List.copyOf(notes),
-                inputs.merged());
+                inputs.merged(),
+                inputs.moments());
     }
 
     private void addSteps(TensorSpec spec, List<TensorStep> steps) throws IOException {

@@ -12,6 +12,7 @@ import java.util.List;
  * @param seconds wall-clock time
  * @param resumedFiles number of files finished by an earlier run
  * @param sharedScales the loss of fused weights by sharing a scale, worst first
+ * @param rounded the errors of weights whose rounding was compensated, of files that this run wrote
  * @param carried files copied unchanged
  * @param merges what is left of adapters, for each weight that they change
  * @param leftBehind files of the source that were not copied
@@ -24,5 +25,6 @@ public record CheckpointResult(
         int resumedFiles,
         List<SharedScale> sharedScales,
         List<MergeMeasure> merges,
+        List<RoundedError> rounded,
         List<String> carried,
         List<String> leftBehind) {}

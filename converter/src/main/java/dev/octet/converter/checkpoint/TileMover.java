@@ -42,14 +42,21 @@ final class TileMover {
     private final BlockCast cast = BlockCast.best();
     private final TileScratch.Pool pool;
     private final MergeTiles merges;
+    private final CompensatedTiles compensated;
     private @Nullable Checkpoint keptSource;
 
-    TileMover(Checkpoint source, StoredCheckpoint stored, TileScratch.Pool pool, MergedWeights merged) {
+    TileMover(
+            Checkpoint source,
+            StoredCheckpoint stored,
+            TileScratch.Pool pool,
+            MergedWeights merged,
+            CompensatedTiles compensated) {
         this.source = source;
         this.stored = stored;
         this.reader = WeightReader.of(source, stored);
         this.pool = pool;
         this.merges = new MergeTiles(merged);
+        this.compensated = compensated;
     }
 
     /**
@@ -161,6 +168,11 @@ final class TileMover {
         return merges.measures(plan);
     }
 
+    /** What compensated rounding gained. */
+    List<RoundedError> rounded(CheckpointPlan plan) {
+        return compensated.errors(plan);
+    }
+
     /** Adds adapters to a tile that is plain in the target. */
     void merge(TensorStep.Merge step, Tile tile, TargetFile target) {
         with(scratch -> {
@@ -266,7 +278,7 @@ final class TileMover {
                 affine(encoding, codes);
             } else {
                 findScales(encoding, whole);
-                cast.encode(weight.codes(), step.type(), encoding.floats(), runs, encoding.scales(), codes);
+                encode(encoding, null, codes);
             }
             measure(encoding, codes);
             writeCodes(weight, tile, codes, encoding.output());
@@ -277,6 +289,36 @@ final class TileMover {
         });
     }
 
+    /** Fills the codes of a tile whose scales are known, to nearest or compensated. */
+    private void encode(Encoding e, @Nullable MemorySegment zeroPoints, MemorySegment codes) {
+        QuantType type = e.weight().codes();
+        if (compensated.has(e.step())) {
+            long cols = Blocks.cols(e.weight().shape());
+            compensated.add(
+                    e.step().name(),
+                    e.tile().fromRow(),
+                    compensated
+                            .rows(e.step().name(), cols)
+                            .round(type, f32(e), e.runs(), e.scales(), zeroPoints, codes));
+        } else if (zeroPoints == null) {
+            cast.encode(type, e.step().type(), e.floats(), e.runs(), e.scales(), codes);
+        } else {
+            cast.encodeAffine(type, e.step().type(), e.floats(), e.runs(), e.scales(), zeroPoints, codes);
+        }
+    }
+
+    private static MemorySegment f32(Encoding e) {
+        DType type = e.step().type();
+        if (type == DType.F32) {
+            return e.floats();
+        }
+        MemorySegment wide = e.output().buffer(Buffers.Use.FLOATS, e.runs().elements() * Float.BYTES);
+        for (long i = 0; i < e.runs().elements(); i++) {
+            wide.set(Tensor.F32_LE, i * Float.BYTES, Floats.get(type, e.floats(), i));
+        }
+        return wide;
+    }
+
     /** Codes with a zero point: fills {@code codes}, writes scales and zero points. */
     private void affine(Encoding e, MemorySegment codes) throws IOException {
         MemorySegment zeroPoints =
@@ -284,7 +326,7 @@ final class TileMover {
         requireFiniteBlocks(e, e.scales());
         Range[] ranges = cast.ranges(e.step().type(), e.floats(), e.runs());
         AffineScale.of(ranges, e.weight().codes(), e.scheme().scaleType(), e.scales(), zeroPoints);
-        cast.encodeAffine(e.weight().codes(), e.step().type(), e.floats(), e.runs(), e.scales(), zeroPoints, codes);
+        encode(e, zeroPoints, codes);
         e.writeScales();
         writeZeroPoints(e.weight(), e.tile(), zeroPoints, e.output());
     }

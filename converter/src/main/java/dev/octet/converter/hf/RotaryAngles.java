@@ -150,7 +150,7 @@ final class RotaryAngles {
     }
 
     /** In F32 as torch: 1 / theta^(2i / rotated). */
-    private static float[] frequencies(double theta, int rotated) {
+    static float[] frequencies(double theta, int rotated) {
         float[] f = new float[rotated / 2];
         for (int i = 0; i < f.length; i++) {
             float exponent = (float) (2 * i) / rotated;

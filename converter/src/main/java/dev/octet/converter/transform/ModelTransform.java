@@ -67,6 +67,21 @@ public final class ModelTransform {
         inputs.merge(module, change, InputChange::then);
     }
 
+    /** The same without clips, which change what the model computes and are for weights that are rounded. */
+    public ModelTransform withoutClips() {
+        ModelTransform floats = new ModelTransform();
+        floats.transforms.addAll(transforms);
+        steps.forEach((tensor, all) ->
+                all.stream().filter(s -> !(s instanceof WeightStep.Clip)).forEach(s -> floats.step(tensor, s)));
+        floats.added.putAll(added);
+        floats.folds.addAll(folds);
+        floats.left.putAll(left);
+        floats.inputs.putAll(inputs);
+        floats.notes.addAll(notes);
+        floats.values.addAll(values);
+        return floats;
+    }
+
     /** The transforms, in the order they are done. */
     public List<Transform> transforms() {
         return List.copyOf(transforms);

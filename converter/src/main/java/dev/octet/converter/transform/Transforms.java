@@ -28,7 +28,7 @@ public final class Transforms {
             switch (transform) {
                 case Transform.SmoothQuant smooth -> Smoothing.add(smooth, structure, sources, target);
                 case Transform.Rotate rotate -> Rotating.add(rotate, structure, sources, target);
-                case Transform.Awq awq -> throw new IllegalStateException("TODO " + awq);
+                case Transform.Awq awq -> Weighing.add(awq, structure, sources, target);
             }
         }
         return target;

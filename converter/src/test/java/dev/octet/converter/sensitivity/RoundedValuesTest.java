@@ -23,6 +23,7 @@ import dev.octet.formats.tensor.Tensor;
 import dev.octet.quant.block.Granularity;
 import dev.octet.quant.number.QuantType;
 import dev.octet.quant.recipe.OperandSpec;
+import dev.octet.quant.recipe.Recipes;
 import dev.octet.quant.scale.ScaleRule;
 import java.io.IOException;
 import java.lang.foreign.Arena;
@@ -135,7 +136,7 @@ class RoundedValuesTest {
 
     @Test
     void four_bit_integers_have_sixteen_values_in_each_group() {
-        LinearFormat int4 = format("int4");
+        LinearFormat int4 = LinearFormat.of(Recipes.INT4.withGroups(new Granularity.PerGroup(-1, 64)));
         float[] found = rounded(int4.weight());
         for (int group = 0; group < found.length / 64; group++) {
             Set<Float> distinct = new HashSet<>();

@@ -57,6 +57,7 @@ final class GoodCheckpoint {
         CT_MXFP8,
         CT_NVFP4,
         CT_INT8,
+        CT_INT4,
         FP8_BLOCK,
         FP8_UE8M0,
         MODELOPT_FP8,
@@ -276,6 +277,7 @@ final class GoodCheckpoint {
             case CT_MXFP8, MODELOPT_MXFP8 ->
                 blocks(module, "weight_scale", x, rows, columns, 1, 32, -1, DType.U8, rows, columns / 32);
             case CT_INT8 -> integers(module, x, rows, columns);
+            case CT_INT4 -> packed(module, x, rows, columns);
             case CT_NVFP4, MODELOPT_NVFP4 -> nvfp4(module, x, rows, columns, amax);
         }
     }
@@ -337,6 +339,28 @@ final class GoodCheckpoint {
         }
         tensors.put(module + ".weight", new Stored(DType.I8, List.of((long) rows, (long) columns), codes));
         put(module + ".weight_scale", DType.F32, floats(scales), rows, 1);
+    }
+
+    /** Eight codes in a word, offset by 8, the first in the lowest bits; groups of 128 inputs. */
+    private void packed(String module, float[] x, int rows, int columns) {
+        float[] scales = new float[x.length / 128];
+        for (int i = 0; i < x.length; i++) {
+            scales[i / 128] = Math.max(scales[i / 128], Math.abs(x[i]) / 7.5f);
+        }
+        ByteBuffer words = buffer(x.length / 2);
+        for (int i = 0; i < x.length; i += 8) {
+            int word = 0;
+            for (int j = 0; j < 8; j++) {
+                int code = (int) Math.clamp(Math.rint(x[i + j] / scales[i / 128]), -8, 7);
+                word |= (code + 8) << (4 * j);
+            }
+            words.putInt(i / 2, word);
+        }
+        put(module + ".weight_packed", DType.I32, words, rows, columns / 8);
+        put(module + ".weight_scale", DType.F32, floats(scales), rows, columns / 128);
+        ByteBuffer shape = buffer(2 * Long.BYTES);
+        shape.putLong(0, rows).putLong(Long.BYTES, columns);
+        put(module + ".weight_shape", DType.I64, shape, 2);
     }
 
     private void nvfp4(String module, float[] x, int rows, int columns, float amax) {
@@ -524,6 +548,12 @@ final class GoodCheckpoint {
                         "int-quantized",
                         "{\"num_bits\":8,\"type\":\"int\",\"symmetric\":true,\"strategy\":\"channel\",\"dynamic\":false}",
                         "{\"num_bits\":8,\"type\":\"int\",\"symmetric\":true,\"strategy\":\"token\",\"dynamic\":true}");
+            case CT_INT4 ->
+                COMPRESSED.formatted(
+                        "pack-quantized",
+                        "{\"num_bits\":4,\"type\":\"int\",\"symmetric\":true,\"strategy\":\"group\",\"group_size\":128,"
+                                + "\"dynamic\":false}",
+                        "null");
             case FP8_BLOCK ->
                 "{\"quant_method\":\"fp8\",\"activation_scheme\":\"dynamic\",\"fmt\":\"e4m3\",\"weight_block_size\":[128,128]}";
             case FP8_UE8M0 ->

@@ -423,6 +423,7 @@ class RuleTest {
         return List.of(
                 error("block-remainder", Kind.FP8_BLOCK, RuleTest::overhang).also("tensor-parallel"),
                 error("block-columns", Kind.CT_BLOCK, RuleTest::oneColumn).also("tensor-parallel"),
+                warning("packed-kernel", Kind.CT_INT4, RuleTest::largerGroups).readBy(Consumer.VLLM, Consumer.SGLANG),
                 error("tensor-parallel", Kind.FP8_BLOCK, m -> {}).with(o -> o.withTensorParallel(List.of(1, 2, 4))),
                 error("tensor-parallel", Kind.CT_CHANNEL, m -> {})
                         .with(o -> o.withTensorParallel(List.of(8)).withConsumers(Set.of(Consumer.VLLM))),
@@ -653,6 +654,26 @@ class RuleTest {
             both.put(first.bytes().capacity(), second.bytes(), 0, second.bytes().capacity());
             List<Long> shape = first.shape();
             model.put(experts + "down_proj" + part, first.dtype(), both, 2, shape.get(0), shape.get(1));
+        }
+    }
+
+    /** Every second scale of packed integers, for groups of 256 inputs. */
+    private static void largerGroups(GoodCheckpoint model) {
+        ((ObjectNode) model.group().path("weights")).put("group_size", 256);
+        for (String name : List.copyOf(model.tensors.keySet())) {
+            if (name.endsWith(".weight_scale")) {
+                GoodCheckpoint.Stored scales = model.tensor(name);
+                ByteBuffer fewer = GoodCheckpoint.buffer(scales.bytes().capacity() / 2);
+                for (int i = 0; i < fewer.capacity(); i += Float.BYTES) {
+                    fewer.putFloat(i, scales.bytes().getFloat(2 * i));
+                }
+                model.put(
+                        name,
+                        scales.dtype(),
+                        fewer,
+                        scales.shape().get(0),
+                        scales.shape().get(1) / 2);
+            }
         }
     }
 

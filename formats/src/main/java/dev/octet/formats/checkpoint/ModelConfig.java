@@ -56,13 +56,22 @@ public final class ModelConfig {
 
     /** The JSON object in file {@code name} of {@code folder}; as {@link #read(Path)}. */
     public static Optional<ObjectNode> read(Path folder, String name) throws IOException {
+        return read(folder, name, MAX_BYTES);
+    }
+
+    /**
+     * The same for a file that may be longer, such as {@code tokenizer.json}.
+     *
+     * @param maxBytes the longest that is read
+     */
+    public static Optional<ObjectNode> read(Path folder, String name, long maxBytes) throws IOException {
         Path file = folder.resolve(name);
         if (!Files.isRegularFile(file)) {
             return Optional.empty();
         }
-        if (Files.size(file) > MAX_BYTES) {
+        if (Files.size(file) > maxBytes) {
             throw new MalformedModelException(
-                    name + " has " + Files.size(file) + " bytes, at most " + MAX_BYTES + " are read",
+                    name + " has " + Files.size(file) + " bytes, at most " + maxBytes + " are read",
                     file.toString(),
                     "put the model's own " + name + " there");
         }

@@ -24,6 +24,8 @@ final class ChannelTile {
     private final GptqTileKernel kernel;
     private final ElementCast cast;
     private final QuantType type;
+    private final Grid grid;
+    private final long first;
     /** The weights, {@code [places][16]}. */
     private final float[] weights;
     /** Weight minus rounded weight, {@code [places][16]}, padded with zeros. */
@@ -35,6 +37,19 @@ final class ChannelTile {
     private final MemorySegment targets;
     private final MemorySegment roundedCodes;
     private final MemorySegment rounded;
+
+    private final int channels;
+
+    /** Scales and zero points of a weight's elements. */
+    interface Grid {
+        /** The dequantisation multiplier of the weight from an input to an output channel. */
+        float scale(long channel, int input);
+
+        /** Its zero point; 0 for symmetric codes. */
+        default int zeroPoint(long channel, int input) {
+            return 0;
+        }
+    }
 
     /** The result of rounding the sixteen channels. */
     static final class Rounded {
@@ -60,7 +75,7 @@ final class ChannelTile {
     /**
      * Reads channels {@code first ..} of a weight.
      *
-     * @param channelScales one scale for each output channel of the weight
+     * @param grid the scales of the weight's elements
      * @param arena owns the working memory
      */
     ChannelTile(
@@ -70,12 +85,15 @@ final class ChannelTile {
             QuantType type,
             WeightRows weight,
             long first,
-            float[] channelScales,
+            Grid grid,
             Arena arena) {
         this.factor = factor;
         this.kernel = kernel;
         this.cast = cast;
         this.type = type;
+        this.grid = grid;
+        this.first = first;
+        this.channels = (int) Math.min(TILE, weight.out() - first);
         this.weights = new float[factor.size() * TILE];
         this.errors = new double[factor.paddedSize() * TILE];
         this.scales = arena.allocate(TILE * Float.BYTES, 64);
@@ -83,9 +101,8 @@ final class ChannelTile {
         this.roundedCodes = arena.allocate(TILE, 64);
         this.rounded = arena.allocate(TILE * Float.BYTES, 64);
         for (int c = 0; c < TILE; c++) {
-            boolean real = first + c < weight.out();
-            scales.set(Tensor.F32_LE, (long) c * Float.BYTES, real ? channelScales[(int) first + c] : 1);
-            for (int place = 0; real && place < factor.size(); place++) {
+            scales.set(Tensor.F32_LE, (long) c * Float.BYTES, 1);
+            for (int place = 0; c < channels && place < factor.size(); place++) {
                 weights[place * TILE + c] = weight.get(first + c, factor.channel(place));
             }
         }
@@ -124,8 +141,12 @@ final class ChannelTile {
             float target = carry == 0 ? weights[row + c] : (float) (weights[row + c] + carry);
             targets.set(Tensor.F32_LE, (long) c * Float.BYTES, target);
         }
+        int input = factor.channel(place);
+        for (int c = 0; c < channels; c++) {
+            scales.set(Tensor.F32_LE, (long) c * Float.BYTES, grid.scale(first + c, input));
+        }
         if (type.isInteger()) {
-            roundIntegers();
+            roundIntegers(input);
         } else {
             Float8Format format = type.minifloat().orElseThrow();
             cast.encodeGroups(DType.F32, targets, scales, 1, format, Overflow.SATURATE, roundedCodes);
@@ -137,15 +158,16 @@ final class ChannelTile {
         }
     }
 
-    /** As {@link ElementCast#encodeIntegers} with zero point 0 and a scale for each channel: divided, rounded with ties to even, cut. */
-    private void roundIntegers() {
+    /** As {@link ElementCast#encodeIntegers} and {@link ElementCast#decodeIntegers} with a scale and a zero point for each element. */
+    private void roundIntegers(int input) {
         for (int c = 0; c < TILE; c++) {
-            long at = (long) c * Float.BYTES;
-            float scale = scales.get(Tensor.F32_LE, at);
-            int code =
-                    (int) Math.clamp(Math.rint(targets.get(Tensor.F32_LE, at) / scale), type.lowest(), type.highest());
+            float scale = scales.get(Tensor.F32_LE, (long) c * Float.BYTES);
+            int zeroPoint = c < channels ? grid.zeroPoint(first + c, input) : 0;
+            float target = targets.get(Tensor.F32_LE, (long) c * Float.BYTES);
+            double steps = Math.rint(scale == 0 ? 0 : target / scale) + zeroPoint;
+            int code = (int) Math.clamp(steps, type.lowest(), type.highest());
             roundedCodes.set(ValueLayout.JAVA_BYTE, c, (byte) code);
-            rounded.set(Tensor.F32_LE, at, code * scale);
+            rounded.set(Tensor.F32_LE, (long) c * Float.BYTES, (code - zeroPoint) * scale);
         }
     }
 

@@ -130,7 +130,8 @@ public final class Gptq {
         Workers.run(Math.ceilDiv(scales.length, TILE), threads, tile -> {
             int first = tile * TILE;
             try (Arena arena = Arena.ofConfined()) {
-                ChannelTile channels = new ChannelTile(factor, kernel, cast, codes.type, rows, first, scales, arena);
+                ChannelTile channels = new ChannelTile(
+                        factor, kernel, cast, codes.type, rows, first, (c, _) -> scales[(int) c], arena);
                 ChannelTile.Rounded nearest = channels.round(false);
                 ChannelTile.Rounded compensated = channels.round(true);
                 for (int c = 0; c < Math.min(TILE, scales.length - first); c++) {

@@ -104,9 +104,30 @@ final class GridQuantizeCuda implements CudaKernel<GridQuantize> {
                 .value("high", grid.high())
                 .value("mantissa", grid instanceof CodeGrid.Floats f ? f.mantissaBits() : 0)
                 .value("least", grid instanceof CodeGrid.Floats f ? f.leastExponent() : 0)
-                .value("rule", op.rule().ordinal())
-                .value("amax", op.form().parameter().ordinal())
+                .value("rule", number(op.rule()))
+                .value("amax", number(op.form().parameter()))
                 .flag("zero", op.form().offset() == GridQuantize.Offset.ZERO_POINT);
+    }
+
+    /** As the macros of the source number rules. */
+    private static int number(StepRule rule) {
+        return switch (rule) {
+            case CLIPPED -> 0;
+            case PASSED -> 1;
+            case LSQ -> 2;
+            case PACT -> 3;
+            case RANGE -> 4;
+            case SCALED -> 5;
+        };
+    }
+
+    /** As the field amax of the source's Form. */
+    private static int number(GridQuantize.Parameter parameter) {
+        return switch (parameter) {
+            case STEP -> 0;
+            case AMAX -> 1;
+            case AMAX_POWER_OF_TWO -> 2;
+        };
     }
 
     private static @Nullable CudaTensor optional(Frame<CudaTensor> frame, int input) {

@@ -3,15 +3,28 @@ package dev.octet.trainer.op.qat;
 import dev.octet.quant.number.CodeGrid;
 import org.jspecify.annotations.Nullable;
 
-/**
- * The FP32 arithmetic of one element under an operator, shared by the twins on processors: whatever decides the bits of a code is in it.
- *
- * @param post steps of codes that are read, one for each block
- * @param pre steps of codes that are made
- * @param offsets as the operator uses them: zero points are rounded; null where there are none
- * @param edges the largest |x| that is not clipped, for the rules that compare x
- */
-record Steps(GridQuantize op, float[] post, float[] pre, float @Nullable [] offsets, float[] edges) {
+/** The FP32 arithmetic of one element under an operator, shared by the twins on processors: whatever decides the bits of a code is in it. */
+final class Steps {
+    private final GridQuantize op;
+    private final float[] post;
+    private final float[] pre;
+    private final float @Nullable [] offsets;
+    private final float[] edges;
+
+    /**
+     * @param post steps of codes that are read, one for each block
+     * @param pre steps of codes that are made
+     * @param offsets as the operator uses them: zero points are rounded; null where there are none
+     * @param edges the largest |x| that is not clipped, for the rules that compare x
+     */
+    private Steps(GridQuantize op, float[] post, float[] pre, float @Nullable [] offsets, float[] edges) {
+        this.op = op;
+        this.post = post;
+        this.pre = pre;
+        this.offsets = offsets;
+        this.edges = edges;
+    }
+
     /**
      * From the values of the inputs.
      *

@@ -57,7 +57,7 @@ class GridQuantizeTest extends TwinTest {
         }
         inputs.add(values);
         double reach =
-                node.form().parameter() == Parameter.AMAX ? 1 : 1 / node.grid().high();
+                node.form().parameter() != Parameter.STEP ? 1 : 1 / node.grid().high();
         inputs.add(positive(n, 1.5 * reach, random));
         boolean zero = node.form().offset() == Offset.ZERO_POINT;
         add(types, inputs, node.form().offset() != Offset.NONE, steps, positive(n, zero ? 100 : -0.3, random));
@@ -108,6 +108,8 @@ class GridQuantizeTest extends TwinTest {
         cases.add(of("PACT", node(UINT8, TENSOR, StepRule.PACT, amax), f32));
         cases.add(of("clipped at a fixed amax", node(E4M3, TENSOR, StepRule.CLIPPED, amax), f32));
         cases.add(of("fixed steps, BF16", node(E4M3, ROWS, StepRule.CLIPPED, Form.STEP), bf16));
+        Form mx = new Form(Parameter.AMAX_POWER_OF_TWO, Offset.NONE, false, false);
+        cases.add(of("steps that are powers of two", node(E4M3, GROUPS, StepRule.CLIPPED, mx), f32));
         cases.add(of("passed", node(INT4, TENSOR, StepRule.PASSED, Form.STEP), f32));
         cases.add(of("signs", node(new CodeGrid.Signs(), TENSOR, StepRule.PASSED, Form.STEP), f32));
         CodeGrid int8 = CodeGrid.Integers.signed(8);

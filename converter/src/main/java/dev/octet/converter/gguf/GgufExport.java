@@ -1,0 +1,305 @@
+package dev.octet.converter.gguf;
+
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import dev.octet.converter.checkpoint.WeightReader;
+import dev.octet.converter.gguf.GgufFamily.Trait;
+import dev.octet.converter.hf.RotaryFactors;
+import dev.octet.formats.checkpoint.Checkpoint;
+import dev.octet.formats.error.InvalidDataException;
+import dev.octet.formats.error.UnsupportedModelException;
+import dev.octet.formats.file.ByteSink;
+import dev.octet.formats.gguf.GgufTensor;
+import dev.octet.formats.gguf.GgufType;
+import dev.octet.formats.gguf.GgufValue;
+import dev.octet.formats.gguf.GgufWriter;
+import dev.octet.formats.tensor.Shape;
+import dev.octet.formats.tensor.Tensor;
+import dev.octet.quant.ggml.GgmlEncode;
+import dev.octet.quant.layout.StoredCheckpoint;
+import java.io.IOException;
+import java.lang.foreign.Arena;
+import java.lang.foreign.MemorySegment;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.Comparator;
+import java.util.EnumMap;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.SequencedMap;
+import java.util.function.LongUnaryOperator;
+
+/**
+ * A Hugging Face checkpoint, plain or quantised in any layout, as a GGUF file that llama.cpp loads. Rows are read, dequantised and encoded tile by
+ * tile, so memory does not grow with the model.
+ */
+public final class GgufExport {
+    /** Source: llama.cpp, include/llama.h (enum llama_ftype). */
+    private static final Map<GgufType, Integer> FILE_TYPES = new EnumMap<>(Map.of(
+            GgufType.F32,
+            0,
+            GgufType.F16,
+            1,
+            GgufType.Q4_0,
+            2,
+            GgufType.Q8_0,
+            7,
+            GgufType.BF16,
+            32,
+            GgufType.MXFP4,
+            38,
+            GgufType.NVFP4,
+            39));
+
+    private static final int QUANTIZATION_VERSION = 2;
+
+    /** Elements that are read at once, at least a row. */
+    private static final int TILE = 1 << 18;
+
+    private final Checkpoint checkpoint;
+    private final StoredCheckpoint stored;
+    private final WeightReader reader;
+    private final ObjectNode config;
+    private final GgufFamily family;
+    private final GgufType type;
+    private final GgufConfig configuration;
+    private final SequencedMap<GgufTensor, String> parameters = new LinkedHashMap<>();
+    private final List<String> notes = new ArrayList<>();
+    private final Optional<float[]> factors;
+    private final int headSize;
+
+    private GgufExport(Checkpoint checkpoint, StoredCheckpoint stored, GgufType type) {
+        this.checkpoint = checkpoint;
+        this.stored = stored;
+        this.type = type;
+        this.reader = WeightReader.of(checkpoint, stored);
+        String where = where();
+        this.config = checkpoint
+                .config()
+                .orElseThrow(() ->
+                        new UnsupportedModelException("there is no config.json", where, "give the model's folder"));
+        String modelType = config.path("model_type").asText("");
+        this.family = GgufFamily.ofModelType(modelType)
+                .orElseThrow(() -> new UnsupportedModelException(
+                        "there is no GGUF for model_type '" + modelType + "' here",
+                        where,
+                        "known are " + GgufFamily.allModelTypes()));
+        this.configuration = new GgufConfig(family);
+        SequencedMap<String, GgufValue> keys = configuration.keys(config, where);
+        this.headSize = (int) ((GgufValue.Whole) keys.get(family.architecture() + ".attention.key_length")).number();
+        this.factors = RotaryFactors.of(config, headSize, where);
+        if (config.path("rope_parameters").path("partial_rotary_factor").asDouble(1) != 1
+                || config.path("partial_rotary_factor").asDouble(1) != 1) {
+            throw new UnsupportedModelException(
+                    "only a part of each head is rotated", where, "serve this model with another engine");
+        }
+        list();
+    }
+
+    /**
+     * Reads the headers of a checkpoint and finds a place for each of its parameters.
+     *
+     * @param checkpoint stays open as long as this is used
+     * @param stored its quantised weights
+     * @param type of all matrices whose rows it divides; one of {@link GgmlEncode#TYPES}
+     * @throws UnsupportedModelException when llama.cpp has no such architecture, or would compute something else
+     * @throws dev.octet.formats.error.MalformedModelException when the configuration contradicts itself
+     */
+    public static GgufExport of(Checkpoint checkpoint, StoredCheckpoint stored, GgufType type) {
+        return new GgufExport(checkpoint, stored, type);
+    }
+
+    private String where() {
+        return checkpoint.path().toString();
+    }
+
+    private void list() {
+        GgufNames names = new GgufNames(family);
+        List<String> all = new ArrayList<>(stored.plain().keySet());
+        all.addAll(stored.weights().keySet());
+        boolean tied =
+                family.has(Trait.TIED) || config.path("tie_word_embeddings").asBoolean(false);
+        List<String> unknown = new ArrayList<>();
+        SequencedMap<String, String> found = new LinkedHashMap<>();
+        for (String parameter : all) {
+            if (parameter.equals("lm_head.weight") && tied || parameter.endsWith(".rotary_emb.inv_freq")) {
+                continue;
+            }
+            names.inFile(parameter).ifPresentOrElse(t -> found.put(t, parameter), () -> unknown.add(parameter));
+        }
+        if (!unknown.isEmpty()) {
+            throw new UnsupportedModelException(
+                    unknown.size() + " tensors have no place in a GGUF file of '" + family.architecture() + "', as '"
+                            + unknown.getFirst() + "'",
+                    where(),
+                    "only decoders of the known families without additional parts can be written");
+        }
+        List<String> wide = new ArrayList<>();
+        found.entrySet().stream()
+                .sorted(Map.Entry.comparingByKey(Comparator.comparing(GgufExport::place)))
+                .forEach(e -> {
+                    Shape shape = reader.shape(e.getValue());
+                    GgufType own = typeOf(e.getKey(), shape);
+                    if (own != type && shape.rank() == 2 && !GgufNames.isTable(e.getKey())) {
+                        wide.add(e.getKey());
+                    }
+                    parameters.put(new GgufTensor(e.getKey(), shape, own), e.getValue());
+                });
+        if (!wide.isEmpty()) {
+            notes.add(wide.size() + " matrices are F16, since rows of " + type + " are a multiple of "
+                    + type.blockElements() + " elements: " + wide.getFirst() + " ...");
+        }
+        notes.addAll(configuration.notes());
+    }
+
+    /** The tables first, then layer by layer in the order of numbers. */
+    private static String place(String tensor) {
+        if (!tensor.startsWith("blk.")) {
+            return (tensor.startsWith("token") ? "0" : "2") + tensor;
+        }
+        String[] parts = tensor.split("\\.", 3);
+        return "1" + "0".repeat(Math.max(0, 6 - parts[1].length())) + parts[1] + "." + parts[2];
+    }
+
+    /** Vectors are F32, as llama.cpp demands; tables of a four-bit file stay in eight bits, as its own tools keep them. */
+    private GgufType typeOf(String tensor, Shape shape) {
+        if (shape.rank() < 2) {
+            return GgufType.F32;
+        }
+        boolean fourBits = type == GgufType.MXFP4 || type == GgufType.NVFP4 || type == GgufType.Q4_0;
+        GgufType wanted = fourBits && GgufNames.isTable(tensor) ? GgufType.Q8_0 : type;
+        return shape.dim(-1) % wanted.blockElements() == 0 ? wanted : GgufType.F16;
+    }
+
+    /**
+     * What the file has, or would have.
+     *
+     * @param architecture {@code general.architecture}
+     * @param tensors their number
+     * @param bytes of all tensors
+     * @param tokenizer whether it has one
+     * @param notes what a user should know
+     */
+    public record Result(String architecture, int tensors, long bytes, boolean tokenizer, List<String> notes) {
+        public Result {
+            notes = List.copyOf(notes);
+        }
+    }
+
+    /** Whether the folder's tokenizer goes into the file. */
+    public enum Tokenizer {
+        /** It must be one that llama.cpp splits texts as. */
+        INCLUDED,
+        LEFT_OUT
+    }
+
+    /**
+     * What {@link #write} would give; also checks the tokenizer.
+     *
+     * @throws UnsupportedModelException when llama.cpp would tokenise otherwise
+     */
+    public Result plan(Tokenizer tokenizer) throws IOException {
+        return result(metadata(tokenizer));
+    }
+
+    private Result result(SequencedMap<String, GgufValue> metadata) {
+        boolean tokenizer = metadata.containsKey(TokenizerImport.PREFIX + "tokens");
+        List<String> all = new ArrayList<>(notes);
+        if (!tokenizer) {
+            all.add("without a tokenizer: llama.cpp loads the file for computing only");
+        }
+        long bytes =
+                parameters.keySet().stream().mapToLong(GgufTensor::byteSize).sum();
+        return new Result(family.architecture(), parameters.size(), bytes, tokenizer, all);
+    }
+
+    private SequencedMap<String, GgufValue> metadata(Tokenizer tokenizer) throws IOException {
+        SequencedMap<String, GgufValue> keys = new LinkedHashMap<>();
+        keys.put(GgufKeys.ARCHITECTURE, GgufValue.of(family.architecture()));
+        keys.put("general.type", GgufValue.of("model"));
+        keys.put(GgufKeys.NAME, GgufValue.of(String.valueOf(checkpoint.folder().getFileName())));
+        keys.put("general.file_type", GgufValue.of(FILE_TYPES.getOrDefault(type, 0)));
+        keys.put("general.quantization_version", GgufValue.of(QUANTIZATION_VERSION));
+        keys.putAll(new GgufConfig(family).keys(config, where()));
+        if (tokenizer == Tokenizer.INCLUDED) {
+            keys.putAll(TokenizerExport.read(
+                    checkpoint.folder(), config, config.path("vocab_size").asInt()));
+        }
+        return keys;
+    }
+
+    /**
+     * Writes the file atomically.
+     *
+     * @throws UnsupportedModelException when llama.cpp would tokenise otherwise
+     * @throws InvalidDataException when a weight is not finite
+     * @throws IOException when reading or writing fails; nothing half-written is left
+     */
+    public Result write(Path output, Tokenizer tokenizer) throws IOException {
+        SequencedMap<String, GgufValue> metadata = metadata(tokenizer);
+        List<GgufTensor> tensors = new ArrayList<>(parameters.keySet());
+        factors.ifPresent(
+                f -> tensors.addFirst(new GgufTensor(GgufNames.ROPE_FACTORS, Shape.of(f.length), GgufType.F32)));
+        GgufWriter.write(output, metadata, Collections.unmodifiableList(tensors), this::encode);
+        return result(metadata);
+    }
+
+    private void encode(GgufTensor tensor, ByteSink sink) throws IOException {
+        String parameter = parameters.get(tensor);
+        if (parameter == null) {
+            float[] f = factors.orElseThrow();
+            byte[] bytes = new byte[f.length * Float.BYTES];
+            GgmlEncode.encode(GgufType.F32, f, f.length, MemorySegment.ofArray(bytes));
+            sink.write(MemorySegment.ofArray(bytes));
+            return;
+        }
+        boolean vector = tensor.shape().rank() < 2;
+        long cols = vector ? tensor.shape().elementCount() : tensor.rowElements();
+        long rows = vector ? 1 : tensor.shape().dim(0);
+        LongUnaryOperator order = order(tensor);
+        float offset = family.has(Trait.NORM_OFFSET) && GgufNames.isNorm(tensor.name()) ? 1 : 0;
+        long step = step(tensor, rows, cols);
+        float[] values = new float[Math.toIntExact(step * cols)];
+        try (Arena scratch = Arena.ofConfined()) {
+            MemorySegment floats = scratch.allocate(Math.max(1, step * cols) * Float.BYTES, 64);
+            MemorySegment blocks = scratch.allocate(Math.max(1, tensor.type().bytes(step * cols)), 64);
+            for (long first = 0; first < rows; first += step) {
+                long count = Math.min(step, rows - first);
+                reader.read(parameter, first, first + count, floats.asSlice(0, count * cols * Float.BYTES));
+                for (long r = 0; r < count; r++) {
+                    for (long c = 0; c < cols; c++) {
+                        // rows of a matrix are reordered, of a bias its elements; heads lie within a tile
+                        long at = vector ? order.applyAsLong(c) : order.applyAsLong(first + r) - first;
+                        float v = floats.get(Tensor.F32_LE, (vector ? at : at * cols + c) * Float.BYTES) + offset;
+                        if (!Float.isFinite(v)) {
+                            throw new InvalidDataException(
+                                    "an element is " + v, "tensor '" + parameter + "'", "repair the checkpoint first");
+                        }
+                        values[(int) (r * cols + c)] = v;
+                    }
+                }
+                GgmlEncode.encode(tensor.type(), values, (int) (count * cols), blocks);
+                sink.write(blocks.asSlice(0, tensor.type().bytes(count * cols)));
+            }
+        }
+    }
+
+    /** Rows of a tile: whole heads where rows are reordered, whole blocks of scales where the checkpoint is quantised. */
+    private long step(GgufTensor tensor, long rows, long cols) {
+        long unit = 128; // the largest block of scales
+        while (unit % headSize != 0 && unit < (long) headSize * 128) {
+            unit += 128;
+        }
+        long wanted = Math.max(1, TILE / Math.max(1, cols) / unit) * unit;
+        return Math.clamp(wanted, 1, Math.max(1, rows));
+    }
+
+    private LongUnaryOperator order(GgufTensor tensor) {
+        boolean turned = GgufNames.isQuery(tensor.name()) || GgufNames.isKey(tensor.name());
+        return family.has(Trait.INTERLEAVED_ROTATION) && turned
+                ? RowOrder.INTERLEAVED.fromFile(headSize)
+                : LongUnaryOperator.identity();
+    }
+}

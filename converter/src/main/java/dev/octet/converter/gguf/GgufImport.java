@@ -1,0 +1,339 @@
+package dev.octet.converter.gguf;
+
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import dev.octet.converter.checkpoint.WholeFolder;
+import dev.octet.converter.gguf.GgufFamily.Trait;
+import dev.octet.formats.checkpoint.ModelConfig;
+import dev.octet.formats.error.InvalidDataException;
+import dev.octet.formats.error.MalformedModelException;
+import dev.octet.formats.error.UnsupportedModelException;
+import dev.octet.formats.file.ByteSink;
+import dev.octet.formats.gguf.GgufFile;
+import dev.octet.formats.gguf.GgufHeader;
+import dev.octet.formats.gguf.GgufTensor;
+import dev.octet.formats.gguf.GgufType;
+import dev.octet.formats.safetensors.SafetensorsWriter;
+import dev.octet.formats.tensor.DType;
+import dev.octet.formats.tensor.TensorSpec;
+import dev.octet.quant.cast.Floats;
+import dev.octet.quant.ggml.GgmlDecode;
+import java.io.IOException;
+import java.lang.foreign.Arena;
+import java.lang.foreign.MemorySegment;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.TreeSet;
+import java.util.function.LongUnaryOperator;
+import java.util.stream.Collectors;
+
+/**
+ * A GGUF file as a Hugging Face folder: {@code config.json}, safetensors files, tokenizer. Blocks are decoded row by row, so memory does not grow
+ * with the model.
+ */
+public final class GgufImport implements AutoCloseable {
+    private static final Map<DType, String> TYPE_NAMES =
+            Map.of(DType.F32, "float32", DType.BF16, "bfloat16", DType.F16, "float16");
+
+    /** Bytes of a row that are decoded at once, at least one row. */
+    private static final int TILE = 1 << 18;
+
+    private final Arena arena = Arena.ofShared();
+    private final GgufFile file;
+    private final GgufKeys keys;
+    private final GgufFamily family;
+    private final Map<String, Source> sources = new LinkedHashMap<>();
+
+    /** Where a parameter comes from. */
+    private record Source(GgufHeader.Entry entry, LongUnaryOperator rowInFile, float offset) {}
+
+    private GgufImport(Path path) throws IOException {
+        this.file = GgufFile.open(path, arena);
+        this.keys = new GgufKeys(file.header(), path.toString());
+        String architecture = keys.requiredText(GgufKeys.ARCHITECTURE);
+        this.family = GgufFamily.ofArchitecture(architecture)
+                .orElseThrow(() -> new UnsupportedModelException(
+                        "general.architecture is '" + architecture + "', which has no counterpart here",
+                        path.toString(),
+                        "known are " + GgufFamily.architectures()));
+        match();
+    }
+
+    /**
+     * Opens a file: its header is read and every tensor matched with a parameter.
+     *
+     * @throws UnsupportedModelException for an architecture or a type of tensors that is not known
+     * @throws MalformedModelException when the file breaks a rule of its format, or has tensors that its architecture has not
+     */
+    public static GgufImport open(Path path) throws IOException {
+        return new GgufImport(path);
+    }
+
+    private void match() {
+        GgufNames names = new GgufNames(family);
+        List<String> unknown = new ArrayList<>();
+        for (GgufHeader.Entry e : file.header().entries()) {
+            GgufTensor t = e.tensor();
+            if (t.name().equals(GgufNames.ROPE_FACTORS)) {
+                continue;
+            }
+            Optional<String> parameter = names.inModel(t.name());
+            if (parameter.isEmpty()) {
+                unknown.add(t.name());
+                continue;
+            }
+            if (!GgmlDecode.TYPES.contains(t.type())) {
+                throw new UnsupportedModelException(
+                        "tensor '" + t.name() + "' is " + t.type() + ", which cannot be decoded here",
+                        keys.where(),
+                        "take a file in one of "
+                                + GgmlDecode.TYPES.stream().map(Enum::name).collect(Collectors.joining(", ")));
+            }
+            sources.put(parameter.get(), new Source(e, order(t), offset(t)));
+        }
+        if (!unknown.isEmpty()) {
+            throw new UnsupportedModelException(
+                    unknown.size() + " tensors are no parameters of '" + family.architecture() + "', as '"
+                            + unknown.getFirst() + "'",
+                    keys.where(),
+                    "this variant of the architecture is not known; take the original model");
+        }
+    }
+
+    private LongUnaryOperator order(GgufTensor t) {
+        boolean query = GgufNames.isQuery(t.name());
+        if (!family.has(Trait.INTERLEAVED_ROTATION) || !(query || GgufNames.isKey(t.name()))) {
+            return LongUnaryOperator.identity();
+        }
+        long rows = t.shape().dim(0); // of a bias, its elements
+        String key = family.architecture() + ".attention.head_count";
+        int heads = query || keys.whole(key + "_kv").isEmpty() ? keys.size(key) : keys.size(key + "_kv");
+        if (rows % heads != 0 || rows / heads % 2 != 0) {
+            throw keys.malformed("tensor '" + t.name() + "' has " + rows + " rows for " + heads + " heads");
+        }
+        return RowOrder.INTERLEAVED.toFile(rows / heads);
+    }
+
+    private float offset(GgufTensor t) {
+        return family.has(Trait.NORM_OFFSET) && GgufNames.isNorm(t.name()) ? -1 : 0;
+    }
+
+    /**
+     * What the folder has, or would have.
+     *
+     * @param architecture {@code general.architecture}
+     * @param types types of the file's tensors, by the alphabet
+     * @param type of all tensors of the folder
+     * @param tensors their number
+     * @param bytes of all of them
+     * @param tokenizer whether there is one
+     * @param notes what has changed on the way
+     */
+    public record Result(
+            String architecture,
+            List<String> types,
+            DType type,
+            int tensors,
+            long bytes,
+            boolean tokenizer,
+            List<String> notes) {
+        public Result {
+            types = List.copyOf(types);
+            notes = List.copyOf(notes);
+        }
+    }
+
+    /** The narrowest type that holds most of the file's tensors: BF16 where it has any or is quantised, F16 if that is all there is, else F32. */
+    public DType usualType() {
+        boolean f16 = false;
+        for (Source s : sources.values()) {
+            GgufType type = s.entry().tensor().type();
+            if (type != GgufType.F32 && type != GgufType.F16) {
+                return DType.BF16;
+            }
+            f16 |= type == GgufType.F16;
+        }
+        return f16 ? DType.F16 : DType.F32;
+    }
+
+    /**
+     * What {@link #write} would give.
+     *
+     * @param type F32, BF16 or F16
+     */
+    public Result plan(DType type) {
+        TreeSet<String> types = new TreeSet<>();
+        long bytes = 0;
+        boolean rounds = false;
+        for (TensorSpec spec : specs(type)) {
+            GgufType from = source(spec.name()).entry().tensor().type();
+            types.add(from.name());
+            bytes += spec.byteSize();
+            rounds |= type != DType.F32 && !from.name().equals(type.name()) && from != GgufType.F32;
+        }
+        List<String> notes = new ArrayList<>();
+        if (rounds) {
+            notes.add("decoded weights are rounded to " + type + " once more; --dtype fp32 keeps every value");
+        }
+        if (!TokenizerImport.isIn(keys)) {
+            notes.add("the file has no tokenizer");
+        }
+        return new Result(
+                family.architecture(),
+                List.copyOf(types),
+                type,
+                sources.size(),
+                bytes,
+                TokenizerImport.isIn(keys),
+                notes);
+    }
+
+    private List<TensorSpec> specs(DType type) {
+        return sources.entrySet().stream()
+                .map(e -> new TensorSpec(
+                        e.getKey(), type, e.getValue().entry().tensor().shape()))
+                .toList();
+    }
+
+    private Source source(String parameter) {
+        Source source = sources.get(parameter);
+        if (source == null) {
+            throw new IllegalArgumentException("there is no parameter '" + parameter + "'");
+        }
+        return source;
+    }
+
+    /**
+     * Writes the folder all or nothing.
+     *
+     * @param output its parent must exist
+     * @param type F32, BF16 or F16
+     * @throws UnsupportedModelException when the tokenizer is of a kind that is not known
+     * @throws MalformedModelException when keys are missing or contradict each other
+     * @throws IOException when reading or writing fails; nothing that was written is left then
+     */
+    public Result write(Path output, DType type) throws IOException {
+        Result result = plan(type);
+        ObjectNode config = config(type);
+        Optional<TokenizerImport.Files> tokenizer =
+                result.tokenizer() ? Optional.of(TokenizerImport.read(keys)) : Optional.empty();
+        WholeFolder.write(output, made -> {
+            SafetensorsWriter.writeFolder(
+                    made,
+                    specs(type),
+                    Map.of("format", "pt"),
+                    SafetensorsWriter.DEFAULT_SHARD_BYTES,
+                    (spec, sink) -> decode(source(spec.name()), spec, sink));
+            if (tokenizer.isPresent()) {
+                ModelConfig.write(
+                        made.resolve("tokenizer.json"), tokenizer.get().tokenizer());
+                ModelConfig.write(
+                        made.resolve("tokenizer_config.json"), tokenizer.get().config());
+            }
+            ModelConfig.write(made.resolve(ModelConfig.FILE_NAME), config);
+        });
+        return result;
+    }
+
+    /** {@code config.json} of the folder. */
+    ObjectNode config(DType type) {
+        Source embedding = sources.get("model.embed_tokens.weight");
+        if (embedding == null) {
+            throw keys.malformed("there is no embedding");
+        }
+        long vocabulary = embedding.entry().tensor().shape().dim(0);
+        ObjectNode config = new GgufConfig(family)
+                .config(
+                        keys,
+                        Math.toIntExact(vocabulary),
+                        !sources.containsKey("lm_head.weight"),
+                        factors(),
+                        String.valueOf(TYPE_NAMES.get(type)));
+        if (family != GgufFamily.QWEN2) { // which always has biases of q, k and v
+            config.put("attention_bias", hasBias("self_attn.o_proj") || hasBias("self_attn.q_proj"));
+        }
+        if (family == GgufFamily.LLAMA) {
+            config.put("mlp_bias", hasBias("mlp.down_proj"));
+        }
+        return config;
+    }
+
+    private boolean hasBias(String module) {
+        return sources.containsKey("model.layers.0." + module + ".bias");
+    }
+
+    private Optional<float[]> factors() {
+        for (GgufHeader.Entry e : file.header().entries()) {
+            if (e.tensor().name().equals(GgufNames.ROPE_FACTORS)) {
+                float[] factors = new float[Math.toIntExact(e.tensor().shape().elementCount())];
+                GgmlDecode.decode(e.tensor().type(), file.bytes(e), 0, factors.length, factors);
+                return Optional.of(factors);
+            }
+        }
+        return Optional.empty();
+    }
+
+    private void decode(Source source, TensorSpec spec, ByteSink sink) throws IOException {
+        GgufTensor tensor = source.entry().tensor();
+        MemorySegment blocks = file.bytes(source.entry());
+        boolean vector = tensor.shape().rank() < 2;
+        long cols = vector ? 1 : tensor.rowElements();
+        long rows = cols == 0 ? 0 : tensor.shape().elementCount() / cols;
+        if (vector) {
+            decodeVector(source, spec, sink);
+            return;
+        }
+        int width = spec.dtype().bits() / Byte.SIZE;
+        int step = (int) Math.clamp(TILE / cols, 1, Math.max(1, rows));
+        float[] row = new float[Math.toIntExact(cols)];
+        try (Arena scratch = Arena.ofConfined()) {
+            MemorySegment tile = scratch.allocate(step * cols * width, 64);
+            for (long first = 0; first < rows; first += step) {
+                long count = Math.min(step, rows - first);
+                for (long r = 0; r < count; r++) {
+                    long from = source.rowInFile().applyAsLong(first + r) * cols;
+                    GgmlDecode.decode(tensor.type(), blocks, from, row.length, row);
+                    put(row, source.offset(), spec, tile, r * cols);
+                }
+                sink.write(tile.asSlice(0, count * cols * width));
+            }
+        }
+    }
+
+    /** Of one dimension: its elements are rows. */
+    private void decodeVector(Source source, TensorSpec spec, ByteSink sink) throws IOException {
+        int count = Math.toIntExact(spec.shape().elementCount());
+        float[] stored = new float[count];
+        GgmlDecode.decode(source.entry().tensor().type(), file.bytes(source.entry()), 0, count, stored);
+        float[] ordered = new float[count];
+        for (int i = 0; i < count; i++) {
+            ordered[i] = stored[(int) source.rowInFile().applyAsLong(i)];
+        }
+        try (Arena scratch = Arena.ofConfined()) {
+            MemorySegment bytes = scratch.allocate(Math.max(1, spec.byteSize()), 64);
+            put(ordered, source.offset(), spec, bytes, 0);
+            sink.write(bytes.asSlice(0, spec.byteSize()));
+        }
+    }
+
+    private static void put(float[] values, float offset, TensorSpec spec, MemorySegment into, long at) {
+        for (int i = 0; i < values.length; i++) {
+            float v = offset == 0 ? values[i] : values[i] + offset;
+            if (!Float.isFinite(v)) {
+                throw new InvalidDataException(
+                        "element " + (at + i) + " is " + v,
+                        "tensor '" + spec.name() + "'",
+                        "the file is damaged: download or convert it again");
+            }
+            Floats.set(spec.dtype(), into, at + i, v);
+        }
+    }
+
+    @Override
+    public void close() {
+        arena.close();
+    }
+}

@@ -1,0 +1,90 @@
+package dev.octet.converter.gguf;
+
+import dev.octet.converter.gguf.GgufFamily.Trait;
+import java.util.LinkedHashMap;
+import java.util.Map;
+import java.util.Optional;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+import java.util.stream.Collectors;
+
+/** Names of tensors in transformers and in llama.cpp. Source: llama.cpp, gguf-py/gguf/tensor_mapping.py. */
+final class GgufNames {
+    /** A tensor that has no counterpart: it is a part of the configuration. */
+    static final String ROPE_FACTORS = "rope_freqs.weight";
+
+    private static final String EMBEDDING = "token_embd.weight";
+    private static final String HEAD = "output.weight";
+
+    private static final Map<String, String> WHOLE = Map.of(
+            "model.embed_tokens.weight", EMBEDDING, "model.norm.weight", "output_norm.weight", "lm_head.weight", HEAD);
+
+    private static final Pattern LAYER = Pattern.compile("model\\.layers\\.(\\d{1,4})\\.(.+)\\.(weight|bias)");
+    private static final Pattern BLOCK = Pattern.compile("blk\\.(\\d{1,4})\\.(.+)\\.(weight|bias)");
+
+    private final Map<String, String> toBlock = new LinkedHashMap<>();
+    private final Map<String, String> toLayer;
+    private final Map<String, String> toModel =
+            WHOLE.entrySet().stream().collect(Collectors.toMap(Map.Entry::getValue, Map.Entry::getKey));
+
+    GgufNames(GgufFamily family) {
+        toBlock.put("input_layernorm", "attn_norm");
+        toBlock.put("self_attn.q_proj", "attn_q");
+        toBlock.put("self_attn.k_proj", "attn_k");
+        toBlock.put("self_attn.v_proj", "attn_v");
+        toBlock.put("self_attn.o_proj", "attn_output");
+        toBlock.put("self_attn.q_norm", "attn_q_norm");
+        toBlock.put("self_attn.k_norm", "attn_k_norm");
+        toBlock.put("mlp.gate_proj", "ffn_gate");
+        toBlock.put("mlp.up_proj", "ffn_up");
+        toBlock.put("mlp.down_proj", "ffn_down");
+        if (family.has(Trait.OUTPUT_NORMS)) {
+            toBlock.put("post_attention_layernorm", "post_attention_norm");
+            toBlock.put("pre_feedforward_layernorm", "ffn_norm");
+            toBlock.put("post_feedforward_layernorm", "post_ffw_norm");
+        } else {
+            toBlock.put("post_attention_layernorm", "ffn_norm");
+        }
+        toLayer = toBlock.entrySet().stream().collect(Collectors.toMap(Map.Entry::getValue, Map.Entry::getKey));
+    }
+
+    /** llama.cpp's name of a parameter of transformers; empty where it has none. */
+    Optional<String> inFile(String parameter) {
+        return renamed(parameter, WHOLE, LAYER, toBlock, "blk.");
+    }
+
+    /** transformers' name of a tensor of llama.cpp; empty where it has none. */
+    Optional<String> inModel(String tensor) {
+        return renamed(tensor, toModel, BLOCK, toLayer, "model.layers.");
+    }
+
+    private static Optional<String> renamed(
+            String name, Map<String, String> whole, Pattern pattern, Map<String, String> parts, String prefix) {
+        String found = whole.get(name);
+        Matcher m = pattern.matcher(name);
+        if (found != null || !m.matches()) {
+            return Optional.ofNullable(found);
+        }
+        return Optional.ofNullable(parts.get(m.group(2))).map(p -> prefix + m.group(1) + "." + p + "." + m.group(3));
+    }
+
+    /** Whether this is the matrix of the embedding or of the output layer, by its name in the file. */
+    static boolean isTable(String tensor) {
+        return tensor.equals(EMBEDDING) || tensor.equals(HEAD);
+    }
+
+    /** Whether this is a norm, by its name in the file. */
+    static boolean isNorm(String tensor) {
+        return tensor.endsWith("norm.weight");
+    }
+
+    /** Whether its rows are those of q, or of k: which are reordered for an interleaved rotation. */
+    static boolean isQuery(String tensor) {
+        return tensor.contains(".attn_q.");
+    }
+
+    /** See {@link #isQuery}. */
+    static boolean isKey(String tensor) {
+        return tensor.contains(".attn_k.");
+    }
+}

@@ -1,0 +1,170 @@
+package dev.octet.formats.gguf;
+
+import dev.octet.formats.error.UnsupportedModelException;
+import dev.octet.formats.file.AtomicFile;
+import dev.octet.formats.file.ByteSink;
+import java.io.ByteArrayOutputStream;
+import java.io.IOException;
+import java.lang.foreign.MemorySegment;
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Path;
+import java.util.HashSet;
+import java.util.List;
+import java.util.SequencedMap;
+import java.util.Set;
+
+/** Writes GGUF files, version 3, tensor by tensor; only the piece that the caller passes is in memory. The same input gives the same bytes. */
+public final class GgufWriter {
+    private static final int VERSION = 3;
+
+    /** ggml's GGML_MAX_NAME, with its closing zero. */
+    private static final int MAX_NAME_BYTES = 63;
+
+    private static final int ALIGNMENT = (int) GgufHeader.DEFAULT_ALIGNMENT;
+
+    private GgufWriter() {}
+
+    /** Provides the bytes of one tensor at a time. */
+    @FunctionalInterface
+    public interface Content {
+        /** Writes the {@link GgufTensor#byteSize} bytes of a tensor in any number of pieces. Called once for each, in order. */
+        void write(GgufTensor tensor, ByteSink sink) throws IOException;
+    }
+
+    /**
+     * Writes a file atomically: a failure leaves an earlier file at {@code path} unchanged.
+     *
+     * @param metadata keys in the order in which they are written; {@code general.alignment} is left to the writer
+     * @param tensors in the order in which they are written
+     * @throws UnsupportedModelException when the name of a tensor is longer than ggml can read, or there twice
+     * @throws IllegalStateException when {@code content} writes more or fewer bytes than a tensor has
+     * @throws IOException when there is no space or no permission
+     */
+    public static void write(
+            Path path, SequencedMap<String, GgufValue> metadata, List<GgufTensor> tensors, Content content)
+            throws IOException {
+        requireWritable(tensors);
+        byte[] header = header(metadata, tensors);
+        long bytes = header.length;
+        for (GgufTensor t : tensors) {
+            bytes = Math.addExact(bytes, padded(t.byteSize()));
+        }
+        try (AtomicFile file = AtomicFile.create(path)) {
+            file.expect(bytes);
+            file.write(MemorySegment.ofArray(header));
+            for (GgufTensor t : tensors) {
+                long start = file.position();
+                content.write(t, file);
+                if (file.position() - start != t.byteSize()) {
+                    throw new IllegalStateException(
+                            t + " takes " + t.byteSize() + " bytes, its source wrote " + (file.position() - start));
+                }
+                file.write(MemorySegment.ofArray(new byte[(int) (padded(t.byteSize()) - t.byteSize())]));
+            }
+            file.commit();
+        }
+    }
+
+    private static void requireWritable(List<GgufTensor> tensors) {
+        Set<String> names = new HashSet<>();
+        for (GgufTensor t : tensors) {
+            int bytes = t.name().getBytes(StandardCharsets.UTF_8).length;
+            if (bytes > MAX_NAME_BYTES) {
+                throw new UnsupportedModelException(
+                        "the name has " + bytes + " bytes, ggml reads at most " + MAX_NAME_BYTES,
+                        "tensor '" + t.name() + "'",
+                        "shorten the name");
+            }
+            if (!names.add(t.name())) {
+                throw new UnsupportedModelException(
+                        "there are two tensors of this name", "tensor '" + t.name() + "'", "give each its own name");
+            }
+        }
+    }
+
+    private static long padded(long bytes) {
+        return Math.ceilDiv(bytes, (long) ALIGNMENT) * ALIGNMENT;
+    }
+
+    private static byte[] header(SequencedMap<String, GgufValue> metadata, List<GgufTensor> tensors) {
+        Little out = new Little();
+        out.writeBytes(GgufHeader.MAGIC);
+        out.u32(VERSION);
+        out.u64(tensors.size());
+        out.u64(metadata.size());
+        metadata.forEach((key, value) -> {
+            out.text(key);
+            out.u32(value.kind().ordinal());
+            out.value(value);
+        });
+        long offset = 0;
+        for (GgufTensor t : tensors) {
+            out.text(t.name());
+            out.u32(t.shape().rank());
+            for (int d = t.shape().rank() - 1; d >= 0; d--) {
+                out.u64(t.shape().dim(d));
+            }
+            out.u32(t.type().id());
+            out.u64(offset);
+            offset = Math.addExact(offset, padded(t.byteSize()));
+        }
+        out.writeBytes(new byte[(int) (padded(out.size()) - out.size())]);
+        return out.toByteArray();
+    }
+
+    /** Little-endian bytes in memory. */
+    private static final class Little extends ByteArrayOutputStream {
+        private final ByteBuffer word = ByteBuffer.allocate(Long.BYTES).order(ByteOrder.LITTLE_ENDIAN);
+
+        void u32(int value) {
+            word.putInt(0, value);
+            write(word.array(), 0, Integer.BYTES);
+        }
+
+        void u64(long value) {
+            word.putLong(0, value);
+            write(word.array(), 0, Long.BYTES);
+        }
+
+        void text(String text) {
+            byte[] bytes = text.getBytes(StandardCharsets.UTF_8);
+            u64(bytes.length);
+            writeBytes(bytes);
+        }
+
+        void value(GgufValue value) {
+            switch (value) {
+                case GgufValue.Whole w -> whole(w);
+                case GgufValue.Real r -> {
+                    if (r.kind() == GgufKind.F32) {
+                        u32(Float.floatToRawIntBits((float) r.number()));
+                    } else {
+                        u64(Double.doubleToRawLongBits(r.number()));
+                    }
+                }
+                case GgufValue.Truth t -> write(t.value() ? 1 : 0);
+                case GgufValue.Text t -> text(t.text());
+                case GgufValue.Sequence s -> {
+                    u32(s.element().ordinal());
+                    u64(s.values().size());
+                    s.values().forEach(this::value);
+                }
+            }
+        }
+
+        private void whole(GgufValue.Whole w) {
+            switch (w.kind()) {
+                case U8, I8 -> write((int) w.number());
+                case U16, I16 -> {
+                    write((int) w.number());
+                    write((int) (w.number() >> Byte.SIZE));
+                }
+                case U32, I32 -> u32((int) w.number());
+                case U64, I64 -> u64(w.number());
+                case F32, F64, BOOL, STRING, ARRAY -> throw new IllegalStateException(w.kind() + " is no whole number");
+            }
+        }
+    }
+}

@@ -1,0 +1,97 @@
+package dev.octet.quant.ggml;
+
+import static org.junit.jupiter.api.Assertions.assertArrayEquals;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+
+import dev.octet.formats.ModelFile;
+import dev.octet.formats.gguf.GgufFile;
+import dev.octet.formats.gguf.GgufHeader;
+import dev.octet.formats.gguf.GgufType;
+import dev.octet.formats.tensor.Tensor;
+import java.io.IOException;
+import java.lang.foreign.Arena;
+import java.lang.foreign.MemorySegment;
+import java.lang.foreign.ValueLayout;
+import java.nio.file.Path;
+import java.util.Map;
+import java.util.Objects;
+import java.util.Set;
+import java.util.stream.Stream;
+import org.junit.jupiter.api.DisplayNameGeneration;
+import org.junit.jupiter.api.DisplayNameGenerator;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.MethodSource;
+
+/** Against the reference formulas of the gguf package, see testdata/make/gguf_blocks.py. */
+@DisplayNameGeneration(DisplayNameGenerator.ReplaceUnderscores.class)
+class GgmlBlocksTest {
+    private static final Path GOLDEN = Path.of(System.getProperty("octet.testdata"), "golden/gguf");
+
+    @Test
+    void random_blocks_of_every_type_decode_to_the_bits_of_ggml() throws IOException {
+        try (Arena arena = Arena.ofConfined();
+                ModelFile expected = ModelFile.open(GOLDEN.resolve("decode.safetensors"))) {
+            GgufFile file = GgufFile.open(GOLDEN.resolve("decode.gguf"), arena);
+            int types = 0;
+            for (GgufHeader.Entry e : file.header().entries()) {
+                float[] values = new float[1024];
+                GgmlDecode.decode(e.tensor().type(), file.bytes(e), 0, values.length, values);
+                assertArrayEquals(
+                        tensor(expected.model().tensors(), e.tensor().name()).toFloats(),
+                        values,
+                        e.tensor().name());
+                types++;
+            }
+            assertEquals(GgmlDecode.TYPES.size() - 1, types); // F64 has no golden
+        }
+    }
+
+    @Test
+    void decoding_from_the_second_row_gives_the_second_row() throws IOException {
+        try (Arena arena = Arena.ofConfined();
+                ModelFile expected = ModelFile.open(GOLDEN.resolve("decode.safetensors"))) {
+            GgufFile file = GgufFile.open(GOLDEN.resolve("decode.gguf"), arena);
+            for (GgufHeader.Entry e : file.header().entries()) {
+                float[] row = new float[512];
+                GgmlDecode.decode(e.tensor().type(), file.bytes(e), 512, 512, row);
+                float[] all =
+                        tensor(expected.model().tensors(), e.tensor().name()).toFloats();
+                assertEquals(all[512], row[0], e.tensor().name());
+                assertEquals(all[1023], row[511], e.tensor().name());
+            }
+        }
+    }
+
+    static Stream<GgufType> written() {
+        return GgmlEncode.TYPES.stream();
+    }
+
+    @ParameterizedTest
+    @MethodSource("written")
+    void floats_encode_to_the_bytes_of_ggml(GgufType type) throws IOException {
+        try (ModelFile golden = ModelFile.open(GOLDEN.resolve("encode.safetensors"))) {
+            Map<String, Tensor> tensors = golden.model().tensors();
+            float[] input = tensor(tensors, "input").toFloats();
+            byte[] expected = tensor(tensors, type.name()).bytes().toArray(ValueLayout.JAVA_BYTE);
+            byte[] bytes = new byte[expected.length];
+            GgmlEncode.encode(type, input, input.length, MemorySegment.ofArray(bytes));
+            assertArrayEquals(expected, bytes);
+        }
+    }
+
+    @Test
+    void types_without_a_decoder_are_refused() {
+        for (GgufType type : Set.of(GgufType.IQ1_S, GgufType.TQ1_0)) {
+            MemorySegment block = MemorySegment.ofArray(new byte[type.blockBytes()]);
+            assertThrows(
+                    IllegalArgumentException.class,
+                    () -> GgmlDecode.decode(type, block, 0, type.blockElements(), new float[256]));
+        }
+    }
+
+    private static Tensor tensor(Map<String, Tensor> tensors, String name) {
+        return Objects.requireNonNull(tensors.get(name), name);
+    }
+}
