@@ -375,9 +375,8 @@ public final class Converter implements AutoCloseable {
             throw new InvalidDataException(
                     "recipe " + plan.recipe().name() + " needs statistics of the activations",
                     "neither calibration data nor a statistics file was given",
-                    "give --calibration FILE or --statistics FILE, which 'octet calibrate' makes, or use --recipe "
-                            + (plan.recipe().weight().type().isInteger() ? "int8-dynamic" : "fp8-weight-only")
-                            + ", which needs none");
+                    "give --calibration FILE or --statistics FILE, which octet calibrate makes; int8-dynamic and"
+                            + " fp8-weight-only need none");
         }
         if (!statistics.complete()) {
             throw new InvalidDataException(

@@ -700,7 +700,8 @@ public final class Quantize {
         if (request.statistics().isEmpty() && request.samples().isEmpty()) {
             throw job.invalid(
                     "recipe " + request.recipe().name() + " needs the activations' statistics",
-                    "give --calibration FILE or --statistics FILE, or --recipe fp8-weight-only, which needs neither");
+                    "give --calibration FILE or --statistics FILE, or --recipe fp8-weight-only, which needs neither"
+                            + " (of integers: int8-dynamic)");
         }
     }
 

@@ -41,14 +41,14 @@ public final class Lowering {
             // only 8-bit floats need the detour by Gemm
             LinearForm form = target == OnnxTarget.ONNXRUNTIME && format(n).isFloat() ? flatten : matMul;
             if (n.isOctet("Quantize")) {
-                form.quantize(n, n.input(0), new LinearForm.Codes(n.output(), n.input(1), n.input(2), format(n)));
+                form.quantize(n, n.input(0), codes(n, 1, target, emit));
                 edit.remove(n);
             } else if (n.isOctet("QuantizeDynamic")) {
                 dynamic.quantize(n, type(n));
             } else if (n.isOctet("QuantizingLayerNorm")) {
-                lowerNorm(edit, form, n, "LayerNormalization", 3);
+                lowerNorm(edit, form, n, codes(n, 3, target, emit), 3);
             } else if (n.isOctet("QuantizingRmsNorm")) {
-                lowerNorm(edit, form, n, "RMSNormalization", 2);
+                lowerNorm(edit, form, n, codes(n, 2, target, emit), 2);
             } else if (n.isOctet("QuantizedLinear")) {
                 if (n.hasInput(3) && edit.initializer(n.input(3)) == null) {
                     dynamic.linear(n, type(n));
@@ -93,7 +93,8 @@ public final class Lowering {
     }
 
     /** The norm becomes the plain canonical one, followed by the quantisation of its output; its scale input is the last one. */
-    private static void lowerNorm(GraphEdit edit, LinearForm form, Node n, String opType, int scaleInput) {
+    private static void lowerNorm(GraphEdit edit, LinearForm form, Node n, LinearForm.Codes codes, int scaleInput) {
+        String opType = n.isOctet("QuantizingLayerNorm") ? "LayerNormalization" : "RMSNormalization";
         String y = n.output(1).isEmpty() ? edit.freshName(n.output() + "_y") : n.output(1);
         List<String> inputs = n.inputs().subList(0, scaleInput);
         while (inputs.getLast().isEmpty()) {
@@ -106,8 +107,20 @@ public final class Lowering {
             }
         }
         edit.insertBefore(n, norm);
-        form.quantize(n, y, new LinearForm.Codes(n.output(), n.input(scaleInput), n.input(scaleInput + 1), format(n)));
+        form.quantize(n, y, codes);
         edit.remove(n);
+    }
+
+    /**
+     * What a node hands on. For ONNX Runtime integers with a zero point become unsigned ones, all codes 128 higher: on x86 its kernels multiply
+     * U8 by S8, and it turns S8 into U8 itself only where one Linear reads the codes (version 1.30, QDQS8ToU8Transformer).
+     */
+    private static LinearForm.Codes codes(Node n, int scaleInput, OnnxTarget target, NodeEmitter emit) {
+        String scale = n.input(scaleInput);
+        String zero = n.input(scaleInput + 1);
+        return target == OnnxTarget.ONNXRUNTIME && !zero.isEmpty()
+                ? new LinearForm.Codes(n.output(), scale, emit.unsigned(zero), DType.U8)
+                : new LinearForm.Codes(n.output(), scale, zero, format(n));
     }
 
     private static DType type(Node n) {

@@ -30,18 +30,13 @@ final class MatMulForm implements LinearForm {
         quantized.put(codes.name(), codes);
     }
 
-    /**
-     * The input in floats again. Integers have one DequantizeLinear for each Linear, though they read the same codes: products
-     * that share one stay products of floats in ONNX Runtime 1.30.
-     */
+    /** The input in floats again, once for all Linears that read the codes. */
     private String dequantized(Node n) {
         Codes codes = quantized.get(n.input(0));
         if (codes == null) {
             throw new IllegalStateException("activation of " + n.id() + " was not lowered before it");
         }
-        return codes.type().isFloat()
-                ? floats.computeIfAbsent(codes.name(), c -> emit.dequantize(n, codes))
-                : emit.dequantize(n, codes);
+        return floats.computeIfAbsent(codes.name(), _ -> emit.dequantize(n, codes));
     }
 
     @Override

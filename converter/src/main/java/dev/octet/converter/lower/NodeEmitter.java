@@ -75,6 +75,17 @@ final class NodeEmitter {
         return dq;
     }
 
+    /** A scalar I8 zero point as U8, 128 higher, in its place. */
+    String unsigned(String zero) {
+        Tensor signed = constant(zero);
+        if (signed.dtype() == DType.I8) {
+            Tensor t = Tensor.allocate(arena, new TensorSpec(zero, DType.U8, Shape.SCALAR));
+            t.bytes().set(ValueLayout.JAVA_BYTE, 0, (byte) (signed.bytes().get(ValueLayout.JAVA_BYTE, 0) + 128));
+            edit.putInitializer(new Initializer(zero, new Initializer.Dense(t), "", Map.of(), Bytes.EMPTY));
+        }
+        return zero;
+    }
+
     private String zero(LinearForm.Codes codes) {
         return codes.zero().isEmpty() ? zeroPoint(codes.type(), Shape.SCALAR) : codes.zero();
     }

@@ -7,6 +7,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import dev.octet.formats.error.InvalidOptionException;
 import dev.octet.quant.number.Float8Format;
 import dev.octet.quant.number.Overflow;
+import dev.octet.quant.number.QuantType;
 import dev.octet.quant.statistics.LogHistogram;
 import dev.octet.quant.statistics.StatisticsAccumulator;
 import dev.octet.quant.statistics.TensorStatistics;
@@ -239,8 +240,8 @@ final class CalibratorTest {
     }
 
     @ParameterizedTest
-    @EnumSource(Float8Format.class)
-    void every_clip_is_finite_and_between_zero_and_amax_whatever_the_tensor_holds(Float8Format format) {
+    @EnumSource(QuantType.class)
+    void every_clip_is_finite_and_between_zero_and_amax_whatever_the_tensor_holds(QuantType format) {
         float inf = Float.POSITIVE_INFINITY;
         float mask = -3.4028235e38f;
         float[] masked = new float[3000];
