@@ -135,7 +135,16 @@ public final class CheckpointConverter implements AutoCloseable {
         /** The same with the scales that lie in the checkpoint's folder. */
         public Request withKeptScales() {
             return new Request(
-                    selection, inputScales, cacheScales, allowNonFinite, true, exactOnly, recipes, merged, changes);
+                    selection,
+                    inputScales,
+                    cacheScales,
+                    allowNonFinite,
+                    true,
+                    exactOnly,
+                    recipes,
+                    merged,
+                    changes,
+                    moments);
         }
 
         /** The same with what adapters change. */

@@ -598,12 +598,9 @@ public final class Quantize {
                     .run(goal, how, scales, request.report())
                     .withTransform(transformed.transform());
             Path statistics = request.statistics().orElse(null);
-            boolean predicts = job.dryRun()
-                    && !request.has(Choice.FLOATS)
-                    && statistics != null
-                    && new MomentsFile(statistics).exists()
-                    && transformed.transform().transforms().isEmpty(); // they would change what the Linears read
-            return predicts
+            boolean plain = transformed.transform().transforms().isEmpty(); // they would change what the Linears read
+            boolean predicts = job.dryRun() && !request.has(Choice.FLOATS) && plain;
+            return predicts && statistics != null && new MomentsFile(statistics).exists()
                     ? outcome.withPredicted(Schemes.predict(
                             new Schemes.Request(request.model(), statistics, request.calibrator(), List.of())
                                     .only(outcome.weights().stream()

@@ -66,7 +66,7 @@ public record SecondMoments(Map<String, SecondMoment> byName, Map<String, String
     public void write(Path path) throws IOException {
         Map<String, Held> held = new LinkedHashMap<>();
         Map<String, String> same = new LinkedHashMap<>();
-        Map<SecondMoment, String> names = new IdentityHashMap<>();
+        IdentityHashMap<SecondMoment, String> names = new IdentityHashMap<>();
         byName.forEach((name, moment) -> {
             String first = names.putIfAbsent(moment, name);
             if (first == null) {

@@ -122,7 +122,7 @@ final class StatisticsAccumulatorTest {
         StatisticsAccumulator a = new StatisticsAccumulator();
         a.addWithHeads(MemorySegment.ofArray(x), kept, new StatisticsAccumulator.HeadShape(heads, length, size));
         ChannelStatistics of = Objects.requireNonNull(a.snapshot().heads());
-        assertEquals(7 * size, of.count());
+        assertEquals(7L * size, of.count());
         for (int head = 0; head < heads; head++) {
             assertEquals(amax[head], of.amax(head));
             assertEquals(squares[head] / (7 * size), of.meanSquare(head), 1e-12);

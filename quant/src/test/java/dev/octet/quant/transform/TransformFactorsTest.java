@@ -96,8 +96,9 @@ class TransformFactorsTest {
     private static double[] means() {
         float[] x = floats("x");
         double[] means = new double[CHANNELS];
+        int rows = x.length / CHANNELS;
         for (int i = 0; i < x.length; i++) {
-            means[i % CHANNELS] += Math.abs(x[i]) / (x.length / CHANNELS);
+            means[i % CHANNELS] += Math.abs(x[i]) / rows;
         }
         return means;
     }
