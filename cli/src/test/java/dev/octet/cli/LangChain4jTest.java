@@ -10,6 +10,7 @@ import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import java.util.TreeMap;
 import java.util.regex.MatchResult;
 import java.util.regex.Pattern;
@@ -100,7 +101,9 @@ class LangChain4jTest {
         Map<String, Double> similarity = new TreeMap<>();
         LINE.matcher(answer.text()).results().forEach(l -> similarity.put(l.group(1), Double.parseDouble(l.group(2))));
         assertEquals(List.of("model.int8.onnx", "model.onnx"), List.copyOf(similarity.keySet()), answer.text());
-        assertEquals(similarity.get("model.onnx"), similarity.get("model.int8.onnx"), MOST_APART);
+        double before = Objects.requireNonNull(similarity.get("model.onnx"));
+        double after = Objects.requireNonNull(similarity.get("model.int8.onnx"));
+        assertEquals(before, after, MOST_APART);
     }
 
     /** A WordPiece tokenizer of single letters, small enough for the model's vocabulary. */

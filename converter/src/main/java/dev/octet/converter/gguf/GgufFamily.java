@@ -40,9 +40,12 @@ enum GgufFamily {
     }
 
     private final String architecture;
+
     @SuppressWarnings("ImmutableEnumChecker") // nobody changes it
     private final List<String> modelTypes;
+
     private final String modelClass;
+
     @SuppressWarnings("ImmutableEnumChecker") // nobody changes it
     private final Set<Trait> traits = EnumSet.noneOf(Trait.class);
 

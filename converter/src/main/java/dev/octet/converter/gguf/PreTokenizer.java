@@ -42,6 +42,7 @@ enum PreTokenizer {
 
     private final String name;
     private final @Nullable String expression;
+
     @SuppressWarnings("ImmutableEnumChecker") // nobody changes it
     private final List<String> names;
 
