@@ -23,6 +23,7 @@ class MeasuredRateTest {
             Path.of(System.getProperty("octet.testdata"), "golden", "training", "measured_rates.csv");
 
     /** A row of {@code make/measured_rates.py}. */
+    @SuppressWarnings("ArrayRecordComponent") // read once
     private record Row(String name, Schedule schedule, double[] measures, double[] rates) {
         static Row of(String line) {
             String[] cells = line.split("\\|", -1);
