@@ -186,7 +186,7 @@ public record GgufHeader(
                     && Long.bitCount(w.number()) == 1) {
                 return w.number();
             }
-            throw broken(ALIGNMENT_KEY + " is " + given + ", not a power of two up to " + MAX_ALIGNMENT, 0, DAMAGED);
+            throw broken(ALIGNMENT_KEY + " is not a power of two up to " + MAX_ALIGNMENT, 0, DAMAGED);
         }
 
         private GgufTensor tensor(String what) {
