@@ -48,6 +48,8 @@ def compressed_tensors():
         "int8": ("int-quantized", preset("INT8")),
         "int8+static": ("int-quantized", preset("INT8", input_activations=static_int)),
         "int8-asymmetric": ("pack-quantized", QuantizationScheme(targets=["Linear"], weights=asymmetric)),
+        "int4": ("pack-quantized", preset("W4A16")),
+        "int4-asymmetric": ("pack-quantized", preset("W4A16_ASYM")),
     }
     cases["fp8-block+ue8m0"] = cases["fp8-block"]
     cases["fp8+static+kv"] = cases["fp8+static"]

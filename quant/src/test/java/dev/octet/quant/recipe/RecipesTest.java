@@ -77,11 +77,16 @@ class RecipesTest {
 
     /** The cells of the row whose first cell names {@code recipe} in code letters, without those of other tables. */
     private static List<List<String>> rows(String page, String recipe) throws IOException {
-        return page(page).stream()
-                .filter(l -> l.startsWith("|"))
-                .map(l -> List.of(l.split("\\|", -1)))
-                .filter(c -> c.get(1).contains("`" + recipe + "`"))
-                .toList();
+        List<List<String>> rows = new ArrayList<>();
+        boolean ofRecipes = false;
+        for (String line : page(page)) {
+            ofRecipes = line.startsWith("|") && (ofRecipes || line.startsWith("| recipe |"));
+            List<String> cells = List.of(line.split("\\|", -1));
+            if (ofRecipes && cells.get(1).contains("`" + recipe + "`")) {
+                rows.add(cells);
+            }
+        }
+        return rows;
     }
 
     @Test
@@ -141,7 +146,10 @@ class RecipesTest {
 
     @Test
     void fp8_says_what_it_means_for_each_kind_of_model() {
-        assertEquals("fp8 (= fp8-per-channel), fp8-per-tensor, fp8-weight-only", Recipes.names(Recipes.GRAPH));
+        assertEquals(
+                "fp8 (= fp8-per-channel), fp8-per-tensor, fp8-weight-only, int8, int8-dynamic, int8-weight-only,"
+                        + " int4-weight-only",
+                Recipes.names(Recipes.GRAPH));
         Map<String, Recipe> graph = Recipes.byName(Recipes.GRAPH);
         assertEquals(Recipes.FP8_PER_CHANNEL, graph.get("fp8-per-channel"));
         assertEquals("fp8", requireNonNull(graph.get("fp8")).name());
