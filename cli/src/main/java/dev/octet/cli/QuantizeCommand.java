@@ -122,7 +122,7 @@ final class QuantizeCommand implements Command {
 
     @Override
     public String summary() {
-        return "Rewrite a model to FP8 with calibrated scales.";
+        return "Rewrite a model to FP8, INT8 or four bits with calibrated scales.";
     }
 
     @Override
