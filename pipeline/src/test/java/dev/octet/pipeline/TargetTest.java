@@ -7,6 +7,7 @@ import dev.octet.quant.layout.Layout;
 import dev.octet.quant.layout.Layouts;
 import dev.octet.quant.recipe.Recipe;
 import dev.octet.quant.recipe.Recipes;
+import java.util.ArrayList;
 import java.util.HashSet;
 import java.util.List;
 import org.junit.jupiter.api.DisplayNameGeneration;
@@ -29,7 +30,9 @@ class TargetTest {
     void the_names_that_every_verb_takes_are_in_the_one_table() {
         assertTrue(Target.ALL.containsAll(Target.GRAPHS));
         assertTrue(Target.ALL.containsAll(Target.CHECKPOINTS));
-        assertTrue(Target.ALL.containsAll(Target.CONVERTED));
+        List<Target> converted = new ArrayList<>(Target.CONVERTED);
+        assertTrue(converted.remove(new Target.Gguf())); // a run becomes one by way of a folder
+        assertTrue(Target.ALL.containsAll(converted));
         assertEquals(
                 Layouts.ALL.stream().map(Layout::name).toList(),
                 Target.CHECKPOINTS.stream().map(Target::label).toList());
