@@ -51,9 +51,13 @@ public interface MatrixProducts {
                     accumulate);
         }
 
-        /** The same product of fewer rows. */
-        public Call ofRows(int rows) {
-            return new Call(transposeA, transposeB, rows, n, k, lda, ldb, ldc, operands, result, accumulate);
+        /**
+         * The same product of fewer rows.
+         *
+         * @param stride {@code lda} of the part of A that they read
+         */
+        public Call ofRows(int rows, long stride) {
+            return new Call(transposeA, transposeB, rows, n, k, stride, ldb, ldc, operands, result, accumulate);
         }
     }
 

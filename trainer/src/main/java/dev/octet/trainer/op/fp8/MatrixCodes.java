@@ -131,8 +131,7 @@ final class MatrixCodes {
     }
 
     private static MemorySegment elements(MemorySegment bytes, DType type, ScaleRuns runs) {
-        long width = type.bits() / 8;
-        return bytes.asSlice(runs.from() * width, runs.elements() * width);
+        return part(bytes, type, runs.from(), runs.elements());
     }
 
     private static MemorySegment codes(MemorySegment codes, ScaleRuns runs) {
@@ -183,6 +182,61 @@ final class MatrixCodes {
             encode(x, runs, quantScales, format, codes);
             decode(runs, format, codes, scales, type, elements(target, type, runs));
         });
+    }
+
+    /** Rows {@code first .. first + count - 1} of a matrix with one scale, rounded to the bare codes, as {@link #round} does it. */
+    void roundRows(
+            CpuTensor x,
+            int first,
+            int count,
+            float quantScale,
+            Float8Format format,
+            DType type,
+            MemorySegment target) {
+        long cols = blocks.cols();
+        parallel.ranges(count, lines(cols), (from, to) -> {
+            float[] values = new float[Math.toIntExact((to - from) * cols)];
+            x.read((first + from) * cols, values, 0, values.length);
+            roundBare(values, quantScale, format, type, part(target, type, from * cols, values.length));
+        });
+    }
+
+    /** Columns {@code first .. first + count - 1} of all its rows, likewise; they lie in {@code target} as rows of {@code count}. */
+    void roundColumns(
+            CpuTensor x,
+            int first,
+            int count,
+            float quantScale,
+            Float8Format format,
+            DType type,
+            MemorySegment target) {
+        parallel.ranges(blocks.rows(), lines(count), (from, to) -> {
+            float[] values = new float[Math.toIntExact((to - from) * count)];
+            for (long row = from; row < to; row++) {
+                x.read(row * blocks.cols() + first, values, (int) (row - from) * count, count);
+            }
+            roundBare(values, quantScale, format, type, part(target, type, from * count, values.length));
+        });
+    }
+
+    /** Lines of a band that fits a second-level cache. */
+    private static long lines(long length) {
+        return Math.max(1, BAND / Math.max(1, length));
+    }
+
+    private static MemorySegment part(MemorySegment bytes, DType type, long from, long count) {
+        long width = type.bits() / 8;
+        return bytes.asSlice(from * width, count * width);
+    }
+
+    private static void roundBare(
+            float[] values, float quantScale, Float8Format format, DType type, MemorySegment target) {
+        for (int i = 0; i < values.length; i++) {
+            values[i] *= quantScale;
+        }
+        MemorySegment codes = CODES.room(values.length);
+        CAST.cast().encode(DType.F32, MemorySegment.ofArray(values), 1, format, CAST.overflow(), codes);
+        CAST.cast().decode(format, codes, 1, type, target);
     }
 
     /**

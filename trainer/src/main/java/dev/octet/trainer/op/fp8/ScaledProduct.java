@@ -7,7 +7,6 @@ import dev.octet.trainer.kernel.CpuTensor;
 import dev.octet.trainer.kernel.MatrixProducts;
 import dev.octet.trainer.kernel.OperandType;
 import dev.octet.trainer.kernel.Scratch;
-import dev.octet.trainer.op.fp8.Fp8LinearCpu.Operand;
 import java.lang.foreign.MemorySegment;
 import org.jspecify.annotations.Nullable;
 
@@ -23,7 +22,10 @@ final class ScaledProduct {
     private static final int BAND = 8192;
 
     /** Sums that are there at a time, about, and the rows that these are a multiple of: the head of a language model alone would need more than all its layers. */
-    private static final int SUMMED = 1 << 20;
+    private static final int SUMMED = 1 << 19;
+
+    /** Elements of a decoded left operand that are there at a time, about, where it comes in bands. */
+    static final int DECODED = 1 << 20;
 
     private static final int ROWS = 96;
 
@@ -66,17 +68,20 @@ final class ScaledProduct {
         MemorySegment target = place.room(codes.byteSize() * type.bits() / 8);
         new MatrixCodes(coded.blocks(), cpu.parallel())
                 .decode(coded.format(), codes, scalesSums ? null : scales, type, target);
-        return new Operand(type, target, scalesSums ? scales : null, scalesSums ? coded.blocks() : null);
+        return new Operand.Whole(type, target, scalesSums ? scales : null);
     }
 
-    /** The left operand, rounded to what its codes stand for. */
+    /** The left operand, rounded to what its codes stand for; band by band where it is large and has one scale, which then multiplies sums. */
     Operand rounded(CodedMatrix coded, CpuTensor x, float[] quantScales) {
         DType type = type();
         float[] scales = MatrixCodes.scales(quantScales);
+        MatrixCodes matrix = new MatrixCodes(coded.blocks(), cpu.parallel());
+        if (scalesSums && scales.length == 1 && x.count() > DECODED) {
+            return new Operand.Banded(type, scales, matrix, coded.format(), x, quantScales);
+        }
         MemorySegment target = LEFT.room(x.count() * type.bits() / 8);
-        new MatrixCodes(coded.blocks(), cpu.parallel())
-                .round(x, quantScales, coded.format(), scalesSums ? null : scales, type, target);
-        return new Operand(type, target, scalesSums ? scales : null, scalesSums ? coded.blocks() : null);
+        matrix.round(x, quantScales, coded.format(), scalesSums ? null : scales, type, target);
+        return new Operand.Whole(type, target, scalesSums ? scales : null);
     }
 
     /**
@@ -100,20 +105,21 @@ final class ScaledProduct {
         DType type = direct ? c.dtype() : DType.F32;
         MatrixProducts.Call call = MatrixProducts.Call.of(
                 transposeA, transposeB, size.m(), size.n(), size.k(), a.type(), type, direct && accumulate);
-        if (direct || inPlace) {
-            cpu.gemm().shared(call, a.bytes(), b.bytes(), c.bytes(), cpu.parallel());
-            if (inPlace) {
-                finish(0, size.m(), size.n(), c.bytes(), a, b, bias, c, false);
-            }
-            return;
-        }
-        int rows = Math.max(ROWS, SUMMED / Math.max(1, size.n()) / ROWS * ROWS);
+        boolean there = direct || inPlace; // sums lie where the result does
+        long most = Math.min(there ? size.m() : SUMMED / Math.max(1, size.n()), a.rows(size.k()));
+        int rows = (int) (most >= size.m() ? size.m() : Math.max(ROWS, most / ROWS * ROWS));
+        MemorySegment right = b.bytes();
         for (int from = 0; from < size.m(); from += rows) {
             int count = Math.min(rows, size.m() - from);
-            MemorySegment sums = SUMS.room((long) count * size.n() * 4);
-            long at = (transposeA ? from : (long) from * size.k()) * a.type().bits() / 8;
-            cpu.gemm().shared(call.ofRows(count), a.bytes().asSlice(at), b.bytes(), sums, cpu.parallel());
-            finish(from, count, size.n(), sums, a, b, bias, c, accumulate);
+            Operand.Band band = a.band(transposeA, size, from, count);
+            long at = (long) from * size.n();
+            MemorySegment sums = there
+                    ? c.bytes().asSlice(at * type.bits() / 8, (long) count * size.n() * type.bits() / 8)
+                    : SUMS.room((long) count * size.n() * 4);
+            cpu.gemm().shared(call.ofRows(count, band.stride()), band.bytes(), right, sums, cpu.parallel());
+            if (!direct) {
+                finish(from, count, size.n(), sums, a, b, bias, c, accumulate && !inPlace);
+            }
         }
     }
 
