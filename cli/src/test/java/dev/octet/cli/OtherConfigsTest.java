@@ -123,7 +123,10 @@ class OtherConfigsTest {
                 lines.stream().filter(l -> l.has("eval_loss")).toList();
         requireNear(golden.get("eval_steps"), numbers(evaluations, "step"), 0);
         requireNear(golden.get("eval_losses"), numbers(evaluations, "eval_loss"), 2e-3);
-        assertEquals(golden.get("eval_losses").get(0).asDouble(), numbers(evaluations, "eval_loss").getFirst(), 1e-5);
+        assertEquals(
+                golden.get("eval_losses").get(0).asDouble(),
+                numbers(evaluations, "eval_loss").getFirst(),
+                1e-5);
         requireNear(golden.get("rates"), numbers(lines, "lr"), 0);
         long best = golden.get("best").asLong();
         assertTrue(lastOutput.contains("best checkpoint  step " + best), lastOutput);

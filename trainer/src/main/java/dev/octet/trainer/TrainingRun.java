@@ -542,8 +542,7 @@ final class TrainingRun implements RunControl {
 
     /** Whether a step lies behind {@code eval_delay}: steps, or whole epochs. */
     private boolean waited(long step) {
-        double past =
-                config.evalEvery().unit() == Cadence.Unit.EPOCH ? Math.floor(trainer.epoch(step)) : (double) step;
+        double past = config.evalEvery().unit() == Cadence.Unit.EPOCH ? Math.floor(trainer.epoch(step)) : (double) step;
         return past >= config.evalDelay().orElse(0);
     }
 

@@ -260,7 +260,8 @@ public record TrainingConfig(
         if (cycles && !config.optimizer.cyclesMomentum()) {
             throw s.error(
                     "schedule",
-                    config.schedule.type().key() + " moves beta1 of adam and adamw in F32 states, not of this optimizer",
+                    config.schedule.type().key()
+                            + " moves beta1 of adam and adamw in F32 states, not of this optimizer",
                     "add cycle_momentum: false to schedule");
         }
     }

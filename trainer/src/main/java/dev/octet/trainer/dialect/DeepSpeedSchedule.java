@@ -83,8 +83,7 @@ final class DeepSpeedSchedule {
                 draft.problem(
                         TYPE,
                         "neither DeepSpeed nor torch has a schedule '" + name + "'",
-                        "write one of "
-                                + TYPES.keySet().stream().sorted().collect(Collectors.joining(", ")));
+                        "write one of " + TYPES.keySet().stream().sorted().collect(Collectors.joining(", ")));
             } else {
                 draft.refused(TYPE, reason);
             }
@@ -93,7 +92,8 @@ final class DeepSpeedSchedule {
                             key, reason == null ? "The schedule is a mistake." : "The schedule is refused."));
             return;
         }
-        draft.mapped(TYPE, OWN.contains(type) ? quirk(type) : wrapped(), draft.setting(HERE + "type", type.key(), TYPE));
+        draft.mapped(
+                TYPE, OWN.contains(type) ? quirk(type) : wrapped(), draft.setting(HERE + "type", type.key(), TYPE));
         for (String name : REQUIRED.getOrDefault(type, List.of())) {
             if (!draft.has(PARAMS + name) && !draft.isAuto(PARAMS + name)) {
                 draft.problem(PARAMS + name, type.key() + " needs " + name, "add \"" + name + "\" to scheduler.params");
@@ -184,8 +184,7 @@ final class DeepSpeedSchedule {
             if (draft.isWithin(key, option.get().least(), Math.min(option.get().most(), Integer.MAX_VALUE))) {
                 draft.applied(key, HERE + name, value(key, option.get()), "");
             }
-        } else if (!OWN.contains(type)
-                && !option.get().choices().contains(truth(draft.word(key), option.get()))) {
+        } else if (!OWN.contains(type) && !option.get().choices().contains(truth(draft.word(key), option.get()))) {
             draft.problem(
                     key,
                     type.key() + " has no " + name + " '" + draft.text(key) + "', and torch fails with it",

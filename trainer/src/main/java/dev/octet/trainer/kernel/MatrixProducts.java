@@ -51,13 +51,10 @@ public interface MatrixProducts {
                     accumulate);
         }
 
-        /**
-         * The same product of fewer rows.
-         *
-         * @param stride {@code lda} of the part of A that they read
-         */
-        public Call ofRows(int rows, long stride) {
-            return new Call(transposeA, transposeB, rows, n, k, stride, ldb, ldc, operands, result, accumulate);
+        /** The same product of fewer rows and columns, with the strides of the parts of A, B and C. */
+        public Call ofPart(int rows, int columns, long strideA, long strideB, long strideC) {
+            return new Call(
+                    transposeA, transposeB, rows, columns, k, strideA, strideB, strideC, operands, result, accumulate);
         }
     }
 

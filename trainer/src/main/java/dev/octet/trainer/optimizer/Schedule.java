@@ -50,8 +50,7 @@ public record Schedule(ScheduleType type, Map<String, String> options, double pe
         if (start * total == 1) {
             throw refused(
                     type,
-                    "the rise of pct_start " + start + " of " + total
-                            + " steps is one step, and torch divides by zero",
+                    "the rise of pct_start " + start + " of " + total + " steps is one step, and torch divides by zero",
                     "give another pct_start");
         }
     }

@@ -30,15 +30,14 @@ public enum ScheduleType {
     /** Linear decay to zero. */
     LINEAR("linear", Warmup.YES, Length.RUN, List.of(), TransformersRates::linear),
     /** Cosine decay: half a period to zero, or {@code num_cycles} periods. */
-    COSINE(
-            "cosine",
-            Warmup.YES,
-            Length.RUN,
-            List.of(number("num_cycles", 0.5)),
-            TransformersRates::cosine),
+    COSINE("cosine", Warmup.YES, Length.RUN, List.of(number("num_cycles", 0.5)), TransformersRates::cosine),
     /** Half a period of a cosine to zero, {@code num_cycles} times from the top. */
     COSINE_WITH_RESTARTS(
-            "cosine_with_restarts", Warmup.YES, Length.RUN, List.of(whole("num_cycles", 1, 1)), TransformersRates::restarts),
+            "cosine_with_restarts",
+            Warmup.YES,
+            Length.RUN,
+            List.of(whole("num_cycles", 1, 1)),
+            TransformersRates::restarts),
     /** Decay to {@code lr_end} by a power of what is left of the run. */
     POLYNOMIAL(
             "polynomial",
@@ -48,11 +47,7 @@ public enum ScheduleType {
             TransformersRates::polynomial),
     /** One over the square root of the steps since the warm-up, in units of {@code timescale}. */
     INVERSE_SQRT(
-            "inverse_sqrt",
-            Warmup.YES,
-            Length.ANY,
-            List.of(whole("timescale", 1)),
-            TransformersRates::inverseSqrt),
+            "inverse_sqrt", Warmup.YES, Length.ANY, List.of(whole("timescale", 1)), TransformersRates::inverseSqrt),
     /** Cosine decay to {@code min_lr}, or to {@code min_lr_rate} of the highest. */
     COSINE_WITH_MIN_LR(
             "cosine_with_min_lr",
@@ -359,8 +354,8 @@ public enum ScheduleType {
         return switch (length) {
             case RUN -> true;
             case ANY -> false;
-            case UNLESS_TOTAL -> s.whole("total_num_steps").isEmpty()
-                    && s.whole("total_steps").isEmpty();
+            case UNLESS_TOTAL ->
+                s.whole("total_num_steps").isEmpty() && s.whole("total_steps").isEmpty();
             case UNLESS_STABLE -> s.whole("num_stable_steps").isEmpty();
         };
     }

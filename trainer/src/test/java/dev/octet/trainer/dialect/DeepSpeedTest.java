@@ -324,14 +324,19 @@ class DeepSpeedTest {
         Reading step = read("\"scheduler\": {\"type\": \"StepLR\", \"params\": {\"step_size\": 30}}");
         assertEquals("StepLR", settings(step).get("schedule.type"));
         assertEquals("30", settings(step).get("schedule.step_size"));
-        assertEquals("torch's: DeepSpeed takes those by name that it does not have.", row(step, type).reason());
+        assertEquals(
+                "torch's: DeepSpeed takes those by name that it does not have.",
+                row(step, type).reason());
         Reading wrapped = read("\"scheduler\": {\"type\": \"StepLR\", \"params\": {\"step_size\": 30}}, \"bf16\":"
                 + " {\"enabled\": true}");
-        assertTrue(row(wrapped, type).reason().contains("DeepSpeed fails with it"), row(wrapped, type).reason());
+        assertTrue(
+                row(wrapped, type).reason().contains("DeepSpeed fails with it"),
+                row(wrapped, type).reason());
         Reading cycle = read("\"scheduler\": {\"type\": \"OneCycleLR\", \"params\": {\"max_lr\": 1e-3, \"epochs\": 3,"
                 + " \"steps_per_epoch\": 100}}");
         assertEquals("300", settings(cycle).get("schedule.total_steps"));
-        for (String name : List.of("LambdaLR", "MultiplicativeLR", "SequentialLR", "ChainedScheduler", "ReduceLROnPlateau")) {
+        for (String name :
+                List.of("LambdaLR", "MultiplicativeLR", "SequentialLR", "ChainedScheduler", "ReduceLROnPlateau")) {
             Reading refused = read("\"scheduler\": {\"type\": \"" + name + "\", \"params\": {\"gamma\": 1}}");
             assertEquals(Fate.REFUSED, row(refused, type).fate(), name);
             assertEquals(Fate.NO_EFFECT, row(refused, "scheduler.params.gamma").fate(), name);
@@ -347,7 +352,8 @@ class DeepSpeedTest {
                 problems(read("\"scheduler\": {\"type\": \"StepLR\", \"params\": {\"step_size\": 3, \"T_max\": 4}}")));
         assertEquals(
                 List.of("OneCycleLR needs total_steps, or epochs and steps_per_epoch"),
-                problems(read("\"scheduler\": {\"type\": \"OneCycleLR\", \"params\": {\"max_lr\": 1, \"epochs\": 2}}")));
+                problems(
+                        read("\"scheduler\": {\"type\": \"OneCycleLR\", \"params\": {\"max_lr\": 1, \"epochs\": 2}}")));
         assertEquals(
                 List.of("CyclicLR has no mode 'square', and torch fails with it"),
                 problems(read("\"scheduler\": {\"type\": \"CyclicLR\", \"params\": {\"base_lr\": 0.1, \"max_lr\": 1,"

@@ -146,8 +146,7 @@ class ScheduleTest {
         Optimizer.Adam adam = Optimizer.Adam.ADAMW;
         Map<String, String> torch = Map.of("base_lr", "0.1", "max_lr", "1");
         Map<String, String> deepspeed = Map.of("cycle_min_lr", "0.1", "cycle_max_lr", "1");
-        assertEquals(
-                new Optimizer.Cycled(adam), new Schedule(ScheduleType.CYCLIC_LR, torch, 1, 0, 9).of(adam));
+        assertEquals(new Optimizer.Cycled(adam), new Schedule(ScheduleType.CYCLIC_LR, torch, 1, 0, 9).of(adam));
         assertEquals(
                 0.99,
                 ((Optimizer.Cycled) new Schedule(ScheduleType.ONE_CYCLE, deepspeed, 1, 0, 9).of(adam))

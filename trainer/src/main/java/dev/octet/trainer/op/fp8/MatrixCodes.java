@@ -184,59 +184,67 @@ final class MatrixCodes {
         });
     }
 
-    /** Rows {@code first .. first + count - 1} of a matrix with one scale, rounded to the bare codes, as {@link #round} does it. */
-    void roundRows(
-            CpuTensor x,
-            int first,
-            int count,
-            float quantScale,
-            Float8Format format,
-            DType type,
-            MemorySegment target) {
-        long cols = blocks.cols();
-        parallel.ranges(count, lines(cols), (from, to) -> {
-            float[] values = new float[Math.toIntExact((to - from) * cols)];
-            x.read((first + from) * cols, values, 0, values.length);
-            roundBare(values, quantScale, format, type, part(target, type, from * cols, values.length));
-        });
+    /**
+     * A rectangle of a matrix with one scale; as a result its rows lie side by side.
+     *
+     * @param stride elements of the whole matrix from one row to the next
+     */
+    record Part(int row, int rows, int column, int columns, int stride) {
+        private long at(long i) {
+            return (row + i) * stride + column;
+        }
+
+        private boolean hasGaps() {
+            return columns != stride;
+        }
+
+        /** Rows of a band that fits a second-level cache. */
+        private long band() {
+            return Math.max(1, BAND / Math.max(1, columns));
+        }
     }
 
-    /** Columns {@code first .. first + count - 1} of all its rows, likewise; they lie in {@code target} as rows of {@code count}. */
-    void roundColumns(
-            CpuTensor x,
-            int first,
-            int count,
-            float quantScale,
-            Float8Format format,
-            DType type,
-            MemorySegment target) {
-        parallel.ranges(blocks.rows(), lines(count), (from, to) -> {
-            float[] values = new float[Math.toIntExact((to - from) * count)];
-            for (long row = from; row < to; row++) {
-                x.read(row * blocks.cols() + first, values, (int) (row - from) * count, count);
+    /** A part rounded to its bare codes, as {@link #round} does it. */
+    void roundPart(CpuTensor x, Part part, float quantScale, Float8Format format, DType type, MemorySegment target) {
+        int columns = part.columns;
+        parallel.ranges(part.rows, part.band(), (from, to) -> {
+            float[] values = new float[Math.toIntExact((to - from) * columns)];
+            if (part.hasGaps()) {
+                for (long i = from; i < to; i++) {
+                    x.read(part.at(i), values, (int) (i - from) * columns, columns);
+                }
+            } else {
+                x.read(part.at(from), values, 0, values.length);
             }
-            roundBare(values, quantScale, format, type, part(target, type, from * count, values.length));
+            for (int i = 0; i < values.length; i++) {
+                values[i] *= quantScale;
+            }
+            MemorySegment codes = CODES.room(values.length);
+            CAST.cast().encode(DType.F32, MemorySegment.ofArray(values), 1, format, CAST.overflow(), codes);
+            CAST.cast().decode(format, codes, 1, type, part(target, type, from * columns, values.length));
         });
     }
 
-    /** Lines of a band that fits a second-level cache. */
-    private static long lines(long length) {
-        return Math.max(1, BAND / Math.max(1, length));
+    /** The bare codes of a part. */
+    void decodePart(Float8Format format, MemorySegment codes, Part part, DType type, MemorySegment target) {
+        int columns = part.columns;
+        parallel.ranges(part.rows, part.band(), (from, to) -> {
+            if (!part.hasGaps()) {
+                long count = (to - from) * columns;
+                MemorySegment own = codes.asSlice(part.at(from), count);
+                CAST.cast().decode(format, own, 1, type, part(target, type, from * columns, count));
+                return;
+            }
+            for (long i = from; i < to; i++) {
+                MemorySegment own = codes.asSlice(part.at(i), columns);
+                CAST.cast().decode(format, own, 1, type, part(target, type, i * columns, columns));
+            }
+        });
     }
 
     private static MemorySegment part(MemorySegment bytes, DType type, long from, long count) {
         long width = type.bits() / 8;
         return bytes.asSlice(from * width, count * width);
-    }
-
-    private static void roundBare(
-            float[] values, float quantScale, Float8Format format, DType type, MemorySegment target) {
-        for (int i = 0; i < values.length; i++) {
-            values[i] *= quantScale;
-        }
-        MemorySegment codes = CODES.room(values.length);
-        CAST.cast().encode(DType.F32, MemorySegment.ofArray(values), 1, format, CAST.overflow(), codes);
-        CAST.cast().decode(format, codes, 1, type, target);
     }
 
     /**
