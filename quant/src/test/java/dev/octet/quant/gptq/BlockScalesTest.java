@@ -73,6 +73,7 @@ class BlockScalesTest {
     }
 
     /** What rounding with searched scales gives: multipliers, E4M3 codes of two levels, zero points, codes one to a byte, decoded values. */
+    @SuppressWarnings("ArrayRecordComponent") // handed over, never compared
     private record Rounded(float[] scales, byte[] stored, byte[] zeroPoints, byte[] codes, float[] values) {}
 
     private static Rounded round(OperandSpec scheme, ScaleSearch search, int fromRow, int toRow) {
