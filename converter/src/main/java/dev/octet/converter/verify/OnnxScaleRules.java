@@ -42,7 +42,7 @@ final class OnnxScaleRules {
             .onGraphs(OnnxScaleRules::constant);
 
     private static void constant(GraphSubject subject, Report report) {
-        Stream.concat(subject.float8Quantizers(), subject.float8Dequantizers())
+        Stream.concat(subject.nodes("QuantizeLinear"), subject.nodes("DequantizeLinear"))
                 .filter(n -> subject.constant(n.input(1)).isEmpty())
                 .forEach(n -> report.add("a scale is not a constant", n.id(), n.input(1)));
     }
@@ -77,14 +77,14 @@ final class OnnxScaleRules {
 
     /** Activations with more than one scale. */
     static final GraphRule ACTIVATION_AXIS = Demand.error("onnx-activation-axis", Consumer.TENSORRT)
-            .text("An activation in 8-bit floats has one scale.")
+            .text("A quantised activation has one scale.")
             .fix("calibrate per tensor")
             .source("NVIDIA/Model-Optimizer#118, NVIDIA/TensorRT#4516, docs.nvidia.com: TensorRT, Working with"
                     + " Quantized Types")
             .onGraphs(OnnxScaleRules::activationAxis);
 
     private static void activationAxis(GraphSubject subject, Report report) {
-        subject.float8Quantizers()
+        subject.nodes("QuantizeLinear")
                 .filter(n -> subject.constant(n.input(0)).isEmpty())
                 .forEach(n -> activationAxis(n, subject, report));
     }
