@@ -79,7 +79,9 @@ final class OnnxElements implements Elements {
         eachScale(
                 from,
                 to,
-                (element, block) -> multipliers.set(Tensor.F32_LE, (element - from) * Float.BYTES, multiplier(block)));
+                // steps have no sign
+                (element, block) ->
+                        multipliers.set(Tensor.F32_LE, (element - from) * Float.BYTES, Math.abs(multiplier(block))));
     }
 
     /** Receives elements with the index of their scale. */
@@ -108,9 +110,7 @@ final class OnnxElements implements Elements {
 
         @Override
         public long count() {
-            return of.quantized == null
-                    ? 0
-                    : of.quantized.scale().shape().elementCount();
+            return of.quantized == null ? 0 : of.quantized.scale().shape().elementCount();
         }
 
         @Override

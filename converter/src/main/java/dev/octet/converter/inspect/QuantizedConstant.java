@@ -5,6 +5,7 @@ import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.quant.block.Granularity;
+import dev.octet.quant.cast.Floats;
 import dev.octet.quant.number.Float8Format;
 import dev.octet.quant.number.QuantType;
 import java.lang.foreign.MemorySegment;
@@ -77,12 +78,10 @@ public record QuantizedConstant(
     public Optional<QuantType> kind() {
         return switch (codes.dtype()) {
             case I8 -> Optional.of(hasZeroPoint() ? QuantType.INT8_ASYMMETRIC : QuantType.INT8);
-            case I4 -> Optional.of(hasZeroPoint() ? QuantType.INT4_ASYMMETRIC : QuantType.INT4);
-            case U4 ->
-                Optional.of(
-                        zeroPoint == null && isMatMulNBits() ? QuantType.INT4 : QuantType.INT4_ASYMMETRIC);
+            case I4, U4 -> Optional.of(isSymmetric() ? QuantType.INT4 : QuantType.INT4_ASYMMETRIC);
             case U8, I32 -> Optional.of(QuantType.INT8_ASYMMETRIC); // integers of which all are in use, or not
-            case F8_E4M3FN, F8_E5M2, F8_E4M3FNUZ, F8_E5M2FNUZ -> Float8Format.of(codes.dtype()).flatMap(QuantType::of);
+            case F8_E4M3FN, F8_E5M2, F8_E4M3FNUZ, F8_E5M2FNUZ ->
+                Float8Format.of(codes.dtype()).flatMap(QuantType::of);
             case BOOL,
                     F4_E2M1,
                     F6_E2M3,
@@ -103,6 +102,15 @@ public record QuantizedConstant(
                     C128,
                     STRING -> Optional.empty();
         };
+    }
+
+    /** Whether codes of four bits mean -8 to 7 times a scale; where it is negative, which ONNX Runtime's quantizer makes, 8 to -7. */
+    private boolean isSymmetric() {
+        boolean middle = codes.dtype() == DType.I4 ? !hasZeroPoint() : zeroPoint == null && isMatMulNBits();
+        for (long i = 0; middle && i < scale.shape().elementCount(); i++) {
+            middle = !(Floats.get(scale.dtype(), scale.bytes(), i) < 0);
+        }
+        return middle;
     }
 
     /** Whether any zero point differs from zero. */
@@ -126,9 +134,7 @@ public record QuantizedConstant(
             return codes.bytes().get(Tensor.I32_LE, element * Integer.BYTES);
         }
         if (type.isFloat8()) {
-            return Float8Format.of(type)
-                    .orElseThrow()
-                    .decode(codes.bytes().get(ValueLayout.JAVA_BYTE, element) & 0xFF);
+            return Float8Format.of(type).orElseThrow().decode(codes.bytes().get(ValueLayout.JAVA_BYTE, element) & 0xFF);
         }
         return integer(codes.bytes(), element);
     }

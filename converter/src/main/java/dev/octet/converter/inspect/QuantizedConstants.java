@@ -45,14 +45,22 @@ public final class QuantizedConstants {
 
     /** Operators by name; the scales of all but the first two lie along the output channels. */
     private static final Map<String, Form> FORMS = Map.of(
-            "QLinearMatMul", new Form(3, 4, 5, -1),
-            "QLinearConv", new Form(3, 4, 5, 0),
-            "MatMulInteger", new Form(1, -1, 3, -1),
-            "ConvInteger", new Form(1, -1, 3, 0),
-            RUNTIME + "DynamicQuantizeMatMul", new Form(1, 2, 3, -1),
-            RUNTIME + "MatMulIntegerToFloat", new Form(1, 3, 5, -1),
-            RUNTIME + "QGemm", new Form(3, 4, 5, -1),
-            RUNTIME + "QAttention", new Form(1, 4, 7, -1));
+            "QLinearMatMul",
+            new Form(3, 4, 5, -1),
+            "QLinearConv",
+            new Form(3, 4, 5, 0),
+            "MatMulInteger",
+            new Form(1, -1, 3, -1),
+            "ConvInteger",
+            new Form(1, -1, 3, 0),
+            RUNTIME + "DynamicQuantizeMatMul",
+            new Form(1, 2, 3, -1),
+            RUNTIME + "MatMulIntegerToFloat",
+            new Form(1, 3, 5, -1),
+            RUNTIME + "QGemm",
+            new Form(3, 4, 5, -1),
+            RUNTIME + "QAttention",
+            new Form(1, 4, 7, -1));
 
     private final Function<String, Optional<Tensor>> constants;
     private final Map<String, Node> producers = new HashMap<>();
@@ -63,8 +71,9 @@ public final class QuantizedConstants {
         this.constants = constants;
         for (Node node : nodes) {
             node.outputs().forEach(o -> producers.put(o, node));
-            node.inputs().forEach(i ->
-                    readers.computeIfAbsent(i, _ -> new ArrayList<>()).add(node));
+            node.inputs()
+                    .forEach(i ->
+                            readers.computeIfAbsent(i, _ -> new ArrayList<>()).add(node));
         }
         nodes.forEach(this::read);
     }
@@ -109,8 +118,7 @@ public final class QuantizedConstants {
             @Nullable Granularity granularity,
             QuantizedConstant.Inputs inputs) {
         if (scale != null) {
-            found.putIfAbsent(
-                    codes.name(), new QuantizedConstant(node, codes, scale, zero, granularity, inputs));
+            found.putIfAbsent(codes.name(), new QuantizedConstant(node, codes, scale, zero, granularity, inputs));
         }
     }
 
@@ -175,7 +183,8 @@ public final class QuantizedConstants {
         if (packed == null || scale == null || type == null || in < 1 || out < 1 || block < 1 || in % block != 0) {
             return;
         }
-        if (node.hasInput(4) || packed.bytes().byteSize() / out != in * bits / Byte.SIZE) { // rows in another order, or malformed
+        if (node.hasInput(4)
+                || packed.bytes().byteSize() / out != in * bits / Byte.SIZE) { // rows in another order, or malformed
             return;
         }
         Shape shape = Shape.of(out, in);

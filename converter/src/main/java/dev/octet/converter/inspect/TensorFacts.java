@@ -75,7 +75,8 @@ final class TensorFacts {
             roles.put(names.getFirst(), Role.SCALE);
             names.stream().skip(1).forEach(zero -> roles.put(zero, Role.ZERO_POINT));
             quantized.put(
-                    c.name(), new QuantizedWeight(c.name(), dims(c.codes().shape().toArray()), c.form(), names));
+                    c.name(),
+                    new QuantizedWeight(c.name(), dims(c.codes().shape().toArray()), c.form(), names));
         });
         for (Node node : graph.nodes()) {
             switch (node.opType()) {

@@ -110,10 +110,8 @@ final class OnnxCodeRules {
         }
         Node one = subject.producer(a);
         Node other = subject.producer(b);
-        boolean ranges = one != null
-                && other != null
-                && one.is("DynamicQuantizeLinear")
-                && other.is("DynamicQuantizeLinear");
+        boolean ranges =
+                one != null && other != null && one.is("DynamicQuantizeLinear") && other.is("DynamicQuantizeLinear");
         return !ranges;
     }
 
@@ -128,11 +126,12 @@ final class OnnxCodeRules {
 
     /** Scales of biases that are not those of the products they are added to. */
     static final GraphRule BIAS_SCALE = Demand.error("onnx-bias-scale", Consumer.OF_GRAPHS)
-            .text("The scale of a bias in 32-bit integers is the scale of the input times that of the weight: kernels add"
-                    + " it to the sum of the products and do not read its own scale.")
+            .text("The scale of a bias in 32-bit integers is the scale of the input times that of the weight:"
+                    + " kernels add it to the sum of the products and do not read its own scale.")
             .fix("quantise the bias again with input scale * weight scale, zero point 0")
-            .source("microsoft/onnxruntime:onnxruntime/core/optimizer/qdq_transformer/selectors_actions/qdq_selectors.cc,"
-                    + " onnx/onnx:docs/Operators.md (QLinearConv)")
+            .source(
+                    "microsoft/onnxruntime:onnxruntime/core/optimizer/qdq_transformer/selectors_actions/qdq_selectors.cc,"
+                        + " onnx/onnx:docs/Operators.md (QLinearConv)")
             .onGraphs(OnnxCodeRules::biasScale);
 
     /** Relative difference that storing scales in F32 does not make. */
@@ -173,17 +172,20 @@ final class OnnxCodeRules {
         DType codes = subject.codes(dequantize.input(0));
         Tensor scale = subject.constant(dequantize.input(1)).orElse(null);
         boolean fits = type == null ? codes != DType.I32 : codes == type;
-        return fits && scale != null && scale.dtype() == DType.F32 && scale.bytes().byteSize() > 0
+        return fits
+                        && scale != null
+                        && scale.dtype() == DType.F32
+                        && scale.bytes().byteSize() > 0
                 ? scale.toFloats()
                 : null;
     }
 
     /** Signed activations on x86. */
     static final GraphRule SIGNED_INPUT = Demand.advice("onnx-signed-input", Set.of(Consumer.ONNXRUNTIME))
-            .text("Activations that are multiplied with signed weights are unsigned: on x86-64 the kernels of ONNX Runtime"
-                    + " multiply U8 by S8, and with signed activations many products stay in float.")
-            .fix("octet quantize --recipe int8 --target onnxruntime, or activation_type=QUInt8 of its quantizer; leave it"
-                    + " for ARM, GPUs and TensorRT")
+            .text("Activations that are multiplied with signed weights are unsigned: on x86-64 the kernels of ONNX"
+                    + " Runtime multiply U8 by S8, and with signed activations many products stay in float.")
+            .fix("octet quantize --recipe int8 --target onnxruntime, or activation_type=QUInt8 of its quantizer;"
+                    + " leave it for ARM, GPUs and TensorRT")
             .source("microsoft/onnxruntime:docs (Quantize ONNX models, data type selection)")
             .onGraphs(OnnxCodeRules::signedInput);
 

@@ -19,18 +19,21 @@ final class OnnxIntegerRules {
             .onGraphs(OnnxIntegerRules::kind);
 
     private static void kind(GraphSubject subject, Report report) {
-        Stream.concat(subject.nodes("QuantizeLinear"), subject.nodes("DequantizeLinear")).forEach(n -> {
-            DType type = n.is("QuantizeLinear") ? subject.output(n) : subject.codes(n);
-            if (type == null || type.isFloat()) {
-                return;
-            }
-            boolean weight = subject.constant(n.input(0)).isPresent();
-            if (type != DType.I8 && type != DType.I4 && !(weight && type == DType.I32)) {
-                report.add("codes are of type " + type, n.id(), "");
-            } else if (subject.constant(n.input(2)).filter(OnnxIntegerRules::hasOther).isPresent()) {
-                report.add("a zero point is not 0", n.id(), "");
-            }
-        });
+        Stream.concat(subject.nodes("QuantizeLinear"), subject.nodes("DequantizeLinear"))
+                .forEach(n -> {
+                    DType type = n.is("QuantizeLinear") ? subject.output(n) : subject.codes(n);
+                    if (type == null || type.isFloat()) {
+                        return;
+                    }
+                    boolean weight = subject.constant(n.input(0)).isPresent();
+                    if (type != DType.I8 && type != DType.I4 && !(weight && type == DType.I32)) {
+                        report.add("codes are of type " + type, n.id(), "");
+                    } else if (subject.constant(n.input(2))
+                            .filter(OnnxIntegerRules::hasOther)
+                            .isPresent()) {
+                        report.add("a zero point is not 0", n.id(), "");
+                    }
+                });
     }
 
     private static boolean hasOther(Tensor zero) {
@@ -45,14 +48,14 @@ final class OnnxIntegerRules {
 
     /** Operators on integers that TensorRT's parser does not know. */
     static final GraphRule OPERATOR = Demand.error("onnx-integer-operator", Consumer.TENSORRT)
-            .text("Quantisation is written as QuantizeLinear and DequantizeLinear: TensorRT imports no products of integers,"
-                    + " no DynamicQuantizeLinear, and none of ONNX Runtime's operators.")
+            .text("Quantisation is written as QuantizeLinear and DequantizeLinear: TensorRT imports no products of"
+                    + " integers, no DynamicQuantizeLinear, and none of ONNX Runtime's operators.")
             .fix("octet quantize --recipe int8 --target tensorrt, or quant_format=QDQ of ONNX Runtime's quantizer")
             .source("onnx/onnx-tensorrt#560, NVIDIA/TensorRT#3963, onnx/onnx-tensorrt:docs/operators.md")
             .onGraphs(OnnxIntegerRules::operator);
 
-    private static final Set<String> OPERATORS = Set.of(
-            "QLinearMatMul", "QLinearConv", "MatMulInteger", "ConvInteger", "DynamicQuantizeLinear");
+    private static final Set<String> OPERATORS =
+            Set.of("QLinearMatMul", "QLinearConv", "MatMulInteger", "ConvInteger", "DynamicQuantizeLinear");
 
     private static final List<String> RUNTIMES = List.of("com.microsoft", "com.microsoft.nchwc");
 

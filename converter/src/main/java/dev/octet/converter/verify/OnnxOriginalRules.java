@@ -9,8 +9,10 @@ import java.util.Locale;
 final class OnnxOriginalRules {
     /** Weights that are not those of the original. */
     static final GraphRule DIFFERS = Demand.error("onnx-weight-differs", Consumer.OF_GRAPHS)
-            .text("Dequantised, a weight is the original up to rounding: scale, zero point, axis and codes are its own.")
-            .fix("quantise again; a scale, a zero point, the axis or the codes are another weight's, or wrong by a factor")
+            .text("Dequantised, a weight is the original up to rounding: scale, zero point, axis and codes are its"
+                    + " own.")
+            .fix("quantise again; a scale, a zero point, the axis or the codes are another weight's, or wrong by a"
+                    + " factor")
             .source("onnx/onnx:docs/Operators.md, vllm-project/vllm#36297")
             .readingWeights()
             .withOriginal()
@@ -65,9 +67,10 @@ final class OnnxOriginalRules {
 
     /** Codes that are not the nearest. */
     static final GraphRule ROUNDING = Demand.advice("onnx-weight-rounding", Consumer.OF_GRAPHS)
-            .text("Every code is the one nearest to original over scale, unless weights were rounded with compensation.")
-            .fix("nothing where that was intended (GPTQ); otherwise quantise again, rounding to nearest with the scale as"
-                    + " stored")
+            .text("Every code is the one nearest to original over scale, unless weights were rounded with"
+                    + " compensation.")
+            .fix("nothing where that was intended (GPTQ); otherwise quantise again, rounding to nearest with the"
+                    + " scale as stored")
             .source("microsoft/onnxruntime#16938")
             .readingWeights()
             .withOriginal()

@@ -28,7 +28,8 @@ final class OnnxWeightRules {
 
     private static void zeroPoint(GraphSubject subject, Report report) {
         for (QuantizedConstant weight : subject.quantized().values()) {
-            boolean signed = weight.codes().dtype() == DType.I8 || weight.codes().dtype() == DType.I4;
+            boolean signed =
+                    weight.codes().dtype() == DType.I8 || weight.codes().dtype() == DType.I4;
             if (!signed || weight.problem().isPresent() || !weight.hasZeroPoint()) {
                 continue;
             }
@@ -50,9 +51,10 @@ final class OnnxWeightRules {
 
     /** Scales along the inputs. */
     static final GraphRule AXIS = Demand.error("onnx-weight-axis", Consumer.OF_GRAPHS)
-            .text("The scales of a weight lie along its output channels: integer products are scaled by column, and a scale"
-                    + " for each input cannot be taken out of the sum.")
-            .fix("check the attribute axis: the last one of a MatMul's weight, 0 of a Conv's and of a Gemm's with transB=1")
+            .text("The scales of a weight lie along its output channels: integer products are scaled by column, and"
+                    + " a scale for each input cannot be taken out of the sum.")
+            .fix("check the attribute axis: the last one of a MatMul's weight, 0 of a Conv's and of a Gemm's with"
+                    + " transB=1")
             .source("microsoft/onnxruntime:onnxruntime/core/providers/cpu/quantization/matmul_integer_base.h,"
                     + " docs.nvidia.com: TensorRT, Working with Quantized Types")
             .onGraphs(OnnxWeightRules::axis);
@@ -98,8 +100,8 @@ final class OnnxWeightRules {
 
     /** Codes that use another range than their scales say. */
     static final GraphRule RANGE = Demand.error("onnx-weight-range", Consumer.OF_GRAPHS)
-            .text("The largest code of each channel of a symmetric weight in 8-bit integers is near 127: scales come from the"
-                    + " largest magnitude of what they are for.")
+            .text("The largest code of each channel of a symmetric weight in 8-bit integers is near 127: scales come"
+                    + " from the largest magnitude of what they are for.")
             .fix("check the attribute axis, or quantise the weight again")
             .source("microsoft/onnxruntime:onnxruntime/python/tools/quantization/quant_utils.py")
             .readingWeights()
@@ -136,8 +138,8 @@ final class OnnxWeightRules {
             } else if (isHalf(most[stated + 2])) {
                 report.add(
                         Severity.ADVICE,
-                        "a weight uses half of the codes: its scales are twice as large as its values need, unless seven"
-                                + " bits were wanted (reduce_range)",
+                        "a weight uses half of the codes: its scales are twice as large as its values need, unless"
+                                + " seven bits were wanted (reduce_range)",
                         weight.name(),
                         "");
             }
@@ -162,7 +164,9 @@ final class OnnxWeightRules {
     /** Share of the channels with codes other than 0 that use the full range. */
     private static double share(int[] most) {
         long used = Arrays.stream(most).filter(m -> m > 0).count();
-        return used == 0 ? 0 : (double) Arrays.stream(most).filter(m -> m >= FULL).count() / used;
+        return used == 0
+                ? 0
+                : (double) Arrays.stream(most).filter(m -> m >= FULL).count() / used;
     }
 
     private static boolean isHalf(int[] most) {

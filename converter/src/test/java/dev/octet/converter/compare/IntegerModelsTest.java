@@ -47,9 +47,12 @@ class IntegerModelsTest {
         try (WeightSource source = OnnxSource.open(MODELS.resolve(model + ".onnx"))) {
             assertEquals(Map.of(), source.problems());
             for (String name : wanted.keySet()) {
-                assertTrue(source.weights().containsKey(name), name + " of " + new TreeSet<>(source.weights().keySet()));
+                assertTrue(
+                        source.weights().containsKey(name),
+                        name + " of " + new TreeSet<>(source.weights().keySet()));
                 Weight weight = Objects.requireNonNull(source.weights().get(name));
-                String shape = weight.shape().toString().replaceAll("[\\[\\] ]", "").replace(",", "x");
+                String shape =
+                        weight.shape().toString().replaceAll("[\\[\\] ]", "").replace(",", "x");
                 found.put(name, shape + " " + digest(weight.elements()));
             }
         }
@@ -60,7 +63,8 @@ class IntegerModelsTest {
         try (Arena arena = Arena.ofConfined()) {
             MemorySegment values = arena.allocate(elements.count() * Float.BYTES, 64);
             elements.read(0, elements.count(), values);
-            return HexFormat.of().formatHex(MessageDigest.getInstance("SHA-256").digest(values.toArray(ValueLayout.JAVA_BYTE)));
+            return HexFormat.of()
+                    .formatHex(MessageDigest.getInstance("SHA-256").digest(values.toArray(ValueLayout.JAVA_BYTE)));
         }
     }
 }

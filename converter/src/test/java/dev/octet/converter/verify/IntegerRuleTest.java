@@ -122,8 +122,13 @@ class IntegerRuleTest {
                         s -> Objects.requireNonNull(s.constants.get("w_zero"))
                                 .bytes()
                                 .set(ValueLayout.JAVA_BYTE, 3, (byte) 1)),
-                of("onnx-weight-zero-point", Severity.WARNING, false, ort, unsigned, s -> s.codes(
-                        "w_zero", DType.I8, Shape.of(SIZE), 1)),
+                of(
+                        "onnx-weight-zero-point",
+                        Severity.WARNING,
+                        false,
+                        ort,
+                        unsigned,
+                        s -> s.codes("w_zero", DType.I8, Shape.of(SIZE), 1)),
                 of("onnx-weight-axis", Severity.WARNING, false, ort, unsigned, s -> s.replace("dqw", weight(0))),
                 tensorrt("onnx-weight-axis", s -> s.replace("dqw", weight(0))),
                 of("onnx-weight-range", Severity.ERROR, true, ort, unsigned, s -> s.replace("dqw", weight(0)))
@@ -142,8 +147,8 @@ class IntegerRuleTest {
                 }),
                 tensorrt(
                         "onnx-integer-operator",
-                        s -> s.nodes.add(Node.of(
-                                "dynamic", "DynamicQuantizeLinear", List.of("x"), List.of("c", "cs", "cz")))));
+                        s -> s.nodes.add(
+                                Node.of("dynamic", "DynamicQuantizeLinear", List.of("x"), List.of("c", "cs", "cz")))));
     }
 
     /** Two products of integers, the second with the zero point of the first one's input. */
@@ -155,8 +160,7 @@ class IntegerRuleTest {
             s.nodes.add(Node.of(
                     "quantize_" + x, "DynamicQuantizeLinear", List.of(x), List.of(x + "_q", x + "_s", x + "_z")));
             s.nodes.add(Node.of("multiply_" + x, "MatMulInteger", List.of(x + "_q", "w", "x_z"), List.of(x + "_i")));
-            s.nodes.add(
-                    Node.of("cast_" + x, "Cast", List.of(x + "_i"), List.of(x + "_f"), Attribute.of("to", 1)));
+            s.nodes.add(Node.of("cast_" + x, "Cast", List.of(x + "_i"), List.of(x + "_f"), Attribute.of("to", 1)));
             s.nodes.add(Node.of("scales_" + x, "Mul", List.of(x + "_s", "w_scale"), List.of(x + "_ws")));
             s.nodes.add(Node.of("scale_" + x, "Mul", List.of(x + "_f", x + "_ws"), List.of(x + "_y")));
         }
@@ -173,8 +177,8 @@ class IntegerRuleTest {
         s.floats("b_scale", Shape.of(SIZE), scales);
         s.codes("b", DType.I32, Shape.of(SIZE), 1);
         s.nodes.removeLast();
-        s.nodes.add(Node.of(
-                "dqb", "DequantizeLinear", List.of("b", "b_scale"), List.of("bd"), Attribute.of("axis", 0)));
+        s.nodes.add(
+                Node.of("dqb", "DequantizeLinear", List.of("b", "b_scale"), List.of("bd"), Attribute.of("axis", 0)));
         s.replace("product", Node.of("product", "Gemm", List.of("xd", "wd", "bd"), List.of("y")));
         s.nodes.add(s.nodes.remove(s.nodes.size() - 2)); // the product last
     }
@@ -210,7 +214,8 @@ class IntegerRuleTest {
     void a_planted_fault_is_found_and_told_as_what_it_is(Fault fault) throws IOException {
         Sketch sketch = new Sketch();
         fault.plant().into(sketch);
-        RuleTest.assertFound(fault.rule(), fault.severity(), fault.also(), verify(sketch, fault.consumers(), fault.deep()));
+        RuleTest.assertFound(
+                fault.rule(), fault.severity(), fault.also(), verify(sketch, fault.consumers(), fault.deep()));
     }
 
     /** A fault of weights that only the original shows, planted in the layers of {@link #layers}. */
