@@ -160,8 +160,13 @@ public final class QuantizedConstants {
 
     private void dequantize(Node node) {
         Node gather = producers.get(node.input(0));
-        boolean table = gather != null && gather.is(GATHER) && gather.intAttribute("axis", 0) == 0;
-        Tensor codes = constant(table ? gather.input(0) : node.input(0));
+        boolean table = false;
+        String name = node.input(0);
+        if (gather != null && gather.is(GATHER) && gather.intAttribute("axis", 0) == 0) {
+            table = true;
+            name = gather.input(0);
+        }
+        Tensor codes = constant(name);
         Tensor scale = constant(node.input(1));
         if (codes == null || scale == null || (table && scale.shape().elementCount() != 1)) {
             return;

@@ -29,7 +29,7 @@ class IntegerModelsTest {
 
     static Stream<String> models() throws IOException {
         return Files.readAllLines(MODELS.resolve("weights.csv")).stream()
-                .map(l -> l.split(",")[0])
+                .map(l -> l.split(",", -1)[0])
                 .distinct();
     }
 
@@ -38,7 +38,7 @@ class IntegerModelsTest {
     void every_quantised_weight_has_the_values_that_the_operators_define(String model) throws Exception {
         Map<String, String> wanted = new LinkedHashMap<>();
         for (String line : Files.readAllLines(MODELS.resolve("weights.csv"))) {
-            String[] cells = line.split(",");
+            String[] cells = line.split(",", -1);
             if (cells[0].equals(model)) {
                 wanted.put(cells[1], cells[2] + " " + cells[3]);
             }
