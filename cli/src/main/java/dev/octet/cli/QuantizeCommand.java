@@ -51,7 +51,9 @@ final class QuantizeCommand implements Command {
     private static final PathOption STATISTICS =
             PathOption.read("statistics", "FILE", "scales from a file of 'octet calibrate', instead of --calibration");
     private static final Option CALIBRATOR = Flags.value(
-            "calibrator", "NAME", "how clips follow from statistics: " + Calibrator.SYNTAX
+            "calibrator",
+            "NAME",
+            "how clips follow from statistics: " + Calibrator.SYNTAX
                     + " (default: absmax; mse for inputs of ONNX models in integers)");
     private static final Option TARGET = ChoiceOption.of(
             "target",
@@ -96,16 +98,16 @@ final class QuantizeCommand implements Command {
             "transform",
             "NAME",
             "change the weights first, so that they lose less and the model computes the same: " + Transform.SYNTAX
-                    + " (ALPHA by default 0.5, of ONNX models 0.75); of checkpoints, all but rotate need --statistics; of ONNX"
-                    + " models smoothquant alone, with --calibration");
+                    + " (ALPHA by default 0.5, of ONNX models 0.75); of checkpoints, all but rotate need --statistics;"
+                    + " of ONNX models smoothquant alone, with --calibration");
     private static final Option WEIGHT_ONLY = Flags.repeatable(
             "weight-only",
             "REGEX",
             "ONNX: quantise the weight alone, not the input, of Linears whose name contains a match");
     private static final Option REDUCE_RANGE = Flags.flag(
             "reduce-range",
-            "ONNX, recipes int8 and int8-dynamic: weights whose products cannot saturate on processors without VNNI: pairs"
-                    + " that are too large together give way");
+            "ONNX, recipes int8 and int8-dynamic: weights whose products cannot saturate on processors without VNNI:"
+                    + " pairs that are too large together give way");
     private static final String NO_RECIPE = "none";
 
     /** Those that only checkpoints have a use for. */
@@ -146,7 +148,16 @@ final class QuantizeCommand implements Command {
         List<Option> options = new ArrayList<>(
                 List.of(Flags.OUTPUT, RECIPE, DataFlags.CALIBRATION, DataFlags.DATA_FOR_CALIBRATION, STATISTICS));
         options.addAll(DataFlags.all());
-        options.addAll(List.of(CALIBRATOR, TARGET, ROUNDING, EMBEDDINGS, CheckpointFlags.KEEP, WEIGHT_ONLY, REDUCE_RANGE, TRANSFORM, REPORT));
+        options.addAll(List.of(
+                CALIBRATOR,
+                TARGET,
+                ROUNDING,
+                EMBEDDINGS,
+                CheckpointFlags.KEEP,
+                WEIGHT_ONLY,
+                REDUCE_RANGE,
+                TRANSFORM,
+                REPORT));
         options.addAll(MixFlags.all());
         options.addAll(CHECKPOINT_ONLY);
         options.addAll(List.of(Flags.THREADS, Flags.FORCE, Flags.DRY_RUN, COMPARE));

@@ -455,7 +455,8 @@ public final class Converter implements AutoCloseable {
         }
         m.put("octet.rounding", options.moments().isEmpty() ? "nearest" : "gptq");
         plan.converted(LayerKind.LINEAR).stream()
-                .filter(d -> plan.others().containsKey(d.node()) && plan.recipe(d).input() == null)
+                .filter(d ->
+                        plan.others().containsKey(d.node()) && plan.recipe(d).input() == null)
                 .forEach(d -> m.merge("octet.weight_only", d.weight(), (a, b) -> a + "," + b));
         if (statistics != null && plan.needsStatistics()) {
             m.put("octet.calibrator", options.calibrator().text());

@@ -29,7 +29,9 @@ public record IntegerProducts(String kernel, long saturatingPairs, int saturatin
         return Optional.of(new IntegerProducts(
                 kernel(plan, target),
                 unsigned
-                        ? layers.stream().mapToLong(LayerResult::saturatingPairs).sum()
+                        ? layers.stream()
+                                .mapToLong(LayerResult::saturatingPairs)
+                                .sum()
                         : 0,
                 unsigned
                         ? (int) layers.stream()
@@ -44,7 +46,9 @@ public record IntegerProducts(String kernel, long saturatingPairs, int saturatin
         if (plan.integerProducts().isEmpty()) {
             return target == OnnxTarget.TENSORRT
                     ? "weights dequantised"
-                    : four ? "MatMulNBits, 4 bits" : "MatMulNBits, 8 bits, or weights dequantised at every run before it";
+                    : four
+                            ? "MatMulNBits, 4 bits"
+                            : "MatMulNBits, 8 bits, or weights dequantised at every run before it";
         }
         return target == OnnxTarget.TENSORRT
                 ? "S8 x S8"
@@ -59,7 +63,7 @@ public record IntegerProducts(String kernel, long saturatingPairs, int saturatin
         return saturatingPairs == 0
                 ? kernel
                 : kernel + "; " + saturatingPairs + " pairs of weights in " + saturatingLinears
-                        + " Linears can saturate where products are added two in 16 bits (AVX2, AVX-512 without VNNI; this"
-                        + " processor: " + thisProcessor + "), --reduce-range excludes it";
+                        + " Linears can saturate where products are added two in 16 bits (AVX2, AVX-512 without VNNI;"
+                        + " this processor: " + thisProcessor + "), --reduce-range excludes it";
     }
 }

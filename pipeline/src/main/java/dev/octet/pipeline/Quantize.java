@@ -906,13 +906,15 @@ public final class Quantize {
                     || request.target().runtime() != OnnxTarget.ONNXRUNTIME) {
                 return Optional.empty();
             }
-            long tables = steps.converter()
+            long tables = steps
+                    .converter()
                     .plan(request.recipe(), List.of(), EmbeddingForm.INT8)
                     .converted(LayerKind.EMBEDDING)
                     .stream()
                     .map(Decision.Converted::weight)
                     .distinct()
-                    .map(w -> steps.converter().canonical().graph().initializers().get(w))
+                    .map(w ->
+                            steps.converter().canonical().graph().initializers().get(w))
                     .filter(Objects::nonNull)
                     .mapToLong(i -> i.tensor().orElseThrow().bytes().byteSize())
                     .sum();
@@ -930,7 +932,9 @@ public final class Quantize {
         private Schemes.@Nullable Scheme predicted(@Nullable Path taken) throws IOException {
             Path file = taken == null ? request.statistics().orElse(null) : taken;
             if (file == null
-                    || !request.transforms().isEmpty() || !new MomentsFile(file).exists() || nothing().isPresent()) {
+                    || !request.transforms().isEmpty()
+                    || !new MomentsFile(file).exists()
+                    || nothing().isPresent()) {
                 return null;
             }
             Schemes.Request what = new Schemes.Request(request.model(), file, request.calibratorUsed(), request.keep());
@@ -946,7 +950,8 @@ public final class Quantize {
 
         /** Measures the model, smooths it, and goes on with what it has become. */
         GraphResult smoothed(Dataset samples) throws IOException {
-            Transform.SmoothQuant how = (Transform.SmoothQuant) request.transforms().getFirst();
+            Transform.SmoothQuant how =
+                    (Transform.SmoothQuant) request.transforms().getFirst();
             Statistics seen;
             try (TemporaryFolder folder = TemporaryFolder.create("statistics")) {
                 Path taken = folder.path().resolve("model.stats");

@@ -116,7 +116,9 @@ public final class Quantizer {
         Tensor zeroPoints = Tensor.allocate(
                 arena,
                 new TensorSpec(
-                        source.name() + "_zero_point", DType.I8, spec.granularity().scaleShape(source.shape())));
+                        source.name() + "_zero_point",
+                        DType.I8,
+                        spec.granularity().scaleShape(source.shape())));
         try (Arena scratch = Arena.ofShared()) {
             MemorySegment scales = scratch.allocate(Math.max(1, blocks.scaleCount() * Float.BYTES), 64);
             AffineScale.of(

@@ -105,8 +105,7 @@ public final class QuantizedValues {
         String codes = edit.freshName(value + "_codes");
         String scale = edit.freshName(codes + "_scale");
         String zero = edit.freshName(codes + "_zero");
-        edit.insertBefore(
-                anchor, Node.of(codes, "DynamicQuantizeLinear", List.of(value), List.of(codes, scale, zero)));
+        edit.insertBefore(anchor, Node.of(codes, "DynamicQuantizeLinear", List.of(value), List.of(codes, scale, zero)));
         return node(anchor, value, "DequantizeLinear", List.of(codes, scale, zero));
     }
 

@@ -55,7 +55,13 @@ public record ActivationScales(Plan plan, Map<String, ActivationScale> scales) {
             if (refusal.isPresent()) {
                 refusals.put(tap, refusal.get());
             } else {
-                scales.put(tap, scale(tap, t.withoutMasks(), calibrator, Objects.requireNonNull(operands.get(tap)).type()));
+                scales.put(
+                        tap,
+                        scale(
+                                tap,
+                                t.withoutMasks(),
+                                calibrator,
+                                Objects.requireNonNull(operands.get(tap)).type()));
             }
         }
         return new ActivationScales(without(plan, refusals), scales);

@@ -42,9 +42,8 @@ public record CompensatedRounding(
         }
         OperandSpec stored = RoundToNearest.asStored(linear, spec).scaledBy(SCALES, spec.scaleType());
         boolean transB = linear.intAttribute("transB", 0) == 1;
-        GptqOptions options = bounded.contains(linear.id())
-                ? GptqOptions.defaults().withBoundedPairs()
-                : GptqOptions.defaults();
+        GptqOptions options =
+                bounded.contains(linear.id()) ? GptqOptions.defaults().withBoundedPairs() : GptqOptions.defaults();
         GptqResult result = spec.granularity() instanceof Granularity.PerGroup
                 ? gptq.quantizeGroups(weight, transB, moment, stored, options, nearest.arena())
                 : gptq.quantize(weight, transB, moment, stored, options, nearest.arena());

@@ -70,7 +70,8 @@ public record Plan(Recipe recipe, List<Decision> decisions, Map<String, Recipe> 
         Map<String, Recipe> all = new LinkedHashMap<>(others);
         for (Pattern p : patterns) {
             List<Decision.Converted> matched = converted(LayerKind.LINEAR).stream()
-                    .filter(d -> p.matcher(d.node()).find() || p.matcher(d.weight()).find())
+                    .filter(d ->
+                            p.matcher(d.node()).find() || p.matcher(d.weight()).find())
                     .toList();
             if (matched.isEmpty()) {
                 throw new InvalidOptionException(
@@ -241,8 +242,9 @@ public record Plan(Recipe recipe, List<Decision> decisions, Map<String, Recipe> 
         for (Decision d : decisions) {
             lines.add(
                     switch (d) {
-                        case Decision.Converted c -> "convert " + c.kind().label() + " " + c.node() + ": "
-                                + (others.containsKey(c.node()) ? recipe(c).name() : c.note());
+                        case Decision.Converted c ->
+                            "convert " + c.kind().label() + " " + c.node() + ": "
+                                    + (others.containsKey(c.node()) ? recipe(c).name() : c.note());
                         case Decision.Kept k -> "keep    " + k.kind().label() + " " + k.node() + ": " + k.reason();
                     });
         }

@@ -123,7 +123,8 @@ public final class ErrorPrediction {
         double[] variances = new double[channels.size()];
         if (input.type().isInteger()) {
             double clip = calibrator.clip(statistics, input.type());
-            double error = RoundingError.meanOfSteps(statistics, scale(input.type(), statistics, clip).scale(), clip);
+            double error = RoundingError.meanOfSteps(
+                    statistics, scale(input.type(), statistics, clip).scale(), clip);
             for (int c = 0; c < variances.length; c++) {
                 variances[c] = Math.min(error, channels.meanSquare(c));
             }
@@ -155,9 +156,8 @@ public final class ErrorPrediction {
         if (!type.hasZeroPoint()) {
             return new AffineScale((float) (clip / type.amaxDivisor()), (byte) 0);
         }
-        Range range = Range.ZERO
-                .with((float) Math.max(statistics.min(), -clip))
-                .with((float) Math.min(statistics.max(), clip));
+        Range range = Range.ZERO.with((float) Math.max(statistics.min(), -clip)).with((float)
+                Math.min(statistics.max(), clip));
         return AffineScale.of(range, type, DType.F32);
     }
 
@@ -220,7 +220,8 @@ public final class ErrorPrediction {
             double clip = calibrator.clip(statistics, input.type());
             return integers(rows, input.type(), scale(input.type(), statistics, clip), arena);
         }
-        float scale = (float) (calibrator.clip(statistics, input.format()) / input.format().maxValue());
+        float scale = (float)
+                (calibrator.clip(statistics, input.format()) / input.format().maxValue());
         return RoundedWeight.withScale(rows, input.type(), scale, arena);
     }
 

@@ -100,7 +100,8 @@ public final class GraphSmoothing {
             if (norm.bias() != null) {
                 scale(norm.bias(), (_, column) -> 1 / factors[(int) column]);
             }
-            folds.add(new Fold(transform, norm.text(), modules, "channels of " + norm.text() + " / s, inputs of the Linears x s"));
+            folds.add(new Fold(
+                    transform, norm.text(), modules, "channels of " + norm.text() + " / s, inputs of the Linears x s"));
         } else {
             folds.add(new Fold(transform, divide(site, factors), modules, "a Mul by 1 / s, inputs of the Linears x s"));
         }
@@ -146,8 +147,7 @@ public final class GraphSmoothing {
                 : constant(site.readers().getFirst().weight()).dtype();
         String smooth = edit.freshName(site.value() + "_smooth");
         String by = edit.freshName(site.readers().getFirst().module() + ".input_smooth");
-        Tensor inverse =
-                Tensor.allocate(arena, new TensorSpec(by, computed, Shape.of(factors.length)));
+        Tensor inverse = Tensor.allocate(arena, new TensorSpec(by, computed, Shape.of(factors.length)));
         for (int c = 0; c < factors.length; c++) {
             Floats.set(computed, inverse.bytes(), c, 1 / factors[c]);
         }

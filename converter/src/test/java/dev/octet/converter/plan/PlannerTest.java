@@ -99,7 +99,9 @@ class PlannerTest {
         assertEquals(List.of("m"), List.copyOf(plan.taps()));
         assertEquals(List.of("second"), List.copyOf(plan.integerProducts()));
         assertTrue(reason(plan, "norm").contains("no INT8 Linear reads its output"));
-        assertEquals(all.recipe().weight(), plan.recipe(plan.converted(LayerKind.LINEAR).getFirst()).weight());
+        assertEquals(
+                all.recipe().weight(),
+                plan.recipe(plan.converted(LayerKind.LINEAR).getFirst()).weight());
         assertTrue(plan.text().contains("first: int8, weights only"), plan.text());
         InvalidOptionException e = assertThrows(
                 InvalidOptionException.class, () -> all.withWeightsAlone(List.of(Pattern.compile("third"))));

@@ -59,7 +59,8 @@ class GraphSmoothingTest {
         long[] ones = new long[ids.length];
         Arrays.fill(ones, 1);
         List<Tensor> inputs = model.graph().inputs().stream()
-                .map(i -> Tensor.ofLongs(arena, i.name(), Shape.of(2, 7), i.name().equals("input_ids") ? ids : ones))
+                .map(i ->
+                        Tensor.ofLongs(arena, i.name(), Shape.of(2, 7), i.name().equals("input_ids") ? ids : ones))
                 .toList();
         return OnnxRuntimeOracle.run(model, inputs, folder);
     }
@@ -85,8 +86,7 @@ class GraphSmoothingTest {
         try (ModelSource source = ModelSource.open(MODELS.resolve(name + ".onnx"));
                 Converter converter = source.converter();
                 Arena arena = Arena.ofShared()) {
-            GraphSmoothing.Result smoothed =
-                    GraphSmoothing.apply(converter.canonical(), amax(converter), HALF, arena);
+            GraphSmoothing.Result smoothed = GraphSmoothing.apply(converter.canonical(), amax(converter), HALF, arena);
             assertTrue(smoothed.folds().size() > 3, smoothed.folds().toString());
             GraphModel standard = new StandardOps().apply(smoothed.model(), new PassLog());
             List<OnnxRuntimeOracle.Output> before = outputs(converter.runnable(), arena, folder);
@@ -123,11 +123,17 @@ class GraphSmoothingTest {
                 Arena arena = Arena.ofShared()) {
             Map<String, float[]> amax = amax(converter);
             amax.values().forEach(a -> a[3] = 0);
-            GraphModel smoothed = GraphSmoothing.apply(converter.canonical(), amax, HALF, arena).model();
+            GraphModel smoothed = GraphSmoothing.apply(converter.canonical(), amax, HALF, arena)
+                    .model();
             int vectors = 0;
             for (Node n : smoothed.graph().nodes()) {
                 if (n.is("Mul") && n.output().endsWith("_smooth")) {
-                    float[] by = smoothed.graph().initializers().get(n.input(1)).tensor().orElseThrow().toFloats();
+                    float[] by = smoothed.graph()
+                            .initializers()
+                            .get(n.input(1))
+                            .tensor()
+                            .orElseThrow()
+                            .toFloats();
                     assertEquals(1, by[3]);
                     for (float f : by) {
                         assertEquals(Math.scalb(1f, Math.getExponent(f)), f);
@@ -144,7 +150,10 @@ class GraphSmoothingTest {
         try (ModelSource source = ModelSource.open(MODELS.resolve("bert_eager_script17.onnx"));
                 Converter converter = source.converter();
                 Arena arena = Arena.ofShared()) {
-            assertTrue(converter.plan(Recipes.INT8_WEIGHT_ONLY, List.of()).quantizedInputs().isEmpty());
+            assertTrue(converter
+                    .plan(Recipes.INT8_WEIGHT_ONLY, List.of())
+                    .quantizedInputs()
+                    .isEmpty());
             assertThrows(
                     UnsupportedModelException.class,
                     () -> GraphSmoothing.apply(converter.canonical(), Map.of(), HALF, arena));

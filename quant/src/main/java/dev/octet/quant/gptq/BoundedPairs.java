@@ -99,8 +99,7 @@ public final class BoundedPairs {
      * @param arena owns codes and scales
      * @throws IllegalArgumentException when the arguments do not fit each other
      */
-    public static QuantizedTensor nearest(
-            Tensor weight, boolean transB, OperandSpec spec, int threads, Arena arena) {
+    public static QuantizedTensor nearest(Tensor weight, boolean transB, OperandSpec spec, int threads, Arena arena) {
         if (spec.type() != QuantType.INT8) {
             throw new IllegalArgumentException(spec.type() + " in pairs");
         }

@@ -78,7 +78,9 @@ final class CompensatedGroups {
                         weight.spec() + " in groups of " + size + ", a moment of " + input.size() + " channels");
             }
             OptionalLong element = rows.firstNonFinite();
-            if (element.isPresent() || input.rows() == 0 || input.firstNonFinite().isPresent()) {
+            if (element.isPresent()
+                    || input.rows() == 0
+                    || input.firstNonFinite().isPresent()) {
                 return new GptqResult.Refused(
                         weight.name(),
                         element.isPresent()

@@ -145,8 +145,7 @@ public final class Gptq {
         Workers.run(Math.ceilDiv(out, TILE), threads, tile -> {
             int first = tile * TILE;
             try (Arena arena = Arena.ofConfined()) {
-                ChannelTile channels =
-                        new ChannelTile(factor, kernel, cast, codes.type, rows, first, grid, arena);
+                ChannelTile channels = new ChannelTile(factor, kernel, cast, codes.type, rows, first, grid, arena);
                 ChannelTile.Rounded nearest = channels.round(false);
                 ChannelTile.Rounded compensated = channels.round(true);
                 for (int c = 0; c < Math.min(TILE, out - first); c++) {

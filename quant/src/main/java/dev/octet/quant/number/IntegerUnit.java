@@ -59,8 +59,11 @@ public enum IntegerUnit {
         Optional<Set<String>> flags = cpuInfo.stream()
                 .filter(line -> line.startsWith("flags"))
                 .findFirst()
-                .map(line -> new HashSet<>(Arrays.asList(line.substring(line.indexOf(':') + 1).strip().split("\\s+"))));
-        return flags.map(f -> f.contains("avx512_vnni") || f.contains("avx_vnni") ? WIDE : f.contains("avx2") ? PAIRS : UNKNOWN)
+                .map(line -> new HashSet<>(Arrays.asList(
+                        line.substring(line.indexOf(':') + 1).strip().split("\\s+"))));
+        return flags.map(f -> f.contains("avx512_vnni") || f.contains("avx_vnni")
+                        ? WIDE
+                        : f.contains("avx2") ? PAIRS : UNKNOWN)
                 .orElse(UNKNOWN);
     }
 }

@@ -112,8 +112,8 @@ public final class Recipes {
             recipe("int4-weight-only", null, OperandSpec.fromValues(QuantType.INT4, new PerGroup(-1, 32)));
 
     /** {@link #INT4_WEIGHT_ONLY} with a zero point for each group. */
-    public static final Recipe GRAPH_INT4_ASYMMETRIC = recipe(
-            "int4-asymmetric", null, OperandSpec.fromValues(QuantType.INT4_ASYMMETRIC, new PerGroup(-1, 32)));
+    public static final Recipe GRAPH_INT4_ASYMMETRIC =
+            recipe("int4-asymmetric", null, OperandSpec.fromValues(QuantType.INT4_ASYMMETRIC, new PerGroup(-1, 32)));
 
     /** W4A8 for models with a graph, of quantisation-aware training: weights as {@link #INT4_WEIGHT_ONLY}, inputs as {@link #GRAPH_INT8}. */
     public static final Recipe INT4_INT8 = recipe("int4-int8", GRAPH_INT8.input(), INT4_WEIGHT_ONLY.weight());

@@ -199,7 +199,8 @@ final class CalibratorTest {
     @Test
     void integers_start_with_mse_and_floats_with_absmax() {
         for (QuantType type : QuantType.values()) {
-            assertEquals(type.isInteger() ? "mse" : "absmax", Calibrator.usual(type).text());
+            assertEquals(
+                    type.isInteger() ? "mse" : "absmax", Calibrator.usual(type).text());
         }
     }
 

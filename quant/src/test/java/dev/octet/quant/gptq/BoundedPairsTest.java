@@ -41,8 +41,8 @@ class BoundedPairsTest {
 
     /** Evenly spread weights, of which every eighth pair is too large. */
     private Tensor weight(boolean outIn) {
-        Tensor w = Tensor.allocate(
-                arena, new TensorSpec("w", DType.F32, outIn ? Shape.of(OUT, IN) : Shape.of(IN, OUT)));
+        Tensor w =
+                Tensor.allocate(arena, new TensorSpec("w", DType.F32, outIn ? Shape.of(OUT, IN) : Shape.of(IN, OUT)));
         SplittableRandom random = new SplittableRandom(5);
         for (int o = 0; o < OUT; o++) {
             for (int i = 0; i < IN; i++) {
@@ -91,7 +91,8 @@ class BoundedPairsTest {
         Tensor back = Quantizer.sequential().dequantize(q, DType.F32, arena);
         double sum = 0;
         for (long i = 0; i < w.shape().elementCount(); i++) {
-            double e = (double) w.bytes().getAtIndex(Tensor.F32_LE, i) - back.bytes().getAtIndex(Tensor.F32_LE, i);
+            double e = (double) w.bytes().getAtIndex(Tensor.F32_LE, i)
+                    - back.bytes().getAtIndex(Tensor.F32_LE, i);
             sum += e * e;
         }
         return sum;

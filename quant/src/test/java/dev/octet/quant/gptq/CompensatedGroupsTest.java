@@ -62,8 +62,8 @@ class CompensatedGroupsTest {
     }
 
     private Tensor weight(boolean outIn) {
-        Tensor w = Tensor.allocate(
-                arena, new TensorSpec("w", DType.F32, outIn ? Shape.of(OUT, IN) : Shape.of(IN, OUT)));
+        Tensor w =
+                Tensor.allocate(arena, new TensorSpec("w", DType.F32, outIn ? Shape.of(OUT, IN) : Shape.of(IN, OUT)));
         SplittableRandom random = new SplittableRandom(3);
         for (int o = 0; o < OUT; o++) {
             for (int i = 0; i < IN; i++) {
@@ -75,7 +75,8 @@ class CompensatedGroupsTest {
     }
 
     private static OperandSpec spec(QuantType type, boolean outIn, ScaleRule rule) {
-        return OperandSpec.fromValues(type, new Granularity.PerGroup(outIn ? 1 : 0, SIZE)).scaledBy(rule, DType.F32);
+        return OperandSpec.fromValues(type, new Granularity.PerGroup(outIn ? 1 : 0, SIZE))
+                .scaledBy(rule, DType.F32);
     }
 
     /** The squared error of the outputs over all rows, from codes, scales and zero points as a reader takes them. */
