@@ -33,15 +33,13 @@ import java.util.Objects;
 public final class GraphSmoothing {
     private final GraphEdit edit;
     private final ModelStructure structure;
-    private final Map<String, float[]> amax;
     private final double alpha;
     private final Arena arena;
     private final List<Fold> folds = new ArrayList<>();
 
-    private GraphSmoothing(GraphModel model, Map<String, float[]> amax, double alpha, Arena arena) {
+    private GraphSmoothing(GraphModel model, double alpha, Arena arena) {
         this.structure = new ModelStructure(model.graph());
         this.edit = structure.graph();
-        this.amax = amax;
         this.alpha = alpha;
         this.arena = arena;
     }
@@ -67,7 +65,7 @@ public final class GraphSmoothing {
      */
     public static Result apply(
             GraphModel canonical, Map<String, float[]> amax, Transform.SmoothQuant how, Arena arena) {
-        GraphSmoothing smoothing = new GraphSmoothing(canonical, amax, how.alpha(), arena);
+        GraphSmoothing smoothing = new GraphSmoothing(canonical, how.alpha(), arena);
         for (InputSite site : smoothing.structure.sites()) {
             float[] inputs = amax.get(site.value());
             if (inputs != null && inputs.length == site.channels() && smoothing.areOwn(site.readers())) {
