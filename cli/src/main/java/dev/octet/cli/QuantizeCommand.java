@@ -35,8 +35,6 @@ final class QuantizeCommand implements Command {
 
     private static final Map<String, Recipe> RECIPES = Recipes.byName(Recipes.GRAPH);
     private static final Map<String, Target.Graph> TARGETS = Flags.byName(Target.GRAPHS, Target::label);
-    private static final Map<String, Quantize.Rounding> ROUNDINGS =
-            Map.of("gptq", Quantize.Rounding.GPTQ, "nearest", Quantize.Rounding.NEAREST);
     private static final Map<String, EmbeddingForm> EMBEDDING_FORMS =
             Map.of("none", EmbeddingForm.FLOATS, "int8", EmbeddingForm.INT8);
     private static final Map<String, Boolean> KV_CACHES = Map.of("none", false, "fp8", true);
@@ -64,12 +62,6 @@ final class QuantizeCommand implements Command {
                     + "); checkpoints: a layout, " + String.join(", ", CheckpointFlags.TARGETS.keySet())
                     + " (default: compressed-tensors, for fp8-block fp8), or who loads it, "
                     + String.join(", ", Serving.CONSUMERS.keySet()) + ": the best layout for it and the recipe");
-    private static final Option ROUNDING = Flags.value(
-            "rounding",
-            "NAME",
-            "how weights are rounded: gptq (compensated, by second moments of the layers' inputs: from --calibration,"
-                + " one more run over the data, or from 'octet calibrate --second-moments') or nearest (default: gptq"
-                + " for ONNX models where there are second moments, else nearest)");
     private static final Option EMBEDDINGS = Flags.value(
             "embeddings",
             "none|int8",
@@ -120,7 +112,10 @@ final class QuantizeCommand implements Command {
             CheckpointFlags.ALLOW_NONFINITE,
             CheckpointFlags.EXACT_ONLY,
             KEEP_SCALES,
-            KV_CACHE);
+            KV_CACHE,
+            RoundingFlags.SCALE_SEARCH,
+            RoundingFlags.GPTQ_DAMPING,
+            RoundingFlags.GPTQ_ORDER);
 
     /** What {@code --target} may be for checkpoints: layouts, and programs that load them. */
     private static final Map<String, String> CHECKPOINT_TARGETS = Flags.byName(
@@ -151,7 +146,7 @@ final class QuantizeCommand implements Command {
         options.addAll(List.of(
                 CALIBRATOR,
                 TARGET,
-                ROUNDING,
+                RoundingFlags.ROUNDING,
                 EMBEDDINGS,
                 CheckpointFlags.KEEP,
                 WEIGHT_ONLY,
@@ -212,7 +207,7 @@ final class QuantizeCommand implements Command {
                     "octet calibrate MODEL -o FILE --data TEXTS --second-moments makes the file");
         }
         arguments.refuse(
-                List.of(RECIPE, ROUNDING, TARGET, MixFlags.MIX, REPORT),
+                List.of(RECIPE, RoundingFlags.ROUNDING, TARGET, MixFlags.MIX, REPORT),
                 "has no use with --compare",
                 "leave it out: every recipe and rounding is compared");
         Schemes.Request request = new Schemes.Request(
@@ -231,8 +226,9 @@ final class QuantizeCommand implements Command {
     private static ExitCode mix(Arguments arguments, Screen screen) throws IOException {
         List<Option> refused = new ArrayList<>(CHECKPOINT_ONLY);
         refused.addAll(List.of(STATISTICS, CALIBRATOR, EMBEDDINGS, WEIGHT_ONLY, REDUCE_RANGE, TRANSFORM));
-        Optional<Quantize.Rounding> rounding = arguments.has(ROUNDING)
-                ? Optional.of(arguments.choice(ROUNDING, ROUNDINGS, Quantize.Rounding.NEAREST))
+        Optional<Quantize.Rounding> rounding = arguments.has(RoundingFlags.ROUNDING)
+                ? Optional.of(
+                        arguments.choice(RoundingFlags.ROUNDING, RoundingFlags.ROUNDINGS, Quantize.Rounding.NEAREST))
                 : Optional.empty();
         return MixFlags.run(arguments, screen, refused, RECIPE, TARGET, REPORT, rounding);
     }
@@ -333,8 +329,9 @@ final class QuantizeCommand implements Command {
                     "give --embeddings int8, which loses less: one scale per row, 43 dB against 32");
         }
         request = request.withEmbeddings(arguments.choice(EMBEDDINGS, EMBEDDING_FORMS, request.embeddings()));
-        return arguments.has(ROUNDING)
-                ? request.withRounding(arguments.choice(ROUNDING, ROUNDINGS, Quantize.Rounding.NEAREST))
+        return arguments.has(RoundingFlags.ROUNDING)
+                ? request.withRounding(
+                        arguments.choice(RoundingFlags.ROUNDING, RoundingFlags.ROUNDINGS, Quantize.Rounding.NEAREST))
                 : request;
     }
 
@@ -383,10 +380,7 @@ final class QuantizeCommand implements Command {
         if (arguments.choice(KV_CACHE, KV_CACHES, false)) {
             request = request.with(Quantize.Choice.KV_CACHE);
         }
-        if (arguments.has(ROUNDING)
-                && arguments.choice(ROUNDING, ROUNDINGS, Quantize.Rounding.NEAREST) == Quantize.Rounding.GPTQ) {
-            request = request.with(Quantize.Choice.GPTQ);
-        }
+        request = request.withRounding(RoundingFlags.ofCheckpoint(arguments));
         if (arguments.has(CheckpointFlags.ALLOW_NONFINITE)) {
             request = request.with(Quantize.Choice.ALLOW_NONFINITE);
         }

@@ -159,10 +159,11 @@ public final class Calibrate {
         try (ModelSource source = ModelSource.open(request.model());
                 Converter converter = source.converter();
                 Dataset samples = samples(request, source, converter, job)) {
+            Plan plan = plan(converter);
             int tensors = source.huggingFace().isPresent()
                     ? ModuleTaps.of(converter.canonical()).size()
                     : converter.taps().size();
-            long moments = request.has(Choice.SECOND_MOMENTS) ? converter.momentBytes(plan(converter)) : 0;
+            long moments = request.has(Choice.SECOND_MOMENTS) ? converter.momentBytes(plan) : 0;
             return new Planned(tensors, samples.count(), samples.name(), moments);
         }
     }

@@ -11,6 +11,7 @@ import dev.octet.converter.checkpoint.InputMoments;
 import dev.octet.converter.checkpoint.LinearNames;
 import dev.octet.converter.checkpoint.Selection;
 import dev.octet.converter.checkpoint.TensorRole;
+import dev.octet.converter.checkpoint.WeightRounding;
 import dev.octet.converter.data.Dataset;
 import dev.octet.converter.data.InputSpec;
 import dev.octet.converter.evaluate.LayerComparison;
@@ -39,6 +40,7 @@ import dev.octet.quant.layout.LayoutOptions;
 import dev.octet.quant.recipe.OperandSpec;
 import dev.octet.quant.recipe.Recipe;
 import dev.octet.quant.recipe.Recipes;
+import dev.octet.quant.scale.ScaleSearch;
 import dev.octet.quant.statistics.Statistics;
 import dev.octet.quant.statistics.StatisticsFile;
 import dev.octet.quant.transform.Transform;
@@ -50,6 +52,7 @@ import java.util.Collections;
 import java.util.EnumSet;
 import java.util.LinkedHashMap;
 import java.util.List;
+import java.util.Locale;
 import java.util.Map;
 import java.util.Objects;
 import java.util.Optional;
@@ -466,9 +469,54 @@ public final class Quantize {
         /** Whatever would change a value is refused. */
         EXACT_ONLY,
         /** Transformed weights are written as floats of the model's type: nothing is quantised, the recipe counts for AWQ only. */
-        FLOATS,
-        /** Weights are rounded with compensation, by the second moments next to the statistics; the scales stay those of rounding to nearest. */
-        GPTQ
+        FLOATS
+    }
+
+    /**
+     * How the weights of a checkpoint are rounded.
+     *
+     * @param method {@link Rounding#GPTQ} needs the second moments next to the statistics
+     * @param search of the scales; {@link ScaleSearch#HESSIAN} needs second moments, too
+     * @param gptq options of GPTQ
+     */
+    public record WeightRounds(Rounding method, ScaleSearch search, GptqOptions gptq) {
+        /** To nearest, by the usual scales. */
+        public static final WeightRounds NEAREST =
+                new WeightRounds(Rounding.NEAREST, ScaleSearch.AMAX, GptqOptions.defaults());
+
+        /** With compensation, by the usual scales. */
+        public static final WeightRounds GPTQ =
+                new WeightRounds(Rounding.GPTQ, ScaleSearch.AMAX, GptqOptions.defaults());
+
+        /** By the usual scales. */
+        public static WeightRounds of(Rounding rounding) {
+            return rounding == Rounding.GPTQ ? GPTQ : NEAREST;
+        }
+
+        /** {@code nearest} or {@code gptq}, and how scales are searched. */
+        String text() {
+            return method.name().toLowerCase(Locale.ROOT)
+                    + (search == ScaleSearch.AMAX ? "" : ", scales by " + search.label());
+        }
+
+        /** The same with searched scales. */
+        public WeightRounds with(ScaleSearch newSearch) {
+            return new WeightRounds(method, newSearch, gptq);
+        }
+
+        /** The same with other options of GPTQ. */
+        public WeightRounds with(GptqOptions options) {
+            return new WeightRounds(method, search, options);
+        }
+
+        boolean needsMoments() {
+            return method == Rounding.GPTQ || search == ScaleSearch.HESSIAN;
+        }
+
+        /** As users asked for it: {@code --rounding gptq}. */
+        private String option() {
+            return method == Rounding.GPTQ ? "--rounding gptq" : "--scale-search hessian";
+        }
     }
 
     /**
@@ -485,6 +533,7 @@ public final class Quantize {
      * @param report where a report is written; empty for none
      * @param recipes of weights that have another one than {@code recipe}, by their names
      * @param transforms what is done to the weights before, in this order
+     * @param rounding how weights are rounded
      */
     public record CheckpointRequest(
             Path model,
@@ -498,7 +547,8 @@ public final class Quantize {
             Set<Choice> choices,
             Optional<Path> report,
             Map<String, Recipe> recipes,
-            List<Transform> transforms) {
+            List<Transform> transforms,
+            WeightRounds rounding) {
         public CheckpointRequest {
             transforms = List.copyOf(transforms);
             choices = Set.copyOf(choices);
@@ -519,7 +569,8 @@ public final class Quantize {
                     Set.of(),
                     Optional.empty(),
                     Map.of(),
-                    List.of());
+                    List.of(),
+                    WeightRounds.NEAREST);
         }
 
         /** The same in another layout. */
@@ -536,7 +587,8 @@ public final class Quantize {
                     choices,
                     report,
                     recipes,
-                    transforms);
+                    transforms,
+                    rounding);
         }
 
         /** The same with other weights. */
@@ -553,7 +605,8 @@ public final class Quantize {
                     choices,
                     report,
                     recipes,
-                    transforms);
+                    transforms,
+                    rounding);
         }
 
         /** The same with other choices within the layout. */
@@ -570,7 +623,8 @@ public final class Quantize {
                     choices,
                     report,
                     recipes,
-                    transforms);
+                    transforms,
+                    rounding);
         }
 
         /** The same with static scales from statistics. */
@@ -587,7 +641,8 @@ public final class Quantize {
                     choices,
                     report,
                     recipes,
-                    transforms);
+                    transforms,
+                    rounding);
         }
 
         /** The same with another calibrator. */
@@ -604,7 +659,8 @@ public final class Quantize {
                     choices,
                     report,
                     recipes,
-                    transforms);
+                    transforms,
+                    rounding);
         }
 
         /** The same with one more choice. */
@@ -623,7 +679,8 @@ public final class Quantize {
                     more,
                     report,
                     recipes,
-                    transforms);
+                    transforms,
+                    rounding);
         }
 
         /** The same with a report, for which the result is read again and compared with the original. */
@@ -640,7 +697,8 @@ public final class Quantize {
                     choices,
                     Optional.of(file),
                     recipes,
-                    transforms);
+                    transforms,
+                    rounding);
         }
 
         /** The same with other recipes for some weights, by their names, where the layout can say so. */
@@ -657,7 +715,8 @@ public final class Quantize {
                     choices,
                     report,
                     others,
-                    transforms);
+                    transforms,
+                    rounding);
         }
 
         /** The same with transforms of the weights before they are quantised. */
@@ -674,7 +733,26 @@ public final class Quantize {
                     choices,
                     report,
                     recipes,
-                    newTransforms);
+                    newTransforms,
+                    rounding);
+        }
+
+        /** The same with weights rounded so. */
+        public CheckpointRequest withRounding(WeightRounds newRounding) {
+            return new CheckpointRequest(
+                    model,
+                    output,
+                    recipe,
+                    target,
+                    selection,
+                    layout,
+                    statistics,
+                    calibrator,
+                    choices,
+                    report,
+                    recipes,
+                    transforms,
+                    newRounding);
         }
 
         boolean has(Choice choice) {
@@ -708,7 +786,11 @@ public final class Quantize {
                             request.has(Choice.EXACT_ONLY))
                     .withRecipes(request.recipes())
                     .withMerged(transformed.weights(), transformed.fingerprint())
-                    .withMoments(new InputMoments(moments, GptqOptions.defaults()));
+                    .withRounding(new WeightRounding(
+                            request.rounding().search(),
+                            request.rounding().method() == Rounding.GPTQ,
+                            request.rounding().gptq(),
+                            new InputMoments(moments, transformed::changed)));
             CheckpointOutcome outcome = new CheckpointWork(converter, request.output(), job)
                     .run(goal, how, scales, request.report())
                     .withTransform(transformed.transform());
@@ -722,33 +804,27 @@ public final class Quantize {
                                             .map(CheckpointOutcome.Weight::name)
                                             .collect(Collectors.toSet())),
                             request.recipe(),
-                            Rounding.NEAREST,
+                            request.rounding(),
                             job))
                     : outcome;
         }
     }
 
     private static @Nullable SecondMomentsFile moments(CheckpointRequest request, Job job) throws IOException {
-        if (!request.has(Choice.GPTQ)) {
+        if (!request.rounding().needsMoments()) {
             return null;
         }
-        if (!request.transforms().isEmpty()) {
-            throw job.invalid(
-                    "--rounding gptq and --transform are both given: the second moments are of the inputs before the"
-                            + " transform",
-                    "quantise in two steps: write the transformed floats with --recipe none, calibrate those, then"
-                            + " round them");
-        }
+        String option = request.rounding().option();
         String command = "octet calibrate " + request.model() + " -o FILE --data DATA --second-moments";
         Path statistics = request.statistics()
                 .orElseThrow(() -> job.invalid(
-                        "--rounding gptq needs second moments of the layers' inputs",
+                        option + " needs second moments of the layers' inputs",
                         "make them with '" + command + "', then give --statistics FILE"));
         MomentsFile file = new MomentsFile(statistics);
         if (!file.exists()) {
             throw job.invalid(
-                    "--rounding gptq needs second moments of the layers' inputs, and there is no " + file.path(),
-                    "make them with '" + command + "', or leave --rounding out");
+                    option + " needs second moments of the layers' inputs, and there is no " + file.path(),
+                    "make them with '" + command + "', or leave " + option + " out");
         }
         return file.open(StatisticsFile.read(statistics));
     }
@@ -942,10 +1018,10 @@ public final class Quantize {
                     ? Schemes.measure(
                             what,
                             request.recipe(),
-                            rounding.rounding(),
+                            WeightRounds.of(rounding.rounding()),
                             request.samples().get(),
                             steps.job())
-                    : Schemes.predict(what, request.recipe(), rounding.rounding(), steps.job());
+                    : Schemes.predict(what, request.recipe(), WeightRounds.of(rounding.rounding()), steps.job());
         }
 
         /** Measures the model, smooths it, and goes on with what it has become. */
