@@ -146,7 +146,7 @@ public final class Calibrate {
                     .withProgress(new Pieces(job.listener()));
             Statistics statistics = source.huggingFace().isPresent()
                     ? converter.calibrateModules(samples, source.digest(), options)
-                    : converter.calibrate(plan(converter), samples, source.digest(), options);
+                    : converter.calibrate(plan(converter, request.model()), samples, source.digest(), options);
             if (replacing.isPresent()) {
                 replacing.get().publish();
             }
@@ -159,7 +159,7 @@ public final class Calibrate {
         try (ModelSource source = ModelSource.open(request.model());
                 Converter converter = source.converter();
                 Dataset samples = samples(request, source, converter, job)) {
-            Plan plan = plan(converter);
+            Plan plan = plan(converter, request.model());
             int tensors = source.huggingFace().isPresent()
                     ? ModuleTaps.of(converter.canonical()).size()
                     : converter.taps().size();
@@ -221,8 +221,13 @@ public final class Calibrate {
         return samples;
     }
 
-    private static Plan plan(Converter converter) {
+    private static Plan plan(Converter converter, Path model) {
         Plan plan = converter.plan(Recipes.GRAPH_FP8, List.of());
+        if (plan.taps().isEmpty()) {
+            QuantizedAlready.refusal(converter, model, "calibrate").ifPresent(e -> {
+                throw e;
+            });
+        }
         plan.requireTaps();
         return plan;
     }
