@@ -16,7 +16,6 @@ import dev.octet.converter.data.Dataset;
 import dev.octet.converter.data.InputSpec;
 import dev.octet.converter.evaluate.LayerComparison;
 import dev.octet.converter.inspect.Inspection;
-import dev.octet.converter.inspect.QuantizedLayers;
 import dev.octet.converter.lower.OnnxTarget;
 import dev.octet.converter.plan.Decision;
 import dev.octet.converter.plan.EmbeddingForm;
@@ -794,24 +793,14 @@ public final class Quantize {
         /** Why nothing would be quantised; empty where something is. */
         Optional<UnsupportedModelException> nothing() {
             Optional<UnsupportedModelException> nothing = steps.plan().nothing();
-            int quantized = quantized();
-            return nothing.isEmpty() || quantized == 0
-                    ? nothing
-                    : Optional.of(new UnsupportedModelException(
-                            "the model is quantised already: " + quantized
-                                    + " Linears have weights in 8 bits or fewer, and there is nothing else to quantise",
-                            source.path().toString(),
-                            "quantise the model in floats that it was made from"));
-        }
-
-        private int quantized() {
-            return new QuantizedLayers(steps.converter().canonical().graph()).linears();
+            return nothing.flatMap(_ -> QuantizedAlready.refusal(steps.converter(), source.path(), "quantise"))
+                    .or(() -> nothing);
         }
 
         private List<String> notes(Plan plan) {
             List<String> notes = new ArrayList<>();
             nothing().ifPresent(e -> notes.add(e.what()));
-            int quantized = quantized();
+            int quantized = QuantizedAlready.linears(steps.converter());
             if (quantized > 0 && notes.isEmpty()) {
                 notes.add(quantized + " Linears were quantised before and stay as they are");
             }
