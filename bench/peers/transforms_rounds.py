@@ -58,9 +58,9 @@ def read(line):
     label = f"{scheme} | {how} | {transform}"
     if answer[0] == "refused":
         return None, (label, answer[1])
-    perplexity, reference, size, seconds = map(float, answer)
+    perplexity, reference, sqnr, size, seconds = map(float, answer)
     return {"label": label, "scheme": scheme, "rounding": how, "transform": transform, "perplexity": perplexity, "reference": reference,
-            "loss": max(perplexity / reference - 1, 1e-5), "megabytes": size / 1e6, "seconds": seconds}, None
+            "sqnr_db": sqnr, "loss": 10 ** (-sqnr / 10), "megabytes": size / 1e6, "seconds": seconds}, None
 
 
 def report(lines, result, facts, first):
@@ -72,14 +72,14 @@ def report(lines, result, facts, first):
             table.append(row)
         else:
             refused[refusal[0]] = refusal[1]
-    text = [first, f"{'scheme':22} {'rounding':14} {'transform':12} {'perplexity':>10} {'of BF16':>9} {'MB':>6}"]
+    text = [first, f"{'scheme':22} {'rounding':14} {'transform':12} {'perplexity':>10} {'of BF16':>9} {'logits dB':>9} {'MB':>6}"]
     text += [f"{r['scheme']:22} {r['rounding']:14} {r['transform']:12} {r['perplexity']:10.4f} {r['perplexity'] / r['reference'] - 1:+9.3%}"
-             f" {r['megabytes']:6.3f}" for r in table]
+             f" {r['sqnr_db']:9.2f} {r['megabytes']:6.3f}" for r in table]
     text += [f"refused: {label}: {why}" for label, why in refused.items()]
     facts["load_average_after"] = os.getloadavg()
     write(result, facts, text, {"machine": facts, "rows": table, "refused": refused})
     if table:
-        chart(table, "perplexity over that of BF16, minus 1", result + ".svg")
+        chart(table, "noise over signal of the logits", result + ".svg")
 
 
 def main():

@@ -1,5 +1,7 @@
 package dev.octet.bench;
 
+import dev.octet.converter.evaluate.ModelComparison;
+import dev.octet.converter.evaluate.PerplexityComparison;
 import dev.octet.formats.error.OctetException;
 import dev.octet.pipeline.Evaluate;
 import dev.octet.pipeline.Job;
@@ -24,7 +26,7 @@ import java.util.stream.Stream;
 /**
  * Quantises a checkpoint in several ways and measures the perplexity of each, in one process: {@code TransformRows MODEL STATISTICS DATA WORK}.
  * Standard input has a row for each, with tabs: recipe, inputs of a group or {@code -}, {@code nearest} or {@code gptq}, scale search, transform or
- * {@code none}. Standard output answers with the row, the perplexity, that of the model, bytes and seconds; or with the row, {@code refused} and why.
+ * {@code none}. Standard output answers with the row, the perplexity, that of the model, the signal-to-noise ratio of the logits in dB, bytes and seconds; or with the row, {@code refused} and why.
  */
 public final class TransformRows {
     private TransformRows() {}
@@ -71,15 +73,16 @@ public final class TransformRows {
         long start = System.nanoTime();
         Quantize.run(request, job);
         double seconds = (System.nanoTime() - start) / 1e9;
-        var perplexity = Objects.requireNonNull(Evaluate.run(
+        ModelComparison compared = Evaluate.run(
                         Evaluate.Request.of(request.model(), request.output(), data)
                                 .without(Evaluate.Part.LAYERS)
                                 .with(Evaluate.Part.PERPLEXITY),
                         job)
-                .comparison()
-                .perplexity());
+                .comparison();
+        PerplexityComparison perplexity = Objects.requireNonNull(compared.perplexity());
         return perplexity.candidate().perplexity() + "\t"
-                + perplexity.reference().perplexity() + "\t" + bytes(request.output()) + "\t" + seconds;
+                + perplexity.reference().perplexity() + "\t"
+                + compared.outputs().getFirst().sqnrDb() + "\t" + bytes(request.output()) + "\t" + seconds;
     }
 
     private static long bytes(Path folder) throws IOException {
