@@ -34,6 +34,7 @@ ENGINES = {
     "bf16 masters": "engine: bf16, masters: bf16",
 }
 ALL = "gradient_checkpointing: {layers: all}"
+PAIRS = "gradient_checkpointing: {every: 2}"
 ROWS = [
     ("fp32", "fp32", ""), ("bf16", "fp32", ""), ("bf16", "fp32", ALL), ("bf16", "te", ""), ("bf16", "torchao int8", ""),
     ("bf16", "torchao fp8", ""), ("bf16", "torchao int4", ""), ("bf16", "bf16 masters", ""), ("bf16", "bf16 masters", ALL),
@@ -43,12 +44,12 @@ ROWS = [
 DISTILLED = [("fp32", "fp32", ""), ("bf16", "fp32", ""), ("fp8 delayed", "fp32", ALL), ("bf16", "torchao int8", ""),
              ("msamp O2", "own", ""), ("msamp O3", "own", ALL)]
 WIDE = [("bf16", "fp32", ""), ("bf16", "fp32", ALL), ("bf16", "bf16 masters", ALL), ("fp8 delayed", "fp32", ALL), ("msamp O2", "own", ""),
-        ("msamp O2", "own", ALL), ("msamp O3", "own", ""), ("msamp O3", "own", ALL)]
+        ("msamp O2", "own", ALL), ("msamp O3", "own", ""), ("msamp O3", "own", ALL), ("msamp O3", "own", PAIRS)]
 PEERS = [("fp32", False), ("bf16", False), ("bf16", True)]
 
 
 def label(mode, engine, extra):
-    kept = {"": "all kept", ALL: "recomputed"}[extra]
+    kept = {"": "all kept", ALL: "recomputed", PAIRS: "in pairs"}[extra]
     return f"{mode:14}{engine:14}{kept:12}"
 
 

@@ -8,7 +8,8 @@ adamw.cu. Sums of products are taken in FP64 and rounded to FP32, then to BF16: 
 
 Step 5 has an infinite target: gradients overflow, the step is left out, and windows stay where they are. Step 18 has an infinite input, which saturates:
 the step counts, and the input's window begins anew. A row: level, rule, step, tensor, first 16 hexadecimal digits of the SHA-256 of its bytes; "loss" is
-followed by the loss instead.
+followed by the loss instead. "d:w1" and "d:w2" are what the codes of the gradients stand for in FP32, without the loss scale, before they are clipped; where
+they overflow there is none, since MS-AMP's saturate.
 
 Rule "clipped" is "mended" with the global norm of gradients clipped as MS-AMP does it: the scale that codes are multiplied by takes the factor;
 its rows have the sum of magnitudes instead of digits, as the last bit of a norm depends on the order of its sum. Rule "te" is
@@ -205,6 +206,7 @@ def run(level, rule, weights, xs, ts):
                     layer.ograd.roll()
         loss = sum(losses) / MICRO
         overflow = first.overflow or second.overflow or not math.isfinite(loss)
+        sums = {} if overflow else {f"d:{w}": layer.grad.float() / loss_scale for w, layer in (("w1", first), ("w2", second))}
         if not overflow:
             count += 1
             factor = 1 / loss_scale
@@ -230,7 +232,7 @@ def run(level, rule, weights, xs, ts):
             clean += 1
             if clean == 3:
                 loss_scale, clean = loss_scale * 2, 0
-        tensors = {}
+        tensors = sums
         for name, layer, weight in (("first", first, "w1"), ("second", second, "w2")):
             tensors |= {weight + k: v for k, v in layer.weight.state().items()}
             for what, kept in (("exp_avg", layer.m), ("exp_avg_sq", layer.v)):

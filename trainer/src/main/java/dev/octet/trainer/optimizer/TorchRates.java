@@ -14,12 +14,12 @@ final class TorchRates {
     private TorchRates() {}
 
     static double step(Schedule s, long done) {
-        return s.peak() * Math.pow(s.numberOf(GAMMA), (double) (done / s.wholeOf("step_size")));
+        return s.peak() * power(s.numberOf(GAMMA), done / s.wholeOf("step_size"));
     }
 
     static double multiStep(Schedule s, long done) {
         long passed = s.wholesOf("milestones").stream().filter(m -> m <= done).count();
-        return s.peak() * Math.pow(s.numberOf(GAMMA), passed);
+        return s.peak() * power(s.numberOf(GAMMA), passed);
     }
 
     static double constant(Schedule s, long done) {
@@ -28,26 +28,30 @@ final class TorchRates {
 
     static double linear(Schedule s, long done) {
         double start = s.numberOf("start_factor");
-        double total = s.wholeOf(TOTAL);
-        return s.peak() * (start + (s.numberOf("end_factor") - start) * Math.min(total, done) / total);
+        double total = (double) s.wholeOf(TOTAL);
+        return s.peak() * (start + (s.numberOf("end_factor") - start) * Math.min(total, (double) done) / total);
     }
 
     static double exponential(Schedule s, long done) {
-        return s.peak() * Math.pow(s.number(GAMMA).orElseThrow(), done);
+        return s.peak() * power(s.number(GAMMA).orElseThrow(), done);
     }
 
     static double polynomial(Schedule s, long done) {
-        double total = s.wholeOf(TOTAL);
-        return s.peak() * Math.pow(1 - Math.min(total, done) / total, s.numberOf("power"));
+        double total = (double) s.wholeOf(TOTAL);
+        return s.peak() * Math.pow(1 - Math.min(total, (double) done) / total, s.numberOf("power"));
     }
 
     static double cosine(Schedule s, long done) {
         return cosine(s, done, s.whole("T_max").orElseThrow());
     }
 
-    private static double cosine(Schedule s, double done, double half) {
+    private static double cosine(Schedule s, long done, long half) {
         double least = s.numberOf("eta_min");
-        return least + (s.peak() - least) * (1 + Math.cos(Math.PI * done / half)) / 2;
+        return least + (s.peak() - least) * (1 + Math.cos(Math.PI * (double) done / (double) half)) / 2;
+    }
+
+    private static double power(double factor, long times) {
+        return Math.pow(factor, (double) times);
     }
 
     static double restarts(Schedule s, long done) {
@@ -73,15 +77,16 @@ final class TorchRates {
 
     /** How far up the cycle is, from 0 to 1, and how much of that is left in later cycles. */
     private static double height(Schedule s, long done) {
-        double up = s.wholeOf("step_size_up");
-        double total = up + s.whole("step_size_down").orElse((long) up);
+        long rise = s.wholeOf("step_size_up");
+        double up = (double) rise;
+        double total = up + (double) s.whole("step_size_down").orElse(rise);
         double ratio = up / total;
-        double cycle = Math.floor(1 + done / total);
-        double x = 1.0 + done / total - cycle;
+        double cycle = Math.floor(1 + (double) done / total);
+        double x = 1.0 + (double) done / total - cycle;
         double height = x <= ratio ? x / ratio : (x - 1) / (ratio - 1);
         return switch (s.choiceOf("mode")) {
             case "triangular2" -> height / Math.pow(2, cycle - 1);
-            case "exp_range" -> height * Math.pow(s.numberOf(GAMMA), done);
+            case "exp_range" -> height * power(s.numberOf(GAMMA), done);
             default -> height;
         };
     }
@@ -100,8 +105,8 @@ final class TorchRates {
 
     /** A phase of OneCycleLR, and where in it a step is. */
     private record Phase(Bound from, Bound to, double share) {
-        static Phase of(Schedule s, long done) {
-            double total = s.whole("total_steps").orElse(s.steps());
+        static Phase of(Schedule s, double done) {
+            double total = (double) s.whole("total_steps").orElse(s.steps());
             double start = s.numberOf("pct_start");
             double first = start * total - 1;
             if (done <= first) {
@@ -138,7 +143,7 @@ final class TorchRates {
     }
 
     static double oneCycle(Schedule s, long done) {
-        Phase phase = Phase.of(s, done);
+        Phase phase = Phase.of(s, (double) done);
         return phase.between(rateAt(s, phase.from), rateAt(s, phase.to), s.choiceOf("anneal_strategy"));
     }
 
@@ -151,7 +156,7 @@ final class TorchRates {
             double most = s.numberOf("max_momentum");
             return OptionalDouble.of(most - (most - s.numberOf("base_momentum")) * height(s, done));
         }
-        Phase phase = Phase.of(s, done);
+        Phase phase = Phase.of(s, (double) done);
         return OptionalDouble.of(
                 phase.between(momentumAt(s, phase.from), momentumAt(s, phase.to), s.choiceOf("anneal_strategy")));
     }

@@ -1,10 +1,14 @@
 package dev.octet.trainer.step;
 
+import static java.util.Objects.requireNonNull;
+
 import dev.octet.formats.error.InvalidDataException;
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.formats.tensor.TensorSpec;
+import dev.octet.quant.cast.ElementCast;
+import dev.octet.quant.number.Float8Format;
 import dev.octet.trainer.autodiff.Parameter;
 import dev.octet.trainer.autodiff.Parameters;
 import dev.octet.trainer.device.Device;
@@ -26,6 +30,7 @@ import java.util.Collection;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.function.Function;
@@ -191,7 +196,7 @@ final class PersistentBuffers implements AutoCloseable {
         return floats;
     }
 
-    /** Elements of a parameter's gradient, times {@code factor}. */
+    /** Elements of a parameter's gradient, times {@code factor}; of one that is kept in FP8 what its codes stand for. */
     float[] readGradient(String parameter, float factor) {
         Value v = values.values().stream()
                 .filter(x -> x.role() == ValueRole.GRADIENT && x.name().equals("d:" + parameter))
@@ -201,7 +206,16 @@ final class PersistentBuffers implements AutoCloseable {
             CpuTensor t = new CpuTensor(v.type(), arena.allocate(v.type().byteSize(), 64));
             memory.read(v, t.bytes());
             float[] elements = new float[Math.toIntExact(t.count())];
-            t.read(0, elements, 0, elements.length);
+            Optional<Float8Format> format = Float8Format.of(v.type().dtype());
+            if (format.isPresent()) {
+                float scale = (float) readNumber(requireNonNull(values.get(v.name() + ".scale"), v.name()));
+                ElementCast.best().decode(format.get(), t.bytes(), 1, DType.F32, MemorySegment.ofArray(elements));
+                for (int i = 0; i < elements.length; i++) {
+                    elements[i] *= scale;
+                }
+            } else {
+                t.read(0, elements, 0, elements.length);
+            }
             for (int i = 0; i < elements.length; i++) {
                 elements[i] *= factor;
             }

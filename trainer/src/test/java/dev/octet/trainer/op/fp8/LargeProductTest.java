@@ -82,7 +82,9 @@ class LargeProductTest {
     }
 
     private void requireSame(CpuTensor expected, CpuTensor found) {
-        assertTrue(expected.bytes().mismatch(found.bytes()) < 0, "byte " + expected.bytes().mismatch(found.bytes()));
+        assertTrue(
+                expected.bytes().mismatch(found.bytes()) < 0,
+                "byte " + expected.bytes().mismatch(found.bytes()));
         assertFalse(found.bytes().get(Tensor.I16_LE, 2000) == 0);
     }
 
@@ -119,8 +121,7 @@ class LargeProductTest {
         ScaledProduct.Size size = new ScaledProduct.Size(ROWS, IN, OUT);
         CpuTensor expected = random(DType.BF16, ROWS, IN, 5);
         CpuTensor found = random(DType.BF16, ROWS, IN, 5);
-        product.compute(
-                false, false, size, whole(left, ROWS, OUT), whole(right, OUT, IN), null, expected, accumulate);
+        product.compute(false, false, size, whole(left, ROWS, OUT), whole(right, OUT, IN), null, expected, accumulate);
         product.compute(false, false, size, left, right, null, found, accumulate);
         requireSame(expected, found);
     }
