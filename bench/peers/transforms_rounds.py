@@ -2,86 +2,100 @@
 
 import os
 import re
-import shutil
 import subprocess
+import sys
 
-from measured import machine, write
+from measured import HOME, JAVA, machine, write
 from perplexity_rounds import CALIBRATED, arguments, octet, trained_folder
 from schemes_chart import chart
 
-FOUR_BITS = ("nvfp4", "int4", "int4 of 32", "int4-asymmetric")
-SCHEMES = {
-    "fp8-dynamic": ["--recipe", "fp8-dynamic"], "fp8-block": ["--recipe", "fp8-block", "--target", "compressed-tensors"], "mxfp8": ["--recipe", "mxfp8"],
-    "int8": ["--recipe", "int8"], "nvfp4": ["--recipe", "nvfp4"], "int4": ["--recipe", "int4"], "int4 of 32": ["--recipe", "int4", "--group-size", "32"],
-    "int4-asymmetric": ["--recipe", "int4-asymmetric", "--group-size", "32"],
-}
-ROUNDINGS = {
-    "nearest": [], "mse": ["--scale-search", "mse"], "hessian": ["--scale-search", "hessian"], "four-over-six": ["--scale-search", "four-over-six"],
-    "gptq": ["--rounding", "gptq"], "gptq, mse": ["--rounding", "gptq", "--scale-search", "mse"],
-    "gptq, hessian": ["--rounding", "gptq", "--scale-search", "hessian"],
-}
-TRANSFORMS = {"none": [], "smoothquant": ["--transform", "smoothquant"], "awq": ["--transform", "awq"], "awq-duo": ["--transform", "awq-duo"],
-              "rotate": ["--transform", "rotate"]}
+JAVA_OPTIONS = ["--add-modules", "jdk.incubator.vector", "--enable-native-access=ALL-UNNAMED", "--sun-misc-unsafe-memory-access=allow", "-XX:+UseSerialGC"]
+# recipe, inputs of a group
+FOUR_BITS = [("nvfp4", "-"), ("int4", "32"), ("int4", "128"), ("int4-asymmetric", "32")]
+EIGHT_BITS = [("fp8-dynamic", "-"), ("fp8-block", "-"), ("mxfp8", "-"), ("int8", "-")]
 
 
 def rows():
-    """What is measured: each rounding without a transform, each transform with nearest, and both together where weights have four bits."""
-    for scheme in SCHEMES:
-        four = scheme in FOUR_BITS
-        for rounding in ROUNDINGS:
-            if rounding != "four-over-six" or scheme == "nvfp4":
-                if four or rounding in ("nearest", "mse", "gptq"):
-                    yield scheme, rounding, "none"
-        for transform in list(TRANSFORMS)[1:]:
-            if four or transform in ("smoothquant", "rotate"):
-                yield scheme, "nearest", transform
-            if four and transform in ("awq-duo", "rotate"):
-                yield scheme, "gptq", transform
-                yield scheme, "gptq, hessian", transform
+    """What is measured: roundings without a transform, transforms with rounding to nearest, and both together."""
+    for scheme in FOUR_BITS:
+        for rounding, search in (("nearest", "amax"), ("nearest", "mse"), ("nearest", "hessian"), ("gptq", "amax"), ("gptq", "mse"), ("gptq", "hessian")):
+            yield *scheme, rounding, search, "none"
+        if scheme[0] == "nvfp4":
+            yield *scheme, "nearest", "four-over-six", "none"
+            yield *scheme, "gptq", "four-over-six", "none"
+        for transform in ("smoothquant", "awq", "awq-duo", "rotate"):
+            yield *scheme, "nearest", "amax", transform
+        for search, transform in (("amax", "awq"), ("amax", "awq-duo"), ("amax", "rotate"), ("hessian", "rotate"), ("hessian", "awq-duo")):
+            yield *scheme, "gptq", search, transform
+    for scheme in EIGHT_BITS:
+        for rounding, search, transform in (("nearest", "amax", "none"), ("nearest", "mse", "none"), ("gptq", "amax", "none"),
+                                            ("nearest", "amax", "smoothquant"), ("nearest", "amax", "rotate"), ("gptq", "amax", "rotate")):
+            yield *scheme, rounding, search, transform
 
 
-def size(folder):
-    return sum(os.path.getsize(os.path.join(folder, name)) for name in os.listdir(folder) if name.endswith(".safetensors")) / 1e6
+def measured_rows(wanted, model, stats, data, made):
+    """The lines that dev.octet.bench.TransformRows answers with."""
+    with open(f"{HOME}/bench/target/classpath.txt", encoding="utf-8") as file:
+        path = f"{HOME}/bench/target/classes:{file.read().strip()}"
+    command = [JAVA, *JAVA_OPTIONS, "-cp", path, "dev.octet.bench.TransformRows", model, stats, data, made]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    for row in wanted:
+        process.stdin.write("\t".join(row) + "\n")
+        process.stdin.flush()
+        line = process.stdout.readline().rstrip("\n")
+        print(line, file=sys.stderr, flush=True)
+        yield line
+    process.stdin.close()
+    if process.wait() != 0:
+        sys.exit("TransformRows failed")
+
+
+def read(line):
+    """A row of the table; or a label and why there is none."""
+    recipe, group, rounding, search, transform, *answer = line.split("\t")
+    scheme = recipe if group == "-" else f"{recipe} of {group}"
+    how = rounding if search == "amax" else search if rounding == "nearest" else f"{rounding}, {search}"
+    label = f"{scheme} | {how} | {transform}"
+    if answer[0] == "refused":
+        return None, (label, answer[1])
+    perplexity, reference, sqnr, size, seconds = map(float, answer)
+    return {"label": label, "scheme": scheme, "rounding": how, "transform": transform, "perplexity": perplexity, "reference": reference,
+            "sqnr_db": sqnr, "loss": 10 ** (-sqnr / 10), "megabytes": size / 1e6, "seconds": seconds}, None
+
+
+def report(lines, result, facts, first):
+    """Writes table and chart."""
+    table, refused = [], {}
+    for line in lines:
+        row, refusal = read(line)
+        if row:
+            table.append(row)
+        else:
+            refused[refusal[0]] = refusal[1]
+    text = [first, f"{'scheme':22} {'rounding':14} {'transform':12} {'perplexity':>10} {'of BF16':>9} {'logits dB':>9} {'MB':>6}"]
+    text += [f"{r['scheme']:22} {r['rounding']:14} {r['transform']:12} {r['perplexity']:10.4f} {r['perplexity'] / r['reference'] - 1:+9.3%}"
+             f" {r['sqnr_db']:9.2f} {r['megabytes']:6.3f}" for r in table]
+    text += [f"refused: {label}: {why}" for label, why in refused.items()]
+    facts["load_average_after"] = os.getloadavg()
+    write(result, facts, text, {"machine": facts, "rows": table, "refused": refused})
+    if table:
+        chart(table, "noise over signal of the logits", result + ".svg")
 
 
 def main():
     parser = arguments()
-    parser.add_argument("--only", default=".", help="rows to measure, by a regular expression on 'scheme | rounding | transform'")
+    parser.add_argument("--only", default=".", help="rows to measure, by a regular expression on 'recipe group rounding search transform'")
     parser.add_argument("--build", help="off: what is built is measured")
     options = parser.parse_args()
     work = options.work
     facts = machine() | {"threads": options.threads, "steps": options.steps, "calibrated on": f"{CALIBRATED} chapters"}
     bf16, text, run = trained_folder(options)
-    stats, made = f"{work}/stats", f"{work}/made"
+    stats = f"{work}/stats"
     octet(options, "calibrate", bf16, "-o", stats, "--data", f"{text}/train.jsonl", "--samples", str(CALIBRATED), "--second-moments", "--force")
-    lines = [f"trained {options.steps} steps in BF16: perplexity {run['perplexity']:.3f} on packed held-out chapters; {size(bf16):.2f} MB in BF16",
-             f"{'scheme':16} {'rounding':14} {'transform':12} {'perplexity':>10} {'of BF16':>9} {'MB':>6} {'seconds':>8}"]
-    results, refused = [], {}
-    for scheme, rounding, transform in rows():
-        label = f"{scheme} | {rounding} | {transform}"
-        if not re.search(options.only, label):
-            continue
-        shutil.rmtree(made, ignore_errors=True)
-        needs = transform in ("smoothquant", "awq", "awq-duo") or "gptq" in rounding or "hessian" in rounding
-        words = [*SCHEMES[scheme], *ROUNDINGS[rounding], *TRANSFORMS[transform], *(["--statistics", stats] if needs else [])]
-        command = [*options.octet.split(), "quantize", bf16, "-o", made, *words, "--quiet", "--threads", str(options.threads)]
-        result = subprocess.run(command, capture_output=True, text=True, env=dict(os.environ, OCTET_BUILD="off"))
-        if result.returncode != 0:
-            refused[label] = next((line for line in result.stderr.splitlines() if line.startswith("octet: ")), result.stderr[-300:]).removeprefix("octet: ")
-            print(f"{label}: {refused[label]}", flush=True)
-            continue
-        took, answer = octet(options, "evaluate", bf16, made, "--data", f"{text}/eval.jsonl", "--perplexity", "--no-layers")
-        measured = answer["comparison"]["perplexity"]
-        of, reference = measured["candidate"]["perplexity"], measured["reference"]["perplexity"]
-        results.append({"label": label, "scheme": scheme, "rounding": rounding, "transform": transform, "perplexity": of, "reference": reference,
-                        "loss": max(of / reference - 1, 1e-5), "megabytes": size(made), "seconds": took["seconds"], "words": " ".join(words)})
-        lines.append(f"{scheme:16} {rounding:14} {transform:12} {of:10.4f} {of / reference - 1:+9.3%} {size(made):6.2f} {took['seconds']:8.1f}")
-        print(lines[-1], flush=True)
-    lines += [f"refused: {label}: {why}" for label, why in refused.items()]
-    facts["load_average_after"] = os.getloadavg()
-    write(options.result, facts, lines, {"machine": facts, "trained": run["perplexity"], "rows": results, "refused": refused})
-    if results:
-        chart(results, "perplexity over that of BF16, minus 1", options.result + ".svg")
+    wanted = [row for row in rows() if re.search(options.only, " ".join(row))]
+    lines = list(measured_rows(wanted, bf16, stats, f"{text}/eval.jsonl", f"{work}/made"))
+    report(lines, options.result, facts, f"trained {options.steps} steps in BF16: perplexity {run['perplexity']:.3f} on packed held-out chapters")
 
 
-main()
+if __name__ == "__main__":
+    main()

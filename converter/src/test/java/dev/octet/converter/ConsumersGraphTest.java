@@ -152,7 +152,8 @@ class ConsumersGraphTest {
         "ct-fp8-weights-only, ReduceMax, 0",
         "hf-fp8-tensor, QuantizeLinear, 0",
         "hf-fp8-tensor, ReduceMax, 4",
-        "ct-int8, ReduceMax, 0",
+        "ct-int8, ReduceMax, 4",
+        "ct-int8, Round, 4",
         "ct-mxfp8, ReduceMax, 4"
     })
     void other_layouts_are_rounded_or_left_alone(String name, String type, int count) throws IOException {
@@ -165,7 +166,7 @@ class ConsumersGraphTest {
     }
 
     @ParameterizedTest
-    @ValueSource(strings = "ct-int8")
+    @ValueSource(strings = "ct-nvfp4")
     void what_is_left_out_is_noted(String name) throws IOException {
         try (ModelSource source = ModelSource.open(FOREIGN.resolve(name), ModelSource.Activations.AS_CONSUMERS)) {
             assertEquals(1, source.huggingFace().orElseThrow().notes().size());

@@ -227,11 +227,11 @@ public final class AutoMix {
                 List<LinearFormat> chosen = request.formats().isEmpty() ? usual(layout) : request.formats();
                 requireWritable(chosen, request.target(), job);
                 for (LinearFormat format : chosen) {
-                    Optional<String> refusal = layout.unsupported(recipe(format), LayoutOptions.defaults());
+                    Optional<String> refusal = layout.unsupported(format.recipe(), LayoutOptions.defaults());
                     if (refusal.isPresent()) {
                         throw job.invalid(refusal.get(), "leave " + format.name() + " out of --formats");
                     }
-                    Optional<String> alone = layout.unmixable(recipe(format), LayoutOptions.defaults());
+                    Optional<String> alone = layout.unmixable(format.recipe(), LayoutOptions.defaults());
                     if (chosen.size() > 1 && alone.isPresent()) {
                         throw job.invalid(
                                 alone.get() + ": " + format.name() + " cannot be one of " + names(chosen),
@@ -256,7 +256,7 @@ public final class AutoMix {
         LayoutOptions options = LayoutOptions.defaults();
         return Sensitivity.CHECKPOINT_MIXES.stream()
                 .filter(mix -> mix.stream()
-                        .map(AutoMix::recipe)
+                        .map(LinearFormat::recipe)
                         .allMatch(r -> layout.unsupported(r, options).isEmpty()
                                 && layout.unmixable(r, options).isEmpty()))
                 .findFirst()
@@ -295,7 +295,7 @@ public final class AutoMix {
         try (CheckpointConverter checkpoint = CheckpointConverter.open(request.model())) {
             for (LinearFormat format : formats) {
                 ConversionRequest goal =
-                        new ConversionRequest.Quantize(recipe(format), layout, LayoutOptions.defaults());
+                        new ConversionRequest.Quantize(format.recipe(), layout, LayoutOptions.defaults());
                 CheckpointPlan plan =
                         checkpoint.plan(goal, CheckpointConverter.Request.all(), StreamOptions.defaults());
                 Map<String, String> reasons = new HashMap<>();
@@ -308,14 +308,6 @@ public final class AutoMix {
             }
         }
         return all;
-    }
-
-    private static Recipe recipe(LinearFormat format) {
-        Recipe recipe = format.recipe();
-        if (recipe == null) {
-            throw new IllegalStateException("no recipe writes " + format.name());
-        }
-        return recipe;
     }
 
     /**
@@ -528,7 +520,7 @@ public final class AutoMix {
             switch (request.target()) {
                 case Target.Graph graph -> {
                     Quantize.GraphRequest goal = Quantize.GraphRequest.of(request.model(), request.output())
-                            .withRecipe(recipe(losses.formats().getFirst().format()))
+                            .withRecipe(losses.formats().getFirst().format().recipe())
                             .withTarget(graph)
                             .keeping(request.keep())
                             .withSamples(request.samples())
@@ -551,13 +543,13 @@ public final class AutoMix {
                     Map<String, Recipe> others = new LinkedHashMap<>();
                     mix.formats().forEach((weight, format) -> {
                         if (!format.equals(MixGroup.KEPT) && !format.equals(usual)) {
-                            others.put(weight, recipe(losses.format(format).format()));
+                            others.put(weight, losses.format(format).format().recipe());
                         }
                     });
                     Quantize.CheckpointRequest goal = Quantize.CheckpointRequest.of(
                                     request.model(),
                                     request.output(),
-                                    recipe(losses.format(usual).format()))
+                                    losses.format(usual).format().recipe())
                             .withTarget(checkpoint)
                             .withSelection(new Selection(request.keep(), List.of(), List.of(), left(mix)))
                             .withRecipes(others);

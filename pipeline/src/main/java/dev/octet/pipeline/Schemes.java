@@ -109,7 +109,7 @@ public final class Schemes {
     /**
      * A scheme.
      *
-     * @param recipe as {@code --recipe} takes it; {@code int4} is only predicted
+     * @param recipe as {@code --recipe} takes it
      * @param rounding {@code nearest} or {@code gptq}, and how scales are searched where they are: {@code nearest, scales by mse}
      * @param weightBytes of all quantised weights with their scales
      * @param bitsPerWeight the same over their elements

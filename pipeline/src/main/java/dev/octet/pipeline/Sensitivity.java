@@ -347,10 +347,6 @@ public final class Sensitivity {
     private static List<String> notes(Losses losses) {
         List<String> notes = new ArrayList<>();
         for (FormatLoss format : losses.formats()) {
-            if (format.format().recipe() == null) {
-                notes.add(format.format().name()
-                        + " is measured only: no recipe writes it, so quantize --mix auto cannot choose it");
-            }
             long refused = format.layers().stream().filter(l -> !l.possible()).count();
             if (refused > 0) {
                 notes.add(refused + " of " + format.layers().size() + " Linears cannot have "

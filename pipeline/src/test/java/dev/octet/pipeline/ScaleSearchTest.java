@@ -1,5 +1,6 @@
 package dev.octet.pipeline;
 
+import static java.util.Objects.requireNonNull;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
@@ -37,7 +38,7 @@ class ScaleSearchTest {
     Path folder;
 
     private static Recipe recipe(String name) {
-        Recipe recipe = Recipes.byName(Recipes.CHECKPOINT).get(name);
+        Recipe recipe = requireNonNull(Recipes.byName(Recipes.CHECKPOINT).get(name));
         return recipe.isGrouped() ? recipe.withGroups(new Granularity.PerGroup(-1, 32)) : recipe;
     }
 

@@ -125,6 +125,7 @@ public record ConsumersGraph(GraphModel model, List<String> notes) {
             }
             return switch (form.granularity()) {
                 case Granularity.PerTensor _ -> values.perTensor(n, x);
+                case Granularity.PerToken _ when form.type().isInteger() -> values.integers(n, x);
                 case Granularity.PerToken _ -> values.perToken(n, x);
                 case Granularity.PerGroup(int _, int size) -> {
                     long width = reader.shape(weight).dim(-1);

@@ -42,6 +42,12 @@ public enum OnnxTarget {
      */
     public Recipe suited(Recipe recipe) {
         OperandSpec input = recipe.input();
+        if (this == TENSORRT && recipe.weight().type().hasZeroPoint()) {
+            throw new InvalidOptionException(
+                    "TensorRT takes no zero points of weights",
+                    "recipe " + recipe.name() + ", target " + label,
+                    "give --recipe int4-weight-only, or --target onnxruntime");
+        }
         if (this != TENSORRT || input == null || !input.type().isInteger()) {
             return recipe;
         }

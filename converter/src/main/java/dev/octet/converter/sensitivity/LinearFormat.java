@@ -24,13 +24,13 @@ import org.jspecify.annotations.Nullable;
  * @param name the recipe's own name
  * @param input null when the input is left as it is
  * @param weight of a weight in [out, in] order
- * @param recipe what writes it; null for a format that Octet only measures
+ * @param recipe what writes it
  */
 public record LinearFormat(
         String name,
         @Nullable OperandSpec input,
         OperandSpec weight,
-        @Nullable Recipe recipe) {
+        Recipe recipe) {
     /** Every format that can be measured, by name: the recipes of graphs and checkpoints without zero points. */
     public static final Map<String, LinearFormat> ALL = all();
 

@@ -260,6 +260,7 @@ class IntegerFormsTest {
         InvalidOptionException e =
                 assertThrows(InvalidOptionException.class, () -> OnnxTarget.TENSORRT.suited(Recipes.INT8_DYNAMIC));
         assertTrue(e.fix().contains("--recipe int8"), e.fix());
+        assertThrows(InvalidOptionException.class, () -> OnnxTarget.TENSORRT.suited(Recipes.GRAPH_INT4_ASYMMETRIC));
         assertEquals(Recipes.GRAPH_INT8_SYMMETRIC, OnnxTarget.TENSORRT.suited(Recipes.GRAPH_INT8));
         assertTrue(requireNonNull(Recipes.GRAPH_INT8.input()).type().hasZeroPoint());
     }

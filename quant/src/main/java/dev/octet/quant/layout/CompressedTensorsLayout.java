@@ -360,6 +360,9 @@ final class CompressedTensorsLayout implements Layout {
             return Found.PLAIN;
         }
         CompressedTensorsConfig.Arguments a = inputs.orElseThrow();
+        if (!a.isFloat() && a.bits() == 8 && a.symmetric() && a.dynamic() && a.strategy().equals("token")) {
+            return Found.INTEGERS_PER_TOKEN;
+        }
         if (!a.isFloat() || a.bits() != 8) {
             return Found.unknown("inputs of " + a.bits() + " bits are left as they are");
         }

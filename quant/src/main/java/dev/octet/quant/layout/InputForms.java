@@ -43,7 +43,8 @@ public record InputForms(Map<String, OperandSpec> byWeight, List<String> notes) 
                 .orElse(Found::ofScale);
         for (StoredWeight weight : stored.weights().values()) {
             Found found;
-            if (weight.codes() != QuantType.E4M3FN && weight.codes() != QuantType.E4M3FNUZ) {
+            boolean fp8 = weight.codes() == QuantType.E4M3FN || weight.codes() == QuantType.E4M3FNUZ;
+            if (!fp8 && !weight.codes().isInteger()) {
                 found = Found.unknown("inputs of weights in " + weight.codes() + " are left as they are");
             } else {
                 found = inputs.apply(weight);
@@ -72,12 +73,14 @@ public record InputForms(Map<String, OperandSpec> byWeight, List<String> notes) 
         static final Found PER_TENSOR = of(dynamic(new Granularity.PerTensor()));
         static final Found PER_TOKEN = of(dynamic(new Granularity.PerToken()));
         static final Found MICROSCALED = of(dynamic(new Granularity.Mx(32)));
+        static final Found INTEGERS_PER_TOKEN =
+                of(new OperandSpec(QuantType.INT8, new Granularity.PerToken(), new Scaling.Dynamic()));
 
         private static OperandSpec spec(Granularity granularity, Scaling scaling) {
             return new OperandSpec(QuantType.E4M3FN, granularity, scaling);
         }
 
-        /** Scales are amax / 448 of the values at run time. */
+        /** Scales are amax / 448 of the values at run time; of integers amax / 127. */
         private static OperandSpec dynamic(Granularity granularity) {
             return spec(granularity, new Scaling.Dynamic());
         }
