@@ -18,7 +18,6 @@ import dev.octet.converter.evaluate.LayerComparison;
 import dev.octet.converter.inspect.Inspection;
 import dev.octet.converter.lower.OnnxTarget;
 import dev.octet.converter.plan.Decision;
-import dev.octet.converter.plan.EmbeddingForm;
 import dev.octet.converter.plan.LayerKind;
 import dev.octet.converter.plan.LayerResult;
 import dev.octet.converter.plan.Plan;
@@ -94,7 +93,7 @@ public final class Quantize {
      * @param calibrator how clips follow from statistics
      * @param rounding empty for {@link Rounding#GPTQ} where there are samples, or second moments next to the statistics; else {@link
      *     Rounding#NEAREST}
-     * @param embeddings the form of tables from which rows are gathered
+     * @param inInt8 other layers than Linears that are brought to INT8, of {@link LayerKind#OTHERS}
      * @param report where a report is written; empty for none
      * @param left Linears that stay as they are, too, by the names of their weights, with the reasons
      */
@@ -108,11 +107,12 @@ public final class Quantize {
             Optional<Path> statistics,
             Calibrator calibrator,
             Optional<Rounding> rounding,
-            EmbeddingForm embeddings,
+            Set<LayerKind> inInt8,
             Optional<Path> report,
             Map<String, String> left) {
         public GraphRequest {
             keep = List.copyOf(keep);
+            inInt8 = Set.copyOf(inInt8);
             left = Collections.unmodifiableMap(new LinkedHashMap<>(left));
         }
 
@@ -128,7 +128,7 @@ public final class Quantize {
                     Optional.empty(),
                     new Absmax(),
                     Optional.empty(),
-                    EmbeddingForm.FLOATS,
+                    Set.of(),
                     Optional.empty(),
                     Map.of());
         }
@@ -145,7 +145,7 @@ public final class Quantize {
                     statistics,
                     calibrator,
                     rounding,
-                    embeddings,
+                    inInt8,
                     report,
                     left);
         }
@@ -162,7 +162,7 @@ public final class Quantize {
                     statistics,
                     calibrator,
                     rounding,
-                    embeddings,
+                    inInt8,
                     report,
                     left);
         }
@@ -179,7 +179,7 @@ public final class Quantize {
                     statistics,
                     calibrator,
                     rounding,
-                    embeddings,
+                    inInt8,
                     report,
                     left);
         }
@@ -196,7 +196,7 @@ public final class Quantize {
                     statistics,
                     calibrator,
                     rounding,
-                    embeddings,
+                    inInt8,
                     report,
                     left);
         }
@@ -213,7 +213,7 @@ public final class Quantize {
                     Optional.of(file),
                     calibrator,
                     rounding,
-                    embeddings,
+                    inInt8,
                     report,
                     left);
         }
@@ -230,7 +230,7 @@ public final class Quantize {
                     statistics,
                     newCalibrator,
                     rounding,
-                    embeddings,
+                    inInt8,
                     report,
                     left);
         }
@@ -247,13 +247,13 @@ public final class Quantize {
                     statistics,
                     calibrator,
                     Optional.of(newRounding),
-                    embeddings,
+                    inInt8,
                     report,
                     left);
         }
 
-        /** The same with embeddings in another form; other forms than floats are for ONNX Runtime. */
-        public GraphRequest withEmbeddings(EmbeddingForm newForm) {
+        /** The same with these layers in INT8, too, which are of {@link LayerKind#OTHERS}; for ONNX Runtime. */
+        public GraphRequest withInInt8(Set<LayerKind> kinds) {
             return new GraphRequest(
                     model,
                     output,
@@ -264,7 +264,7 @@ public final class Quantize {
                     statistics,
                     calibrator,
                     rounding,
-                    newForm,
+                    kinds,
                     report,
                     left);
         }
@@ -281,7 +281,7 @@ public final class Quantize {
                     statistics,
                     calibrator,
                     rounding,
-                    embeddings,
+                    inInt8,
                     Optional.of(file),
                     left);
         }
@@ -298,7 +298,7 @@ public final class Quantize {
                     statistics,
                     calibrator,
                     rounding,
-                    embeddings,
+                    inInt8,
                     report,
                     reasons);
         }
@@ -723,16 +723,16 @@ public final class Quantize {
         job.requireOnnxName(request.output());
         job.refuseExisting(request.output());
         request.report().ifPresent(job::refuseExisting);
-        if (request.embeddings() == EmbeddingForm.INT8 && request.target().runtime() == OnnxTarget.TENSORRT) {
+        if (!request.inInt8().isEmpty() && request.target().runtime() == OnnxTarget.TENSORRT) {
             throw job.invalid(
-                    "--embeddings int8 is for --target onnxruntime",
-                    "leave it out: TensorRT takes 8-bit integers only between QuantizeLinear and DequantizeLinear");
+                    "--embeddings, --convolutions and --attention int8 are for --target onnxruntime",
+                    "leave them out: TensorRT takes 8-bit integers only between QuantizeLinear and DequantizeLinear");
         }
         RoundingUsed rounding = RoundingUsed.of(request, job);
         Stopwatch watch = new Stopwatch();
         try (ModelSource source = ModelSource.open(request.model());
                 Converter converter = source.converter()) {
-            Plan plan = leaving(converter.plan(request.recipe(), request.keep(), request.embeddings()), request.left());
+            Plan plan = leaving(converter.plan(request.recipe(), request.keep(), request.inInt8()), request.left());
             long bytes = Inspection.fileBytes(request.model());
             watch.step("import");
             Work work = new Work(

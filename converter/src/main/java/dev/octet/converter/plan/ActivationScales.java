@@ -123,7 +123,7 @@ public record ActivationScales(Plan plan, Map<String, ActivationScale> scales) {
         }
         List<Decision> decisions = new ArrayList<>();
         for (Decision d : plan.decisions()) {
-            String reason = d instanceof Decision.Converted c && c.kind() != LayerKind.EMBEDDING
+            String reason = d instanceof Decision.Converted c && !LayerKind.OTHERS.contains(c.kind())
                     ? refusals.get(quantisedValue(c))
                     : null;
             decisions.add(reason == null ? d : new Decision.Kept(d.node(), d.kind(), reason));
