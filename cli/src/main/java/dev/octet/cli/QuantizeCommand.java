@@ -1,5 +1,6 @@
 package dev.octet.cli;
 
+import dev.octet.converter.ConversionOptions;
 import dev.octet.converter.plan.LayerKind;
 import dev.octet.converter.verify.Consumer;
 import dev.octet.formats.checkpoint.Checkpoint;
@@ -12,6 +13,7 @@ import dev.octet.pipeline.Serving;
 import dev.octet.pipeline.Target;
 import dev.octet.quant.calibrate.Absmax;
 import dev.octet.quant.calibrate.Calibrator;
+import dev.octet.quant.number.QuantType;
 import dev.octet.quant.recipe.Recipe;
 import dev.octet.quant.recipe.Recipes;
 import dev.octet.quant.transform.Transform;
@@ -47,7 +49,10 @@ final class QuantizeCommand implements Command {
     private static final PathOption STATISTICS =
             PathOption.read("statistics", "FILE", "scales from a file of 'octet calibrate', instead of --calibration");
     private static final Option CALIBRATOR = Flags.value(
-            "calibrator", "NAME", "how clips follow from statistics: " + Calibrator.SYNTAX + " (default: absmax)");
+            "calibrator",
+            "NAME",
+            "how clips follow from statistics: " + Calibrator.SYNTAX
+                    + " (default: absmax; mse for inputs of ONNX models in integers)");
     private static final Option TARGET = ChoiceOption.of(
             "target",
             "NAME",
@@ -94,8 +99,17 @@ final class QuantizeCommand implements Command {
     private static final Option TRANSFORM = Flags.repeatable(
             "transform",
             "NAME",
-            "checkpoints: change the weights first, so that they lose less and the model computes the same: "
-                    + Transform.SYNTAX + "; all but rotate need --statistics");
+            "change the weights first, so that they lose less and the model computes the same: " + Transform.SYNTAX
+                    + " (ALPHA by default 0.5, of ONNX models 0.75); of checkpoints, all but rotate need --statistics;"
+                    + " of ONNX models smoothquant alone, with --calibration");
+    private static final Option WEIGHT_ONLY = Flags.repeatable(
+            "weight-only",
+            "REGEX",
+            "ONNX: quantise the weight alone, not the input, of Linears whose name contains a match");
+    private static final Option REDUCE_RANGE = Flags.flag(
+            "reduce-range",
+            "ONNX, recipes int8 and int8-dynamic: weights whose products cannot saturate on processors without VNNI:"
+                    + " pairs that are too large together give way");
     private static final String NO_RECIPE = "none";
 
     /** Those that only checkpoints have a use for. */
@@ -109,7 +123,6 @@ final class QuantizeCommand implements Command {
             CheckpointFlags.EXACT_ONLY,
             KEEP_SCALES,
             KV_CACHE,
-            TRANSFORM,
             RoundingFlags.SCALE_SEARCH,
             RoundingFlags.GPTQ_DAMPING,
             RoundingFlags.GPTQ_ORDER);
@@ -140,7 +153,15 @@ final class QuantizeCommand implements Command {
         List<Option> options = new ArrayList<>(
                 List.of(Flags.OUTPUT, RECIPE, DataFlags.CALIBRATION, DataFlags.DATA_FOR_CALIBRATION, STATISTICS));
         options.addAll(DataFlags.all());
-        options.addAll(List.of(CALIBRATOR, TARGET, RoundingFlags.ROUNDING, CheckpointFlags.KEEP, REPORT));
+        options.addAll(List.of(
+                CALIBRATOR,
+                TARGET,
+                RoundingFlags.ROUNDING,
+                CheckpointFlags.KEEP,
+                WEIGHT_ONLY,
+                REDUCE_RANGE,
+                TRANSFORM,
+                REPORT));
         options.addAll(OTHERS);
         options.addAll(MixFlags.all());
         options.addAll(CHECKPOINT_ONLY);
@@ -155,6 +176,8 @@ final class QuantizeCommand implements Command {
                         + " r.html",
                 "octet quantize model.onnx -o fp8.onnx --statistics model.stats --calibrator percentile:99.99",
                 "octet quantize model.onnx -o fp8.onnx --recipe fp8-weight-only --keep pooler",
+                "octet quantize model.onnx -o int8.onnx --recipe int8-dynamic --embeddings int8 --transform smoothquant"
+                        + " --calibration texts.jsonl --tokenizer tokenizer.json",
                 "octet quantize model.onnx -o fp8.onnx --data texts.jsonl --tokenizer tokenizer.json --mix auto --gate"
                         + " cosine=0.998",
                 "octet quantize Qwen3-8B -o Qwen3-8B-mixed --data texts.jsonl --mix auto --bits 6.0",
@@ -212,7 +235,7 @@ final class QuantizeCommand implements Command {
 
     private static ExitCode mix(Arguments arguments, Screen screen) throws IOException {
         List<Option> refused = new ArrayList<>(CHECKPOINT_ONLY);
-        refused.addAll(List.of(STATISTICS, CALIBRATOR));
+        refused.addAll(List.of(STATISTICS, CALIBRATOR, WEIGHT_ONLY, REDUCE_RANGE, TRANSFORM));
         refused.addAll(OTHERS);
         Optional<Quantize.Rounding> rounding = arguments.has(RoundingFlags.ROUNDING)
                 ? Optional.of(
@@ -230,6 +253,10 @@ final class QuantizeCommand implements Command {
                 List.of(EMBEDDINGS), "is for ONNX models", "leave it out; --include embed quantises embeddings here");
         arguments.refuse(
                 List.of(CONVOLUTIONS, ATTENTION), "is for ONNX models", "leave it out: checkpoints have no such form");
+        arguments.refuse(
+                List.of(WEIGHT_ONLY, REDUCE_RANGE),
+                "is for ONNX models",
+                "leave it out; recipes for weights alone are int8-asymmetric and int4");
         Quantize.CheckpointRequest request = ofCheckpoint(arguments);
         arguments.requireInputs();
         arguments.outputFile(REPORT);
@@ -277,8 +304,26 @@ final class QuantizeCommand implements Command {
         refuseOther(arguments, TARGET, CHECKPOINT_TARGETS.keySet(), TARGETS.keySet(), "checkpoints", "ONNX models");
         request = request.withRecipe(arguments.choice(RECIPE, RECIPES, request.recipe()))
                 .withTarget(arguments.choice(TARGET, TARGETS, request.target()))
-                .withCalibrator(calibrator(arguments, request.calibrator()))
-                .keeping(CheckpointFlags.patterns(arguments, CheckpointFlags.KEEP));
+                .keeping(CheckpointFlags.patterns(arguments, CheckpointFlags.KEEP))
+                .withWeightsAlone(CheckpointFlags.patterns(arguments, WEIGHT_ONLY))
+                .withTransforms(arguments.texts(TRANSFORM).stream()
+                        .map(t -> Transform.parse(t, Transform.SmoothQuant.INTEGERS_ALPHA))
+                        .toList());
+        if (arguments.has(REDUCE_RANGE)) {
+            boolean products = request.recipe().input() != null
+                    && request.recipe().weight().type() == QuantType.INT8;
+            if (!products) {
+                throw arguments.usage(
+                        "--reduce-range is for recipes whose products are of integers of 8 bits, and "
+                                + request.recipe().name() + " has none",
+                        "leave it out, or give --recipe int8 or int8-dynamic");
+            }
+            request = request.withSaturation(ConversionOptions.Saturation.EXCLUDED);
+        }
+        Optional<String> calibrator = arguments.text(CALIBRATOR);
+        if (calibrator.isPresent()) {
+            request = request.withCalibrator(Calibrator.parse(calibrator.get()));
+        }
         Optional<Path> data = DataFlags.file(arguments);
         if (data.isPresent()) {
             request = request.withSamples(DataFlags.source(arguments, data.get()));
@@ -409,6 +454,9 @@ final class QuantizeCommand implements Command {
                                 : answer.layers().stream()
                                         .map(LayerCount::toString)
                                         .collect(Collectors.joining(", ")));
+        if (answer.products() != null) {
+            table.row("products", answer.products().toString());
+        }
         if (!answer.dryRun()) {
             table.row("written", answer.output() + "  " + Quantity.bytes(answer.convertedBytes()));
             table.row("time", Quantity.seconds(answer.seconds()));

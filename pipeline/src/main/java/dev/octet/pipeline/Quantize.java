@@ -35,6 +35,7 @@ import dev.octet.quant.gptq.GptqOptions;
 import dev.octet.quant.gptq.SecondMoment;
 import dev.octet.quant.gptq.SecondMomentsFile;
 import dev.octet.quant.layout.LayoutOptions;
+import dev.octet.quant.recipe.OperandSpec;
 import dev.octet.quant.recipe.Recipe;
 import dev.octet.quant.recipe.Recipes;
 import dev.octet.quant.scale.ScaleSearch;
@@ -68,6 +69,9 @@ import org.jspecify.annotations.Nullable;
  * }</pre>
  */
 public final class Quantize {
+    /** Embeddings are worth a note from this part of a model on: a twentieth. */
+    private static final int LEAST_TABLES = 20;
+
     /** Metadata of an ONNX file: names of the weights that a mix left as they are, with commas. */
     private static final String LEFT = "octet.mix.kept";
 
@@ -90,12 +94,15 @@ public final class Quantize {
      * @param keep layers whose names contain a match stay as they are
      * @param samples to calibrate, round and measure on; empty for none
      * @param statistics a file of {@link Calibrate}, in place of calibrating; empty for none
-     * @param calibrator how clips follow from statistics
+     * @param calibrator how clips follow from statistics; empty for the {@linkplain Calibrator#usual usual} one of the recipe
      * @param rounding empty for {@link Rounding#GPTQ} where there are samples, or second moments next to the statistics; else {@link
      *     Rounding#NEAREST}
      * @param inInt8 other layers than Linears that are brought to INT8, of {@link LayerKind#OTHERS}
      * @param report where a report is written; empty for none
      * @param left Linears that stay as they are, too, by the names of their weights, with the reasons
+     * @param weightOnly Linears whose names contain a match have their weights quantised alone
+     * @param saturation what weights of 8 bits do about products that saturate on processors without VNNI
+     * @param transforms what is done to the model first, in this order, so that it loses less; only {@link Transform.SmoothQuant}
      */
     public record GraphRequest(
             Path model,
@@ -105,18 +112,23 @@ public final class Quantize {
             List<Pattern> keep,
             Optional<SampleSource> samples,
             Optional<Path> statistics,
-            Calibrator calibrator,
+            Optional<Calibrator> calibrator,
             Optional<Rounding> rounding,
             Set<LayerKind> inInt8,
             Optional<Path> report,
-            Map<String, String> left) {
+            Map<String, String> left,
+            List<Pattern> weightOnly,
+            ConversionOptions.Saturation saturation,
+            List<Transform> transforms) {
         public GraphRequest {
             keep = List.copyOf(keep);
             inInt8 = Set.copyOf(inInt8);
+            weightOnly = List.copyOf(weightOnly);
+            transforms = List.copyOf(transforms);
             left = Collections.unmodifiableMap(new LinkedHashMap<>(left));
         }
 
-        /** {@link Recipes#GRAPH_FP8} for ONNX Runtime, absmax; the recipe needs samples or statistics. */
+        /** {@link Recipes#GRAPH_FP8} for ONNX Runtime; the recipe needs samples or statistics. */
         public static GraphRequest of(Path model, Path output) {
             return new GraphRequest(
                     model,
@@ -126,11 +138,14 @@ public final class Quantize {
                     List.of(),
                     Optional.empty(),
                     Optional.empty(),
-                    new Absmax(),
+                    Optional.empty(),
                     Optional.empty(),
                     Set.of(),
                     Optional.empty(),
-                    Map.of());
+                    Map.of(),
+                    List.of(),
+                    ConversionOptions.Saturation.ALLOWED,
+                    List.of());
         }
 
         /** The same by another recipe, one of {@link Recipes#GRAPH}. */
@@ -147,7 +162,10 @@ public final class Quantize {
                     rounding,
                     inInt8,
                     report,
-                    left);
+                    left,
+                    weightOnly,
+                    saturation,
+                    transforms);
         }
 
         /** The same for another runtime. */
@@ -164,7 +182,10 @@ public final class Quantize {
                     rounding,
                     inInt8,
                     report,
-                    left);
+                    left,
+                    weightOnly,
+                    saturation,
+                    transforms);
         }
 
         /** The same without the layers whose names contain a match. */
@@ -181,7 +202,10 @@ public final class Quantize {
                     rounding,
                     inInt8,
                     report,
-                    left);
+                    left,
+                    weightOnly,
+                    saturation,
+                    transforms);
         }
 
         /** The same, calibrated, rounded and measured on samples. */
@@ -198,7 +222,10 @@ public final class Quantize {
                     rounding,
                     inInt8,
                     report,
-                    left);
+                    left,
+                    weightOnly,
+                    saturation,
+                    transforms);
         }
 
         /** The same with scales from statistics. */
@@ -215,7 +242,10 @@ public final class Quantize {
                     rounding,
                     inInt8,
                     report,
-                    left);
+                    left,
+                    weightOnly,
+                    saturation,
+                    transforms);
         }
 
         /** The same with another calibrator. */
@@ -228,11 +258,14 @@ public final class Quantize {
                     keep,
                     samples,
                     statistics,
-                    newCalibrator,
+                    Optional.of(newCalibrator),
                     rounding,
                     inInt8,
                     report,
-                    left);
+                    left,
+                    weightOnly,
+                    saturation,
+                    transforms);
         }
 
         /** The same, rounded so. */
@@ -249,7 +282,10 @@ public final class Quantize {
                     Optional.of(newRounding),
                     inInt8,
                     report,
-                    left);
+                    left,
+                    weightOnly,
+                    saturation,
+                    transforms);
         }
 
         /** The same with these layers in INT8, too, which are of {@link LayerKind#OTHERS}; for ONNX Runtime. */
@@ -266,7 +302,10 @@ public final class Quantize {
                     rounding,
                     kinds,
                     report,
-                    left);
+                    left,
+                    weightOnly,
+                    saturation,
+                    transforms);
         }
 
         /** The same with a report. */
@@ -283,7 +322,10 @@ public final class Quantize {
                     rounding,
                     inInt8,
                     Optional.of(file),
-                    left);
+                    left,
+                    weightOnly,
+                    saturation,
+                    transforms);
         }
 
         /** The same without these Linears, by the names of their weights, with the reasons; the file's metadata then name them. */
@@ -300,7 +342,78 @@ public final class Quantize {
                     rounding,
                     inInt8,
                     report,
-                    reasons);
+                    reasons,
+                    weightOnly,
+                    saturation,
+                    transforms);
+        }
+
+        /** The same with the weights alone quantised of the Linears whose names contain a match. */
+        public GraphRequest withWeightsAlone(List<Pattern> patterns) {
+            return new GraphRequest(
+                    model,
+                    output,
+                    recipe,
+                    target,
+                    keep,
+                    samples,
+                    statistics,
+                    calibrator,
+                    rounding,
+                    inInt8,
+                    report,
+                    left,
+                    patterns,
+                    saturation,
+                    transforms);
+        }
+
+        /** The same with weights of 8 bits that deal with saturation so. */
+        public GraphRequest withSaturation(ConversionOptions.Saturation newSaturation) {
+            return new GraphRequest(
+                    model,
+                    output,
+                    recipe,
+                    target,
+                    keep,
+                    samples,
+                    statistics,
+                    calibrator,
+                    rounding,
+                    inInt8,
+                    report,
+                    left,
+                    weightOnly,
+                    newSaturation,
+                    transforms);
+        }
+
+        /** The same with transforms of the model before it is quantised. */
+        public GraphRequest withTransforms(List<Transform> newTransforms) {
+            return new GraphRequest(
+                    model,
+                    output,
+                    recipe,
+                    target,
+                    keep,
+                    samples,
+                    statistics,
+                    calibrator,
+                    rounding,
+                    inInt8,
+                    report,
+                    left,
+                    weightOnly,
+                    saturation,
+                    newTransforms);
+        }
+
+        /** How clips follow from statistics: what was chosen, or the usual one of the recipe. */
+        public Calibrator calibratorUsed() {
+            return calibrator.orElseGet(() -> {
+                OperandSpec input = recipe.input();
+                return input == null ? new Absmax() : Calibrator.usual(input.type());
+            });
         }
     }
 
@@ -316,6 +429,7 @@ public final class Quantize {
      * @param notes what a user should know
      * @param convertedBytes 0 when nothing was written
      * @param weightSqnrDbMin signal-to-noise ratio of the weight that lost most; NaN when none was quantised
+     * @param products how products of integers are computed; null for weights in floats
      * @param layerSqnrDb signal-to-noise ratio at the output of each FP8 Linear against the original's, in graph order, over the first 32
      *     samples; includes the error of all layers before it; empty without samples
      * @param predicted errors of the Linears, each alone, predicted from second moments before anything is written, in a dry run or for a
@@ -337,6 +451,7 @@ public final class Quantize {
             long originalBytes,
             long convertedBytes,
             double weightSqnrDbMin,
+            @Nullable IntegerProducts products,
             Map<String, Double> layerSqnrDb,
             Schemes.@Nullable Scheme predicted,
             double seconds,
@@ -729,10 +844,11 @@ public final class Quantize {
                     "leave them out: TensorRT takes 8-bit integers only between QuantizeLinear and DequantizeLinear");
         }
         RoundingUsed rounding = RoundingUsed.of(request, job);
+        checkTransforms(request, job);
         Stopwatch watch = new Stopwatch();
         try (ModelSource source = ModelSource.open(request.model());
                 Converter converter = source.converter()) {
-            Plan plan = leaving(converter.plan(request.recipe(), request.keep(), request.inInt8()), request.left());
+            Plan plan = plan(converter, request);
             long bytes = Inspection.fileBytes(request.model());
             watch.step("import");
             Work work = new Work(
@@ -749,17 +865,42 @@ public final class Quantize {
             }
             try (Dataset samples =
                     request.samples().get().open(request.model(), InputSpec.of(converter.source()), job)) {
-                return work.convert(samples);
+                return request.transforms().isEmpty() ? work.convert(samples) : work.smoothed(samples);
             }
         }
     }
 
-    private static Plan leaving(Plan plan, Map<String, String> left) {
+    private static Plan plan(Converter converter, GraphRequest request) {
+        Plan plan = converter.plan(request.recipe(), request.keep(), request.inInt8());
         Map<String, String> reasons = new LinkedHashMap<>();
         plan.converted(LayerKind.LINEAR).stream()
-                .filter(d -> left.containsKey(d.weight()))
-                .forEach(d -> reasons.put(d.node(), left.getOrDefault(d.weight(), "")));
-        return plan.keeping(reasons);
+                .filter(d -> request.left().containsKey(d.weight()))
+                .forEach(d -> reasons.put(d.node(), request.left().getOrDefault(d.weight(), "")));
+        return plan.keeping(reasons).withWeightsAlone(request.weightOnly());
+    }
+
+    private static void checkTransforms(GraphRequest request, Job job) {
+        for (Transform transform : request.transforms()) {
+            if (!(transform instanceof Transform.SmoothQuant)) {
+                throw job.invalid(
+                        "--transform " + transform.text() + " is for checkpoints",
+                        "of models with a graph, give --transform smoothquant[:ALPHA]");
+            }
+        }
+        if (request.transforms().isEmpty()) {
+            return;
+        }
+        if (request.recipe().input() == null) {
+            throw job.invalid(
+                    "--transform smoothquant is for recipes that quantise inputs, and "
+                            + request.recipe().name() + " leaves them as they are",
+                    "leave it out");
+        }
+        if (request.samples().isEmpty() && !job.dryRun()) {
+            throw job.invalid(
+                    "--transform smoothquant measures the model before and after it",
+                    "give --calibration FILE" + (request.statistics().isPresent() ? " in place of --statistics" : ""));
+        }
     }
 
     private static void checkStatistics(GraphRequest request, Job job) {
@@ -804,6 +945,14 @@ public final class Quantize {
             if (quantized > 0 && notes.isEmpty()) {
                 notes.add(quantized + " Linears were quantised before and stay as they are");
             }
+            List<String> alone = plan.converted(LayerKind.LINEAR).stream()
+                    .filter(d -> plan.others().containsKey(d.node()))
+                    .map(Decision.Converted::weight)
+                    .toList();
+            if (!alone.isEmpty()) {
+                notes.add("weights alone, inputs stay in floats: " + String.join(", ", alone));
+            }
+            tables(plan).ifPresent(notes::add);
             List<String> heads = plan.converted(LayerKind.LINEAR).stream()
                     .map(Decision.Converted::weight)
                     .filter(w -> LinearNames.role(w, Shape.of(1, 1)) == TensorRole.HEAD)
@@ -815,17 +964,45 @@ public final class Quantize {
             return notes;
         }
 
+        /** What a file in integers would save by its embeddings; empty where they are small, or in integers already. */
+        private Optional<String> tables(Plan plan) {
+            if (!plan.recipe().weight().type().isInteger()
+                    || request.inInt8().contains(LayerKind.EMBEDDING)
+                    || request.target().runtime() != OnnxTarget.ONNXRUNTIME) {
+                return Optional.empty();
+            }
+            long tables = steps
+                    .converter()
+                    .plan(request.recipe(), List.of(), Set.of(LayerKind.EMBEDDING))
+                    .converted(LayerKind.EMBEDDING)
+                    .stream()
+                    .map(Decision.Converted::weight)
+                    .distinct()
+                    .map(w ->
+                            steps.converter().canonical().graph().initializers().get(w))
+                    .filter(Objects::nonNull)
+                    .mapToLong(i -> i.tensor().orElseThrow().bytes().byteSize())
+                    .sum();
+            return tables * LEAST_TABLES < bytes
+                    ? Optional.empty()
+                    : Optional.of("embeddings stay in floats, " + 100 * tables / bytes
+                            + " % of the model: --embeddings int8 stores them in a quarter");
+        }
+
         GraphResult planned() throws IOException {
             return result(steps.plan(), List.of(), List.of(), predicted(null), 0, 0);
         }
 
-        /** What the second moments next to the statistics foretell; null without them. */
+        /** What the second moments next to the statistics foretell; null without them, and of a model that a transform changed. */
         private Schemes.@Nullable Scheme predicted(@Nullable Path taken) throws IOException {
             Path file = taken == null ? request.statistics().orElse(null) : taken;
-            if (file == null || !new MomentsFile(file).exists() || nothing().isPresent()) {
+            if (file == null
+                    || !request.transforms().isEmpty()
+                    || !new MomentsFile(file).exists()
+                    || nothing().isPresent()) {
                 return null;
             }
-            Schemes.Request what = new Schemes.Request(request.model(), file, request.calibrator(), request.keep());
+            Schemes.Request what = new Schemes.Request(request.model(), file, request.calibratorUsed(), request.keep());
             return request.samples().isPresent() && !steps.job().dryRun()
                     ? Schemes.measure(
                             what,
@@ -834,6 +1011,30 @@ public final class Quantize {
                             request.samples().get(),
                             steps.job())
                     : Schemes.predict(what, request.recipe(), WeightRounds.of(rounding.rounding()), steps.job());
+        }
+
+        /** Measures the model, smooths it, and goes on with what it has become. */
+        GraphResult smoothed(Dataset samples) throws IOException {
+            Transform.SmoothQuant how =
+                    (Transform.SmoothQuant) request.transforms().getFirst();
+            Statistics seen;
+            try (TemporaryFolder folder = TemporaryFolder.create("statistics")) {
+                Path taken = folder.path().resolve("model.stats");
+                steps.calibrateInto(taken, samples, source, false);
+                seen = StatisticsFile.read(taken);
+            }
+            watch.step("measure for smoothing");
+            try (Converter changed = steps.converter().smoothed(steps.plan(), seen, how)) {
+                Plan plan = Quantize.plan(changed, request);
+                return new Work(
+                                request,
+                                rounding,
+                                source,
+                                new QuantizeSteps(changed, plan, steps.job(), steps.unit()),
+                                bytes,
+                                watch)
+                        .convert(samples);
+            }
         }
 
         GraphResult convert(@Nullable Dataset samples) throws IOException {
@@ -858,7 +1059,8 @@ public final class Quantize {
             watch.step("calibrate");
             ConversionOptions options = ConversionOptions.defaults()
                     .withTarget(request.target().runtime())
-                    .withCalibrator(request.calibrator())
+                    .withCalibrator(request.calibratorUsed())
+                    .withSaturation(request.saturation())
                     .withThreads(steps.job().threads());
             if (rounding.rounding() == Rounding.GPTQ) {
                 options = options.withMoments(moments(Objects.requireNonNull(taken)));
@@ -933,7 +1135,7 @@ public final class Quantize {
                             bytes,
                             convertedBytes),
                     rounding.name() + " (" + rounding.reason() + ")",
-                    request.calibrator().text(),
+                    request.calibratorUsed().text(),
                     statistics,
                     new Provenance(steps.job())
                             .facts(ran ? Provenance.Ran.ONNX_RUNTIME : Provenance.Ran.OCTET, digests, watch.timings()));
@@ -966,7 +1168,7 @@ public final class Quantize {
                     request.report().map(Path::toString).orElse(null),
                     plan.recipe().name(),
                     request.target().label(),
-                    plan.recipe().needsStatistics() ? request.calibrator().text() : null,
+                    plan.needsStatistics() ? request.calibratorUsed().text() : null,
                     rounding.name(),
                     rounding.reason(),
                     samples,
@@ -976,6 +1178,7 @@ public final class Quantize {
                     bytes,
                     convertedBytes,
                     layers.stream().mapToDouble(LayerResult::weightSqnrDb).min().orElse(Double.NaN),
+                    IntegerProducts.of(plan, request.target().runtime(), layers).orElse(null),
                     sqnrDb,
                     predicted,
                     watch.seconds(),

@@ -80,7 +80,7 @@ final class DynamicProducts {
             nodes.add(Node.of(conv.name() + "_add", "Add", List.of(scaled, shaped), List.of(y)));
         }
         edit.replace(conv, nodes.toArray(Node[]::new));
-        return LayerResults.of(conv, name, matrix, q);
+        return LayerResults.of(conv, name, matrix, q, false);
     }
 
     /**

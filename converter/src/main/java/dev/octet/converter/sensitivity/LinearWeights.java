@@ -53,17 +53,22 @@ public final class LinearWeights {
 
     /** Whether GPTQ rounds weights of this format. */
     public static boolean roundsWithCompensation(LinearFormat format) {
-        return !format.weight().type().isInteger()
-                && !format.weight().twoLevels()
-                && (format.weight().granularity() instanceof Granularity.PerChannel
-                        || format.weight().granularity() instanceof Granularity.PerTensor);
+        Granularity granularity = format.weight().granularity();
+        return !format.weight().twoLevels()
+                && (granularity instanceof Granularity.PerChannel
+                        || granularity instanceof Granularity.PerTensor
+                        || (granularity instanceof Granularity.PerGroup
+                                && format.weight().type().isInteger()));
     }
 
     /** A weight rounded by GPTQ and back, as F32; to nearest where GPTQ refuses it. */
     public static Tensor compensated(LinearFormat format, Tensor outIn, SecondMoment moment, int threads, Arena arena) {
         OperandSpec spec = format.weight()
                 .scaledBy(CompensatedRounding.SCALES, format.weight().scaleType());
-        GptqResult result = Gptq.parallel(threads).quantize(outIn, true, moment, spec, GptqOptions.defaults(), arena);
+        Gptq gptq = Gptq.parallel(threads);
+        GptqResult result = spec.granularity() instanceof Granularity.PerGroup
+                ? gptq.quantizeGroups(outIn, true, moment, spec, GptqOptions.defaults(), arena)
+                : gptq.quantize(outIn, true, moment, spec, GptqOptions.defaults(), arena);
         return switch (result) {
             case GptqResult.Done done -> Quantizer.parallel(threads).dequantize(done.tensor(), DType.F32, arena);
             case GptqResult.Refused _ -> nearest(format, outIn, arena);

@@ -95,9 +95,11 @@ public final class Gptq {
             if (factor.isEmpty()) {
                 return new GptqResult.Refused(weight.name(), "the second moment is not positive semidefinite");
             }
-            float[] scales = WeightedScales.find(rows, input.diagonal(), spec, cast, threads);
+            boolean pairs = options.boundedPairs() && spec.type() == QuantType.INT8;
+            float[] scales = WeightedScales.find(rows, input.diagonal(), spec, cast, threads, pairs);
             Codes codes = new Codes(rows, spec.type(), scratch);
-            roundAll(rows, factor.get(), scales, codes);
+            ChannelTile.Grid grid = (c, _) -> scales[(int) c];
+            roundAll(rows, factor.get(), pairs ? ChannelTile.Grid.bounded(grid) : grid, codes);
             TensorSpec codesSpec = new TensorSpec(weight.name(), spec.type().dtype(), weight.shape());
             Tensor target = Tensor.allocate(arena, codesSpec);
             codes.copyTo(target.bytes(), transB, scratch);
@@ -107,6 +109,18 @@ public final class Gptq {
                     sum(codes.costs),
                     sum(codes.nearestCosts));
         }
+    }
+
+    /**
+     * The same for integers with one scale, and one zero point where they have one, for a group of neighbouring inputs of an output channel.
+     *
+     * @param spec in groups along the inputs of the weight as it lies; of {@link dev.octet.quant.scale.ScaleRule.MseRule} all multiples are tried,
+     *     with errors weighted by the inputs' sums of squares
+     * @throws IllegalArgumentException when the arguments do not fit each other
+     */
+    public GptqResult quantizeGroups(
+            Tensor weight, boolean transB, SecondMoment input, OperandSpec spec, GptqOptions options, Arena arena) {
+        return CompensatedGroups.quantize(weight, transB, input, spec, options, threads, arena);
     }
 
     private static Optional<String> refusal(WeightRows rows, SecondMoment input) {
@@ -126,15 +140,15 @@ public final class Gptq {
                 : Optional.empty();
     }
 
-    private void roundAll(WeightRows rows, InputFactor factor, float[] scales, Codes codes) {
-        Workers.run(Math.ceilDiv(scales.length, TILE), threads, tile -> {
+    private void roundAll(WeightRows rows, InputFactor factor, ChannelTile.Grid grid, Codes codes) {
+        int out = Math.toIntExact(rows.out());
+        Workers.run(Math.ceilDiv(out, TILE), threads, tile -> {
             int first = tile * TILE;
             try (Arena arena = Arena.ofConfined()) {
-                ChannelTile channels = new ChannelTile(
-                        factor, kernel, cast, codes.type, rows, first, (c, _) -> scales[(int) c], arena);
+                ChannelTile channels = new ChannelTile(factor, kernel, cast, codes.type, rows, first, grid, arena);
                 ChannelTile.Rounded nearest = channels.round(false);
                 ChannelTile.Rounded compensated = channels.round(true);
-                for (int c = 0; c < Math.min(TILE, scales.length - first); c++) {
+                for (int c = 0; c < Math.min(TILE, out - first); c++) {
                     boolean better = compensated.cost(c) < nearest.cost(c);
                     codes.set(first + c, better ? compensated : nearest, c, factor);
                     codes.nearestCosts[first + c] = nearest.cost(c);

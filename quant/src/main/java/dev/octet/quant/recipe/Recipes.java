@@ -111,6 +111,10 @@ public final class Recipes {
     public static final Recipe INT4_WEIGHT_ONLY =
             recipe("int4-weight-only", null, OperandSpec.fromValues(QuantType.INT4, new PerGroup(-1, 32)));
 
+    /** {@link #INT4_WEIGHT_ONLY} with a zero point for each group. */
+    public static final Recipe GRAPH_INT4_ASYMMETRIC =
+            recipe("int4-asymmetric", null, OperandSpec.fromValues(QuantType.INT4_ASYMMETRIC, new PerGroup(-1, 32)));
+
     /** W4A8 for models with a graph, of quantisation-aware training: weights as {@link #INT4_WEIGHT_ONLY}, inputs as {@link #GRAPH_INT8}. */
     public static final Recipe INT4_INT8 = recipe("int4-int8", GRAPH_INT8.input(), INT4_WEIGHT_ONLY.weight());
 
@@ -122,7 +126,14 @@ public final class Recipes {
 
     /** Recipes for models with a graph, in the order help lists them. */
     public static final List<Recipe> GRAPH = List.of(
-            GRAPH_FP8, FP8_PER_TENSOR, FP8_WEIGHT_ONLY, GRAPH_INT8, INT8_DYNAMIC, INT8_WEIGHT_ONLY, INT4_WEIGHT_ONLY);
+            GRAPH_FP8,
+            FP8_PER_TENSOR,
+            FP8_WEIGHT_ONLY,
+            GRAPH_INT8,
+            INT8_DYNAMIC,
+            INT8_WEIGHT_ONLY,
+            INT4_WEIGHT_ONLY,
+            GRAPH_INT4_ASYMMETRIC);
 
     /** Recipes for checkpoints of tensors, in the order help lists them; of two with equal weights the first one is the usual one. */
     public static final List<Recipe> CHECKPOINT = List.of(
