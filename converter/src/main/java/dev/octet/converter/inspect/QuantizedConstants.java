@@ -1,5 +1,6 @@
 package dev.octet.converter.inspect;
 
+import dev.octet.formats.graph.Attribute;
 import dev.octet.formats.graph.Graph;
 import dev.octet.formats.graph.Initializer;
 import dev.octet.formats.graph.Node;
@@ -80,9 +81,15 @@ public final class QuantizedConstants {
 
     /** Those of the main graph by the names of their codes; codes that several nodes read are the first one's. */
     public static Map<String, QuantizedConstant> of(Graph graph) {
-        return of(
-                graph.nodes(),
-                name -> Optional.ofNullable(graph.initializers().get(name)).flatMap(Initializer::tensor));
+        Map<String, Tensor> constants = new HashMap<>();
+        graph.initializers().forEach((name, i) -> i.tensor().ifPresent(t -> constants.put(name, t)));
+        for (Node node : graph.nodes()) {
+            if (node.is("Constant")
+                    && node.attribute("value").orElse(null) instanceof Attribute.OfTensor(Initializer value)) {
+                value.tensor().ifPresent(t -> constants.putIfAbsent(node.output(), t));
+            }
+        }
+        return of(graph.nodes(), name -> Optional.ofNullable(constants.get(name)));
     }
 
     /** The same among any nodes. */

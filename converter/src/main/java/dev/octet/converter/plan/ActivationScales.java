@@ -128,7 +128,7 @@ public record ActivationScales(Plan plan, Map<String, ActivationScale> scales) {
         List<Decision> decisions = new ArrayList<>();
         for (Decision d : plan.decisions()) {
             String reason = d instanceof Decision.Converted c
-                            && c.kind() != LayerKind.EMBEDDING
+                            && !LayerKind.OTHERS.contains(c.kind())
                             && plan.recipe(c).input() != null
                     ? refusals.get(quantisedValue(c))
                     : null;

@@ -25,7 +25,7 @@ import java.util.Map;
 import java.util.Objects;
 
 /**
- * Brings embeddings to {@link EmbeddingForm#INT8}.
+ * Brings {@linkplain LayerKind#EMBEDDING embeddings} to INT8.
  *
  * <pre>
  *   codes = Gather(table, ids)   I8 [.., D]

@@ -1,6 +1,9 @@
 package dev.octet.converter.plan;
 
 import dev.octet.quant.recipe.Recipe;
+import java.util.Collections;
+import java.util.EnumSet;
+import java.util.Set;
 
 /** What a plan decides about. */
 public enum LayerKind {
@@ -13,10 +16,23 @@ public enum LayerKind {
     LAYER_NORM("LayerNorm"),
     /** {@code dev.octet.RMSNormalization}; as {@link #LAYER_NORM}. */
     RMS_NORM("RMSNorm"),
-    /** {@code Gather} from a constant table: in {@link EmbeddingForm#INT8}, codes and one scale per row. */
+    /**
+     * {@code Gather} from a constant table; in INT8 symmetric integers with one F32 scale per row, {@code amax / 127}: a quarter of the size,
+     * about 43 dB for normally distributed weights. Rows are gathered first and dequantised after, so that a step reads only the rows that it
+     * uses. Not 8-bit floats, because ONNX's Gather does not take them. With DequantizeLinear before Gather, ONNX Runtime 1.30 dequantises the
+     * whole table at each step (35 ms for 30,522 rows of 384 on two cores, against 0.3 ms), and E4M3 has 11 dB more noise.
+     */
     EMBEDDING("Embedding"),
-    /** A convolution: no quantised form yet, always kept. */
+    /**
+     * A convolution; in INT8 with one scale per output channel, its input quantised by its range in each run, as {@code ConvInteger}. It has no
+     * other quantised form.
+     */
     CONV("Conv"),
+    /**
+     * One of the two products of attention, queries by keys and probabilities by values: a {@code MatMul} beside a {@code Softmax}. In INT8 both
+     * operands are quantised by their ranges in each run.
+     */
+    ATTENTION("Attention product"),
     /** A node with subgraphs (If, Loop, Scan): passes through with all that is in it. */
     CONTROL_FLOW("control flow");
 
@@ -33,8 +49,11 @@ public enum LayerKind {
      */
     public String convertedMeans(Recipe recipe) {
         String family = recipe.weight().type().family();
-        return isNorm() ? "handing on " + family : this == EMBEDDING ? "in INT8" : "in " + family;
+        return isNorm() ? "handing on " + family : OTHERS.contains(this) ? "in INT8" : "in " + family;
     }
+
+    /** Kinds besides Linears that a plan brings to INT8 where it is asked to; for ONNX Runtime. */
+    public static final Set<LayerKind> OTHERS = Collections.unmodifiableSet(EnumSet.of(EMBEDDING, CONV, ATTENTION));
 
     /** Whether it is a normalisation, converted only where a quantised Linear reads its output. */
     boolean isNorm() {

@@ -183,7 +183,7 @@ public record Plan(Recipe recipe, List<Decision> decisions, Map<String, Recipe> 
      */
     public Optional<UnsupportedModelException> nothing() {
         boolean some =
-                converted().stream().anyMatch(d -> d.kind() == LayerKind.LINEAR || d.kind() == LayerKind.EMBEDDING);
+                converted().stream().anyMatch(d -> !d.kind().isNorm());
         return some ? Optional.empty() : Optional.of(nothingTo("quantise", whyNoLinear()));
     }
 

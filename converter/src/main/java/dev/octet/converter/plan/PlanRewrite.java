@@ -37,7 +37,7 @@ import org.jspecify.annotations.Nullable;
  * and the activation's {@code <stem>.input_scale}, the names that checkpoint formats use.
  */
 public final class PlanRewrite {
-    /** The rewritten graph, and what became of each Linear, then of each embedding. */
+    /** The rewritten graph, and what became of each Linear, then of each embedding and convolution. */
     public record Result(GraphModel model, List<LayerResult> layers) {
         public Result {
             layers = List.copyOf(layers);
@@ -127,6 +127,14 @@ public final class PlanRewrite {
         EmbeddingRewrite embeddings = new EmbeddingRewrite(edit, arena);
         for (Decision.Converted d : plan.converted(LayerKind.EMBEDDING)) {
             layers.add(embeddings.rewrite(node(nodes, d)));
+        }
+        DynamicProducts convolutions = new DynamicProducts(edit, arena);
+        for (Decision.Converted d : plan.converted(LayerKind.CONV)) {
+            layers.add(convolutions.convolution(node(nodes, d)));
+        }
+        DynamicProducts products = new DynamicProducts(edit, arena);
+        for (Decision.Converted d : plan.converted(LayerKind.ATTENTION)) {
+            products.product(node(nodes, d), types.type(d.input()) instanceof ValueType.TensorType t ? t.dtype() : null);
         }
         edit.removeUnreachable();
         return new Result(model.withGraph(edit.build()).withOpset(Node.OCTET_DOMAIN, 1, model.irVersion()), layers);

@@ -30,7 +30,8 @@ public final class Planner {
     private final GraphEdit lookup;
     private final Recipe recipe;
     private final List<Pattern> keep;
-    private final EmbeddingForm embeddings;
+    private final Set<LayerKind> inInt8;
+    private final Set<Node> attention;
     private final Set<Pattern> matched = new HashSet<>();
 
     private static final Set<DType> TABLES = Set.of(DType.F32, DType.F16, DType.BF16);
@@ -38,12 +39,13 @@ public final class Planner {
     /** Tables of fewer rows stay: nothing is gained. */
     private static final int LEAST_ROWS = 16;
 
-    private Planner(Graph graph, Recipe recipe, List<Pattern> keep, EmbeddingForm embeddings) {
+    private Planner(Graph graph, Recipe recipe, List<Pattern> keep, Set<LayerKind> inInt8) {
         this.graph = graph;
         this.lookup = GraphEdit.of(graph);
         this.recipe = recipe;
         this.keep = keep;
-        this.embeddings = embeddings;
+        this.inInt8 = Set.copyOf(inInt8);
+        this.attention = inInt8.contains(LayerKind.ATTENTION) ? AttentionProducts.of(lookup) : Set.of();
     }
 
     /**
@@ -54,12 +56,16 @@ public final class Planner {
      * @throws InvalidOptionException when a pattern matches no candidate layer
      */
     public static Plan plan(Graph graph, Recipe recipe, List<Pattern> keep) {
-        return plan(graph, recipe, keep, EmbeddingForm.FLOATS);
+        return plan(graph, recipe, keep, Set.of());
     }
 
-    /** The same with a form for the embeddings; they are candidates unless they stay in floats. */
-    public static Plan plan(Graph graph, Recipe recipe, List<Pattern> keep, EmbeddingForm embeddings) {
-        return new Planner(graph, recipe, keep, embeddings).plan();
+    /**
+     * The same with other layers than Linears.
+     *
+     * @param inInt8 of {@link LayerKind#OTHERS}, those that are candidates for INT8
+     */
+    public static Plan plan(Graph graph, Recipe recipe, List<Pattern> keep, Set<LayerKind> inInt8) {
+        return new Planner(graph, recipe, keep, inInt8).plan();
     }
 
     private Plan plan() {
@@ -170,6 +176,9 @@ public final class Planner {
         if (amax == 0) {
             return Optional.of("its weight is all zero, so it has no scale");
         }
+        if (!n.isOctet("Linear")) {
+            return Optional.empty();
+        }
         long in = w.shape().dim(n.intAttribute("transB", 0) == 1 ? 1 : 0);
         return recipe.weight().granularity() instanceof Granularity.PerGroup(int _, int size) && in % size != 0
                 ? Optional.of("its " + in + " inputs do not divide into groups of " + size)
@@ -183,17 +192,65 @@ public final class Planner {
         if (n.isOctet("RMSNormalization")) {
             return Optional.of(decideNorm(n, LayerKind.RMS_NORM, linearInputs));
         }
-        if (embeddings == EmbeddingForm.INT8 && n.is("Gather") && n.intAttribute("axis", 0) == 0) {
+        if (inInt8.contains(LayerKind.EMBEDDING) && n.is("Gather") && n.intAttribute("axis", 0) == 0) {
             return decideEmbedding(n);
         }
         if (n.is("Conv")) {
-            keptByPattern(n.id(), n.input(1));
-            return Optional.of(new Decision.Kept(
-                    n.id(),
-                    LayerKind.CONV,
-                    "convolutions have no " + recipe.weight().type().family() + " form here"));
+            return Optional.of(decideConvolution(n));
         }
-        return Optional.empty();
+        return attention.contains(n) ? Optional.of(decideProduct(n)) : Optional.empty();
+    }
+
+    private Decision decideConvolution(Node n) {
+        Optional<String> refusal = keptByPattern(n.id(), n.input(1));
+        if (!inInt8.contains(LayerKind.CONV)) {
+            boolean integers = recipe.weight().type().isInteger();
+            refusal = Optional.of(
+                    integers
+                            ? "convolutions stay in floats unless asked for"
+                            : "convolutions have no " + recipe.weight().type().family() + " form here");
+        }
+        refusal = refusal.or(() -> convolutionRefusal(n));
+        return refusal.isPresent()
+                ? new Decision.Kept(n.id(), LayerKind.CONV, refusal.get())
+                : new Decision.Converted(
+                        n.id(),
+                        LayerKind.CONV,
+                        n.input(0),
+                        n.output(),
+                        n.input(1),
+                        "weight to INT8, one scale per output channel; its input is quantised in each run");
+    }
+
+    private Optional<String> convolutionRefusal(Node n) {
+        String w = n.input(1);
+        Initializer init = lookup.initializer(w);
+        Tensor t = init == null ? null : init.tensor().orElse(null);
+        if (t == null) {
+            return Optional.of("its weight '" + w + "' is not a constant tensor");
+        }
+        if (t.dtype() != DType.F32) {
+            return Optional.of("its weight is " + t.dtype() + "; ConvInteger's ranges are found in F32");
+        }
+        if (n.hasInput(2) && lookup.initializer(n.input(2)) == null) {
+            return Optional.of("its bias is not a constant tensor");
+        }
+        return lookup.consumers(w).size() == 1 && !lookup.isOutput(w)
+                ? valuesRefusal(n, t)
+                : Optional.of("its weight is also read by other nodes");
+    }
+
+    private Decision decideProduct(Node n) {
+        Optional<String> refusal = keptByPattern(n.id());
+        return refusal.isPresent()
+                ? new Decision.Kept(n.id(), LayerKind.ATTENTION, refusal.get())
+                : new Decision.Converted(
+                        n.id(),
+                        LayerKind.ATTENTION,
+                        n.input(0),
+                        n.output(),
+                        "",
+                        "both operands to 8 bits by their ranges in each run");
     }
 
     /** Empty where the node gathers from anything but a constant matrix of floats: it is not an embedding. */

@@ -32,6 +32,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Objects;
 import java.util.SplittableRandom;
+import java.util.Set;
 import java.util.regex.Pattern;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.DisplayNameGeneration;
@@ -82,7 +83,7 @@ class EmbeddingRewriteTest {
     }
 
     private static Plan plan(GraphModel model, List<Pattern> keep) {
-        return Planner.plan(model.graph(), Recipes.FP8_WEIGHT_ONLY, keep, EmbeddingForm.INT8);
+        return Planner.plan(model.graph(), Recipes.FP8_WEIGHT_ONLY, keep, Set.of(LayerKind.EMBEDDING));
     }
 
     private GraphModel rewritten(GraphModel model) {
