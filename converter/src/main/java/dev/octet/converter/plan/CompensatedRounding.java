@@ -15,7 +15,8 @@ import java.util.Map;
 
 /**
  * GPTQ: each weight rounded so that it makes up for the errors of those before it, as the inputs of the layer weigh them, on scales
- * that minimise the squared error the inputs see. A weight whose input has no usable moment is rounded to nearest, with a note.
+ * that minimise the squared error the inputs see; groups have the scales of rounding to nearest. A weight whose input has no usable moment is rounded to nearest, with a
+ * note.
  *
  * <p>On MiniLM over 400 held-out sentences this takes the mean cosine from .9978 to .9987.
  *
@@ -33,12 +34,23 @@ public record CompensatedRounding(Gptq gptq, Map<String, SecondMoment> moments, 
         if (moment == null) {
             return fallBack(linear, weight, spec, "its input was not observed");
         }
-        if (spec.granularity() instanceof Granularity.PerGroup) {
-            return fallBack(linear, weight, spec, "its scales are of groups");
-        }
-        OperandSpec stored = RoundToNearest.asStored(linear, spec).scaledBy(SCALES, spec.scaleType());
         boolean transB = linear.intAttribute("transB", 0) == 1;
-        return switch (gptq.quantize(weight, transB, moment, stored, GptqOptions.defaults(), nearest.arena())) {
+        GptqResult result = spec.granularity() instanceof Granularity.PerGroup
+                ? gptq.compensate(
+                        weight,
+                        transB,
+                        moment,
+                        nearest.quantize(linear, weight, spec),
+                        GptqOptions.defaults(),
+                        nearest.arena())
+                : gptq.quantize(
+                        weight,
+                        transB,
+                        moment,
+                        RoundToNearest.asStored(linear, spec).scaledBy(SCALES, spec.scaleType()),
+                        GptqOptions.defaults(),
+                        nearest.arena());
+        return switch (result) {
             case GptqResult.Done done -> done.tensor();
             case GptqResult.Refused refused -> fallBack(linear, weight, spec, refused.reason());
         };

@@ -4,6 +4,8 @@ import static dev.octet.quant.gptq.GptqTileKernel.TILE;
 
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.formats.tensor.TensorSpec;
+import dev.octet.quant.block.Blocks;
+import dev.octet.quant.block.ScaleRuns;
 import dev.octet.quant.cast.ElementCast;
 import dev.octet.quant.cast.Nibbles;
 import dev.octet.quant.number.QuantType;
@@ -29,6 +31,8 @@ import java.util.OptionalLong;
  * stateless and thread-safe.
  */
 public final class Gptq {
+    private static final String NOT_POSITIVE = "the second moment is not positive semidefinite";
+
     private final GptqTileKernel kernel;
     private final ElementCast cast;
     private final int threads;
@@ -93,7 +97,7 @@ public final class Gptq {
             }
             Optional<InputFactor> factor = InputFactor.of(input, options, kernel);
             if (factor.isEmpty()) {
-                return new GptqResult.Refused(weight.name(), "the second moment is not positive semidefinite");
+                return new GptqResult.Refused(weight.name(), NOT_POSITIVE);
             }
             float[] scales = WeightedScales.find(rows, input.diagonal(), spec, cast, threads);
             Codes codes = new Codes(rows, spec.type(), scratch);
@@ -107,6 +111,81 @@ public final class Gptq {
                     sum(codes.costs),
                     sum(codes.nearestCosts));
         }
+    }
+
+    /**
+     * Rounds a weight to the scales that it was rounded to nearest with, whichever elements share one ({@link CompensatedRows}).
+     *
+     * @param weight F32, BF16 or F16, of rank 2
+     * @param transB whether the weight is {@code [out, in]}; else {@code [in, out]}
+     * @param input second moment of the layer's input, with as many channels as the weight
+     * @param nearest the weight rounded to nearest, as it lies; one byte for a code, without zero points
+     * @param arena owns the codes of the result, which has the scales of {@code nearest}
+     * @return a refusal as of {@link #quantize}
+     * @throws IllegalArgumentException when the arguments do not fit each other
+     */
+    public GptqResult compensate(
+            Tensor weight,
+            boolean transB,
+            SecondMoment input,
+            QuantizedTensor nearest,
+            GptqOptions options,
+            Arena arena) {
+        if (!nearest.spec().shape().equals(weight.shape()) || nearest.type() == QuantType.E2M1 || nearest.type().hasZeroPoint()) {
+            throw new IllegalArgumentException(nearest.spec() + " of " + nearest.type() + " for " + weight.spec());
+        }
+        try (Arena scratch = Arena.ofShared()) {
+            WeightRows rows = WeightRows.of(weight, transB, scratch);
+            if (input.size() != rows.in()) {
+                throw new IllegalArgumentException(
+                        weight.spec() + " has " + rows.in() + " input channels, the moment " + input.size());
+            }
+            Optional<String> reason = refusal(rows, input);
+            if (reason.isPresent()) {
+                return new GptqResult.Refused(weight.name(), reason.get());
+            }
+            Optional<CompensatedRows> factor = CompensatedRows.of(input, options);
+            if (factor.isEmpty()) {
+                return new GptqResult.Refused(weight.name(), NOT_POSITIVE);
+            }
+            Blocks lying = Blocks.of(weight.shape(), nearest.granularity());
+            Blocks blocks = transB ? lying : lying.transposed();
+            MemorySegment scales = scales(nearest, lying, transB, scratch);
+            Codes codes = new Codes(rows, nearest.type(), scratch);
+            int bands = Math.toIntExact(Math.ceilDiv(rows.out(), TILE));
+            Workers.run(bands, threads, band -> {
+                long from = (long) band * TILE * rows.in();
+                long to = Math.min(rows.out() * rows.in(), from + (long) TILE * rows.in());
+                ScaleRuns runs = blocks.runs(from, to);
+                CompensatedRows.Errors errors = factor.get()
+                        .round(
+                                nearest.type(),
+                                rows.floats().asSlice(from * Float.BYTES, (to - from) * Float.BYTES),
+                                runs,
+                                scales.asSlice(runs.firstScale() * Float.BYTES),
+                                null,
+                                codes.bytes.asSlice(from, to - from));
+                codes.costs[band * TILE] = errors.error();
+                codes.nearestCosts[band * TILE] = errors.nearest();
+            });
+            Tensor target = Tensor.allocate(arena, nearest.spec());
+            codes.copyTo(target.bytes(), transB, scratch);
+            return new GptqResult.Done(
+                    new QuantizedTensor(
+                            nearest.spec(), target.bytes(), nearest.scale(), nearest.granularity(), nearest.type()),
+                    sum(codes.costs),
+                    sum(codes.nearestCosts));
+        }
+    }
+
+    /** The scales of a weight as F32 in the order of {@code [out, in]}. */
+    private static MemorySegment scales(QuantizedTensor nearest, Blocks lying, boolean transB, Arena scratch) {
+        MemorySegment scales = scratch.allocate(lying.scaleCount() * Float.BYTES, Float.BYTES);
+        for (long i = 0; i < lying.scaleCount(); i++) {
+            long to = transB ? i : i % lying.gridCols() * lying.gridRows() + i / lying.gridCols();
+            scales.setAtIndex(Tensor.F32_LE, to, nearest.scaleAt(i));
+        }
+        return scales;
     }
 
     private static Optional<String> refusal(WeightRows rows, SecondMoment input) {

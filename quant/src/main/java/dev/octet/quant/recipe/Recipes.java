@@ -111,7 +111,7 @@ public final class Recipes {
     public static final Recipe INT4_WEIGHT_ONLY =
             recipe("int4-weight-only", null, OperandSpec.fromValues(QuantType.INT4, new PerGroup(-1, 32)));
 
-    /** W4A8 for models with a graph, of quantisation-aware training: weights as {@link #INT4_WEIGHT_ONLY}, inputs as {@link #GRAPH_INT8}. */
+    /** W4A8 for models with a graph: weights as {@link #INT4_WEIGHT_ONLY}, inputs as {@link #GRAPH_INT8}. */
     public static final Recipe INT4_INT8 = recipe("int4-int8", GRAPH_INT8.input(), INT4_WEIGHT_ONLY.weight());
 
     /** What {@code fp8} means for models with a graph: {@link #FP8_PER_CHANNEL}. */
@@ -122,7 +122,14 @@ public final class Recipes {
 
     /** Recipes for models with a graph, in the order help lists them. */
     public static final List<Recipe> GRAPH = List.of(
-            GRAPH_FP8, FP8_PER_TENSOR, FP8_WEIGHT_ONLY, GRAPH_INT8, INT8_DYNAMIC, INT8_WEIGHT_ONLY, INT4_WEIGHT_ONLY);
+            GRAPH_FP8,
+            FP8_PER_TENSOR,
+            FP8_WEIGHT_ONLY,
+            GRAPH_INT8,
+            INT8_DYNAMIC,
+            INT8_WEIGHT_ONLY,
+            INT4_WEIGHT_ONLY,
+            INT4_INT8);
 
     /** Recipes for checkpoints of tensors, in the order help lists them; of two with equal weights the first one is the usual one. */
     public static final List<Recipe> CHECKPOINT = List.of(
