@@ -6,6 +6,7 @@ import platform
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -14,19 +15,39 @@ OCTET = os.path.join(HOME, "octet")
 JAVA = os.path.join(os.environ["JAVA_HOME"], "bin", "java") if os.environ.get("JAVA_HOME") else "java"
 
 
+# Linux counts the memory of the process that starts another into the peak of the other (exec keeps ru_maxrss), and a script that has imported
+# torch takes more than a small run of Octet. So a small process starts what is measured.
+STARTER = """
+import json, os, sys
+child = os.fork()
+if child == 0:
+    try:
+        os.execvp(sys.argv[2], sys.argv[2:])
+    except OSError as e:
+        print(sys.argv[2] + ":", e.strerror, file=sys.stderr)
+    finally:
+        os._exit(127)
+_, status, usage = os.wait4(child, 0)
+with open(sys.argv[1], "w") as file:
+    json.dump([os.waitstatus_to_exitcode(status), usage.ru_maxrss, usage.ru_utime + usage.ru_stime], file)
+"""
+
+
 def measured(command, exits=(0,)):
     """Runs a command; what it took, and what it printed. Ends everything when its exit code is not among those expected."""
     environment = dict(os.environ, OCTET_BUILD="off")
-    start = time.perf_counter()
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environment)
-    text = process.stdout.read().decode(errors="replace")
-    _, status, usage = os.wait4(process.pid, 0)
-    seconds = time.perf_counter() - start
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode not in exits:
-        sys.exit(f"{' '.join(command)}\nexit {process.returncode}\n{text}")
-    return {"seconds": seconds, "peak_mb": usage.ru_maxrss * 1024 / 1e6, "cpu_seconds": usage.ru_utime + usage.ru_stime,
-            "exit": process.returncode}, text
+    with tempfile.TemporaryDirectory() as folder:
+        usage = os.path.join(folder, "usage.json")
+        start = time.perf_counter()
+        started = subprocess.run([sys.executable, "-I", "-S", "-c", STARTER, usage, *command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                 env=environment, check=True)
+        seconds = time.perf_counter() - start
+        with open(usage, encoding="utf-8") as file:
+            code, peak, cpu = json.load(file)
+    text = started.stdout.decode(errors="replace")
+    if code not in exits:
+        sys.exit(f"{' '.join(command)}\nexit {code}\n{text}")
+    return {"seconds": seconds, "peak_mb": peak * 1024 / 1e6, "cpu_seconds": cpu, "exit": code}, text
 
 
 def torch_trained(*command):
