@@ -164,5 +164,4 @@ class ConsumersGraphTest {
             assertEquals(count, found);
         }
     }
-
 }

@@ -108,10 +108,14 @@ public record ConsumersGraph(GraphModel model, List<String> notes) {
             }
         }
 
-        private String rounded(Node n, String weight, OperandSpec form) {
+        private String rounded(Node n, String weight, OperandSpec form) throws IOException {
             String x = n.input(0);
-            Float scale = shared.get(LinearNames.fusedGroup(weight).orElse(weight));
-            String key = x + " " + form + (form.isDynamic() && form.type() != QuantType.E2M1 ? "" : " " + scale);
+            boolean twoLevels =
+                    form.type() == QuantType.E2M1; // fused weights with different scales are refused or warned of
+            Float scale = twoLevels
+                    ? reader.inputScale(weight)
+                    : shared.get(LinearNames.fusedGroup(weight).orElse(weight));
+            String key = x + " " + form + (form.isDynamic() && !twoLevels ? "" : " " + scale);
             String known = rounded.get(key);
             if (known == null) {
                 known = round(n, x, weight, form, scale);
@@ -124,13 +128,12 @@ public record ConsumersGraph(GraphModel model, List<String> notes) {
             if (!form.isDynamic()) {
                 return scale == null
                         ? x
-                        : form.type() == QuantType.INT8
-                                ? values.integers(n, x, scale)
-                                : values.statically(n, x, scale);
+                        : form.type() == QuantType.INT8 ? values.integers(n, x, scale) : values.statically(n, x, scale);
             }
             return switch (form.granularity()) {
                 case Granularity.PerToken _ when form.type() == QuantType.INT8 -> values.integers(n, x);
-                case Granularity.PerGroup(int _, int size) when form.type() == QuantType.E2M1 -> {
+                case Granularity.PerGroup(int _, int size)
+                when form.type() == QuantType.E2M1 -> {
                     long width = reader.shape(weight).dim(-1);
                     yield scale != null && fits(weight, width, size) ? values.fourBits(n, x, width, size, scale) : x;
                 }

@@ -131,7 +131,9 @@ public final class Gptq {
             QuantizedTensor nearest,
             GptqOptions options,
             Arena arena) {
-        if (!nearest.spec().shape().equals(weight.shape()) || nearest.type() == QuantType.E2M1 || nearest.type().hasZeroPoint()) {
+        if (!nearest.spec().shape().equals(weight.shape())
+                || nearest.type() == QuantType.E2M1
+                || nearest.type().hasZeroPoint()) {
             throw new IllegalArgumentException(nearest.spec() + " of " + nearest.type() + " for " + weight.spec());
         }
         try (Arena scratch = Arena.ofShared()) {

@@ -391,6 +391,9 @@ final class CompressedTensorsLayout implements Layout {
 
     /** NVFP4, not MXFP4, whose scales are powers of two for 32. */
     private static boolean isFourBits(CompressedTensorsConfig.Arguments inputs) {
-        return inputs.isFloat() && inputs.bits() == 4 && inputs.strategy().equals("tensor_group") && inputs.groupSize() == 16;
+        return inputs.isFloat()
+                && inputs.bits() == 4
+                && inputs.strategy().equals("tensor_group")
+                && inputs.groupSize() == 16;
     }
 }

@@ -97,10 +97,11 @@ class InputFormsTest {
         with("m.weight", DType.I8, 256, 256)
                 .with("m.weight_scale", DType.F32, 256, 1)
                 .with("m.input_scale", DType.F32, 1);
-        InputForms forms = forms(("{'quant_method':'compressed-tensors','config_groups':{'group_0':{'targets':['Linear'],"
-                        + "'weights':{'num_bits':8,'type':'int','strategy':'channel'},"
-                        + "'input_activations':{'num_bits':8,'type':'int'," + inputs + "}}}}")
-                .replace('\'', '"'));
+        InputForms forms =
+                forms(("{'quant_method':'compressed-tensors','config_groups':{'group_0':{'targets':['Linear'],"
+                                + "'weights':{'num_bits':8,'type':'int','strategy':'channel'},"
+                                + "'input_activations':{'num_bits':8,'type':'int'," + inputs + "}}}}")
+                        .replace('\'', '"'));
         assertEquals(expected, text(forms));
         OperandSpec form = forms.byWeight().get("m.weight");
         assertEquals(expected.equals("none"), form == null);
@@ -116,7 +117,8 @@ class InputFormsTest {
         assertEquals("none", text(forms(config)));
         InputForms forms = with("m.input_scale", DType.F32).forms(config);
         assertEquals("group of 16 dynamic", text(forms));
-        assertEquals(QuantType.E2M1, requireNonNull(forms.byWeight().get("m.weight")).type());
+        assertEquals(
+                QuantType.E2M1, requireNonNull(forms.byWeight().get("m.weight")).type());
     }
 
     @Test
