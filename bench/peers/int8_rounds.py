@@ -12,22 +12,29 @@ from int8_runtimes import Runtimes, speedups
 from measured import HERE, HOME, OCTET, machine, write
 
 PROCESSORS = ("native", "avx512", "avx2-vnni", "avx2")
-RECIPES = ("int8", "int8-dynamic", "int8-weight-only", "int4-weight-only")
+# what Octet is asked for, by label
+VARIANTS = {"int8": ["--recipe", "int8"], "int8 smooth": ["--recipe", "int8", "--transform", "smoothquant:0.75"],
+            "int8 smooth 7": ["--recipe", "int8", "--transform", "smoothquant:0.75", "--reduce-range"],
+            "int8-dynamic": ["--recipe", "int8-dynamic"],
+            "dynamic smooth": ["--recipe", "int8-dynamic", "--transform", "smoothquant:0.75"],
+            "int8-weight-only": ["--recipe", "int8-weight-only"],
+            "int4-weight-only": ["--recipe", "int4-weight-only"], "int4 gptq": ["--recipe", "int4-weight-only", "--rounding", "gptq"]}
+WITHOUT_DATA = ("int8-dynamic", "int8-weight-only", "int4-weight-only")
 PEERS = ("static-u8s8", "static-u8s8-reduced", "static-s8s8", "static-u8s8-gather", "static-all", "dynamic", "dynamic-reduced", "dynamic-fused",
          "4-bits", "4-bits-int8")
 
 
 def octet_variants(options, model, folder):
-    """What each recipe of Octet writes, by label; refusals in words."""
+    """What Octet writes, by label; refusals in words."""
     made, refused = {}, {}
-    for recipe in RECIPES:
-        label, target = f"octet {recipe}", os.path.join(folder, f"octet-{recipe}.onnx")
+    for name, words in VARIANTS.items():
+        label, target = f"octet {name}", os.path.join(folder, f"octet-{name.replace(' ', '-')}.onnx")
         if os.path.exists(target) and not options.remake:
             made[label] = target
             continue
-        words = [*options.octet.split(), "quantize", model.path, "-o", target, "--recipe", recipe, "--quiet", "--force"]
-        data = model.octet_data() if recipe == "int8" else []
-        result = subprocess.run([*words, *data], capture_output=True, text=True, env=dict(os.environ, OCTET_BUILD="off"))
+        line = [*options.octet.split(), "quantize", model.path, "-o", target, *words, "--embeddings", "int8", "--quiet", "--force"]
+        data = [] if name in WITHOUT_DATA else model.octet_data()
+        result = subprocess.run([*line, *data], capture_output=True, text=True, env=dict(os.environ, OCTET_BUILD="off"))
         if result.returncode == 0:
             made[label] = target
         else:

@@ -33,7 +33,7 @@ def finished(run):
     return {"evaluations": [line for line in lines if "eval_loss" in line], "seconds": sum(line.get("seconds", 0) for line in lines)}
 
 
-def main():
+def arguments():
     parser = argparse.ArgumentParser()
     parser.add_argument("result")
     parser.add_argument("--steps", type=int, default=1200)
@@ -42,7 +42,11 @@ def main():
     parser.add_argument("--text", help="folder of train.jsonl and eval.jsonl")
     parser.add_argument("--again", action="store_true", help="with the run that lies in the work folder, instead of training")
     parser.add_argument("--octet", default=OCTET, help="command")
-    options = parser.parse_args()
+    return parser
+
+
+def trained_folder(options):
+    """A Llama trained on the text, exported in BF16: its folder, that of the text, and what training came to."""
     work = options.work
     os.makedirs(work, exist_ok=True)
     text = os.path.abspath(options.text or f"{work}/text")
@@ -51,7 +55,6 @@ def main():
     model = f"{work}/llama"
     if not os.path.exists(f"{model}/tokenizer.json"):
         subprocess.run([sys.executable, MAKE, "model", text, "llama", str(LAYERS), model], check=True, stdout=sys.stderr)
-    facts = machine() | {"threads": options.threads, "steps": options.steps, "calibrated on": f"{CALIBRATED} chapters"}
     run = finished(f"{work}/run") if options.again else octet_trained(options, model, f"""
 data: {{train: {text}/train.jsonl, eval: {text}/eval.jsonl, pack: true, sequence: {SEQUENCE}}}
 loss: {{type: causal-lm}}
@@ -66,10 +69,20 @@ precision: {{mode: bf16}}
     trained = run["evaluations"][-1]["eval_perplexity"]
     print(f"trained: perplexity {trained:.3f}, {run['seconds']:.0f} s", file=sys.stderr)
     bf16 = f"{work}/bf16"
-    for made in (bf16, *(f"{work}/{form}" for form in FORMS)):
-        shutil.rmtree(made, ignore_errors=True)
+    shutil.rmtree(bf16, ignore_errors=True)
     octet(options, "export", f"{work}/run", "-o", bf16, "--target", "huggingface", "--dtype", "bf16")
+    return bf16, text, run | {"perplexity": trained}
+
+
+def main():
+    options = arguments().parse_args()
+    work = options.work
+    facts = machine() | {"threads": options.threads, "steps": options.steps, "calibrated on": f"{CALIBRATED} chapters"}
+    bf16, text, run = trained_folder(options)
+    for form in FORMS:
+        shutil.rmtree(f"{work}/{form}", ignore_errors=True)
     octet(options, "calibrate", bf16, "-o", f"{work}/stats", "--data", f"{text}/train.jsonl", "--samples", str(CALIBRATED), "--force")
+    trained = run["perplexity"]
     lines = [f"trained {options.steps} steps in BF16: perplexity {trained:.3f} on packed held-out chapters, {run['seconds']:.0f} s"]
     forms = {}
     for form, words in FORMS.items():

@@ -11,6 +11,7 @@ import sys
 from int8_models import MODELS
 from int8_runtimes import Runtimes, speedups
 from measured import HOME, OCTET, machine, write
+from schemes_chart import chart
 
 # scheme: recipe of octet quantize, further options
 SCHEMES = {
@@ -19,8 +20,6 @@ SCHEMES = {
 }
 ROUNDINGS = ("nearest", "gptq")
 TRANSFORMS = {"none": [], "smoothquant": ["--transform", "smoothquant"]}
-LEFT, TOP, WIDTH, HEIGHT, LABELS = 70, 30, 560, 340, 250
-COLOURS = ("#1b6ca8", "#d1495b", "#2e8b57", "#8a5fbf")
 
 
 def made(options, model, statistics_file, target, scheme, rounding, transform):
@@ -32,36 +31,6 @@ def made(options, model, statistics_file, target, scheme, rounding, transform):
     if result.returncode == 0:
         return None
     return next((line for line in result.stderr.splitlines() if line.startswith("octet: ")), result.stderr[-200:].strip()).removeprefix("octet: ")
-
-
-def chart(rows, path):
-    """An SVG: size against what is lost of the cosine, logarithmic; one mark for each row."""
-    losses = [max(1 - row["cosine"], 1e-6) for row in rows]
-    low, high = min(losses) * 0.8, max(losses) * 1.25
-    widest = max(row["megabytes"] for row in rows) * 1.05
-    from math import log
-    x = lambda megabytes: LEFT + WIDTH * megabytes / widest
-    y = lambda loss: TOP + HEIGHT * (log(loss) - log(low)) / (log(high) - log(low))
-    parts = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{LEFT + WIDTH + LABELS}" height="{TOP + HEIGHT + 50}" font-family="sans-serif" font-size="12">',
-             f'<rect x="{LEFT}" y="{TOP}" width="{WIDTH}" height="{HEIGHT}" fill="none" stroke="#999"/>',
-             f'<text x="{LEFT + WIDTH / 2}" y="{TOP + HEIGHT + 40}" text-anchor="middle">size in MB</text>',
-             f'<text x="{LEFT}" y="{TOP - 12}">1 - cosine to FP32 (logarithmic; higher on the page is better)</text>']
-    for tick in range(0, int(widest) + 1, 10):
-        parts.append(f'<text x="{x(tick):.0f}" y="{TOP + HEIGHT + 18}" text-anchor="middle">{tick}</text>')
-    for tick in (1e-5, 2e-5, 5e-5, 1e-4, 2e-4, 5e-4, 1e-3, 2e-3, 5e-3, 1e-2, 2e-2, 5e-2, 0.1, 0.2, 0.5):
-        if low <= tick <= high:
-            parts.append(f'<text x="{LEFT - 6}" y="{y(tick) + 4:.0f}" text-anchor="end">{tick:g}</text>'
-                         f'<line x1="{LEFT}" x2="{LEFT + WIDTH}" y1="{y(tick):.0f}" y2="{y(tick):.0f}" stroke="#eee"/>')
-    kinds = sorted({(row["rounding"], row["transform"]) for row in rows})
-    for row, loss in zip(rows, losses):
-        colour = COLOURS[kinds.index((row["rounding"], row["transform"])) % len(COLOURS)]
-        parts.append(f'<circle cx="{x(row["megabytes"]):.1f}" cy="{y(loss):.1f}" r="5" fill="{colour}"><title>{row["label"]}</title></circle>'
-                     f'<text x="{x(row["megabytes"]) + 8:.1f}" y="{y(loss) + 4:.1f}" fill="{colour}">{row["scheme"]}</text>')
-    for at, kind in enumerate(kinds):
-        parts.append(f'<text x="{LEFT + WIDTH + 20}" y="{TOP + 20 + 18 * at}" fill="{COLOURS[at % len(COLOURS)]}">{kind[0]}'
-                     f'{"" if kind[1] == "none" else ", " + kind[1]}</text>')
-    with open(path, "w", encoding="utf-8") as file:
-        file.write("\n".join([*parts, "</svg>", ""]))
 
 
 def main():
@@ -112,7 +81,7 @@ def main():
     facts["load_average_after"] = os.getloadavg()
     write(options.result, facts, lines, {"machine": facts, "rows": rows, "refused": refused, "times": times})
     if rows:
-        chart(rows, options.result + ".svg")
+        chart([row | {"loss": 1 - row["cosine"]} for row in rows], "1 - cosine to FP32", options.result + ".svg")
 
 
 main()

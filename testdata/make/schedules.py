@@ -1,10 +1,10 @@
-"""Learning rates of whole runs by the schedules of transformers and DeepSpeed.
+"""Learning rates of whole runs by the schedules of transformers, DeepSpeed and torch.
 
 usage: python schedules.py LR_SCHEDULES.py RATES.csv
 made with torch 2.13.0, transformers 5.18.0 and deepspeed/runtime/lr_schedules.py of DeepSpeed at commit edaa722, on the CPU
 
 A row: name | options (key=value, by spaces) | lr of the optimizer | warm-up | steps of the run | the rate of each step, five beyond the run too |
-beta1 of each step where the schedule changes it. Each rate is the one that the optimizer has when its step is taken; the schedule is
+beta1 of each step where the schedule changes it. A list in options has commas. Each rate is the one that the optimizer has when its step is taken; the schedule is
 advanced after it, as both libraries' loops do.
 """
 import importlib.util
@@ -59,6 +59,33 @@ DEEPSPEED = [
     ("LRRangeTest", {"lr_range_test_min_lr": 1e-5, "lr_range_test_step_size": 4, "lr_range_test_step_rate": 2.5}, 1e-3, 20),
     ("LRRangeTest", {"lr_range_test_min_lr": 1e-5, "lr_range_test_step_size": 4, "lr_range_test_staircase": True}, 1e-3, 20),
 ]
+TORCH = [
+    ("StepLR", {"step_size": 4}, 1e-3, 20),
+    ("StepLR", {"step_size": 3, "gamma": 0.7}, 3e-4, 20),
+    ("MultiStepLR", {"milestones": [3, 11, 11, 15]}, 1e-3, 20),
+    ("MultiStepLR", {"milestones": [9, 2], "gamma": 0.5}, 1e-3, 20),
+    ("ConstantLR", {}, 1e-3, 12),
+    ("ConstantLR", {"factor": 0.25, "total_iters": 8}, 1e-3, 12),
+    ("LinearLR", {}, 1e-3, 12),
+    ("LinearLR", {"start_factor": 0.8, "end_factor": 0.1, "total_iters": 9}, 1e-3, 14),
+    ("ExponentialLR", {"gamma": 0.93}, 1e-3, 30),
+    ("PolynomialLR", {}, 1e-3, 10),
+    ("PolynomialLR", {"total_iters": 14, "power": 2.5}, 1e-3, 16),
+    ("CosineAnnealingLR", {"T_max": 12}, 1e-3, 40),
+    ("CosineAnnealingLR", {"T_max": 20, "eta_min": 1e-5}, 3e-4, 20),
+    ("CosineAnnealingWarmRestarts", {"T_0": 7}, 1e-3, 25),
+    ("CosineAnnealingWarmRestarts", {"T_0": 3, "T_mult": 2, "eta_min": 1e-5}, 1e-3, 30),
+    ("CyclicLR", {"base_lr": 1e-4, "max_lr": 1e-3, "step_size_up": 5}, 5e-4, 30),
+    ("CyclicLR", {"base_lr": 1e-4, "max_lr": 1e-3, "step_size_up": 4, "step_size_down": 7, "mode": "triangular2", "base_momentum": 0.85,
+                  "max_momentum": 0.95}, 5e-4, 40),
+    ("CyclicLR", {"base_lr": 1e-4, "max_lr": 1e-3, "step_size_up": 6, "mode": "exp_range", "gamma": 0.97}, 5e-4, 30),
+    ("CyclicLR", {"base_lr": 1e-4, "max_lr": 1e-3, "step_size_up": 6, "cycle_momentum": False}, 5e-4, 20),
+    ("OneCycleLR", {"max_lr": 1e-3, "total_steps": 40}, 5e-4, 35),
+    ("OneCycleLR", {"max_lr": 1e-3, "total_steps": 50, "pct_start": 0.2, "anneal_strategy": "linear", "div_factor": 10.0, "final_div_factor": 100.0},
+     5e-4, 45),
+    ("OneCycleLR", {"max_lr": 1e-3, "total_steps": 45, "pct_start": 0.25, "three_phase": True, "base_momentum": 0.8, "max_momentum": 0.9}, 5e-4, 40),
+    ("OneCycleLR", {"max_lr": 1e-3, "total_steps": 30, "pct_start": 0.0, "cycle_momentum": False}, 5e-4, 25),
+]
 
 
 def deepspeed(path):
@@ -73,6 +100,8 @@ def deepspeed(path):
 
 
 def text(value):
+    if isinstance(value, list):
+        return ",".join(map(str, value))
     return str(value).lower() if isinstance(value, bool) else repr(value) if isinstance(value, float) else str(value)
 
 
@@ -98,3 +127,6 @@ with open(sys.argv[2], "w", encoding="utf-8") as f:
     for name, options, lr, steps in DEEPSPEED:
         momentum = name == "OneCycle" and options.get("cycle_momentum", True)
         run(name, options, lr, 0, steps, lambda o: getattr(library, name)(o, **options), momentum, f)
+    for name, options, lr, steps in TORCH:
+        momentum = name in ("CyclicLR", "OneCycleLR") and options.get("cycle_momentum", True)
+        run(name, options, lr, 0, steps, lambda o: getattr(torch.optim.lr_scheduler, name)(o, **options), momentum, f)

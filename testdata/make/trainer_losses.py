@@ -8,7 +8,8 @@ sample; losses [10]: of each step, with the samples in their order (train_sampli
 but the first of each row, which is -100: nothing predicts it, and the Trainer would count it in the divisor of the mean all the same;
 smoothed [10]: the same with label_smoothing_factor 0.1; epochs: a run of 6 epochs of the first 40 rows that evaluates the other 8 after each, with
 reduce_lr_on_plateau: its arguments, eval_losses [6], rates: the learning rate of each step, best: the step of the checkpoint that
-load_best_model_at_end takes.
+load_best_model_at_end takes; delayed: the same run by steps with eval_on_start and eval_delay: its arguments, eval_steps: the step of each
+evaluation, eval_losses, rates, best.
 DECAY: `model parameter 0|1` for each model of models/tiny-hf and models/tiny-lm: whether get_decay_parameter_names has it.
 """
 import json
@@ -69,15 +70,26 @@ EPOCHS = {
 }
 
 
+DELAYED = EPOCHS | {
+    "eval_strategy": "steps",
+    "eval_steps": 4,
+    "eval_delay": 9,
+    "eval_on_start": True,
+    "save_strategy": "steps",
+    "save_steps": 4,
+}
+
+
 class Rates(TrainerCallback):
     def __init__(self):
-        self.rates, self.losses = [], []
+        self.rates, self.losses, self.steps = [], [], []
 
     def on_pre_optimizer_step(self, args, state, control, optimizer=None, **_):
         self.rates.append(optimizer.param_groups[0]["lr"])
 
     def on_evaluate(self, args, state, control, metrics=None, **_):
         self.losses.append(metrics["eval_loss"])
+        self.steps.append(state.global_step)
 
 
 def gpt2(models):
@@ -91,16 +103,16 @@ def random_rows():
     return tokens, [{"input_ids": t, "labels": torch.cat([torch.tensor([-100]), t[1:]])} for t in tokens]
 
 
-def epochs(models):
+def epochs(models, arguments):
     _, rows = random_rows()
     seen = Rates()
     with tempfile.TemporaryDirectory() as folder:
         trainer = Trainer(
-            model=gpt2(models), args=TrainingArguments(output_dir=folder, **EPOCHS), train_dataset=rows[:40],
+            model=gpt2(models), args=TrainingArguments(output_dir=folder, **arguments), train_dataset=rows[:40],
             eval_dataset=rows[40:], callbacks=[seen])
         trainer.train()
         best = trainer.state.best_global_step
-    return {"arguments": EPOCHS, "eval_losses": seen.losses, "rates": seen.rates, "best": best}
+    return {"arguments": arguments, "eval_steps": seen.steps, "eval_losses": seen.losses, "rates": seen.rates, "best": best}
 
 
 def train(models, **more):
@@ -124,7 +136,7 @@ def train(models, **more):
 def all_runs(models):
     plain = train(models)
     smoothed = train(models, label_smoothing_factor=0.1)["losses"]
-    return plain | {"smoothed": smoothed, "epochs": epochs(models)}
+    return plain | {"smoothed": smoothed, "epochs": epochs(models, EPOCHS), "delayed": epochs(models, DELAYED)}
 
 
 def decay(models):

@@ -4,6 +4,7 @@ import dev.octet.converter.checkpoint.RoundedError;
 import dev.octet.converter.checkpoint.SharedScale;
 import dev.octet.pipeline.CheckpointOutcome;
 import dev.octet.pipeline.Serving;
+import dev.octet.quant.scale.ScaleSearch;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -47,6 +48,9 @@ record CheckpointPage(CheckpointOutcome outcome, Optional<Serving> serving) {
         }
         if (outcome.rounding() != null) {
             table.row("rounding", outcome.rounding() + gain());
+        }
+        if (outcome.scaleSearch() != null && !outcome.scaleSearch().equals(ScaleSearch.AMAX.label())) {
+            table.row("scales", "searched by " + outcome.scaleSearch());
         }
         table.row(
                 "target",

@@ -1,5 +1,6 @@
 package dev.octet.cli;
 
+import dev.octet.converter.ConversionOptions;
 import dev.octet.converter.plan.EmbeddingForm;
 import dev.octet.converter.verify.Consumer;
 import dev.octet.formats.checkpoint.Checkpoint;
@@ -12,6 +13,7 @@ import dev.octet.pipeline.Serving;
 import dev.octet.pipeline.Target;
 import dev.octet.quant.calibrate.Absmax;
 import dev.octet.quant.calibrate.Calibrator;
+import dev.octet.quant.number.QuantType;
 import dev.octet.quant.recipe.Recipe;
 import dev.octet.quant.recipe.Recipes;
 import dev.octet.quant.transform.Transform;
@@ -33,8 +35,6 @@ final class QuantizeCommand implements Command {
 
     private static final Map<String, Recipe> RECIPES = Recipes.byName(Recipes.GRAPH);
     private static final Map<String, Target.Graph> TARGETS = Flags.byName(Target.GRAPHS, Target::label);
-    private static final Map<String, Quantize.Rounding> ROUNDINGS =
-            Map.of("gptq", Quantize.Rounding.GPTQ, "nearest", Quantize.Rounding.NEAREST);
     private static final Map<String, EmbeddingForm> EMBEDDING_FORMS =
             Map.of("none", EmbeddingForm.FLOATS, "int8", EmbeddingForm.INT8);
     private static final Map<String, Boolean> KV_CACHES = Map.of("none", false, "fp8", true);
@@ -49,7 +49,10 @@ final class QuantizeCommand implements Command {
     private static final PathOption STATISTICS =
             PathOption.read("statistics", "FILE", "scales from a file of 'octet calibrate', instead of --calibration");
     private static final Option CALIBRATOR = Flags.value(
-            "calibrator", "NAME", "how clips follow from statistics: " + Calibrator.SYNTAX + " (default: absmax)");
+            "calibrator",
+            "NAME",
+            "how clips follow from statistics: " + Calibrator.SYNTAX
+                    + " (default: absmax; mse for inputs of ONNX models in integers)");
     private static final Option TARGET = ChoiceOption.of(
             "target",
             "NAME",
@@ -59,12 +62,6 @@ final class QuantizeCommand implements Command {
                     + "); checkpoints: a layout, " + String.join(", ", CheckpointFlags.TARGETS.keySet())
                     + " (default: compressed-tensors, for fp8-block fp8), or who loads it, "
                     + String.join(", ", Serving.CONSUMERS.keySet()) + ": the best layout for it and the recipe");
-    private static final Option ROUNDING = Flags.value(
-            "rounding",
-            "NAME",
-            "how weights are rounded: gptq (compensated, by second moments of the layers' inputs: from --calibration,"
-                + " one more run over the data, or from 'octet calibrate --second-moments') or nearest (default: gptq"
-                + " for ONNX models where there are second moments, else nearest)");
     private static final Option EMBEDDINGS = Flags.value(
             "embeddings",
             "none|int8",
@@ -92,8 +89,17 @@ final class QuantizeCommand implements Command {
     private static final Option TRANSFORM = Flags.repeatable(
             "transform",
             "NAME",
-            "checkpoints: change the weights first, so that they lose less and the model computes the same: "
-                    + Transform.SYNTAX + "; all but rotate need --statistics");
+            "change the weights first, so that they lose less and the model computes the same: " + Transform.SYNTAX
+                    + " (ALPHA by default 0.5, of ONNX models 0.75); of checkpoints, all but rotate need --statistics;"
+                    + " of ONNX models smoothquant alone, with --calibration");
+    private static final Option WEIGHT_ONLY = Flags.repeatable(
+            "weight-only",
+            "REGEX",
+            "ONNX: quantise the weight alone, not the input, of Linears whose name contains a match");
+    private static final Option REDUCE_RANGE = Flags.flag(
+            "reduce-range",
+            "ONNX, recipes int8 and int8-dynamic: weights whose products cannot saturate on processors without VNNI:"
+                    + " pairs that are too large together give way");
     private static final String NO_RECIPE = "none";
 
     /** Those that only checkpoints have a use for. */
@@ -107,7 +113,9 @@ final class QuantizeCommand implements Command {
             CheckpointFlags.EXACT_ONLY,
             KEEP_SCALES,
             KV_CACHE,
-            TRANSFORM);
+            RoundingFlags.SCALE_SEARCH,
+            RoundingFlags.GPTQ_DAMPING,
+            RoundingFlags.GPTQ_ORDER);
 
     /** What {@code --target} may be for checkpoints: layouts, and programs that load them. */
     private static final Map<String, String> CHECKPOINT_TARGETS = Flags.byName(
@@ -135,7 +143,16 @@ final class QuantizeCommand implements Command {
         List<Option> options = new ArrayList<>(
                 List.of(Flags.OUTPUT, RECIPE, DataFlags.CALIBRATION, DataFlags.DATA_FOR_CALIBRATION, STATISTICS));
         options.addAll(DataFlags.all());
-        options.addAll(List.of(CALIBRATOR, TARGET, ROUNDING, EMBEDDINGS, CheckpointFlags.KEEP, REPORT));
+        options.addAll(List.of(
+                CALIBRATOR,
+                TARGET,
+                RoundingFlags.ROUNDING,
+                EMBEDDINGS,
+                CheckpointFlags.KEEP,
+                WEIGHT_ONLY,
+                REDUCE_RANGE,
+                TRANSFORM,
+                REPORT));
         options.addAll(MixFlags.all());
         options.addAll(CHECKPOINT_ONLY);
         options.addAll(List.of(Flags.THREADS, Flags.FORCE, Flags.DRY_RUN, COMPARE));
@@ -149,6 +166,8 @@ final class QuantizeCommand implements Command {
                         + " r.html",
                 "octet quantize model.onnx -o fp8.onnx --statistics model.stats --calibrator percentile:99.99",
                 "octet quantize model.onnx -o fp8.onnx --recipe fp8-weight-only --keep pooler",
+                "octet quantize model.onnx -o int8.onnx --recipe int8-dynamic --embeddings int8 --transform smoothquant"
+                        + " --calibration texts.jsonl --tokenizer tokenizer.json",
                 "octet quantize model.onnx -o fp8.onnx --data texts.jsonl --tokenizer tokenizer.json --mix auto --gate"
                         + " cosine=0.998",
                 "octet quantize Qwen3-8B -o Qwen3-8B-mixed --data texts.jsonl --mix auto --bits 6.0",
@@ -188,7 +207,7 @@ final class QuantizeCommand implements Command {
                     "octet calibrate MODEL -o FILE --data TEXTS --second-moments makes the file");
         }
         arguments.refuse(
-                List.of(RECIPE, ROUNDING, TARGET, MixFlags.MIX, REPORT),
+                List.of(RECIPE, RoundingFlags.ROUNDING, TARGET, MixFlags.MIX, REPORT),
                 "has no use with --compare",
                 "leave it out: every recipe and rounding is compared");
         Schemes.Request request = new Schemes.Request(
@@ -206,9 +225,10 @@ final class QuantizeCommand implements Command {
 
     private static ExitCode mix(Arguments arguments, Screen screen) throws IOException {
         List<Option> refused = new ArrayList<>(CHECKPOINT_ONLY);
-        refused.addAll(List.of(STATISTICS, CALIBRATOR, EMBEDDINGS));
-        Optional<Quantize.Rounding> rounding = arguments.has(ROUNDING)
-                ? Optional.of(arguments.choice(ROUNDING, ROUNDINGS, Quantize.Rounding.NEAREST))
+        refused.addAll(List.of(STATISTICS, CALIBRATOR, EMBEDDINGS, WEIGHT_ONLY, REDUCE_RANGE, TRANSFORM));
+        Optional<Quantize.Rounding> rounding = arguments.has(RoundingFlags.ROUNDING)
+                ? Optional.of(
+                        arguments.choice(RoundingFlags.ROUNDING, RoundingFlags.ROUNDINGS, Quantize.Rounding.NEAREST))
                 : Optional.empty();
         return MixFlags.run(arguments, screen, refused, RECIPE, TARGET, REPORT, rounding);
     }
@@ -220,6 +240,10 @@ final class QuantizeCommand implements Command {
                 "let calibrate write statistics of the data first, then give --statistics FILE");
         arguments.refuse(
                 List.of(EMBEDDINGS), "is for ONNX models", "leave it out; --include embed quantises embeddings here");
+        arguments.refuse(
+                List.of(WEIGHT_ONLY, REDUCE_RANGE),
+                "is for ONNX models",
+                "leave it out; recipes for weights alone are int8-asymmetric and int4");
         Quantize.CheckpointRequest request = ofCheckpoint(arguments);
         arguments.requireInputs();
         arguments.outputFile(REPORT);
@@ -267,8 +291,26 @@ final class QuantizeCommand implements Command {
         refuseOther(arguments, TARGET, CHECKPOINT_TARGETS.keySet(), TARGETS.keySet(), "checkpoints", "ONNX models");
         request = request.withRecipe(arguments.choice(RECIPE, RECIPES, request.recipe()))
                 .withTarget(arguments.choice(TARGET, TARGETS, request.target()))
-                .withCalibrator(calibrator(arguments, request.calibrator()))
-                .keeping(CheckpointFlags.patterns(arguments, CheckpointFlags.KEEP));
+                .keeping(CheckpointFlags.patterns(arguments, CheckpointFlags.KEEP))
+                .withWeightsAlone(CheckpointFlags.patterns(arguments, WEIGHT_ONLY))
+                .withTransforms(arguments.texts(TRANSFORM).stream()
+                        .map(t -> Transform.parse(t, Transform.SmoothQuant.INTEGERS_ALPHA))
+                        .toList());
+        if (arguments.has(REDUCE_RANGE)) {
+            boolean products = request.recipe().input() != null
+                    && request.recipe().weight().type() == QuantType.INT8;
+            if (!products) {
+                throw arguments.usage(
+                        "--reduce-range is for recipes whose products are of integers of 8 bits, and "
+                                + request.recipe().name() + " has none",
+                        "leave it out, or give --recipe int8 or int8-dynamic");
+            }
+            request = request.withSaturation(ConversionOptions.Saturation.EXCLUDED);
+        }
+        Optional<String> calibrator = arguments.text(CALIBRATOR);
+        if (calibrator.isPresent()) {
+            request = request.withCalibrator(Calibrator.parse(calibrator.get()));
+        }
         Optional<Path> data = DataFlags.file(arguments);
         if (data.isPresent()) {
             request = request.withSamples(DataFlags.source(arguments, data.get()));
@@ -287,8 +329,9 @@ final class QuantizeCommand implements Command {
                     "give --embeddings int8, which loses less: one scale per row, 43 dB against 32");
         }
         request = request.withEmbeddings(arguments.choice(EMBEDDINGS, EMBEDDING_FORMS, request.embeddings()));
-        return arguments.has(ROUNDING)
-                ? request.withRounding(arguments.choice(ROUNDING, ROUNDINGS, Quantize.Rounding.NEAREST))
+        return arguments.has(RoundingFlags.ROUNDING)
+                ? request.withRounding(
+                        arguments.choice(RoundingFlags.ROUNDING, RoundingFlags.ROUNDINGS, Quantize.Rounding.NEAREST))
                 : request;
     }
 
@@ -337,10 +380,7 @@ final class QuantizeCommand implements Command {
         if (arguments.choice(KV_CACHE, KV_CACHES, false)) {
             request = request.with(Quantize.Choice.KV_CACHE);
         }
-        if (arguments.has(ROUNDING)
-                && arguments.choice(ROUNDING, ROUNDINGS, Quantize.Rounding.NEAREST) == Quantize.Rounding.GPTQ) {
-            request = request.with(Quantize.Choice.GPTQ);
-        }
+        request = request.withRounding(RoundingFlags.ofCheckpoint(arguments));
         if (arguments.has(CheckpointFlags.ALLOW_NONFINITE)) {
             request = request.with(Quantize.Choice.ALLOW_NONFINITE);
         }
@@ -394,6 +434,9 @@ final class QuantizeCommand implements Command {
                                 : answer.layers().stream()
                                         .map(LayerCount::toString)
                                         .collect(Collectors.joining(", ")));
+        if (answer.products() != null) {
+            table.row("products", answer.products().toString());
+        }
         if (!answer.dryRun()) {
             table.row("written", answer.output() + "  " + Quantity.bytes(answer.convertedBytes()));
             table.row("time", Quantity.seconds(answer.seconds()));

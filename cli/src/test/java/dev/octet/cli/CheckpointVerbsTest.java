@@ -94,6 +94,7 @@ class CheckpointVerbsTest {
                         "gigabytes_per_second",
                         "resumed_files",
                         "exactness",
+                        "rounding_errors",
                         "weights",
                         "kept",
                         "shared_scales",
@@ -102,7 +103,9 @@ class CheckpointVerbsTest {
                         "unreached_experts",
                         "notes",
                         "carried",
-                        "left_behind"),
+                        "left_behind",
+                        "transformed",
+                        "predicted"),
                 names);
         assertEquals("plain", answer.get("source_layout").asText());
         assertEquals("fp8", answer.get("recipe").asText());

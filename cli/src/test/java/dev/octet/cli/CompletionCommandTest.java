@@ -91,7 +91,7 @@ class CompletionCommandTest {
 
     @ParameterizedTest
     @CsvSource({
-        "octet convert m --target, 'compressed-tensors fp8 huggingface modelopt onnx'",
+        "octet convert m --target, 'compressed-tensors fp8 gguf huggingface modelopt onnx'",
         "octet quantize m --kv-cache, 'fp8 none'",
         "octet inspect --progress, 'json none plain'",
         "octet help q, 'quantize quickstart'",

@@ -6,6 +6,7 @@ import com.palantir.javaformat.java.Formatter;
 import com.palantir.javaformat.java.FormatterException;
 import com.palantir.javaformat.java.JavaFormatterOptions;
 import java.io.IOException;
+import java.io.UncheckedIOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -25,30 +26,37 @@ class FormatTest {
     private static final List<String> MODULES =
             List.of("formats", "quant", "converter", "trainer", "pipeline", "cli", "bench");
 
-    private final Formatter formatter = Formatter.createFormatter(JavaFormatterOptions.builder()
-            .style(JavaFormatterOptions.Style.PALANTIR)
-            .build());
-
     @Test
-    void every_java_file_is_formatted() throws IOException, FormatterException {
+    void every_java_file_is_formatted() throws IOException {
         boolean apply = System.getProperty("octet.format", "check").equals("apply");
-        List<Path> different = new ArrayList<>();
-        for (Path file : javaFiles()) {
-            String text = Files.readString(file);
-            String formatted = formatter.formatSourceAndFixImports(text);
-            if (!formatted.equals(text)) {
-                if (apply) {
-                    Files.writeString(file, formatted);
-                } else {
-                    different.add(ROOT.relativize(file));
-                }
-            }
-        }
+        List<Path> different = javaFiles().parallelStream()
+                .filter(file -> differs(file, apply))
+                .map(ROOT::relativize)
+                .toList();
         assertEquals(
                 List.of(),
-                different,
+                apply ? List.of() : different,
                 "not formatted; mend with: mvn -pl cli -am test -Dtest=FormatTest"
                         + " -Dsurefire.failIfNoSpecifiedTests=false -Doctet.format=apply");
+    }
+
+    /** Nothing says that a formatter may serve several threads, so each file has its own. */
+    private static boolean differs(Path file, boolean apply) {
+        JavaFormatterOptions options = JavaFormatterOptions.builder()
+                .style(JavaFormatterOptions.Style.PALANTIR)
+                .build();
+        try {
+            String text = Files.readString(file);
+            String formatted = Formatter.createFormatter(options).formatSourceAndFixImports(text);
+            if (apply && !formatted.equals(text)) {
+                Files.writeString(file, formatted);
+            }
+            return !formatted.equals(text);
+        } catch (IOException e) {
+            throw new UncheckedIOException(e);
+        } catch (FormatterException e) {
+            throw new AssertionError(file + " is no Java that the formatter reads", e);
+        }
     }
 
     private static List<Path> javaFiles() throws IOException {

@@ -177,7 +177,7 @@ class MergeCommandTest {
     @Test
     void finite_factors_whose_product_is_not_finite_are_refused() throws IOException {
         Path huge = adapter("huge", c -> {}, t -> t.replaceAll((k, v) -> floats(k, v.shape(), 1e30f)));
-        refused(merge(LLAMA, huge), ExitCode.INPUT, "the merged weight holds Infinity", "row 0, column 0");
+        refused(merge(LLAMA, huge), ExitCode.INPUT, "the changed weight holds Infinity", "row 0, column 0");
     }
 
     @Test

@@ -116,6 +116,23 @@ class OtherConfigsTest {
     }
 
     @Test
+    void an_evaluation_before_the_first_step_and_a_delay_come_when_the_trainer_has_them() throws IOException {
+        JsonNode golden = golden().get("delayed");
+        List<JsonNode> lines = train(golden.get("arguments").deepCopy(), 40);
+        List<JsonNode> evaluations =
+                lines.stream().filter(l -> l.has("eval_loss")).toList();
+        requireNear(golden.get("eval_steps"), numbers(evaluations, "step"), 0);
+        requireNear(golden.get("eval_losses"), numbers(evaluations, "eval_loss"), 2e-3);
+        assertEquals(
+                golden.get("eval_losses").get(0).asDouble(),
+                numbers(evaluations, "eval_loss").getFirst(),
+                1e-5);
+        requireNear(golden.get("rates"), numbers(lines, "lr"), 0);
+        long best = golden.get("best").asLong();
+        assertTrue(lastOutput.contains("best checkpoint  step " + best), lastOutput);
+    }
+
+    @Test
     void every_row_of_accelerates_table_becomes_what_it_says() throws IOException {
         int rows = 0;
         for (String line : Files.readAllLines(DATA.resolveSibling("docs/configs.md"))) {

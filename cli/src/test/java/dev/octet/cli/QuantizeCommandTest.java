@@ -4,6 +4,8 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -282,5 +284,173 @@ class QuantizeCommandTest {
                 refused(ExitCode.USAGE, "quantize", LLAMA, "-o", at("x"), "--embeddings", "int8"),
                 "--embeddings is for ONNX models",
                 "--include embed");
+    }
+
+    private String samples() throws IOException {
+        Path file = folder.resolve("s.npz");
+        return Files.exists(file)
+                ? file.toString()
+                : TinyBert.samples(file, 24, 1).toString();
+    }
+
+    private static JsonNode json(String... words) throws IOException {
+        return new ObjectMapper()
+                .readTree(ok(
+                        Stream.concat(Arrays.stream(words), Stream.of("--json")).toArray(String[]::new)));
+    }
+
+    @Test
+    void weights_alone_are_quantised_where_asked_for_and_the_rest_with_its_inputs() throws IOException {
+        String pattern = "output\\.dense";
+        String page = ok(
+                "quantize",
+                MODEL,
+                "-o",
+                at("w.onnx"),
+                "--recipe",
+                "int8",
+                "--calibration",
+                samples(),
+                "--weight-only",
+                pattern);
+        assertSays(page, "14 of 14 Linear in INT8", "note: weights alone, inputs stay in floats: ", "mse");
+        assertSays(ok("inspect", at("w.onnx")), "octet.weight_only", "output.dense.weight");
+        ok("evaluate", MODEL, at("w.onnx"), "--data", samples(), "--gate", "cosine=0.999");
+        ok("quantize", MODEL, "-o", at("d.onnx"), "--recipe", "int8-dynamic", "--weight-only", pattern);
+        ok("evaluate", MODEL, at("d.onnx"), "--data", samples(), "--gate", "cosine=0.999");
+        ok(
+                "quantize",
+                MODEL,
+                "-o",
+                at("f.onnx"),
+                "--recipe",
+                "fp8",
+                "--calibration",
+                samples(),
+                "--weight-only",
+                pattern);
+        ok("evaluate", MODEL, at("f.onnx"), "--data", samples(), "--gate", "cosine=0.99");
+        assertSays(
+                refused(
+                        ExitCode.USAGE,
+                        "quantize",
+                        MODEL,
+                        "-o",
+                        at("x.onnx"),
+                        "--recipe",
+                        "int8-dynamic",
+                        "--weight-only",
+                        "nothing"),
+                "pattern 'nothing' matches no Linear that is quantised",
+                "patterns are searched in node ids");
+        assertSays(
+                refused(ExitCode.USAGE, "quantize", LLAMA, "-o", at("x"), "--weight-only", "q_proj"),
+                "--weight-only is for ONNX models");
+    }
+
+    @Test
+    void smoothquant_changes_onnx_models_before_they_are_quantised() throws IOException {
+        for (String recipe : List.of("int8", "int8-dynamic")) {
+            String file = at(recipe + ".onnx");
+            ok(
+                    "quantize",
+                    MODEL,
+                    "-o",
+                    file,
+                    "--recipe",
+                    recipe,
+                    "--calibration",
+                    samples(),
+                    "--transform",
+                    "smoothquant:0.75");
+            assertSays(ok("inspect", file), "octet.transform", "smoothquant:0.75");
+            ok("evaluate", MODEL, file, "--data", samples(), "--gate", "cosine=0.999");
+        }
+        assertSays(
+                refused(
+                        ExitCode.USAGE,
+                        "quantize",
+                        MODEL,
+                        "-o",
+                        at("x.onnx"),
+                        "--recipe",
+                        "int8-dynamic",
+                        "--transform",
+                        "smoothquant"),
+                "--transform smoothquant measures the model before and after it",
+                "--calibration FILE");
+        assertSays(
+                refused(
+                        ExitCode.USAGE,
+                        "quantize",
+                        MODEL,
+                        "-o",
+                        at("x.onnx"),
+                        "--recipe",
+                        "int8-dynamic",
+                        "--transform",
+                        "awq"),
+                "--transform awq is for checkpoints");
+        assertSays(
+                refused(
+                        ExitCode.USAGE,
+                        "quantize",
+                        MODEL,
+                        "-o",
+                        at("x.onnx"),
+                        "--recipe",
+                        "int8-weight-only",
+                        "--transform",
+                        "smoothquant"),
+                "leaves them as they are");
+    }
+
+    @Test
+    void products_that_can_saturate_are_counted_and_can_be_excluded() throws IOException {
+        String[] line = {"quantize", MODEL, "-o", at("a.onnx"), "--recipe", "int8-dynamic"};
+        JsonNode before = json(line).path("products");
+        assertTrue(before.path("saturating_pairs").asLong() > 0, before.toString());
+        assertEquals(14, before.path("saturating_linears").asInt(), before.toString());
+        line[3] = at("b.onnx");
+        JsonNode after = json(Stream.concat(Arrays.stream(line), Stream.of("--reduce-range"))
+                        .toArray(String[]::new))
+                .path("products");
+        assertEquals(0, after.path("saturating_pairs").asLong(), after.toString());
+        assertSays(ok("inspect", at("b.onnx")), "octet.reduce_range");
+        ok("evaluate", MODEL, at("b.onnx"), "--data", samples(), "--gate", "cosine=0.999");
+        line[3] = at("c.onnx");
+        line[5] = "int8-weight-only";
+        assertEquals(0, json(line).path("products").path("saturating_pairs").asLong());
+        assertSays(
+                refused(
+                        ExitCode.USAGE,
+                        "quantize",
+                        MODEL,
+                        "-o",
+                        at("x.onnx"),
+                        "--recipe",
+                        "fp8-weight-only",
+                        "--reduce-range"),
+                "--reduce-range is for recipes whose products are of integers of 8 bits");
+    }
+
+    @Test
+    void four_bits_are_rounded_with_compensation_in_their_groups() throws IOException {
+        String[] line = {
+            "quantize", MODEL, "-o", at("a.onnx"), "--recipe", "int4-weight-only", "--calibration", samples()
+        };
+        assertSays(ok(line), "gptq (second moments of the samples)", "MatMulNBits, 4 bits");
+        line[3] = at("b.onnx");
+        ok(Stream.concat(Arrays.stream(line), Stream.of("--rounding", "nearest"))
+                .toArray(String[]::new));
+        double compensated = cosine("a.onnx");
+        double nearest = cosine("b.onnx");
+        assertTrue(1 - compensated < 0.8 * (1 - nearest), compensated + " and " + nearest);
+    }
+
+    private double cosine(String file) throws IOException {
+        return json("evaluate", MODEL, at(file), "--data", samples())
+                .findValue("cosine_mean")
+                .asDouble();
     }
 }

@@ -10,7 +10,6 @@ import dev.octet.converter.checkpoint.ConsumersGraph;
 import dev.octet.converter.checkpoint.ConversionRequest;
 import dev.octet.converter.checkpoint.Exactness;
 import dev.octet.converter.checkpoint.GraphWeights;
-import dev.octet.converter.checkpoint.InputMoments;
 import dev.octet.converter.checkpoint.InputScales;
 import dev.octet.converter.checkpoint.KeptScales;
 import dev.octet.converter.checkpoint.MergedWeights;
@@ -19,6 +18,7 @@ import dev.octet.converter.checkpoint.Selection;
 import dev.octet.converter.checkpoint.StreamOptions;
 import dev.octet.converter.checkpoint.TensorStep;
 import dev.octet.converter.checkpoint.WeightReader;
+import dev.octet.converter.checkpoint.WeightRounding;
 import dev.octet.converter.trained.CheckpointGraph;
 import dev.octet.formats.OctetVersion;
 import dev.octet.formats.checkpoint.Checkpoint;
@@ -79,7 +79,7 @@ public final class CheckpointConverter implements AutoCloseable {
      * @param recipes of weights that have another one than the goal's, by their own name; weights that engines fuse must have the same
      * @param merged weights whose floats change on the way
      * @param changes distinguishes these changes from others of the same weights; empty where the caller does not resume
-     * @param moments by which weights are rounded; none to round to nearest
+     * @param rounding how weights are rounded
      */
     public record Request(
             Selection selection,
@@ -91,7 +91,7 @@ public final class CheckpointConverter implements AutoCloseable {
             Map<String, Recipe> recipes,
             MergedWeights merged,
             String changes,
-            InputMoments moments) {
+            WeightRounding rounding) {
         public Request {
             recipes = Map.copyOf(recipes);
         }
@@ -114,7 +114,7 @@ public final class CheckpointConverter implements AutoCloseable {
                     Map.of(),
                     MergedWeights.NONE,
                     "",
-                    InputMoments.NONE);
+                    WeightRounding.NEAREST);
         }
 
         /** The same with other recipes for some weights. */
@@ -129,7 +129,7 @@ public final class CheckpointConverter implements AutoCloseable {
                     newRecipes,
                     merged,
                     changes,
-                    moments);
+                    rounding);
         }
 
         /** The same with the scales that lie in the checkpoint's folder. */
@@ -144,7 +144,7 @@ public final class CheckpointConverter implements AutoCloseable {
                     recipes,
                     merged,
                     changes,
-                    moments);
+                    rounding);
         }
 
         /** The same with what adapters change. */
@@ -164,11 +164,11 @@ public final class CheckpointConverter implements AutoCloseable {
                     recipes,
                     weights,
                     newChanges,
-                    moments);
+                    rounding);
         }
 
-        /** The same, rounded with compensation by second moments. */
-        public Request withMoments(InputMoments newMoments) {
+        /** The same, rounded so. */
+        public Request withRounding(WeightRounding newRounding) {
             return new Request(
                     selection,
                     inputScales,
@@ -179,7 +179,7 @@ public final class CheckpointConverter implements AutoCloseable {
                     recipes,
                     merged,
                     changes,
-                    newMoments);
+                    newRounding);
         }
 
         /** All Linears, dynamic activations. */
@@ -295,7 +295,7 @@ public final class CheckpointConverter implements AutoCloseable {
                                 keptScales,
                                 request.recipes(),
                                 request.merged(),
-                                request.moments()))
+                                request.rounding()))
                 .withFingerprint(describe(goal, request));
         if (request.exactOnly()) {
             refuseInexact(plan);
@@ -414,7 +414,7 @@ public final class CheckpointConverter implements AutoCloseable {
         what.put("cache scales", request.cacheScales().byAttention().toString());
         what.put("allow non-finite", Boolean.toString(request.allowNonFinite()));
         what.put("scales", request.keepScales() ? "kept" : "computed");
-        what.put("rounding", request.moments().fingerprint());
+        what.put("rounding", request.rounding().fingerprint());
         if (!request.recipes().isEmpty()) {
             Map<String, String> recipes = new TreeMap<>();
             request.recipes().forEach((weight, recipe) -> recipes.put(weight, recipe.name()));

@@ -15,9 +15,22 @@ import java.util.Map;
  * @param moments second moments of activations by value name, from {@link Converter#moments}: weights that multiply these values are
  *     rounded with compensation (GPTQ), all others to nearest
  * @param threads threads that cast weights; the result does not depend on the number
+ * @param saturation what weights of 8 bits do about products that saturate on processors without VNNI
  */
 public record ConversionOptions(
-        OnnxTarget target, Calibrator calibrator, Map<String, SecondMoment> moments, int threads) {
+        OnnxTarget target,
+        Calibrator calibrator,
+        Map<String, SecondMoment> moments,
+        int threads,
+        Saturation saturation) {
+    /** What weights of 8 bits do about products that saturate on processors without VNNI. */
+    public enum Saturation {
+        /** Nothing: all codes are used. */
+        ALLOWED,
+        /** They stay within the bound of {@link dev.octet.quant.gptq.BoundedPairs}. */
+        EXCLUDED
+    }
+
     public ConversionOptions {
         moments = Map.copyOf(moments);
         if (threads < 1) {
@@ -31,26 +44,32 @@ public record ConversionOptions(
                 OnnxTarget.ONNXRUNTIME,
                 new Absmax(),
                 Map.of(),
-                Runtime.getRuntime().availableProcessors());
+                Runtime.getRuntime().availableProcessors(),
+                Saturation.ALLOWED);
     }
 
     /** A copy with this target. */
     public ConversionOptions withTarget(OnnxTarget newTarget) {
-        return new ConversionOptions(newTarget, calibrator, moments, threads);
+        return new ConversionOptions(newTarget, calibrator, moments, threads, saturation);
     }
 
     /** A copy with this calibrator. */
     public ConversionOptions withCalibrator(Calibrator newCalibrator) {
-        return new ConversionOptions(target, newCalibrator, moments, threads);
+        return new ConversionOptions(target, newCalibrator, moments, threads, saturation);
     }
 
     /** A copy with these moments. */
     public ConversionOptions withMoments(Map<String, SecondMoment> newMoments) {
-        return new ConversionOptions(target, calibrator, newMoments, threads);
+        return new ConversionOptions(target, calibrator, newMoments, threads, saturation);
     }
 
     /** A copy with this number of threads. */
     public ConversionOptions withThreads(int newThreads) {
-        return new ConversionOptions(target, calibrator, moments, newThreads);
+        return new ConversionOptions(target, calibrator, moments, newThreads, saturation);
+    }
+
+    /** A copy that deals with saturation so. */
+    public ConversionOptions withSaturation(Saturation newSaturation) {
+        return new ConversionOptions(target, calibrator, moments, threads, newSaturation);
     }
 }

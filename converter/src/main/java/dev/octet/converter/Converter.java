@@ -30,6 +30,7 @@ import dev.octet.converter.runtime.ModuleTaps;
 import dev.octet.converter.runtime.Tap;
 import dev.octet.converter.runtime.ValueTaps;
 import dev.octet.converter.trained.TrainedWeights;
+import dev.octet.converter.transform.GraphSmoothing;
 import dev.octet.formats.OctetVersion;
 import dev.octet.formats.error.InvalidDataException;
 import dev.octet.formats.error.InvalidOptionException;
@@ -47,7 +48,10 @@ import dev.octet.quant.gptq.SecondMoment;
 import dev.octet.quant.gptq.SecondMoments;
 import dev.octet.quant.recipe.Recipe;
 import dev.octet.quant.recipe.Recipes;
+import dev.octet.quant.statistics.ChannelStatistics;
 import dev.octet.quant.statistics.Statistics;
+import dev.octet.quant.statistics.TensorStatistics;
+import dev.octet.quant.transform.Transform;
 import java.io.IOException;
 import java.lang.foreign.Arena;
 import java.nio.file.Path;
@@ -55,6 +59,7 @@ import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.regex.Pattern;
 import java.util.stream.Collectors;
 import org.jspecify.annotations.Nullable;
@@ -137,6 +142,51 @@ public final class Converter implements AutoCloseable {
         }
     }
 
+    /**
+     * This model with the inputs of some Linears smoothed: the same outputs, bit for bit where factors stay in range.
+     *
+     * @param plan whose {@linkplain Plan#quantizedInputs quantised inputs} are smoothed; the new model has a plan of its own
+     * @param statistics with channels of these inputs, as {@link #calibrate} takes them
+     * @return a new converter, to be closed separately; it reads from this converter's model, which must stay open until then
+     * @throws InvalidDataException when the statistics have no channels of an input
+     * @throws UnsupportedModelException when nothing can be smoothed
+     */
+    public Converter smoothed(Plan plan, Statistics statistics, Transform.SmoothQuant how) {
+        Map<String, float[]> amax = new LinkedHashMap<>();
+        for (String value : plan.quantizedInputs().keySet()) {
+            TensorStatistics seen = statistics.tensors().get(value);
+            ChannelStatistics channels = seen == null ? null : seen.channels();
+            if (channels == null) {
+                throw new InvalidDataException(
+                        "the statistics have no channels of value '" + value + "'",
+                        "statistics of " + statistics.tensors().size() + " values",
+                        "calibrate this model again");
+            }
+            amax.put(value, channels.amax());
+        }
+        Arena own = Arena.ofShared();
+        try {
+            GraphSmoothing.Result smoothed = GraphSmoothing.apply(canonical, amax, how, own);
+            PassLog more = new PassLog();
+            log.notes().forEach(n -> more.note(n.pass(), n.node(), n.text()));
+            smoothed.folds().forEach(f -> more.note(how.text(), f.into(), f.how() + ": " + String.join(", ", f.of())));
+            return new Converter(
+                    source,
+                    smoothed.model().withMetadata(withTransform(smoothed.model().metadata(), how)),
+                    more,
+                    own);
+        } catch (RuntimeException e) {
+            own.close();
+            throw e;
+        }
+    }
+
+    private static Map<String, String> withTransform(Map<String, String> metadata, Transform how) {
+        Map<String, String> more = new LinkedHashMap<>(metadata);
+        more.merge("octet.transform", how.text(), (a, b) -> a + "," + b);
+        return more;
+    }
+
     /** The model before import. */
     public GraphModel source() {
         return source;
@@ -202,7 +252,7 @@ public final class Converter implements AutoCloseable {
      */
     public Statistics calibrate(Plan plan, Dataset data, String modelDigest, CalibrationOptions options)
             throws IOException {
-        if (plan.recipe().needsStatistics()) {
+        if (plan.needsStatistics()) {
             plan.requireTaps();
         }
         return CalibrationRun.runTaps(runnable(), modelDigest, taps(), data, options);
@@ -293,15 +343,18 @@ public final class Converter implements AutoCloseable {
      * @throws InvalidDataException when statistics are missing, incomplete or of another plan
      */
     public Conversion convert(Plan plan, @Nullable Statistics statistics, ConversionOptions options) {
-        return convertSuited(plan.withRecipe(options.target().suited(plan.recipe())), statistics, options);
+        return convertSuited(plan.withRecipes(options.target()::suited), statistics, options);
     }
 
     private Conversion convertSuited(Plan plan, @Nullable Statistics statistics, ConversionOptions options) {
         PassLog lowering = new PassLog();
-        RoundToNearest nearest = new RoundToNearest(Quantizer.parallel(options.threads()), arena);
+        Set<String> bounded =
+                options.saturation() == ConversionOptions.Saturation.EXCLUDED ? plan.integerProducts() : Set.of();
+        RoundToNearest nearest = new RoundToNearest(Quantizer.parallel(options.threads()), arena, bounded);
         WeightQuantizer rounding = options.moments().isEmpty()
                 ? nearest
-                : new CompensatedRounding(Gptq.parallel(options.threads()), options.moments(), nearest, lowering);
+                : new CompensatedRounding(
+                        Gptq.parallel(options.threads()), options.moments(), nearest, bounded, lowering);
         return rewrite(
                 solve(plan, statistics, options),
                 rounding,
@@ -368,7 +421,7 @@ public final class Converter implements AutoCloseable {
     }
 
     private ActivationScales solve(Plan plan, @Nullable Statistics statistics, ConversionOptions options) {
-        if (!plan.recipe().needsStatistics()) {
+        if (!plan.needsStatistics()) {
             return new ActivationScales(plan, Map.of());
         }
         if (statistics == null) {
@@ -396,8 +449,16 @@ public final class Converter implements AutoCloseable {
         if (!plan.converted(LayerKind.EMBEDDING).isEmpty()) {
             m.put("octet.embeddings", "int8");
         }
+        if (options.saturation() == ConversionOptions.Saturation.EXCLUDED
+                && !plan.integerProducts().isEmpty()) {
+            m.put("octet.reduce_range", "pairs");
+        }
         m.put("octet.rounding", options.moments().isEmpty() ? "nearest" : "gptq");
-        if (statistics != null && plan.recipe().needsStatistics()) {
+        plan.converted(LayerKind.LINEAR).stream()
+                .filter(d ->
+                        plan.others().containsKey(d.node()) && plan.recipe(d).input() == null)
+                .forEach(d -> m.merge("octet.weight_only", d.weight(), (a, b) -> a + "," + b));
+        if (statistics != null && plan.needsStatistics()) {
             m.put("octet.calibrator", options.calibrator().text());
             m.put("octet.source.sha256", statistics.modelDigest());
             m.put("octet.data.samples", Long.toString(statistics.samplesDone()));

@@ -146,7 +146,7 @@ public final class Calibrate {
                     .withProgress(new Pieces(job.listener()));
             Statistics statistics = source.huggingFace().isPresent()
                     ? converter.calibrateModules(samples, source.digest(), options)
-                    : converter.calibrate(plan(converter), samples, source.digest(), options);
+                    : converter.calibrate(plan(converter, request.model()), samples, source.digest(), options);
             if (replacing.isPresent()) {
                 replacing.get().publish();
             }
@@ -159,10 +159,11 @@ public final class Calibrate {
         try (ModelSource source = ModelSource.open(request.model());
                 Converter converter = source.converter();
                 Dataset samples = samples(request, source, converter, job)) {
+            Plan plan = plan(converter, request.model());
             int tensors = source.huggingFace().isPresent()
                     ? ModuleTaps.of(converter.canonical()).size()
                     : converter.taps().size();
-            long moments = request.has(Choice.SECOND_MOMENTS) ? converter.momentBytes(plan(converter)) : 0;
+            long moments = request.has(Choice.SECOND_MOMENTS) ? converter.momentBytes(plan) : 0;
             return new Planned(tensors, samples.count(), samples.name(), moments);
         }
     }
@@ -220,8 +221,13 @@ public final class Calibrate {
         return samples;
     }
 
-    private static Plan plan(Converter converter) {
+    private static Plan plan(Converter converter, Path model) {
         Plan plan = converter.plan(Recipes.GRAPH_FP8, List.of());
+        if (plan.taps().isEmpty()) {
+            QuantizedAlready.refusal(converter, model, "calibrate").ifPresent(e -> {
+                throw e;
+            });
+        }
         plan.requireTaps();
         return plan;
     }

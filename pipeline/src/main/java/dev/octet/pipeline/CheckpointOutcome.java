@@ -27,6 +27,7 @@ import org.jspecify.annotations.Nullable;
  *
  * @param architecture the class of transformers that the configuration names first; null where it names none
  * @param rounding how weights are rounded, {@code nearest} or {@code gptq}; null where none is quantised by a recipe
+ * @param scaleSearch how the scales of blocks are chosen, {@code amax} where nothing is searched; null where none is quantised by a recipe
  * @param roundingErrors of weights rounded with compensation: what is left of the error of their outputs, beside that of rounding to nearest
  * @param weights one entry for each weight whose bytes change, in the order of the checkpoint
  * @param exactness how many weights were changed how
@@ -44,6 +45,7 @@ public record CheckpointOutcome(
         @Nullable String architecture,
         @Nullable String recipe,
         @Nullable String rounding,
+        @Nullable String scaleSearch,
         String target,
         boolean dryRun,
         long sourceBytes,
@@ -131,7 +133,8 @@ public record CheckpointOutcome(
                 converter.stored().layout(),
                 architecture(converter),
                 recipe(plan.goal()),
-                recipe(plan.goal()) == null ? null : plan.moments().file() == null ? "nearest" : "gptq",
+                recipe(plan.goal()) == null ? null : plan.rounding().name(),
+                recipe(plan.goal()) == null ? null : plan.rounding().search().label(),
                 target(plan.goal()),
                 result == null,
                 plan.sourceBytes(),
@@ -179,6 +182,7 @@ public record CheckpointOutcome(
                 architecture,
                 recipe,
                 rounding,
+                scaleSearch,
                 target,
                 dryRun,
                 sourceBytes,

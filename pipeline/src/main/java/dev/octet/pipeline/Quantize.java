@@ -11,11 +11,11 @@ import dev.octet.converter.checkpoint.InputMoments;
 import dev.octet.converter.checkpoint.LinearNames;
 import dev.octet.converter.checkpoint.Selection;
 import dev.octet.converter.checkpoint.TensorRole;
+import dev.octet.converter.checkpoint.WeightRounding;
 import dev.octet.converter.data.Dataset;
 import dev.octet.converter.data.InputSpec;
 import dev.octet.converter.evaluate.LayerComparison;
 import dev.octet.converter.inspect.Inspection;
-import dev.octet.converter.inspect.QuantizedLayers;
 import dev.octet.converter.lower.OnnxTarget;
 import dev.octet.converter.plan.Decision;
 import dev.octet.converter.plan.EmbeddingForm;
@@ -36,8 +36,10 @@ import dev.octet.quant.gptq.GptqOptions;
 import dev.octet.quant.gptq.SecondMoment;
 import dev.octet.quant.gptq.SecondMomentsFile;
 import dev.octet.quant.layout.LayoutOptions;
+import dev.octet.quant.recipe.OperandSpec;
 import dev.octet.quant.recipe.Recipe;
 import dev.octet.quant.recipe.Recipes;
+import dev.octet.quant.scale.ScaleSearch;
 import dev.octet.quant.statistics.Statistics;
 import dev.octet.quant.statistics.StatisticsFile;
 import dev.octet.quant.transform.Transform;
@@ -49,6 +51,7 @@ import java.util.Collections;
 import java.util.EnumSet;
 import java.util.LinkedHashMap;
 import java.util.List;
+import java.util.Locale;
 import java.util.Map;
 import java.util.Objects;
 import java.util.Optional;
@@ -67,6 +70,9 @@ import org.jspecify.annotations.Nullable;
  * }</pre>
  */
 public final class Quantize {
+    /** Embeddings are worth a note from this part of a model on: a twentieth. */
+    private static final int LEAST_TABLES = 20;
+
     /** Metadata of an ONNX file: names of the weights that a mix left as they are, with commas. */
     private static final String LEFT = "octet.mix.kept";
 
@@ -89,12 +95,15 @@ public final class Quantize {
      * @param keep layers whose names contain a match stay as they are
      * @param samples to calibrate, round and measure on; empty for none
      * @param statistics a file of {@link Calibrate}, in place of calibrating; empty for none
-     * @param calibrator how clips follow from statistics
+     * @param calibrator how clips follow from statistics; empty for the {@linkplain Calibrator#usual usual} one of the recipe
      * @param rounding empty for {@link Rounding#GPTQ} where there are samples, or second moments next to the statistics; else {@link
      *     Rounding#NEAREST}
      * @param embeddings the form of tables from which rows are gathered
      * @param report where a report is written; empty for none
      * @param left Linears that stay as they are, too, by the names of their weights, with the reasons
+     * @param weightOnly Linears whose names contain a match have their weights quantised alone
+     * @param saturation what weights of 8 bits do about products that saturate on processors without VNNI
+     * @param transforms what is done to the model first, in this order, so that it loses less; only {@link Transform.SmoothQuant}
      */
     public record GraphRequest(
             Path model,
@@ -104,17 +113,22 @@ public final class Quantize {
             List<Pattern> keep,
             Optional<SampleSource> samples,
             Optional<Path> statistics,
-            Calibrator calibrator,
+            Optional<Calibrator> calibrator,
             Optional<Rounding> rounding,
             EmbeddingForm embeddings,
             Optional<Path> report,
-            Map<String, String> left) {
+            Map<String, String> left,
+            List<Pattern> weightOnly,
+            ConversionOptions.Saturation saturation,
+            List<Transform> transforms) {
         public GraphRequest {
             keep = List.copyOf(keep);
+            weightOnly = List.copyOf(weightOnly);
+            transforms = List.copyOf(transforms);
             left = Collections.unmodifiableMap(new LinkedHashMap<>(left));
         }
 
-        /** {@link Recipes#GRAPH_FP8} for ONNX Runtime, absmax; the recipe needs samples or statistics. */
+        /** {@link Recipes#GRAPH_FP8} for ONNX Runtime; the recipe needs samples or statistics. */
         public static GraphRequest of(Path model, Path output) {
             return new GraphRequest(
                     model,
@@ -124,11 +138,14 @@ public final class Quantize {
                     List.of(),
                     Optional.empty(),
                     Optional.empty(),
-                    new Absmax(),
+                    Optional.empty(),
                     Optional.empty(),
                     EmbeddingForm.FLOATS,
                     Optional.empty(),
-                    Map.of());
+                    Map.of(),
+                    List.of(),
+                    ConversionOptions.Saturation.ALLOWED,
+                    List.of());
         }
 
         /** The same by another recipe, one of {@link Recipes#GRAPH}. */
@@ -145,7 +162,10 @@ public final class Quantize {
                     rounding,
                     embeddings,
                     report,
-                    left);
+                    left,
+                    weightOnly,
+                    saturation,
+                    transforms);
         }
 
         /** The same for another runtime. */
@@ -162,7 +182,10 @@ public final class Quantize {
                     rounding,
                     embeddings,
                     report,
-                    left);
+                    left,
+                    weightOnly,
+                    saturation,
+                    transforms);
         }
 
         /** The same without the layers whose names contain a match. */
@@ -179,7 +202,10 @@ public final class Quantize {
                     rounding,
                     embeddings,
                     report,
-                    left);
+                    left,
+                    weightOnly,
+                    saturation,
+                    transforms);
         }
 
         /** The same, calibrated, rounded and measured on samples. */
@@ -196,7 +222,10 @@ public final class Quantize {
                     rounding,
                     embeddings,
                     report,
-                    left);
+                    left,
+                    weightOnly,
+                    saturation,
+                    transforms);
         }
 
         /** The same with scales from statistics. */
@@ -213,7 +242,10 @@ public final class Quantize {
                     rounding,
                     embeddings,
                     report,
-                    left);
+                    left,
+                    weightOnly,
+                    saturation,
+                    transforms);
         }
 
         /** The same with another calibrator. */
@@ -226,11 +258,14 @@ public final class Quantize {
                     keep,
                     samples,
                     statistics,
-                    newCalibrator,
+                    Optional.of(newCalibrator),
                     rounding,
                     embeddings,
                     report,
-                    left);
+                    left,
+                    weightOnly,
+                    saturation,
+                    transforms);
         }
 
         /** The same, rounded so. */
@@ -247,7 +282,10 @@ public final class Quantize {
                     Optional.of(newRounding),
                     embeddings,
                     report,
-                    left);
+                    left,
+                    weightOnly,
+                    saturation,
+                    transforms);
         }
 
         /** The same with embeddings in another form; other forms than floats are for ONNX Runtime. */
@@ -264,7 +302,10 @@ public final class Quantize {
                     rounding,
                     newForm,
                     report,
-                    left);
+                    left,
+                    weightOnly,
+                    saturation,
+                    transforms);
         }
 
         /** The same with a report. */
@@ -281,7 +322,10 @@ public final class Quantize {
                     rounding,
                     embeddings,
                     Optional.of(file),
-                    left);
+                    left,
+                    weightOnly,
+                    saturation,
+                    transforms);
         }
 
         /** The same without these Linears, by the names of their weights, with the reasons; the file's metadata then name them. */
@@ -298,7 +342,78 @@ public final class Quantize {
                     rounding,
                     embeddings,
                     report,
-                    reasons);
+                    reasons,
+                    weightOnly,
+                    saturation,
+                    transforms);
+        }
+
+        /** The same with the weights alone quantised of the Linears whose names contain a match. */
+        public GraphRequest withWeightsAlone(List<Pattern> patterns) {
+            return new GraphRequest(
+                    model,
+                    output,
+                    recipe,
+                    target,
+                    keep,
+                    samples,
+                    statistics,
+                    calibrator,
+                    rounding,
+                    embeddings,
+                    report,
+                    left,
+                    patterns,
+                    saturation,
+                    transforms);
+        }
+
+        /** The same with weights of 8 bits that deal with saturation so. */
+        public GraphRequest withSaturation(ConversionOptions.Saturation newSaturation) {
+            return new GraphRequest(
+                    model,
+                    output,
+                    recipe,
+                    target,
+                    keep,
+                    samples,
+                    statistics,
+                    calibrator,
+                    rounding,
+                    embeddings,
+                    report,
+                    left,
+                    weightOnly,
+                    newSaturation,
+                    transforms);
+        }
+
+        /** The same with transforms of the model before it is quantised. */
+        public GraphRequest withTransforms(List<Transform> newTransforms) {
+            return new GraphRequest(
+                    model,
+                    output,
+                    recipe,
+                    target,
+                    keep,
+                    samples,
+                    statistics,
+                    calibrator,
+                    rounding,
+                    embeddings,
+                    report,
+                    left,
+                    weightOnly,
+                    saturation,
+                    newTransforms);
+        }
+
+        /** How clips follow from statistics: what was chosen, or the usual one of the recipe. */
+        public Calibrator calibratorUsed() {
+            return calibrator.orElseGet(() -> {
+                OperandSpec input = recipe.input();
+                return input == null ? new Absmax() : Calibrator.usual(input.type());
+            });
         }
     }
 
@@ -314,6 +429,7 @@ public final class Quantize {
      * @param notes what a user should know
      * @param convertedBytes 0 when nothing was written
      * @param weightSqnrDbMin signal-to-noise ratio of the weight that lost most; NaN when none was quantised
+     * @param products how products of integers are computed; null for weights in floats
      * @param layerSqnrDb signal-to-noise ratio at the output of each FP8 Linear against the original's, in graph order, over the first 32
      *     samples; includes the error of all layers before it; empty without samples
      * @param predicted errors of the Linears, each alone, predicted from second moments before anything is written, in a dry run or for a
@@ -335,6 +451,7 @@ public final class Quantize {
             long originalBytes,
             long convertedBytes,
             double weightSqnrDbMin,
+            @Nullable IntegerProducts products,
             Map<String, Double> layerSqnrDb,
             Schemes.@Nullable Scheme predicted,
             double seconds,
@@ -351,9 +468,54 @@ public final class Quantize {
         /** Whatever would change a value is refused. */
         EXACT_ONLY,
         /** Transformed weights are written as floats of the model's type: nothing is quantised, the recipe counts for AWQ only. */
-        FLOATS,
-        /** Weights are rounded with compensation, by the second moments next to the statistics; the scales stay those of rounding to nearest. */
-        GPTQ
+        FLOATS
+    }
+
+    /**
+     * How the weights of a checkpoint are rounded.
+     *
+     * @param method {@link Rounding#GPTQ} needs the second moments next to the statistics
+     * @param search of the scales; {@link ScaleSearch#HESSIAN} needs second moments, too
+     * @param gptq options of GPTQ
+     */
+    public record WeightRounds(Rounding method, ScaleSearch search, GptqOptions gptq) {
+        /** To nearest, by the usual scales. */
+        public static final WeightRounds NEAREST =
+                new WeightRounds(Rounding.NEAREST, ScaleSearch.AMAX, GptqOptions.defaults());
+
+        /** With compensation, by the usual scales. */
+        public static final WeightRounds GPTQ =
+                new WeightRounds(Rounding.GPTQ, ScaleSearch.AMAX, GptqOptions.defaults());
+
+        /** By the usual scales. */
+        public static WeightRounds of(Rounding rounding) {
+            return rounding == Rounding.GPTQ ? GPTQ : NEAREST;
+        }
+
+        /** {@code nearest} or {@code gptq}, and how scales are searched. */
+        String text() {
+            return method.name().toLowerCase(Locale.ROOT)
+                    + (search == ScaleSearch.AMAX ? "" : ", scales by " + search.label());
+        }
+
+        /** The same with searched scales. */
+        public WeightRounds with(ScaleSearch newSearch) {
+            return new WeightRounds(method, newSearch, gptq);
+        }
+
+        /** The same with other options of GPTQ. */
+        public WeightRounds with(GptqOptions options) {
+            return new WeightRounds(method, search, options);
+        }
+
+        boolean needsMoments() {
+            return method == Rounding.GPTQ || search == ScaleSearch.HESSIAN;
+        }
+
+        /** As users asked for it: {@code --rounding gptq}. */
+        private String option() {
+            return method == Rounding.GPTQ ? "--rounding gptq" : "--scale-search hessian";
+        }
     }
 
     /**
@@ -370,6 +532,7 @@ public final class Quantize {
      * @param report where a report is written; empty for none
      * @param recipes of weights that have another one than {@code recipe}, by their names
      * @param transforms what is done to the weights before, in this order
+     * @param rounding how weights are rounded
      */
     public record CheckpointRequest(
             Path model,
@@ -383,7 +546,8 @@ public final class Quantize {
             Set<Choice> choices,
             Optional<Path> report,
             Map<String, Recipe> recipes,
-            List<Transform> transforms) {
+            List<Transform> transforms,
+            WeightRounds rounding) {
         public CheckpointRequest {
             transforms = List.copyOf(transforms);
             choices = Set.copyOf(choices);
@@ -404,7 +568,8 @@ public final class Quantize {
                     Set.of(),
                     Optional.empty(),
                     Map.of(),
-                    List.of());
+                    List.of(),
+                    WeightRounds.NEAREST);
         }
 
         /** The same in another layout. */
@@ -421,7 +586,8 @@ public final class Quantize {
                     choices,
                     report,
                     recipes,
-                    transforms);
+                    transforms,
+                    rounding);
         }
 
         /** The same with other weights. */
@@ -438,7 +604,8 @@ public final class Quantize {
                     choices,
                     report,
                     recipes,
-                    transforms);
+                    transforms,
+                    rounding);
         }
 
         /** The same with other choices within the layout. */
@@ -455,7 +622,8 @@ public final class Quantize {
                     choices,
                     report,
                     recipes,
-                    transforms);
+                    transforms,
+                    rounding);
         }
 
         /** The same with static scales from statistics. */
@@ -472,7 +640,8 @@ public final class Quantize {
                     choices,
                     report,
                     recipes,
-                    transforms);
+                    transforms,
+                    rounding);
         }
 
         /** The same with another calibrator. */
@@ -489,7 +658,8 @@ public final class Quantize {
                     choices,
                     report,
                     recipes,
-                    transforms);
+                    transforms,
+                    rounding);
         }
 
         /** The same with one more choice. */
@@ -508,7 +678,8 @@ public final class Quantize {
                     more,
                     report,
                     recipes,
-                    transforms);
+                    transforms,
+                    rounding);
         }
 
         /** The same with a report, for which the result is read again and compared with the original. */
@@ -525,7 +696,8 @@ public final class Quantize {
                     choices,
                     Optional.of(file),
                     recipes,
-                    transforms);
+                    transforms,
+                    rounding);
         }
 
         /** The same with other recipes for some weights, by their names, where the layout can say so. */
@@ -542,7 +714,8 @@ public final class Quantize {
                     choices,
                     report,
                     others,
-                    transforms);
+                    transforms,
+                    rounding);
         }
 
         /** The same with transforms of the weights before they are quantised. */
@@ -559,7 +732,26 @@ public final class Quantize {
                     choices,
                     report,
                     recipes,
-                    newTransforms);
+                    newTransforms,
+                    rounding);
+        }
+
+        /** The same with weights rounded so. */
+        public CheckpointRequest withRounding(WeightRounds newRounding) {
+            return new CheckpointRequest(
+                    model,
+                    output,
+                    recipe,
+                    target,
+                    selection,
+                    layout,
+                    statistics,
+                    calibrator,
+                    choices,
+                    report,
+                    recipes,
+                    transforms,
+                    newRounding);
         }
 
         boolean has(Choice choice) {
@@ -593,7 +785,11 @@ public final class Quantize {
                             request.has(Choice.EXACT_ONLY))
                     .withRecipes(request.recipes())
                     .withMerged(transformed.weights(), transformed.fingerprint())
-                    .withMoments(new InputMoments(moments, GptqOptions.defaults()));
+                    .withRounding(new WeightRounding(
+                            request.rounding().search(),
+                            request.rounding().method() == Rounding.GPTQ,
+                            request.rounding().gptq(),
+                            new InputMoments(moments, transformed::changed)));
             CheckpointOutcome outcome = new CheckpointWork(converter, request.output(), job)
                     .run(goal, how, scales, request.report())
                     .withTransform(transformed.transform());
@@ -607,33 +803,27 @@ public final class Quantize {
                                             .map(CheckpointOutcome.Weight::name)
                                             .collect(Collectors.toSet())),
                             request.recipe(),
-                            Rounding.NEAREST,
+                            request.rounding(),
                             job))
                     : outcome;
         }
     }
 
     private static @Nullable SecondMomentsFile moments(CheckpointRequest request, Job job) throws IOException {
-        if (!request.has(Choice.GPTQ)) {
+        if (!request.rounding().needsMoments()) {
             return null;
         }
-        if (!request.transforms().isEmpty()) {
-            throw job.invalid(
-                    "--rounding gptq and --transform are both given: the second moments are of the inputs before the"
-                            + " transform",
-                    "quantise in two steps: write the transformed floats with --recipe none, calibrate those, then"
-                            + " round them");
-        }
+        String option = request.rounding().option();
         String command = "octet calibrate " + request.model() + " -o FILE --data DATA --second-moments";
         Path statistics = request.statistics()
                 .orElseThrow(() -> job.invalid(
-                        "--rounding gptq needs second moments of the layers' inputs",
+                        option + " needs second moments of the layers' inputs",
                         "make them with '" + command + "', then give --statistics FILE"));
         MomentsFile file = new MomentsFile(statistics);
         if (!file.exists()) {
             throw job.invalid(
-                    "--rounding gptq needs second moments of the layers' inputs, and there is no " + file.path(),
-                    "make them with '" + command + "', or leave --rounding out");
+                    option + " needs second moments of the layers' inputs, and there is no " + file.path(),
+                    "make them with '" + command + "', or leave " + option + " out");
         }
         return file.open(StatisticsFile.read(statistics));
     }
@@ -654,10 +844,11 @@ public final class Quantize {
                     "leave it out: TensorRT takes 8-bit integers only between QuantizeLinear and DequantizeLinear");
         }
         RoundingUsed rounding = RoundingUsed.of(request, job);
+        checkTransforms(request, job);
         Stopwatch watch = new Stopwatch();
         try (ModelSource source = ModelSource.open(request.model());
                 Converter converter = source.converter()) {
-            Plan plan = leaving(converter.plan(request.recipe(), request.keep(), request.embeddings()), request.left());
+            Plan plan = plan(converter, request);
             long bytes = Inspection.fileBytes(request.model());
             watch.step("import");
             Work work = new Work(
@@ -674,17 +865,42 @@ public final class Quantize {
             }
             try (Dataset samples =
                     request.samples().get().open(request.model(), InputSpec.of(converter.source()), job)) {
-                return work.convert(samples);
+                return request.transforms().isEmpty() ? work.convert(samples) : work.smoothed(samples);
             }
         }
     }
 
-    private static Plan leaving(Plan plan, Map<String, String> left) {
+    private static Plan plan(Converter converter, GraphRequest request) {
+        Plan plan = converter.plan(request.recipe(), request.keep(), request.embeddings());
         Map<String, String> reasons = new LinkedHashMap<>();
         plan.converted(LayerKind.LINEAR).stream()
-                .filter(d -> left.containsKey(d.weight()))
-                .forEach(d -> reasons.put(d.node(), left.getOrDefault(d.weight(), "")));
-        return plan.keeping(reasons);
+                .filter(d -> request.left().containsKey(d.weight()))
+                .forEach(d -> reasons.put(d.node(), request.left().getOrDefault(d.weight(), "")));
+        return plan.keeping(reasons).withWeightsAlone(request.weightOnly());
+    }
+
+    private static void checkTransforms(GraphRequest request, Job job) {
+        for (Transform transform : request.transforms()) {
+            if (!(transform instanceof Transform.SmoothQuant)) {
+                throw job.invalid(
+                        "--transform " + transform.text() + " is for checkpoints",
+                        "of models with a graph, give --transform smoothquant[:ALPHA]");
+            }
+        }
+        if (request.transforms().isEmpty()) {
+            return;
+        }
+        if (request.recipe().input() == null) {
+            throw job.invalid(
+                    "--transform smoothquant is for recipes that quantise inputs, and "
+                            + request.recipe().name() + " leaves them as they are",
+                    "leave it out");
+        }
+        if (request.samples().isEmpty() && !job.dryRun()) {
+            throw job.invalid(
+                    "--transform smoothquant measures the model before and after it",
+                    "give --calibration FILE" + (request.statistics().isPresent() ? " in place of --statistics" : ""));
+        }
     }
 
     private static void checkStatistics(GraphRequest request, Job job) {
@@ -718,27 +934,25 @@ public final class Quantize {
         /** Why nothing would be quantised; empty where something is. */
         Optional<UnsupportedModelException> nothing() {
             Optional<UnsupportedModelException> nothing = steps.plan().nothing();
-            int quantized = quantized();
-            return nothing.isEmpty() || quantized == 0
-                    ? nothing
-                    : Optional.of(new UnsupportedModelException(
-                            "the model is quantised already: " + quantized
-                                    + " Linears have weights in 8 bits or fewer, and there is nothing else to quantise",
-                            source.path().toString(),
-                            "quantise the model in floats that it was made from"));
-        }
-
-        private int quantized() {
-            return new QuantizedLayers(steps.converter().canonical().graph()).linears();
+            return nothing.flatMap(_ -> QuantizedAlready.refusal(steps.converter(), source.path(), "quantise"))
+                    .or(() -> nothing);
         }
 
         private List<String> notes(Plan plan) {
             List<String> notes = new ArrayList<>();
             nothing().ifPresent(e -> notes.add(e.what()));
-            int quantized = quantized();
+            int quantized = QuantizedAlready.linears(steps.converter());
             if (quantized > 0 && notes.isEmpty()) {
                 notes.add(quantized + " Linears were quantised before and stay as they are");
             }
+            List<String> alone = plan.converted(LayerKind.LINEAR).stream()
+                    .filter(d -> plan.others().containsKey(d.node()))
+                    .map(Decision.Converted::weight)
+                    .toList();
+            if (!alone.isEmpty()) {
+                notes.add("weights alone, inputs stay in floats: " + String.join(", ", alone));
+            }
+            tables(plan).ifPresent(notes::add);
             List<String> heads = plan.converted(LayerKind.LINEAR).stream()
                     .map(Decision.Converted::weight)
                     .filter(w -> LinearNames.role(w, Shape.of(1, 1)) == TensorRole.HEAD)
@@ -750,25 +964,77 @@ public final class Quantize {
             return notes;
         }
 
+        /** What a file in integers would save by its embeddings; empty where they are small, or in integers already. */
+        private Optional<String> tables(Plan plan) {
+            if (!plan.recipe().weight().type().isInteger()
+                    || request.embeddings() != EmbeddingForm.FLOATS
+                    || request.target().runtime() != OnnxTarget.ONNXRUNTIME) {
+                return Optional.empty();
+            }
+            long tables = steps
+                    .converter()
+                    .plan(request.recipe(), List.of(), EmbeddingForm.INT8)
+                    .converted(LayerKind.EMBEDDING)
+                    .stream()
+                    .map(Decision.Converted::weight)
+                    .distinct()
+                    .map(w ->
+                            steps.converter().canonical().graph().initializers().get(w))
+                    .filter(Objects::nonNull)
+                    .mapToLong(i -> i.tensor().orElseThrow().bytes().byteSize())
+                    .sum();
+            return tables * LEAST_TABLES < bytes
+                    ? Optional.empty()
+                    : Optional.of("embeddings stay in floats, " + 100 * tables / bytes
+                            + " % of the model: --embeddings int8 stores them in a quarter");
+        }
+
         GraphResult planned() throws IOException {
             return result(steps.plan(), List.of(), List.of(), predicted(null), 0, 0);
         }
 
-        /** What the second moments next to the statistics foretell; null without them. */
+        /** What the second moments next to the statistics foretell; null without them, and of a model that a transform changed. */
         private Schemes.@Nullable Scheme predicted(@Nullable Path taken) throws IOException {
             Path file = taken == null ? request.statistics().orElse(null) : taken;
-            if (file == null || !new MomentsFile(file).exists() || nothing().isPresent()) {
+            if (file == null
+                    || !request.transforms().isEmpty()
+                    || !new MomentsFile(file).exists()
+                    || nothing().isPresent()) {
                 return null;
             }
-            Schemes.Request what = new Schemes.Request(request.model(), file, request.calibrator(), request.keep());
+            Schemes.Request what = new Schemes.Request(request.model(), file, request.calibratorUsed(), request.keep());
             return request.samples().isPresent() && !steps.job().dryRun()
                     ? Schemes.measure(
                             what,
                             request.recipe(),
-                            rounding.rounding(),
+                            WeightRounds.of(rounding.rounding()),
                             request.samples().get(),
                             steps.job())
-                    : Schemes.predict(what, request.recipe(), rounding.rounding(), steps.job());
+                    : Schemes.predict(what, request.recipe(), WeightRounds.of(rounding.rounding()), steps.job());
+        }
+
+        /** Measures the model, smooths it, and goes on with what it has become. */
+        GraphResult smoothed(Dataset samples) throws IOException {
+            Transform.SmoothQuant how =
+                    (Transform.SmoothQuant) request.transforms().getFirst();
+            Statistics seen;
+            try (TemporaryFolder folder = TemporaryFolder.create("statistics")) {
+                Path taken = folder.path().resolve("model.stats");
+                steps.calibrateInto(taken, samples, source, false);
+                seen = StatisticsFile.read(taken);
+            }
+            watch.step("measure for smoothing");
+            try (Converter changed = steps.converter().smoothed(steps.plan(), seen, how)) {
+                Plan plan = Quantize.plan(changed, request);
+                return new Work(
+                                request,
+                                rounding,
+                                source,
+                                new QuantizeSteps(changed, plan, steps.job(), steps.unit()),
+                                bytes,
+                                watch)
+                        .convert(samples);
+            }
         }
 
         GraphResult convert(@Nullable Dataset samples) throws IOException {
@@ -793,7 +1059,8 @@ public final class Quantize {
             watch.step("calibrate");
             ConversionOptions options = ConversionOptions.defaults()
                     .withTarget(request.target().runtime())
-                    .withCalibrator(request.calibrator())
+                    .withCalibrator(request.calibratorUsed())
+                    .withSaturation(request.saturation())
                     .withThreads(steps.job().threads());
             if (rounding.rounding() == Rounding.GPTQ) {
                 options = options.withMoments(moments(Objects.requireNonNull(taken)));
@@ -868,7 +1135,7 @@ public final class Quantize {
                             bytes,
                             convertedBytes),
                     rounding.name() + " (" + rounding.reason() + ")",
-                    request.calibrator().text(),
+                    request.calibratorUsed().text(),
                     statistics,
                     new Provenance(steps.job())
                             .facts(ran ? Provenance.Ran.ONNX_RUNTIME : Provenance.Ran.OCTET, digests, watch.timings()));
@@ -901,7 +1168,7 @@ public final class Quantize {
                     request.report().map(Path::toString).orElse(null),
                     plan.recipe().name(),
                     request.target().label(),
-                    plan.recipe().needsStatistics() ? request.calibrator().text() : null,
+                    plan.needsStatistics() ? request.calibratorUsed().text() : null,
                     rounding.name(),
                     rounding.reason(),
                     samples,
@@ -911,6 +1178,7 @@ public final class Quantize {
                     bytes,
                     convertedBytes,
                     layers.stream().mapToDouble(LayerResult::weightSqnrDb).min().orElse(Double.NaN),
+                    IntegerProducts.of(plan, request.target().runtime(), layers).orElse(null),
                     sqnrDb,
                     predicted,
                     watch.seconds(),

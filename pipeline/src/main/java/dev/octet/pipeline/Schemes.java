@@ -20,7 +20,7 @@ import dev.octet.converter.sensitivity.LinearLayers;
 import dev.octet.converter.sensitivity.LinearWeights;
 import dev.octet.formats.error.InvalidDataException;
 import dev.octet.formats.tensor.Tensor;
-import dev.octet.pipeline.Quantize.Rounding;
+import dev.octet.pipeline.Quantize.WeightRounds;
 import dev.octet.quant.calibrate.Absmax;
 import dev.octet.quant.calibrate.Calibrator;
 import dev.octet.quant.gptq.SecondMoment;
@@ -37,7 +37,6 @@ import java.util.ArrayList;
 import java.util.Comparator;
 import java.util.LinkedHashMap;
 import java.util.List;
-import java.util.Locale;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
@@ -111,7 +110,7 @@ public final class Schemes {
      * A scheme.
      *
      * @param recipe as {@code --recipe} takes it; {@code int4} is only predicted
-     * @param rounding {@code nearest} or {@code gptq}
+     * @param rounding {@code nearest} or {@code gptq}, and how scales are searched where they are: {@code nearest, scales by mse}
      * @param weightBytes of all quantised weights with their scales
      * @param bitsPerWeight the same over their elements
      * @param sqnrDb of the mean over the Linears of noise over signal; NaN where none can have the format
@@ -154,10 +153,9 @@ public final class Schemes {
         try (Predictor predictor = Predictor.open(request, job)) {
             List<Scheme> schemes = new ArrayList<>();
             for (LinearFormat format : predictor.formats()) {
-                for (Rounding rounding : Rounding.values()) {
-                    if (rounding == Rounding.NEAREST || LinearWeights.roundsWithCompensation(format)) {
-                        schemes.add(predictor.predict(format, rounding, Map.of()));
-                    }
+                schemes.add(predictor.predict(format, WeightRounds.NEAREST, Map.of()));
+                if (predictor.isCheckpoint() || LinearWeights.roundsWithCompensation(format)) {
+                    schemes.add(predictor.predict(format, WeightRounds.GPTQ, Map.of()));
                 }
             }
             schemes.sort(Comparator.comparingDouble((Scheme s) -> -s.sqnrDb()));
@@ -176,7 +174,7 @@ public final class Schemes {
      *
      * @throws InvalidDataException as {@link #compare}
      */
-    public static Scheme predict(Request request, Recipe recipe, Rounding rounding, Job job) throws IOException {
+    public static Scheme predict(Request request, Recipe recipe, WeightRounds rounding, Job job) throws IOException {
         try (Predictor predictor = Predictor.open(request, job)) {
             return predictor.predict(LinearFormat.of(recipe), rounding, Map.of());
         }
@@ -188,7 +186,7 @@ public final class Schemes {
      * @param samples run through the original model
      * @throws InvalidDataException as {@link #compare}
      */
-    public static Scheme measure(Request request, Recipe recipe, Rounding rounding, SampleSource samples, Job job)
+    public static Scheme measure(Request request, Recipe recipe, WeightRounds rounding, SampleSource samples, Job job)
             throws IOException {
         try (Predictor predictor = Predictor.open(request, job)) {
             LinearFormat format = LinearFormat.of(recipe);
@@ -266,8 +264,12 @@ public final class Schemes {
             }
         }
 
+        boolean isCheckpoint() {
+            return source.huggingFace().isPresent();
+        }
+
         List<LinearFormat> formats() {
-            List<Recipe> recipes = source.huggingFace().isPresent() ? Recipes.CHECKPOINT : Recipes.GRAPH;
+            List<Recipe> recipes = isCheckpoint() ? Recipes.CHECKPOINT : Recipes.GRAPH;
             Map<String, LinearFormat> formats = new LinkedHashMap<>();
             recipes.forEach(r ->
                     Optional.ofNullable(LinearFormat.ALL.get(r.ownName())).ifPresent(f -> formats.put(f.name(), f)));
@@ -277,7 +279,7 @@ public final class Schemes {
         /**
          * @param truth measured errors by weight; empty for none
          */
-        Scheme predict(LinearFormat format, Rounding rounding, Map<String, LinearError> truth) {
+        Scheme predict(LinearFormat format, WeightRounds rounding, Map<String, LinearError> truth) {
             List<Layer> predicted = new ArrayList<>();
             long bits = 0;
             long elements = 0;
@@ -304,7 +306,7 @@ public final class Schemes {
             }
             return new Scheme(
                     format.name(),
-                    rounding.name().toLowerCase(Locale.ROOT),
+                    rounding.text(),
                     bits / 8,
                     elements == 0 ? 0 : (double) bits / elements,
                     predicted.isEmpty() ? Double.NaN : LinearError.db(relative / predicted.size()),
@@ -312,7 +314,8 @@ public final class Schemes {
                     layers.size() - predicted.size());
         }
 
-        Map<String, LinearError> measure(LinearFormat format, Rounding rounding, SampleSource from) throws IOException {
+        Map<String, LinearError> measure(LinearFormat format, WeightRounds rounding, SampleSource from)
+                throws IOException {
             ErrorMeasurement measurement = new ErrorMeasurement(request.calibrator());
             for (LinearLayer layer : layers) {
                 if (format.refusal(layer.shape()).isPresent()) {
@@ -340,8 +343,13 @@ public final class Schemes {
         }
 
         private Tensor rounded(
-                LinearFormat format, Rounding rounding, Tensor weight, SecondMoment moment, Arena arena) {
-            return rounding == Rounding.GPTQ
+                LinearFormat format, WeightRounds rounding, Tensor weight, SecondMoment moment, Arena arena) {
+            boolean gptq = rounding.method() == Quantize.Rounding.GPTQ;
+            if (isCheckpoint()) {
+                return LinearWeights.inCheckpoint(
+                        format, weight, moment, rounding.search(), gptq ? rounding.gptq() : null, arena);
+            }
+            return gptq
                     ? LinearWeights.compensated(format, weight, moment, job.threads(), arena)
                     : LinearWeights.nearest(format, weight, arena);
         }

@@ -221,7 +221,8 @@ public final class Sensitivity {
     static Plan plan(Converter converter, List<Pattern> keep, Path model) {
         Plan plan = converter.plan(Recipes.FP8_WEIGHT_ONLY, keep);
         if (plan.converted(LayerKind.LINEAR).isEmpty()) {
-            throw plan.nothing()
+            throw QuantizedAlready.refusal(converter, model, "measure")
+                    .or(plan::nothing)
                     .orElseGet(() -> new UnsupportedModelException(
                             "the model has no Linear to measure",
                             model.toString(),

@@ -3,6 +3,7 @@ package dev.octet.pipeline;
 import dev.octet.converter.CheckpointConverter;
 import dev.octet.converter.checkpoint.CacheScales;
 import dev.octet.converter.checkpoint.InputScales;
+import dev.octet.converter.transform.InputChange;
 import dev.octet.converter.transform.ModelTransform;
 import dev.octet.quant.block.Granularity;
 import dev.octet.quant.layout.Layout;
@@ -76,7 +77,7 @@ record StaticScales(Optional<InputScales> inputs, CacheScales cache, List<String
         if (forTransform && !cache) {
             return new StaticScales(Optional.empty(), scales, notes);
         }
-        boolean rounds = request.has(Quantize.Choice.GPTQ);
+        boolean rounds = request.rounding().needsMoments();
         if ((cache || rounds) && !isStatic(recipe, request.target().layout())) {
             if (cache) {
                 notes.add("activations of " + recipe.name()
@@ -87,6 +88,12 @@ record StaticScales(Optional<InputScales> inputs, CacheScales cache, List<String
         if (job.dryRun() && !isStatic(recipe, request.target().layout())) {
             notes.add("activations of " + recipe.name()
                     + " are quantised at run time: the statistics only predict errors; leave them out to write");
+            return new StaticScales(Optional.empty(), scales, notes);
+        }
+        if (rounds && transform.inputs().values().stream().anyMatch(InputChange::mixes)) {
+            notes.add("no static scales of activations: a rotation mixes their channels, and the statistics are of the"
+                    + " model as it was; to have them, write the rotated model with --recipe none, calibrate that, and"
+                    + " quantise it");
             return new StaticScales(Optional.empty(), scales, notes);
         }
         return new StaticScales(

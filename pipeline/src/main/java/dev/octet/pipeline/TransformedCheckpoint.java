@@ -5,6 +5,7 @@ import dev.octet.converter.ModelSource;
 import dev.octet.converter.checkpoint.LayoutGrids;
 import dev.octet.converter.checkpoint.MergedWeights;
 import dev.octet.converter.merge.BaseWeights;
+import dev.octet.converter.transform.InputChange;
 import dev.octet.converter.transform.ModelTransform;
 import dev.octet.converter.transform.TransformSources;
 import dev.octet.converter.transform.TransformedWeights;
@@ -15,6 +16,7 @@ import dev.octet.formats.file.ScratchFile;
 import dev.octet.formats.file.Sha256;
 import dev.octet.formats.graph.GraphModel;
 import dev.octet.formats.tensor.Shape;
+import dev.octet.quant.gptq.SecondMoment;
 import dev.octet.quant.layout.Layout;
 import dev.octet.quant.merge.WeightDelta;
 import dev.octet.quant.merge.WeightGrid;
@@ -146,6 +148,12 @@ record TransformedCheckpoint(
         } catch (IOException e) {
             throw new UncheckedIOException(e);
         }
+    }
+
+    /** What the transforms make of the second moment of a module's input. */
+    SecondMoment changed(String module, SecondMoment moment) {
+        InputChange change = transform.inputs().get(module);
+        return change == null ? moment : change.of(moment);
     }
 
     @Override

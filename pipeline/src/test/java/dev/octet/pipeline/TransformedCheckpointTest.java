@@ -1,5 +1,6 @@
 package dev.octet.pipeline;
 
+import static java.util.Objects.requireNonNull;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertNotNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
@@ -8,12 +9,17 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import dev.octet.converter.ModelSource;
 import dev.octet.converter.data.Batch;
 import dev.octet.converter.runtime.OnnxRuntimeSession;
+import dev.octet.converter.verify.Verification;
+import dev.octet.converter.verify.Verifier;
+import dev.octet.converter.verify.VerifyOptions;
 import dev.octet.formats.ModelFile;
 import dev.octet.formats.error.OctetException;
 import dev.octet.formats.error.UnsupportedModelException;
 import dev.octet.formats.npy.NpzWriter;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.Tensor;
+import dev.octet.quant.block.Granularity;
+import dev.octet.quant.recipe.Recipe;
 import dev.octet.quant.recipe.Recipes;
 import dev.octet.quant.transform.Transform;
 import java.io.IOException;
@@ -111,6 +117,41 @@ class TransformedCheckpointTest {
                         .with(Quantize.Choice.FLOATS),
                 Job.defaults());
         assertClose(logits(model, name), logits(out, name));
+    }
+
+    @ParameterizedTest
+    @CsvSource({
+        "smoothquant, rotate, only the rotation would be left",
+        "awq, rotate, only the rotation would be left",
+        "rotate, smoothquant, the first of rotate:hadamard and smoothquant:0.5 changes it"
+    })
+    void two_transforms_at_once_are_refused_with_the_reason(String first, String second, String why)
+            throws IOException {
+        OctetException e = assertThrows(
+                OctetException.class,
+                () -> Quantize.run(
+                        Quantize.CheckpointRequest.of(MODELS.resolve("llama"), folder.resolve("out"), Recipes.NVFP4)
+                                .withStatistics(statistics(MODELS.resolve("llama"), folder))
+                                .withTransforms(List.of(Transform.parse(first), Transform.parse(second))),
+                        Job.defaults()));
+        assertTrue(e.what().contains(why), e.what());
+        assertTrue(e.fix().contains("--recipe none"), e.fix());
+    }
+
+    @ParameterizedTest
+    @CsvSource({"smoothquant, fp8-dynamic", "awq, int4", "awq-duo, nvfp4", "rotate, fp8-block"})
+    void what_a_transform_leaves_is_a_checkpoint_that_readers_take(String transform, String recipe) throws IOException {
+        Path model = MODELS.resolve("llama");
+        Path out = folder.resolve("out");
+        Recipe chosen = requireNonNull(Recipes.byName(Recipes.CHECKPOINT).get(recipe))
+                .withGroups(new Granularity.PerGroup(-1, 32));
+        Quantize.CheckpointRequest request =
+                Quantize.CheckpointRequest.of(model, out, chosen).withTransforms(List.of(Transform.parse(transform)));
+        Quantize.run(
+                transform.equals("rotate") ? request : request.withStatistics(statistics(model, folder)),
+                Job.defaults());
+        Verification verified = Verifier.verify(out, VerifyOptions.defaults());
+        assertTrue(verified.passed(), verified.findings().toString());
     }
 
     /** Statistics and second moments of a tiny decoder over random tokens. */

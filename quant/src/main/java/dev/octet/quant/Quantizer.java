@@ -13,6 +13,7 @@ import dev.octet.quant.number.Float8Format;
 import dev.octet.quant.number.Overflow;
 import dev.octet.quant.number.QuantType;
 import dev.octet.quant.recipe.OperandSpec;
+import dev.octet.quant.scale.AffineScale;
 import dev.octet.quant.scale.QuantizedTensor;
 import dev.octet.quant.scale.ScaleRule.MseRule;
 import dev.octet.quant.scale.StoredScale;
@@ -77,11 +78,13 @@ public final class Quantizer {
      * @param source F32, BF16 or F16, any shape
      * @param arena owns the codes and scales of the result
      * @return the tensor, named as the source and its scales {@code <name>_scale}; or a refusal when a value is NaN or infinite
-     * @throws IllegalArgumentException when the source is of another type or lacks an axis that the granularity names, or the codes have
-     *     zero points
+     * @throws IllegalArgumentException when the source is of another type or lacks an axis that the granularity names
      */
     public Quantization quantize(Tensor source, OperandSpec spec, Arena arena) {
         Blocks blocks = Blocks.of(source.shape(), spec.granularity());
+        if (spec.type().hasZeroPoint()) {
+            return quantizeAffine(source, blocks, spec, arena);
+        }
         try (Arena scratch = Arena.ofShared()) {
             MemorySegment amax = scratch.allocate(blocks.scaleCount() * Float.BYTES, 64);
             accumulateAmax(source, blocks, amax);
@@ -99,6 +102,40 @@ public final class Quantizer {
             Tensor scale = narrowScales(source, scales, spec, arena);
             return new Quantization.Done(
                     new QuantizedTensor(codes.spec(), codes.bytes(), scale, spec.granularity(), spec.type()));
+        }
+    }
+
+    /** With the range of each block laid over all codes. */
+    private Quantization quantizeAffine(Tensor source, Blocks blocks, OperandSpec spec, Arena arena) {
+        if (!Float.isFinite(cast.amax(source.dtype(), source.bytes()))) {
+            return refuse(source);
+        }
+        ScaleRuns runs = blocks.runs();
+        BlockCast blockCast = new BlockCast(cast, Overflow.SATURATE);
+        Tensor codes = allocateCodes(source, spec.type(), arena);
+        Tensor zeroPoints = Tensor.allocate(
+                arena,
+                new TensorSpec(
+                        source.name() + "_zero_point",
+                        DType.I8,
+                        spec.granularity().scaleShape(source.shape())));
+        try (Arena scratch = Arena.ofShared()) {
+            MemorySegment scales = scratch.allocate(Math.max(1, blocks.scaleCount() * Float.BYTES), 64);
+            AffineScale.of(
+                    blockCast.ranges(source.dtype(), source.bytes(), runs),
+                    spec.type(),
+                    spec.scaleType(),
+                    scales,
+                    zeroPoints.bytes());
+            blockCast.encodeAffine(
+                    spec.type(), source.dtype(), source.bytes(), runs, scales, zeroPoints.bytes(), codes.bytes());
+            return new Quantization.Done(new QuantizedTensor(
+                    codes.spec(),
+                    codes.bytes(),
+                    narrowScales(source, scales, spec, arena),
+                    zeroPoints,
+                    spec.granularity(),
+                    spec.type()));
         }
     }
 

@@ -10,6 +10,7 @@ import dev.octet.trainer.checkpoint.CheckpointFolder;
 import dev.octet.trainer.checkpoint.CodedWeights;
 import dev.octet.trainer.checkpoint.ResumeCheck;
 import dev.octet.trainer.checkpoint.TrainingState;
+import dev.octet.trainer.config.Cadence;
 import dev.octet.trainer.config.NonFinitePolicy;
 import dev.octet.trainer.config.ScheduleConfig;
 import dev.octet.trainer.config.Settings;
@@ -177,7 +178,9 @@ final class TrainingRun implements RunControl {
                 || key.equals("loss.distillation.teacher")
                 || key.equals("adapter.from")
                 || key.equals("data.tokenizer")
-                || (key.equals("eval_every") && trainer.measuredRate().isEmpty())
+                || ((key.equals("eval_every") || key.equals("eval_delay"))
+                        && trainer.measuredRate().isEmpty())
+                || key.equals("eval_on_start")
                 || key.equals("on_non_finite")
                 || key.equals("epochs")
                 || key.equals("schedule.warmup_ratio")
@@ -205,6 +208,9 @@ final class TrainingRun implements RunControl {
         boolean ended = false;
         try {
             each(h -> h.runStarted(start, this));
+            if (config.evalOnStart() && done == 0 && trainer.evaluates()) {
+                evaluate(0); // no rate follows it, and no checkpoint is chosen by it
+            }
             while (done < end && stop.get() == null) {
                 step(done + 1);
             }
@@ -521,22 +527,9 @@ final class TrainingRun implements RunControl {
     }
 
     private void evaluateAndKeep(long step) throws IOException {
-        boolean due = config.evalEvery().isDue(step, trainer.epochsEndingWith(step));
+        boolean due = config.evalEvery().isDue(step, trainer.epochsEndingWith(step)) && waited(step);
         if (trainer.evaluates() && (due || step == config.steps())) {
-            long from = System.nanoTime();
-            LossValue loss = trainer.evaluate();
-            double seconds = (System.nanoTime() - from) / 1e9;
-            evaluationSeconds += seconds;
-            TrainingHook.EvaluationReport report = new TrainingHook.EvaluationReport(
-                    step,
-                    loss.total(),
-                    loss.parts(),
-                    trainer.perplexity(loss),
-                    trainer.evaluationSamples(),
-                    loss.positions(),
-                    seconds);
-            trainer.evaluated(report);
-            each(h -> h.evaluated(report));
+            trainer.evaluated(evaluate(step));
         }
         if (guarded.isOn() && guarded.guard().wantsSnapshot(step, snapshot != null)) {
             guarded.guard().snapshotTaken();
@@ -545,6 +538,29 @@ final class TrainingRun implements RunControl {
         if (stop.get() == null && checkpointWanted.getAndSet(false)) {
             checkpoint();
         }
+    }
+
+    /** Whether a step lies behind {@code eval_delay}: steps, or whole epochs. */
+    private boolean waited(long step) {
+        double past = config.evalEvery().unit() == Cadence.Unit.EPOCH ? Math.floor(trainer.epoch(step)) : (double) step;
+        return past >= config.evalDelay().orElse(0);
+    }
+
+    private TrainingHook.EvaluationReport evaluate(long step) throws IOException {
+        long from = System.nanoTime();
+        LossValue loss = trainer.evaluate();
+        double seconds = (System.nanoTime() - from) / 1e9;
+        evaluationSeconds += seconds;
+        TrainingHook.EvaluationReport report = new TrainingHook.EvaluationReport(
+                step,
+                loss.total(),
+                loss.parts(),
+                trainer.perplexity(loss),
+                trainer.evaluationSamples(),
+                loss.positions(),
+                seconds);
+        each(h -> h.evaluated(report));
+        return report;
     }
 
     /** Numbers of the run, as a checkpoint has them. */

@@ -16,7 +16,7 @@ import java.util.Optional;
  * @param files other JSON files to write next to it, by name
  * @param notes notes for the user
  * @param merged what adapters change
- * @param moments by which weights are rounded
+ * @param rounding how weights are rounded
  */
 public record CheckpointPlan(
         ConversionRequest goal,
@@ -27,10 +27,10 @@ public record CheckpointPlan(
         Map<String, ObjectNode> files,
         List<String> notes,
         MergedWeights merged,
-        InputMoments moments) {
+        WeightRounding rounding) {
     /** The same under the fingerprint of a request. */
     public CheckpointPlan withFingerprint(Map<String, String> newFingerprint) {
-        return new CheckpointPlan(goal, newFingerprint, shards, decisions, config, files, notes, merged, moments);
+        return new CheckpointPlan(goal, newFingerprint, shards, decisions, config, files, notes, merged, rounding);
     }
 
     /** Bytes read from the source. */

@@ -73,7 +73,7 @@ public final class CheckpointPlanner {
      * @param keptScales scales of an earlier quantisation to reuse; null to compute scales
      * @param recipes of weights that have another one than the goal's, by their own name
      * @param merged what adapters change
-     * @param moments by which weights are rounded; none to round to nearest
+     * @param rounding how weights are rounded
      */
     public record Inputs(
             Selection selection,
@@ -83,7 +83,7 @@ public final class CheckpointPlanner {
             @Nullable Checkpoint keptScales,
             Map<String, Recipe> recipes,
             MergedWeights merged,
-            InputMoments moments) {
+            WeightRounding rounding) {
         /** All Linears, dynamic activations, no known scales. */
         public static Inputs none() {
             return new Inputs(
@@ -94,7 +94,7 @@ public final class CheckpointPlanner {
                     null,
                     Map.of(),
                     MergedWeights.NONE,
-                    InputMoments.NONE);
+                    WeightRounding.NEAREST);
         }
     }
 
@@ -203,12 +203,13 @@ public final class CheckpointPlanner {
                 files,
                 List.copyOf(notes),
                 inputs.merged(),
-                inputs.moments());
+                inputs.rounding());
     }
 
     /** Names the weights that have no moments; with none at all the file is of another model. */
     private void noteMoments(List<ShardPlan> shards) {
-        if (inputs.moments().file() == null) {
+        WeightRounding rounding = inputs.rounding();
+        if (!rounding.needsMoments()) {
             return;
         }
         List<String> quantized = shards.stream()
@@ -217,16 +218,19 @@ public final class CheckpointPlanner {
                 .map(TensorStep::name)
                 .toList();
         List<String> without =
-                quantized.stream().filter(w -> !inputs.moments().has(w)).toList();
+                quantized.stream().filter(w -> !rounding.moments().has(w)).toList();
         if (!quantized.isEmpty() && without.size() == quantized.size()) {
             throw new InvalidDataException(
                     "the second moments cover the input of none of the " + quantized.size() + " weights",
-                    "--rounding gptq",
+                    rounding.compensated() ? "--rounding gptq" : "--scale-search hessian",
                     "calibrate this model: octet calibrate MODEL -o FILE --data DATA --second-moments");
         }
         if (!without.isEmpty()) {
             notes.add(without.size()
-                    + " weights are rounded to nearest, since no sample reached them or they share a tensor: "
+                    + (rounding.compensated()
+                            ? " weights are rounded to nearest"
+                            : " weights have scales of the least error without weighting it")
+                    + ", since no sample reached them or they share a tensor: "
                     + String.join(", ", without));
         }
     }
@@ -271,7 +275,10 @@ public final class CheckpointPlanner {
             return;
         }
         requireMixable(layout, recipe, options);
-        LayoutRecipes.scheme(layout, recipe, options); // refuses a recipe that the layout cannot say
+        inputs.rounding().requirePossible(LayoutRecipes.scheme(layout, recipe, options), recipe.name());
+        for (Recipe other : inputs.recipes().values()) {
+            inputs.rounding().requirePossible(LayoutRecipes.scheme(layout, other, options), other.name());
+        }
         List<WeightSelector.Candidate> candidates = new ArrayList<>();
         for (Shard shard : checkpoint.shards()) {
             for (ShardHeader.Entry e : shard.header().entries()) {
@@ -382,7 +389,7 @@ public final class CheckpointPlanner {
                 files,
                 List.copyOf(notes),
                 inputs.merged(),
-                inputs.moments());
+                inputs.rounding());
     }
 
     private void addSteps(TensorSpec spec, List<TensorStep> steps) throws IOException {

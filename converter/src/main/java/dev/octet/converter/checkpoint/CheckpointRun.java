@@ -80,8 +80,8 @@ public final class CheckpointRun {
         requireApart(output, single);
         ByteCounter counter = new ByteCounter(options.progress(), plan.sourceBytes());
         try (TileScratch.Pool pool = new TileScratch.Pool()) {
-            TileMover mover = new TileMover(source, stored, pool, plan.merged(), new CompensatedTiles(plan.moments()))
-                    .withKeptScales(keptScales);
+            TileMover mover =
+                    new TileMover(source, stored, pool, plan.merged(), plan.rounding()).withKeptScales(keptScales);
             TensorAmax whole = new TensorAmax(plan, mover);
             ShardWriter writer = new ShardWriter(mover, whole, options.threads(), counter);
             int resumed = 0;

@@ -14,17 +14,19 @@ final class CompensatedTiles {
     /** Factors in memory at a time: threads work on neighbouring tiles, which belong to few weights. */
     private static final int HELD = 2;
 
-    private final InputMoments moments;
+    private final WeightRounding rounding;
     private final Map<String, CompensatedRows> held = new LinkedHashMap<>(16, 0.75f, true);
     private final Map<String, NavigableMap<Long, CompensatedRows.Errors>> errors = new ConcurrentHashMap<>();
 
-    CompensatedTiles(InputMoments moments) {
-        this.moments = moments;
+    CompensatedTiles(WeightRounding rounding) {
+        this.rounding = rounding;
     }
 
     /** Whether a step's rounding is compensated: of a matrix with moments. */
     boolean has(TensorStep.Quantize step) {
-        return step.target().shape().rank() == 2 && moments.has(step.name());
+        return rounding.compensated()
+                && step.target().shape().rank() == 2
+                && rounding.moments().has(step.name());
     }
 
     /** The rounding of a weight of so many input channels. */
@@ -35,7 +37,9 @@ final class CompensatedTiles {
                 if (held.size() >= HELD) {
                     held.remove(held.keySet().iterator().next());
                 }
-                rows = moments.rows(weight, cols);
+                rows = CompensatedRows.of(rounding.moments().of(weight, cols), rounding.gptq())
+                        .orElseThrow(
+                                () -> InputMoments.fault(weight, "the second moment is not positive semidefinite"));
                 held.put(weight, rows);
             }
             return rows;

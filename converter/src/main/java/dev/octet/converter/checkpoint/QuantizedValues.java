@@ -100,6 +100,15 @@ public final class QuantizedValues {
         return node(anchor, value, "Mul", List.of(held, by));
     }
 
+    /** Quantises to integers of eight bits with one scale and zero point for the range of the whole tensor. */
+    public String affine(Node anchor, String value) {
+        String codes = edit.freshName(value + "_codes");
+        String scale = edit.freshName(codes + "_scale");
+        String zero = edit.freshName(codes + "_zero");
+        edit.insertBefore(anchor, Node.of(codes, "DynamicQuantizeLinear", List.of(value), List.of(codes, scale, zero)));
+        return node(anchor, value, "DequantizeLinear", List.of(codes, scale, zero));
+    }
+
     /**
      * Quantises to symmetric integers of eight bits with one scale for each token: max(|x|) / 127 over the last axis, ties to even.
      */

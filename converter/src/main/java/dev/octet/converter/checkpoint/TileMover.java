@@ -15,14 +15,13 @@ import dev.octet.quant.cast.BlockCast;
 import dev.octet.quant.cast.ElementCast.Range;
 import dev.octet.quant.cast.Floats;
 import dev.octet.quant.cast.Words;
+import dev.octet.quant.gptq.BlockScales;
 import dev.octet.quant.layout.ScaleTensor;
 import dev.octet.quant.layout.StoredCheckpoint;
 import dev.octet.quant.layout.StoredWeight;
 import dev.octet.quant.measure.CastError;
-import dev.octet.quant.number.Float8Format;
 import dev.octet.quant.number.QuantType;
 import dev.octet.quant.recipe.OperandSpec;
-import dev.octet.quant.scale.AffineScale;
 import dev.octet.quant.scale.GlobalScale;
 import java.io.IOException;
 import java.io.UncheckedIOException;
@@ -43,6 +42,7 @@ final class TileMover {
     private final TileScratch.Pool pool;
     private final MergeTiles merges;
     private final CompensatedTiles compensated;
+    private final WeightRounding rounding;
     private @Nullable Checkpoint keptSource;
 
     TileMover(
@@ -50,13 +50,14 @@ final class TileMover {
             StoredCheckpoint stored,
             TileScratch.Pool pool,
             MergedWeights merged,
-            CompensatedTiles compensated) {
+            WeightRounding rounding) {
         this.source = source;
         this.stored = stored;
         this.reader = WeightReader.of(source, stored);
         this.pool = pool;
         this.merges = new MergeTiles(merged);
-        this.compensated = compensated;
+        this.compensated = new CompensatedTiles(rounding);
+        this.rounding = rounding;
     }
 
     /**
@@ -79,6 +80,10 @@ final class TileMover {
 
         OperandSpec scheme() {
             return step.scheme();
+        }
+
+        BlockScales.Values values() {
+            return new BlockScales.Values(step.type(), floats, runs, scales);
         }
 
         boolean startsMatrix() {
@@ -325,7 +330,7 @@ final class TileMover {
                 e.output().buffer(Buffers.Use.ZERO_POINTS, e.runs().scaleCount());
         requireFiniteBlocks(e, e.scales());
         Range[] ranges = cast.ranges(e.step().type(), e.floats(), e.runs());
-        AffineScale.of(ranges, e.weight().codes(), e.scheme().scaleType(), e.scales(), zeroPoints);
+        rounding.scales(e.step()).affine(e.values(), ranges, zeroPoints);
         encode(e, zeroPoints, codes);
         e.writeScales();
         writeZeroPoints(e.weight(), e.tile(), zeroPoints, e.output());
@@ -398,9 +403,7 @@ final class TileMover {
                 twoLevels(e, whole);
                 return;
             }
-            for (long at = 0; at < e.scales().byteSize(); at += Float.BYTES) {
-                e.scales().set(Tensor.F32_LE, at, scheme.storedScale(e.scales().get(Tensor.F32_LE, at)));
-            }
+            rounding.scales(e.step()).oneLevel(e.values());
         }
         if (!scheme.perTensor()) {
             e.writeScales();
@@ -461,12 +464,12 @@ final class TileMover {
     }
 
     /** NVFP4: one scale for the whole weight brings its largest block scale to the largest E4M3 number. */
-    private static void twoLevels(Encoding e, TensorAmax whole) throws IOException {
-        Float8Format format = e.weight().codes().minifloat().orElseThrow();
+    private void twoLevels(Encoding e, TensorAmax whole) throws IOException {
+        BlockScales blocks = rounding.scales(e.step());
         ScaleTensor global = Objects.requireNonNull(e.weight().globalScale());
         float base = e.step().baseScale();
         GlobalScale second = Float.isNaN(base)
-                ? GlobalScale.of(whole.amax(e.step(), e.tile().matrix()), format, ScaleForms.direction(global))
+                ? blocks.global(whole.amax(e.step(), e.tile().matrix()), ScaleForms.direction(global))
                 : new GlobalScale(base, ScaleForms.direction(global));
         if (e.startsMatrix()) {
             MemorySegment raw = e.output().buffer(Buffers.Use.SECOND_STORED, Float.BYTES);
@@ -474,7 +477,7 @@ final class TileMover {
             e.output().file().write(global, e.indexIn(global.spec().shape()), raw);
         }
         MemorySegment bytes = e.output().buffer(Buffers.Use.STORED, e.runs().scaleCount());
-        second.blocks(e.scales(), e.runs().scaleCount(), format, bytes);
+        blocks.twoLevels(e.values(), second, bytes);
         ScaleTensor scale = Objects.requireNonNull(e.weight().scale());
         e.output().file().write(scale, e.weight().blocks().scaleOfRow(e.tile().fromRow()), bytes);
     }

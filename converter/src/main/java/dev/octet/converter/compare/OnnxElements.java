@@ -1,14 +1,12 @@
 package dev.octet.converter.compare;
 
-import dev.octet.formats.tensor.DType;
+import dev.octet.converter.inspect.QuantizedConstant;
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.quant.block.Blocks;
 import dev.octet.quant.block.Granularity;
 import dev.octet.quant.block.ScaleRuns;
-import dev.octet.quant.number.Float8Format;
-import dev.octet.quant.number.QuantType;
 import java.lang.foreign.MemorySegment;
-import java.lang.foreign.ValueLayout;
+import java.util.Objects;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -17,46 +15,24 @@ import org.jspecify.annotations.Nullable;
  */
 final class OnnxElements implements Elements {
     private final Tensor codes;
-    private final @Nullable QuantType kind;
+    private final @Nullable QuantizedConstant quantized;
     private final Granularity granularity;
-    private final @Nullable Tensor scale;
-    private final @Nullable Tensor zeroPoint;
     private final ScaleRuns runs;
 
     /** An unquantised constant. */
     OnnxElements(Tensor tensor) {
-        this(tensor, null, new Granularity.PerTensor(), null, null);
-    }
-
-    /**
-     * Codes with their scales.
-     *
-     * @param scale F32, F16 or BF16, one for each block
-     * @param zeroPoint one for each block, in the type of the codes; null without zero points
-     */
-    OnnxElements(
-            Tensor codes,
-            @Nullable QuantType kind,
-            Granularity granularity,
-            @Nullable Tensor scale,
-            @Nullable Tensor zeroPoint) {
-        this.codes = codes;
-        this.kind = kind;
-        this.granularity = granularity;
-        this.scale = scale;
-        this.zeroPoint = zeroPoint;
+        this.codes = tensor;
+        this.quantized = null;
+        this.granularity = new Granularity.PerTensor();
         this.runs = Blocks.of(codes.shape(), granularity).runs();
     }
 
-    /** Whether any element of a zero point differs from zero. */
-    static boolean notZero(Tensor zeroPoint) {
-        MemorySegment bytes = zeroPoint.bytes();
-        for (long i = 0; i < bytes.byteSize(); i++) {
-            if (bytes.get(ValueLayout.JAVA_BYTE, i) != 0) {
-                return true;
-            }
-        }
-        return false;
+    /** Codes with their scales, of which there are no problems. */
+    OnnxElements(QuantizedConstant quantized) {
+        this.codes = quantized.codes();
+        this.quantized = quantized;
+        this.granularity = Objects.requireNonNull(quantized.granularity());
+        this.runs = Blocks.of(codes.shape(), granularity).runs();
     }
 
     @Override
@@ -81,32 +57,20 @@ final class OnnxElements implements Elements {
 
     @Override
     public void read(long from, long to, MemorySegment values) {
-        if (kind == null) {
+        QuantizedConstant of = quantized;
+        if (of == null) {
             long width = codes.dtype().bits() / 8;
             PlainNumbers.widen(codes.dtype(), codes.bytes().asSlice(from * width), to - from, values);
             return;
         }
-        Float8Format format = kind.minifloat().orElse(null);
         eachScale(from, to, (element, block) -> {
-            byte code = codes.bytes().get(ValueLayout.JAVA_BYTE, element);
-            float number = format != null ? format.decode(code & 0xFF) : integer(code) - zeroPoint(block);
+            float number = of.number(element) - of.zero(block);
             values.set(Tensor.F32_LE, (element - from) * Float.BYTES, number * multiplier(block));
         });
     }
 
-    private int integer(byte code) {
-        return codes.dtype() == DType.U8 ? code & 0xFF : code;
-    }
-
-    private int zeroPoint(long block) {
-        if (zeroPoint == null) {
-            return 0;
-        }
-        long index = zeroPoint.shape().elementCount() == 1 ? 0 : block;
-        return integer(zeroPoint.bytes().get(ValueLayout.JAVA_BYTE, index));
-    }
-
     private float multiplier(long block) {
+        Tensor scale = quantized == null ? null : quantized.scale();
         return scale == null ? 1 : PlainNumbers.get(scale.dtype(), scale.bytes(), block);
     }
 
@@ -115,7 +79,9 @@ final class OnnxElements implements Elements {
         eachScale(
                 from,
                 to,
-                (element, block) -> multipliers.set(Tensor.F32_LE, (element - from) * Float.BYTES, multiplier(block)));
+                // steps have no sign
+                (element, block) ->
+                        multipliers.set(Tensor.F32_LE, (element - from) * Float.BYTES, Math.abs(multiplier(block))));
     }
 
     /** Receives elements with the index of their scale. */
@@ -144,7 +110,7 @@ final class OnnxElements implements Elements {
 
         @Override
         public long count() {
-            return of.scale == null ? 0 : of.scale.shape().elementCount();
+            return of.quantized == null ? 0 : of.quantized.scale().shape().elementCount();
         }
 
         @Override

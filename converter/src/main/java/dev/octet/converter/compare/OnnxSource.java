@@ -1,7 +1,7 @@
 package dev.octet.converter.compare;
 
-import dev.octet.converter.inspect.DequantizedConstant;
-import dev.octet.converter.inspect.GatheredTable;
+import dev.octet.converter.inspect.QuantizedConstant;
+import dev.octet.converter.inspect.QuantizedConstants;
 import dev.octet.converter.rule.ModulePath;
 import dev.octet.formats.ModelFile;
 import dev.octet.formats.error.UnsupportedModelException;
@@ -10,9 +10,6 @@ import dev.octet.formats.graph.Initializer;
 import dev.octet.formats.graph.Node;
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Tensor;
-import dev.octet.quant.block.Granularity;
-import dev.octet.quant.number.Float8Format;
-import dev.octet.quant.number.QuantType;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.util.ArrayDeque;
@@ -26,11 +23,10 @@ import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
-import org.jspecify.annotations.Nullable;
 
 /**
- * The weights of an ONNX model: the float constants of its main graph. The codes, constant scale and constant zero point of a {@code
- * DequantizeLinear} together form one weight, its output. Integers count as shapes and indices and are left out, and so are constants of
+ * The weights of an ONNX model: the float constants of its main graph. Codes with their
+ * constant scales and zero points form one weight ({@link QuantizedConstants}). Integers count as shapes and indices and are left out, and so are constants of
  * one element without a counterpart.
  *
  * <p>The file is mapped, not read: touched pages count as memory of the process until the system needs them.
@@ -39,7 +35,27 @@ final class OnnxSource implements WeightSource {
     /** Most nodes between a constant and its product. */
     private static final int MOST_STEPS = 4;
 
-    private static final Set<String> PRODUCTS = Set.of("MatMul", "Gemm", "Linear", "QuantizedLinear", "Conv");
+    /** Operators by the input that has the weight. */
+    private static final Map<String, Integer> PRODUCTS = Map.of(
+            "MatMul",
+            1,
+            "Gemm",
+            1,
+            "Linear",
+            1,
+            "QuantizedLinear",
+            1,
+            "Conv",
+            1,
+            "MatMulInteger",
+            1,
+            "MatMulNBits",
+            1,
+            "QLinearMatMul",
+            3,
+            "QLinearConv",
+            3);
+
     private static final Set<String> PASSES_ON =
             Set.of("DequantizeLinear", "Transpose", "Identity", "Cast", "QuantizeLinear");
 
@@ -61,41 +77,21 @@ final class OnnxSource implements WeightSource {
                     .forEach(i ->
                             consumers.computeIfAbsent(i, k -> new ArrayList<>()).add(node));
         }
-        Map<String, Node> dequantizers = dequantizers();
+        Map<String, QuantizedConstant> quantized = QuantizedConstants.of(graph);
         Set<String> parts = new HashSet<>();
         graph.nodes().stream()
                 .filter(n -> n.opType().equals("DequantizeLinear") || n.opType().equals("QuantizeLinear"))
                 .forEach(n -> parts.add(n.input(2))); // zero points
-        dequantizers.values().forEach(dq -> parts.addAll(List.of(dq.input(1), dq.input(2))));
-        Map<String, GatheredTable> tables = GatheredTable.of(graph);
-        tables.values().forEach(t -> parts.addAll(List.of(t.codes(), t.scales())));
+        quantized.values().forEach(q -> parts.addAll(q.scaleNames()));
         for (Initializer i : graph.initializers().values()) {
-            Optional<Tensor> tensor = i.tensor();
-            GatheredTable table = tables.get(i.name());
-            if (tensor.isPresent() && table != null) {
-                addTable(i.name(), tensor.get(), table.scales());
-            } else if (tensor.isPresent() && !parts.contains(i.name())) {
-                add(i.name(), tensor.get(), dequantizers.get(i.name()));
+            Tensor tensor = i.tensor().orElse(null);
+            QuantizedConstant codes = quantized.get(i.name());
+            if (codes != null) {
+                add(codes);
+            } else if (tensor != null && !parts.contains(i.name())) {
+                add(i.name(), tensor);
             }
         }
-    }
-
-    /** A table of integers with one scale per row, dequantised after its rows are gathered. */
-    private void addTable(String name, Tensor codes, String scales) {
-        Tensor scale = tensor(scales).orElseThrow();
-        Granularity perRow = new Granularity.PerChannel(-2);
-        OnnxElements elements = new OnnxElements(codes, QuantType.INT8, perRow, scale, null);
-        weights.put(
-                name,
-                new Weight(
-                        name,
-                        modules(name),
-                        codes.shape(),
-                        QuantType.INT8 + " " + perRow.text() + ", scale " + scale.dtype(),
-                        NumberGrid.quantized(QuantType.INT8, scale.dtype()),
-                        elements,
-                        elements.scales(),
-                        Double.NaN));
     }
 
     /**
@@ -117,29 +113,9 @@ final class OnnxSource implements WeightSource {
         }
     }
 
-    /** The first node that dequantises each constant. */
-    private Map<String, Node> dequantizers() {
-        Map<String, Node> found = new HashMap<>();
-        for (Node node : graph.nodes()) {
-            boolean dequantizes = node.opType().equals("DequantizeLinear");
-            if (dequantizes
-                    && tensor(node.input(0)).isPresent()
-                    && tensor(node.input(1)).isPresent()) {
-                found.putIfAbsent(node.input(0), node);
-            }
-        }
-        return found;
-    }
-
-    private Optional<Tensor> tensor(String name) {
-        return Optional.ofNullable(graph.initializers().get(name)).flatMap(Initializer::tensor);
-    }
-
-    private void add(String name, Tensor tensor, @Nullable Node dequantizer) {
+    private void add(String name, Tensor tensor) {
         DType type = tensor.dtype();
-        if (dequantizer != null) {
-            addQuantized(name, tensor, dequantizer);
-        } else if (type.isFloat() && PlainNumbers.readable(type)) {
+        if (type.isFloat() && PlainNumbers.readable(type)) {
             weights.put(
                     name,
                     new Weight(
@@ -156,40 +132,25 @@ final class OnnxSource implements WeightSource {
         }
     }
 
-    private void addQuantized(String name, Tensor codes, Node dequantizer) {
-        Tensor scale = tensor(dequantizer.input(1)).orElseThrow();
-        Optional<Tensor> zeroPoint = tensor(dequantizer.input(2));
-        QuantType kind;
-        if (codes.dtype() == DType.I8 || codes.dtype() == DType.U8) {
-            boolean shifted = codes.dtype() == DType.U8
-                    || zeroPoint.filter(OnnxElements::notZero).isPresent();
-            kind = shifted ? QuantType.INT8_ASYMMETRIC : QuantType.INT8;
-        } else {
-            Optional<QuantType> float8 = Float8Format.of(codes.dtype())
-                    .flatMap(QuantType::of)
-                    .filter(c -> codes.dtype().bits() == 8);
-            if (float8.isEmpty()) {
-                problems.put(name, codes.dtype() + " codes, which Octet does not dequantise in ONNX");
-                return;
-            }
-            kind = float8.get();
-        }
-        DequantizedConstant stored = new DequantizedConstant(dequantizer, codes, scale);
-        Optional<Granularity> granularity = stored.granularity();
-        boolean scaleReadable = scale.dtype() == DType.F32 || scale.dtype() == DType.F16 || scale.dtype() == DType.BF16;
-        if (granularity.isEmpty() || !scaleReadable) {
-            problems.put(name, "a scale " + scale.spec() + " that does not fit codes " + codes.shape());
+    private void add(QuantizedConstant codes) {
+        String name = codes.name();
+        Optional<String> problem = codes.problem();
+        if (problem.isPresent()) {
+            problems.put(name, problem.get());
             return;
         }
-        OnnxElements elements = new OnnxElements(codes, kind, granularity.get(), scale, zeroPoint.orElse(null));
+        List<String> names = new ArrayList<>(modules(name));
+        names.addAll(codes.originalNames());
+        OnnxElements elements = new OnnxElements(codes);
         weights.put(
                 name,
                 new Weight(
                         name,
-                        modules(name),
-                        codes.shape(),
-                        stored.form(),
-                        NumberGrid.quantized(kind, scale.dtype()),
+                        names,
+                        codes.codes().shape(),
+                        codes.form(),
+                        NumberGrid.quantized(
+                                codes.kind().orElseThrow(), codes.scale().dtype()),
                         elements,
                         elements.scales(),
                         Double.NaN));
@@ -204,8 +165,8 @@ final class OnnxSource implements WeightSource {
             for (String value : open) {
                 for (Node node : consumers.getOrDefault(value, List.of())) {
                     ModulePath path = ModulePath.of(node);
-                    boolean weightOf =
-                            PRODUCTS.contains(node.opType()) && node.inputs().indexOf(value) == 1;
+                    boolean weightOf = PRODUCTS.getOrDefault(node.opType(), -1)
+                            == node.inputs().indexOf(value);
                     if (weightOf && path != null) {
                         found.add(path.dotted() + ".weight");
                     } else if (PASSES_ON.contains(node.opType())

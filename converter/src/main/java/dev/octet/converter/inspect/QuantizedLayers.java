@@ -9,12 +9,13 @@ import dev.octet.formats.tensor.Tensor;
 import java.util.ArrayDeque;
 import java.util.Deque;
 import java.util.HashSet;
+import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Recognises quantised layers in a graph: a product with a dequantised constant counts as a Linear. For canonical graphs, whose constants
+ * Recognises quantised layers in a graph: a product with quantised constants counts as a Linear. For canonical graphs, whose constants
  * are initializers.
  */
 public final class QuantizedLayers {
@@ -22,6 +23,21 @@ public final class QuantizedLayers {
     private static final Set<String> CARRYING = Set.of("Identity", "Cast", "Transpose", "Reshape", "Flatten");
 
     private static final String QUANTIZE = "QuantizeLinear";
+
+    /** Operators of ONNX and of ONNX Runtime that multiply with codes, by the input that has them. */
+    private static final Map<String, Integer> PRODUCTS = Map.of(
+            "QLinearMatMul",
+            3,
+            "MatMulInteger",
+            1,
+            "DynamicQuantizeMatMul",
+            1,
+            "MatMulIntegerToFloat",
+            1,
+            "QGemm",
+            3,
+            "MatMulNBits",
+            1);
 
     private final GraphEdit graph;
 
@@ -32,13 +48,18 @@ public final class QuantizedLayers {
 
     /**
      * {@code MatMul} and {@code Gemm} whose second factor is a DequantizeLinear of constant codes, or of a constant that a QuantizeLinear
-     * quantises.
+     * quantises; products of integers with constant codes ({@code QLinearMatMul}, {@code MatMulInteger}, ONNX Runtime's own).
      */
     public int linears() {
-        return (int) graph.nodes().stream()
-                .filter(n -> n.is("MatMul") || n.is("Gemm"))
-                .filter(n -> isDequantizedConstant(n.input(1)))
-                .count();
+        return (int) graph.nodes().stream().filter(this::isLinear).count();
+    }
+
+    private boolean isLinear(Node n) {
+        if (n.is("MatMul") || n.is("Gemm")) {
+            return isDequantizedConstant(n.input(1));
+        }
+        int weight = PRODUCTS.getOrDefault(n.opType(), -1);
+        return weight >= 0 && constant(n.input(weight)).isPresent();
     }
 
     private boolean isDequantizedConstant(String value) {

@@ -10,18 +10,15 @@ import dev.octet.formats.model.Model;
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.formats.tensor.TensorSpec;
-import dev.octet.quant.block.Granularity;
 import dev.octet.quant.layout.ScaleTensor;
 import dev.octet.quant.layout.StoredCheckpoint;
 import dev.octet.quant.layout.StoredWeight;
-import dev.octet.quant.number.QuantType;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
-import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 
 /** Finds out what each tensor of a model is to the others. */
@@ -72,41 +69,32 @@ final class TensorFacts {
     }
 
     private void read(Graph graph) {
-        GatheredTable.of(graph).values().forEach(t -> {
-            Tensor codes = constant(graph, t.codes()).orElseThrow();
-            Tensor scales = constant(graph, t.scales()).orElseThrow();
-            String form = QuantType.INT8 + " " + new Granularity.PerChannel(-2).text() + ", scale " + scales.dtype();
-            roles.put(t.codes(), Role.WEIGHT);
-            roles.put(t.scales(), Role.SCALE);
+        QuantizedConstants.of(graph).values().forEach(c -> {
+            List<String> names = c.scaleNames();
+            roles.put(c.name(), Role.WEIGHT);
+            roles.put(names.getFirst(), Role.SCALE);
+            names.stream().skip(1).forEach(zero -> roles.put(zero, Role.ZERO_POINT));
             quantized.put(
-                    t.codes(),
-                    new QuantizedWeight(t.codes(), dims(codes.shape().toArray()), form, List.of(t.scales())));
+                    c.name(),
+                    new QuantizedWeight(c.name(), dims(c.codes().shape().toArray()), c.form(), names));
         });
         for (Node node : graph.nodes()) {
-            boolean quantizes = node.is("QuantizeLinear");
-            if (quantizes || node.is("DequantizeLinear")) {
-                Optional<Tensor> codes = constant(graph, node.input(0));
-                Role scale = codes.isPresent() ? Role.SCALE : Role.INPUT_SCALE;
-                roles.put(node.input(1), scale);
-                roles.put(node.input(2), Role.ZERO_POINT);
-                Optional<Tensor> scales = constant(graph, node.input(1));
-                if (!quantizes && codes.isPresent() && scales.isPresent()) {
-                    roles.put(node.input(0), Role.WEIGHT);
-                    quantized.put(node.input(0), weight(node, codes.get(), scales.get()));
+            switch (node.opType()) {
+                case "QuantizeLinear", "DequantizeLinear" ->
+                    scale(node, 1, constant(graph, node.input(0)).isPresent() ? Role.SCALE : Role.INPUT_SCALE);
+                case "QLinearMatMul", "QLinearConv" -> {
+                    scale(node, 1, Role.INPUT_SCALE);
+                    scale(node, 6, Role.INPUT_SCALE);
                 }
+                default -> {}
             }
         }
     }
 
-    private static QuantizedWeight weight(Node node, Tensor codes, Tensor scale) {
-        List<String> names = Stream.of(node.input(1), node.input(2))
-                .filter(n -> !n.isEmpty())
-                .toList();
-        return new QuantizedWeight(
-                node.input(0),
-                dims(codes.shape().toArray()),
-                new DequantizedConstant(node, codes, scale).form(),
-                names);
+    /** A scale, and the zero point behind it. */
+    private void scale(Node node, int input, Role role) {
+        roles.putIfAbsent(node.input(input), role);
+        roles.putIfAbsent(node.input(input + 1), Role.ZERO_POINT);
     }
 
     private static Optional<Tensor> constant(Graph graph, String name) {

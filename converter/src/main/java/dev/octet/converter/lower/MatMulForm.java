@@ -45,7 +45,7 @@ final class MatMulForm implements LinearForm {
         boolean transB = n.intAttribute("transB", 0) == 1;
         Node dq;
         if (n.intAttribute("bits", Byte.SIZE) == HALF_BYTE) {
-            dq = emit.dequantizeBlocks(n.input(1), n.input(2), transB);
+            dq = emit.dequantizeBlocks(n.input(1), n.input(2), n.input(6), transB);
         } else {
             String codes = transB ? emit.transposed(n.input(1)) : n.input(1);
             dq = emit.dequantizeWeight(codes, n.input(2), 1, n.input(1));

@@ -22,6 +22,9 @@ import java.util.OptionalInt;
 
 /** What every lowering needs while it replaces nodes: shared constants, fresh names, ranks. One per graph being lowered. */
 final class NodeEmitter {
+    /** What unsigned codes of four bits are above signed ones. */
+    private static final int UNSIGNED_UP = 8;
+
     final GraphEdit edit;
     private final Arena arena;
     private final Map<String, String> zeroPoints = new HashMap<>();
@@ -94,32 +97,40 @@ final class NodeEmitter {
      * DequantizeLinear of a weight in blocks along its inputs, codes of four bits, two to a byte, as {@code [in, out]}. ONNX Runtime with
      * default options makes MatMulNBits of it and of the MatMul behind; TensorRT reads it as it is.
      *
-     * @param codes I8, one to a byte; they are replaced, and the scales with them where they are turned
-     * @param transB whether both are {@code [out, in]}
+     * <p>With zero points both are unsigned, 8 higher: MatMulNBits has unsigned codes.
+     *
+     * @param codes I8, one to a byte; they are replaced, and scales and zero points with them
+     * @param zeros name of the zero points, I8; empty where zero has the code 0
+     * @param transB whether all are {@code [out, in]}
      */
-    Node dequantizeBlocks(String codes, String scale, boolean transB) {
-        Tensor w = constant(codes);
-        String blocks = w.dtype() == DType.I4 ? codes : pack(codes, transB);
-        String scales = w.dtype() != DType.I4 && transB ? turned(scale) : scale;
+    Node dequantizeBlocks(String codes, String scale, String zeros, boolean transB) {
+        boolean packed = constant(codes).dtype() != DType.I8; // by a Linear with the same weight
+        DType type = zeros.isEmpty() ? DType.I4 : DType.U4;
+        String blocks = packed ? codes : pack(codes, type, transB);
+        String scales = !packed && transB ? turned(scale) : scale;
+        if (!zeros.isEmpty() && !packed) {
+            pack(zeros, type, transB);
+        }
         long block = constant(blocks).shape().dim(0) / constant(scales).shape().dim(0);
         String out = edit.freshName(codes + "_dq");
         return Node.of(
                 out,
                 "DequantizeLinear",
-                List.of(blocks, scales),
+                zeros.isEmpty() ? List.of(blocks, scales) : List.of(blocks, scales, zeros),
                 List.of(out),
                 Attribute.of("axis", 0),
                 Attribute.of("block_size", block));
     }
 
-    private String pack(String codes, boolean transB) {
+    private String pack(String codes, DType type, boolean transB) {
         Tensor w = constant(codes);
         long in = w.shape().dim(transB ? 1 : 0);
         long out = w.shape().dim(transB ? 0 : 1);
-        Tensor packed = Tensor.allocate(arena, new TensorSpec(codes, DType.I4, Shape.of(in, out)));
+        Tensor packed = Tensor.allocate(arena, new TensorSpec(codes, type, Shape.of(in, out)));
+        int up = type == DType.U4 ? UNSIGNED_UP : 0;
         for (long i = 0; i < in * out; i++) {
             long from = transB ? i % out * in + i / out : i;
-            int code = w.bytes().get(ValueLayout.JAVA_BYTE, from) & 0xF;
+            int code = w.bytes().get(ValueLayout.JAVA_BYTE, from) + up & 0xF;
             int earlier = i % 2 == 0 ? 0 : packed.bytes().get(ValueLayout.JAVA_BYTE, i / 2);
             packed.bytes().set(ValueLayout.JAVA_BYTE, i / 2, (byte) (earlier | code << (i % 2 * 4)));
         }

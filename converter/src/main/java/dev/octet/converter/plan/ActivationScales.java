@@ -20,6 +20,7 @@ import java.util.Collections;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import java.util.Optional;
 
 /**
@@ -39,10 +40,7 @@ public record ActivationScales(Plan plan, Map<String, ActivationScale> scales) {
      * @throws InvalidDataException when the statistics lack a value the plan needs: they are of another model or plan
      */
     public static ActivationScales solve(Plan plan, Statistics statistics, Calibrator calibrator) {
-        OperandSpec operand = plan.recipe().input();
-        if (operand == null) {
-            return new ActivationScales(plan, Map.of());
-        }
+        Map<String, OperandSpec> operands = plan.quantizedInputs();
         Map<String, ActivationScale> scales = new LinkedHashMap<>();
         Map<String, String> refusals = new LinkedHashMap<>();
         for (String tap : plan.taps()) {
@@ -57,7 +55,13 @@ public record ActivationScales(Plan plan, Map<String, ActivationScale> scales) {
             if (refusal.isPresent()) {
                 refusals.put(tap, refusal.get());
             } else {
-                scales.put(tap, scale(tap, t.withoutMasks(), calibrator, operand.type()));
+                scales.put(
+                        tap,
+                        scale(
+                                tap,
+                                t.withoutMasks(),
+                                calibrator,
+                                Objects.requireNonNull(operands.get(tap)).type()));
             }
         }
         return new ActivationScales(without(plan, refusals), scales);
@@ -70,13 +74,13 @@ public record ActivationScales(Plan plan, Map<String, ActivationScale> scales) {
      * @param scales by node id of the Linear
      */
     public static ActivationScales given(Plan plan, Map<String, LinearScales> scales) {
-        OperandSpec operand = plan.recipe().input();
-        if (operand == null || !plan.recipe().needsStatistics()) {
-            return new ActivationScales(plan, Map.of());
-        }
         Map<String, ActivationScale> chosen = new LinkedHashMap<>();
         Map<String, String> kept = new LinkedHashMap<>();
         for (Decision.Converted d : plan.converted(LayerKind.LINEAR)) {
+            OperandSpec operand = plan.recipe(d).input();
+            if (operand == null || !plan.recipe(d).needsStatistics()) {
+                continue;
+            }
             LinearScales s = scales.getOrDefault(d.node(), LinearScales.none("the run observed no scale of its input"));
             Float scale = s.inputScale();
             if (scale == null) {
@@ -123,12 +127,14 @@ public record ActivationScales(Plan plan, Map<String, ActivationScale> scales) {
         }
         List<Decision> decisions = new ArrayList<>();
         for (Decision d : plan.decisions()) {
-            String reason = d instanceof Decision.Converted c && c.kind() != LayerKind.EMBEDDING
+            String reason = d instanceof Decision.Converted c
+                            && c.kind() != LayerKind.EMBEDDING
+                            && plan.recipe(c).input() != null
                     ? refusals.get(quantisedValue(c))
                     : null;
             decisions.add(reason == null ? d : new Decision.Kept(d.node(), d.kind(), reason));
         }
-        return new Plan(plan.recipe(), decisions);
+        return new Plan(plan.recipe(), decisions, plan.others());
     }
 
     /** The value that a converted layer needs a scale for: the input of a Linear, the output of a normalisation. */

@@ -68,7 +68,8 @@ final class EmbeddingRewrite {
             nodes.add(cast(product, table.type(), y));
         }
         edit.replace(gather, nodes.toArray(Node[]::new));
-        return new LayerResult(gather.id(), y, table.codes(), table.sqnrDb(), table.minScale(), table.maxScale(), 0, 0);
+        return new LayerResult(
+                gather.id(), y, table.codes(), table.sqnrDb(), table.minScale(), table.maxScale(), 0, 0, 0);
     }
 
     private static Node cast(String from, DType type, String to) {

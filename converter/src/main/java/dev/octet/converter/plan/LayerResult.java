@@ -11,6 +11,8 @@ package dev.octet.converter.plan;
  * @param maxScale largest weight scale
  * @param saturatedShare share of weight elements beyond the format's range before the cast, 0..1
  * @param flushedShare share of non-zero weight elements that became zero, 0..1
+ * @param saturatingPairs pairs of neighbouring weights whose products with unsigned inputs can saturate on processors without VNNI
+ *     ({@link dev.octet.quant.gptq.BoundedPairs}); 0 where inputs and weight are not both integers of 8 bits
  */
 public record LayerResult(
         String node,
@@ -20,4 +22,5 @@ public record LayerResult(
         double minScale,
         double maxScale,
         double saturatedShare,
-        double flushedShare) {}
+        double flushedShare,
+        long saturatingPairs) {}

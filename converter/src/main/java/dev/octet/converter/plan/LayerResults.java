@@ -4,6 +4,7 @@ import dev.octet.formats.graph.Node;
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.quant.block.Blocks;
 import dev.octet.quant.cast.Floats;
+import dev.octet.quant.gptq.BoundedPairs;
 import dev.octet.quant.number.Float8Format;
 import dev.octet.quant.number.QuantType;
 import dev.octet.quant.scale.QuantizedTensor;
@@ -37,7 +38,9 @@ final class LayerResults {
                         .orElse(0.5);
     }
 
-    static LayerResult of(Node linear, String codes, Tensor original, QuantizedTensor quantized) {
+    /** @param integerProducts whether the inputs are integers of 8 bits, too */
+    static LayerResult of(
+            Node linear, String codes, Tensor original, QuantizedTensor quantized, boolean integerProducts) {
         LayerResults r = new LayerResults(original, quantized);
         Blocks.of(original.shape(), quantized.granularity()).runs().forEachGroup((first, count, scale) -> {
             for (long i = first; i < first + count; i++) {
@@ -53,7 +56,8 @@ final class LayerResults {
                 r.minScale,
                 r.maxScale,
                 (double) r.saturated / original.shape().elementCount(),
-                r.nonZero == 0 ? 0 : (double) r.flushed / r.nonZero);
+                r.nonZero == 0 ? 0 : (double) r.flushed / r.nonZero,
+                integerProducts ? BoundedPairs.beyond(quantized, linear.intAttribute("transB", 0) == 1) : 0);
     }
 
     private void add(long element, long scaleIndex) {

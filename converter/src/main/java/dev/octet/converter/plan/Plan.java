@@ -1,27 +1,91 @@
 package dev.octet.converter.plan;
 
+import dev.octet.formats.error.InvalidOptionException;
 import dev.octet.formats.error.UnsupportedModelException;
+import dev.octet.quant.number.QuantType;
+import dev.octet.quant.recipe.OperandSpec;
 import dev.octet.quant.recipe.Recipe;
 import java.util.ArrayList;
+import java.util.Collections;
+import java.util.LinkedHashMap;
 import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
+import java.util.function.UnaryOperator;
+import java.util.regex.Pattern;
 
 /**
  * A recipe and one decision per candidate layer, in graph order. Immutable.
  *
- * <p>Invariant: a converted normalisation has at least one converted Linear that reads its output.
+ * <p>Invariants: a converted normalisation has at least one converted Linear that reads its output in codes; Linears that read one value
+ * quantise it alike, or not at all.
+ *
+ * @param recipe of all converted layers but those in {@code others}
+ * @param others recipes of single Linears, by node id
  */
-public record Plan(Recipe recipe, List<Decision> decisions) {
+public record Plan(Recipe recipe, List<Decision> decisions, Map<String, Recipe> others) {
+    /** @throws IllegalArgumentException when two Linears quantise one value in different ways */
     public Plan {
         decisions = List.copyOf(decisions);
+        others = Collections.unmodifiableMap(new LinkedHashMap<>(others));
+        Map<String, OperandSpec> inputs = new LinkedHashMap<>();
+        for (Decision d : decisions) {
+            if (d instanceof Decision.Converted c && c.kind() == LayerKind.LINEAR) {
+                OperandSpec own = others.getOrDefault(c.node(), recipe).input();
+                OperandSpec first = own == null ? null : inputs.putIfAbsent(c.input(), own);
+                if (first != null && !first.equals(own)) {
+                    throw new IllegalArgumentException("'" + c.input() + "' would be quantised in two ways");
+                }
+            }
+        }
     }
 
-    /** The same decisions by another recipe. */
-    public Plan withRecipe(Recipe other) {
-        return new Plan(other, decisions);
+    /** One recipe for all. */
+    public Plan(Recipe recipe, List<Decision> decisions) {
+        this(recipe, decisions, Map.of());
+    }
+
+    /** The recipe of a converted layer. */
+    public Recipe recipe(Decision.Converted layer) {
+        return others.getOrDefault(layer.node(), recipe);
+    }
+
+    /** The same decisions by other recipes. */
+    public Plan withRecipes(UnaryOperator<Recipe> change) {
+        Map<String, Recipe> changed = new LinkedHashMap<>();
+        others.forEach((node, r) -> changed.put(node, change.apply(r)));
+        return new Plan(change.apply(recipe), decisions, changed);
+    }
+
+    /**
+     * The plan with some Linears of the {@linkplain Recipe#weightOnly weights alone}: their inputs stay in floats. Normalisations whose output is then not
+     * read in codes are kept.
+     *
+     * @param patterns Linears are meant whose node id or weight name one of these finds a match in
+     * @throws InvalidOptionException when a pattern matches no converted Linear
+     */
+    public Plan withWeightsAlone(List<Pattern> patterns) {
+        Map<String, Recipe> all = new LinkedHashMap<>(others);
+        for (Pattern p : patterns) {
+            List<Decision.Converted> matched = converted(LayerKind.LINEAR).stream()
+                    .filter(d ->
+                            p.matcher(d.node()).find() || p.matcher(d.weight()).find())
+                    .toList();
+            if (matched.isEmpty()) {
+                throw new InvalidOptionException(
+                        "pattern '" + p + "' matches no Linear that is quantised",
+                        "option weight-only",
+                        converted(LayerKind.LINEAR).stream()
+                                .findFirst()
+                                .map(d -> "patterns are searched in node ids, such as '" + d.node()
+                                        + "', and weight names, such as '" + d.weight() + "'")
+                                .orElse("leave the pattern out"));
+            }
+            matched.forEach(d -> all.put(d.node(), recipe(d).weightOnly()));
+        }
+        return new Plan(recipe, decisions, all).withoutIdleNorms();
     }
 
     /** The converted layers. */
@@ -57,9 +121,45 @@ public record Plan(Recipe recipe, List<Decision> decisions) {
         return inputs;
     }
 
-    /** The values whose statistics the recipe needs: {@link #linearInputs}; empty for weight-only recipes. */
+    /** Those of {@link #linearInputs} that are quantised, with the way. */
+    public Map<String, OperandSpec> quantizedInputs() {
+        Map<String, OperandSpec> inputs = new LinkedHashMap<>();
+        for (Decision.Converted d : converted(LayerKind.LINEAR)) {
+            OperandSpec input = recipe(d).input();
+            if (input != null) {
+                inputs.put(d.input(), input);
+            }
+        }
+        return inputs;
+    }
+
+    /** Ids of the Linears that multiply integers of 8 bits with such integers. */
+    public Set<String> integerProducts() {
+        Set<String> nodes = new LinkedHashSet<>();
+        for (Decision.Converted d : converted(LayerKind.LINEAR)) {
+            OperandSpec input = recipe(d).input();
+            boolean integers = input != null
+                    && input.type().isInteger()
+                    && recipe(d).weight().type() == QuantType.INT8;
+            if (integers) {
+                nodes.add(d.node());
+            }
+        }
+        return nodes;
+    }
+
+    /** Whether scales of any input come from calibration. */
+    public boolean needsStatistics() {
+        return recipe.needsStatistics() || others.values().stream().anyMatch(Recipe::needsStatistics);
+    }
+
+    /** The values whose statistics the recipes need: inputs of Linears with static scales; empty for weight-only recipes. */
     public Set<String> taps() {
-        return recipe.needsStatistics() ? linearInputs() : Set.of();
+        Set<String> taps = new LinkedHashSet<>();
+        converted(LayerKind.LINEAR).stream()
+                .filter(d -> recipe(d).needsStatistics())
+                .forEach(d -> taps.add(d.input()));
+        return taps;
     }
 
     /**
@@ -118,17 +218,22 @@ public record Plan(Recipe recipe, List<Decision> decisions) {
                         ? new Decision.Kept(d.node(), d.kind(), reasons.getOrDefault(d.node(), ""))
                         : d)
                 .toList();
-        Set<String> read = new Plan(recipe, fewer).linearInputs();
+        return new Plan(recipe, fewer, others).withoutIdleNorms();
+    }
+
+    private Plan withoutIdleNorms() {
+        Set<String> read = quantizedInputs().keySet();
         return new Plan(
                 recipe,
-                fewer.stream()
+                decisions.stream()
                         .map(d -> d instanceof Decision.Converted c && c.kind().isNorm() && !read.contains(c.output())
                                 ? new Decision.Kept(
                                         c.node(),
                                         c.kind(),
                                         "no " + recipe.weight().type().family() + " Linear reads its output")
                                 : d)
-                        .toList());
+                        .toList(),
+                others);
     }
 
     /** One line per decision, for logs and dumps. */
@@ -137,7 +242,9 @@ public record Plan(Recipe recipe, List<Decision> decisions) {
         for (Decision d : decisions) {
             lines.add(
                     switch (d) {
-                        case Decision.Converted c -> "convert " + c.kind().label() + " " + c.node() + ": " + c.note();
+                        case Decision.Converted c ->
+                            "convert " + c.kind().label() + " " + c.node() + ": "
+                                    + (others.containsKey(c.node()) ? recipe(c).name() : c.note());
                         case Decision.Kept k -> "keep    " + k.kind().label() + " " + k.node() + ": " + k.reason();
                     });
         }

@@ -13,6 +13,7 @@ import dev.octet.formats.tensor.Tensor;
 import dev.octet.formats.tensor.TensorSpec;
 import dev.octet.quant.cast.Floats;
 import dev.octet.quant.recipe.OperandSpec;
+import dev.octet.quant.recipe.Recipe;
 import dev.octet.quant.scale.QuantizedTensor;
 import dev.octet.quant.scale.ScaleRule;
 import java.lang.foreign.Arena;
@@ -22,7 +23,9 @@ import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import java.util.Optional;
+import java.util.Set;
 import java.util.stream.Collectors;
 import org.jspecify.annotations.Nullable;
 
@@ -46,12 +49,18 @@ public final class PlanRewrite {
     private final Plan plan;
     private final Analysis types;
     private final Map<String, ActivationScale> activations;
+    private final Set<String> integerProducts;
     private final WeightQuantizer quantizer;
     private final Arena arena;
-    private final Map<String, Weight> weights = new HashMap<>();
+    private final Map<Form, Weight> weights = new HashMap<>();
+    private final Map<String, Tensor> originals = new HashMap<>();
     private final List<LayerResult> layers = new ArrayList<>();
 
-    private record Weight(String codes, String scale, QuantizedTensor quantized, Tensor original) {}
+    /** A weight as one recipe has it. */
+    private record Form(String name, OperandSpec spec, boolean dynamic) {}
+
+    /** @param zeros name of the zero points; empty for symmetric codes */
+    private record Weight(String codes, String scale, String zeros, QuantizedTensor quantized, Tensor original) {}
 
     /** @param zero name of the code of zero; empty for symmetric codes */
     private record Activation(String codes, String scale, String zero) {}
@@ -67,6 +76,7 @@ public final class PlanRewrite {
         this.types = Analysis.of(model);
         this.plan = plan;
         this.activations = activations;
+        this.integerProducts = plan.integerProducts();
         this.quantizer = quantizer;
         this.arena = arena;
     }
@@ -93,21 +103,26 @@ public final class PlanRewrite {
         Map<String, Activation> quantised = new HashMap<>();
         Map<String, List<Node>> byInput = new LinkedHashMap<>();
         for (Decision.Converted d : plan.converted(LayerKind.LINEAR)) {
-            byInput.computeIfAbsent(d.input(), k -> new ArrayList<>()).add(node(nodes, d));
+            if (plan.recipe(d).input() != null) {
+                byInput.computeIfAbsent(d.input(), k -> new ArrayList<>()).add(node(nodes, d));
+            }
         }
         Map<String, Decision.Converted> norms = plan.converted().stream()
                 .filter(d -> d.kind().isNorm())
                 .collect(Collectors.toMap(d -> node(nodes, d).output(), d -> d));
-        OperandSpec operand = plan.recipe().input();
-        if (operand != null) {
-            byInput.forEach((x, linears) -> quantised.put(
+        Map<String, OperandSpec> operands = plan.quantizedInputs();
+        byInput.forEach((x, linears) -> {
+            OperandSpec operand = Objects.requireNonNull(operands.get(x));
+            quantised.put(
                     x,
                     operand.isDynamic()
                             ? quantizeAtRunTime(x, linears.getFirst())
-                            : quantizeInput(x, operand, linears, norms.get(x))));
-        }
+                            : quantizeInput(x, operand, linears, norms.get(x)));
+        });
         for (Decision.Converted d : plan.converted(LayerKind.LINEAR)) {
-            rewriteLinear(node(nodes, d), Optional.ofNullable(quantised.get(d.input())));
+            Recipe recipe = plan.recipe(d);
+            Activation input = recipe.input() == null ? null : quantised.get(d.input());
+            rewriteLinear(node(nodes, d), recipe, Optional.ofNullable(input));
         }
         EmbeddingRewrite embeddings = new EmbeddingRewrite(edit, arena);
         for (Decision.Converted d : plan.converted(LayerKind.EMBEDDING)) {
@@ -192,9 +207,9 @@ public final class PlanRewrite {
         return name;
     }
 
-    private void rewriteLinear(Node n, Optional<Activation> input) {
+    private void rewriteLinear(Node n, Recipe recipe, Optional<Activation> input) {
         boolean transB = n.intAttribute("transB", 0) == 1;
-        Weight w = weight(n);
+        Weight w = weight(n, recipe);
         widen(n.input(2), computedIn(n));
         Node quantized = Node.of(
                 n.name(),
@@ -206,36 +221,46 @@ public final class PlanRewrite {
                         w.scale(),
                         input.map(Activation::scale).orElse(""),
                         n.input(2),
-                        input.map(Activation::zero).orElse("")),
+                        input.map(Activation::zero).orElse(""),
+                        w.zeros()),
                 n.outputs(),
                 Attribute.of("transB", transB ? 1 : 0),
                 Attribute.of("format", w.quantized().type().dtype().name()),
                 Attribute.of("bits", w.quantized().type().bits()),
                 Attribute.of("type", computedIn(n).name()));
         edit.replace(n, quantized);
-        layers.add(LayerResults.of(n, w.codes(), w.original(), w.quantized()));
+        boolean products = integerProducts.contains(n.id());
+        layers.add(LayerResults.of(n, w.codes(), w.original(), w.quantized(), products));
     }
 
     /** The codes and scales of the Linear's weight; made once for a weight that several Linears share. */
-    private Weight weight(Node n) {
-        Weight known = weights.get(n.input(1));
+    private Weight weight(Node n, Recipe recipe) {
+        String name = n.input(1);
+        Form form = new Form(name, recipe.weight(), recipe.isDynamic());
+        Weight known = weights.get(form);
         if (known != null) {
             return known;
         }
-        String name = n.input(1);
-        Tensor original = constant(name);
-        OperandSpec spec = plan.recipe().weight();
-        if (!plan.recipe().isDynamic()) { // products with ranges found at run time are of F32, and so are their scales
+        Tensor original = Objects.requireNonNull(originals.computeIfAbsent(name, this::constant));
+        OperandSpec spec = recipe.weight();
+        if (!recipe.isDynamic()) { // products with ranges found at run time are of F32, and so are their scales
             spec = spec.scaledBy(new ScaleRule.AmaxRule(), computedIn(n));
         }
         QuantizedTensor q = quantizer.quantize(n, original, spec);
-        boolean replaced = edit.consumers(name).stream().allMatch(this::isConverted) && !edit.isOutput(name);
+        boolean replaced = weights.keySet().stream().noneMatch(f -> f.name().equals(name))
+                && edit.consumers(name).stream().allMatch(this::isConverted)
+                && !edit.isOutput(name);
         String codes = replaced ? name : edit.freshName(name + (spec.type().isInteger() ? "_int8" : "_fp8"));
         String scale = edit.freshName(stem(n) + ".weight_scale");
         edit.putInitializer(Initializer.of(q.codesTensor().withName(codes)));
         edit.putInitializer(Initializer.of(q.scale().withName(scale)));
-        Weight made = new Weight(codes, scale, q, original);
-        weights.put(name, made);
+        String zeros = "";
+        if (q.zeroPoints() != null) {
+            zeros = edit.freshName(stem(n) + ".weight_zero_point");
+            edit.putInitializer(Initializer.of(q.zeroPoints().withName(zeros)));
+        }
+        Weight made = new Weight(codes, scale, zeros, q, original);
+        weights.put(form, made);
         return made;
     }
 

@@ -7,9 +7,11 @@ import dev.octet.formats.tensor.TensorSpec;
 import dev.octet.quant.block.Granularity;
 import dev.octet.quant.calibrate.Calibrator;
 import dev.octet.quant.calibrate.RoundingError;
+import dev.octet.quant.cast.ElementCast.Range;
 import dev.octet.quant.gptq.SecondMoment;
 import dev.octet.quant.number.QuantType;
 import dev.octet.quant.recipe.OperandSpec;
+import dev.octet.quant.scale.AffineScale;
 import dev.octet.quant.scale.ScaleRule;
 import dev.octet.quant.statistics.ChannelStatistics;
 import dev.octet.quant.statistics.TensorStatistics;
@@ -120,8 +122,9 @@ public final class ErrorPrediction {
             OperandSpec input, TensorStatistics statistics, ChannelStatistics channels, Calibrator calibrator) {
         double[] variances = new double[channels.size()];
         if (input.type().isInteger()) {
-            double clip = statistics.amax();
-            double error = RoundingError.meanOfSteps(statistics, step(input.type(), statistics), clip);
+            double clip = calibrator.clip(statistics, input.type());
+            double error = RoundingError.meanOfSteps(
+                    statistics, scale(input.type(), statistics, clip).scale(), clip);
             for (int c = 0; c < variances.length; c++) {
                 variances[c] = Math.min(error, channels.meanSquare(c));
             }
@@ -148,11 +151,14 @@ public final class ErrorPrediction {
         return over * over;
     }
 
-    private static double step(QuantType type, TensorStatistics statistics) {
-        return type.hasZeroPoint()
-                ? ((double) Math.max(0, statistics.max()) - Math.min(0, statistics.min()))
-                        / (2 * type.amaxDivisor() + 1)
-                : statistics.amax() / type.amaxDivisor();
+    /** The static scale of integers, and their zero point, as conversions choose them. */
+    private static AffineScale scale(QuantType type, TensorStatistics statistics, double clip) {
+        if (!type.hasZeroPoint()) {
+            return new AffineScale((float) (clip / type.amaxDivisor()), (byte) 0);
+        }
+        Range range = Range.ZERO.with((float) Math.max(statistics.min(), -clip)).with((float)
+                Math.min(statistics.max(), clip));
+        return AffineScale.of(range, type, DType.F32);
     }
 
     /** The input as the consumer finds its scales: by the rule of the weight where both have the same form. */
@@ -210,10 +216,22 @@ public final class ErrorPrediction {
         if (input.isDynamic() || !input.perTensor() || statistics == null) {
             return RoundedWeight.of(rows, asFound(format, input), arena);
         }
-        float scale = input.type().isInteger()
-                ? statistics.amax() / input.type().amaxDivisor()
-                : (float) (calibrator.clip(statistics, input.format())
-                        / input.format().maxValue());
+        if (input.type().isInteger()) {
+            double clip = calibrator.clip(statistics, input.type());
+            return integers(rows, input.type(), scale(input.type(), statistics, clip), arena);
+        }
+        float scale = (float)
+                (calibrator.clip(statistics, input.format()) / input.format().maxValue());
         return RoundedWeight.withScale(rows, input.type(), scale, arena);
+    }
+
+    private static Tensor integers(Tensor rows, QuantType type, AffineScale scale, Arena arena) {
+        Tensor rounded = Tensor.allocate(arena, rows.spec());
+        for (long i = 0; i < rows.shape().elementCount(); i++) {
+            double steps = Math.rint(rows.bytes().getAtIndex(Tensor.F32_LE, i) / scale.scale()) + scale.zeroPoint();
+            double code = Math.clamp(steps, type.lowest(), type.highest());
+            rounded.bytes().setAtIndex(Tensor.F32_LE, i, (float) (code - scale.zeroPoint()) * scale.scale());
+        }
+        return rounded;
     }
 }

@@ -8,14 +8,18 @@ import dev.octet.formats.tensor.TensorSpec;
 import dev.octet.quant.Quantizer;
 import dev.octet.quant.block.Granularity;
 import dev.octet.quant.cast.Floats;
+import dev.octet.quant.gptq.BlockScales;
+import dev.octet.quant.gptq.CompensatedRows;
 import dev.octet.quant.gptq.Gptq;
 import dev.octet.quant.gptq.GptqOptions;
 import dev.octet.quant.gptq.GptqResult;
 import dev.octet.quant.gptq.SecondMoment;
 import dev.octet.quant.recipe.OperandSpec;
+import dev.octet.quant.scale.ScaleSearch;
 import dev.octet.quant.work.Workers;
 import java.lang.foreign.Arena;
 import java.util.Objects;
+import org.jspecify.annotations.Nullable;
 
 /** Weights of Linears as [out, in] in F32, as they are and rounded. */
 public final class LinearWeights {
@@ -49,20 +53,47 @@ public final class LinearWeights {
 
     /** Whether GPTQ rounds weights of this format. */
     public static boolean roundsWithCompensation(LinearFormat format) {
-        return !format.weight().type().isInteger()
-                && !format.weight().twoLevels()
-                && (format.weight().granularity() instanceof Granularity.PerChannel
-                        || format.weight().granularity() instanceof Granularity.PerTensor);
+        Granularity granularity = format.weight().granularity();
+        return !format.weight().twoLevels()
+                && (granularity instanceof Granularity.PerChannel
+                        || granularity instanceof Granularity.PerTensor
+                        || (granularity instanceof Granularity.PerGroup
+                                && format.weight().type().isInteger()));
     }
 
     /** A weight rounded by GPTQ and back, as F32; to nearest where GPTQ refuses it. */
     public static Tensor compensated(LinearFormat format, Tensor outIn, SecondMoment moment, int threads, Arena arena) {
         OperandSpec spec = format.weight()
                 .scaledBy(CompensatedRounding.SCALES, format.weight().scaleType());
-        GptqResult result = Gptq.parallel(threads).quantize(outIn, true, moment, spec, GptqOptions.defaults(), arena);
+        Gptq gptq = Gptq.parallel(threads);
+        GptqResult result = spec.granularity() instanceof Granularity.PerGroup
+                ? gptq.quantizeGroups(outIn, true, moment, spec, GptqOptions.defaults(), arena)
+                : gptq.quantize(outIn, true, moment, spec, GptqOptions.defaults(), arena);
         return switch (result) {
             case GptqResult.Done done -> Quantizer.parallel(threads).dequantize(done.tensor(), DType.F32, arena);
             case GptqResult.Refused _ -> nearest(format, outIn, arena);
         };
+    }
+
+    /**
+     * A weight rounded as in a checkpoint and back, as F32.
+     *
+     * @param moment of its input
+     * @param search of its scales
+     * @param gptq rounds with compensation; null to round to nearest. A moment that is no second moment is not used
+     */
+    public static Tensor inCheckpoint(
+            LinearFormat format,
+            Tensor outIn,
+            SecondMoment moment,
+            ScaleSearch search,
+            @Nullable GptqOptions gptq,
+            Arena arena) {
+        double[] energies = search == ScaleSearch.HESSIAN
+                ? moment.dampedDiagonal((gptq == null ? GptqOptions.defaults() : gptq).damping())
+                : null;
+        CompensatedRows rows =
+                gptq == null ? null : CompensatedRows.of(moment, gptq).orElse(null);
+        return RoundedWeight.of(outIn, new BlockScales(format.weight(), search, energies), rows, arena);
     }
 }

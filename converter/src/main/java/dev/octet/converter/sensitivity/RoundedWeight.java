@@ -7,11 +7,14 @@ import dev.octet.quant.block.Blocks;
 import dev.octet.quant.block.Granularity;
 import dev.octet.quant.block.ScaleRuns;
 import dev.octet.quant.cast.BlockCast;
+import dev.octet.quant.gptq.BlockScales;
+import dev.octet.quant.gptq.CompensatedRows;
 import dev.octet.quant.number.QuantType;
 import dev.octet.quant.recipe.OperandSpec;
 import dev.octet.quant.scale.GlobalScale;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
+import org.jspecify.annotations.Nullable;
 
 /**
  * A weight rounded to a format and back, with the bytes that {@code octet quantize} writes with rounding to nearest: the same scales in the
@@ -28,26 +31,63 @@ final class RoundedWeight {
      * @return F32 of the same shape
      */
     static Tensor of(Tensor weight, OperandSpec spec, Arena arena) {
+        return of(weight, BlockScales.usual(spec), null, arena);
+    }
+
+    /**
+     * Rounds as {@code octet quantize} does to checkpoints.
+     *
+     * @param weight F32 [out, in], all finite
+     * @param how its scales are chosen
+     * @param rows rounds with compensation; null to round to nearest
+     * @param arena owns the result
+     * @return F32 of the same shape
+     */
+    static Tensor of(Tensor weight, BlockScales how, @Nullable CompensatedRows rows, Arena arena) {
+        OperandSpec spec = how.scheme();
         Blocks blocks = Blocks.of(weight.shape(), spec.granularity());
         ScaleRuns runs = blocks.runs();
         Tensor rounded = Tensor.allocate(arena, new TensorSpec(weight.name(), DType.F32, weight.shape()));
         BlockCast cast = BlockCast.best();
         try (Arena scratch = Arena.ofConfined()) {
             MemorySegment scales = scratch.allocate(Math.max(1, blocks.scaleCount() * Float.BYTES), 64);
-            cast.amax(DType.F32, weight.bytes(), runs, scales);
-            if (spec.twoLevels()) {
-                twoLevels(spec, scales, blocks.scaleCount(), scratch);
-            } else {
-                for (long i = 0; i < blocks.scaleCount(); i++) {
-                    float amax = scales.get(Tensor.F32_LE, i * Float.BYTES);
-                    scales.set(Tensor.F32_LE, i * Float.BYTES, spec.storedScale(amax));
-                }
-            }
             MemorySegment codes = scratch.allocate(Math.max(1, spec.type().bytes(blocks.elements())), 64);
-            cast.encode(spec.type(), DType.F32, weight.bytes(), runs, scales, codes);
-            cast.decode(spec.type(), codes, runs, scales, DType.F32, rounded.bytes());
+            BlockScales.Values values = new BlockScales.Values(DType.F32, weight.bytes(), runs, scales);
+            MemorySegment zeroPoints = null;
+            if (spec.type().hasZeroPoint()) {
+                zeroPoints = scratch.allocate(Math.max(1, blocks.scaleCount()));
+                how.affine(values, cast.ranges(DType.F32, weight.bytes(), runs), zeroPoints);
+            } else {
+                cast.amax(DType.F32, weight.bytes(), runs, scales);
+                symmetric(how, values, scratch);
+            }
+            if (rows != null) {
+                rows.round(spec.type(), weight.bytes(), runs, scales, zeroPoints, codes);
+            } else if (zeroPoints != null) {
+                cast.encodeAffine(spec.type(), DType.F32, weight.bytes(), runs, scales, zeroPoints, codes);
+            } else {
+                cast.encode(spec.type(), DType.F32, weight.bytes(), runs, scales, codes);
+            }
+            if (zeroPoints != null) {
+                cast.decodeAffine(codes, runs, scales, zeroPoints, DType.F32, rounded.bytes());
+            } else {
+                cast.decode(spec.type(), codes, runs, scales, DType.F32, rounded.bytes());
+            }
         }
         return rounded;
+    }
+
+    private static void symmetric(BlockScales how, BlockScales.Values values, Arena scratch) {
+        if (!how.scheme().twoLevels()) {
+            how.oneLevel(values);
+            return;
+        }
+        long count = values.runs().scaleCount();
+        float amax = 0;
+        for (long i = 0; i < count; i++) {
+            amax = Math.max(amax, values.scales().get(Tensor.F32_LE, i * Float.BYTES));
+        }
+        how.twoLevels(values, how.global(amax, GlobalScale.Direction.DIVISOR), scratch.allocate(Math.max(1, count)));
     }
 
     /**
@@ -69,14 +109,5 @@ final class RoundedWeight {
             cast.decode(type, codes, runs, scales, DType.F32, rounded.bytes());
         }
         return rounded;
-    }
-
-    private static void twoLevels(OperandSpec spec, MemorySegment scales, long count, Arena scratch) {
-        float amax = 0;
-        for (long i = 0; i < count; i++) {
-            amax = Math.max(amax, scales.get(Tensor.F32_LE, i * Float.BYTES));
-        }
-        GlobalScale.of(amax, spec.format(), GlobalScale.Direction.DIVISOR)
-                .blocks(scales, count, spec.format(), scratch.allocate(Math.max(1, count)));
     }
 }

@@ -1,7 +1,9 @@
 package dev.octet.converter.transform;
 
+import dev.octet.quant.gptq.SecondMoment;
 import dev.octet.quant.transform.Rotation;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
 import java.util.Optional;
 import java.util.function.Supplier;
@@ -60,8 +62,24 @@ public final class InputChange {
         }
     }
 
+    /** The second moment of the changed inputs. */
+    public SecondMoment of(SecondMoment moment) {
+        if (!mixes()) {
+            double[] inverse = new double[moment.size()];
+            Arrays.fill(inverse, 1);
+            apply(inverse);
+            for (int i = 0; i < inverse.length; i++) {
+                inverse[i] = 1 / inverse[i];
+            }
+            return moment.divided(inverse);
+        }
+        double[][] h = moment.matrix();
+        applyToMoment(h);
+        return SecondMoment.of(h, moment.rows());
+    }
+
     /** Replaces a symmetric matrix {@code H = sum of x^T x} by that of the changed inputs. */
-    public void applyToMoment(double[][] h) {
+    private void applyToMoment(double[][] h) {
         for (double[] row : h) {
             apply(row);
         }

@@ -36,15 +36,23 @@ public final class Transforms {
 
     /** Statistics are of the model as it was: after one transform they hold no more. */
     private static void requireOne(List<Transform> transforms) {
-        if (transforms.size() > 1) {
-            throw new InvalidOptionException(
-                    "the factors of each transform follow from statistics of the model that it changes, and the first"
-                            + " of "
-                            + transforms.stream().map(Transform::text).collect(Collectors.joining(" and "))
-                            + " changes it",
-                    "--transform",
-                    "write the first with --recipe none, calibrate what was written, and give the second with these"
-                            + " statistics");
+        if (transforms.size() < 2) {
+            return;
         }
+        boolean undone = transforms.subList(1, transforms.size()).stream().anyMatch(Transform.Rotate.class::isInstance);
+        String names = transforms.stream().map(Transform::text).collect(Collectors.joining(" and "));
+        throw undone
+                ? new InvalidOptionException(
+                        "a rotation folds the norms into the Linears behind them, with whatever an earlier transform"
+                                + " put into these norms: of " + names + " only the rotation would be left there",
+                        "--transform",
+                        "rotate first: write the rotated floats with --recipe none, calibrate them, and give the other"
+                                + " transform with these statistics")
+                : new InvalidOptionException(
+                        "the factors of each transform follow from statistics of the model that it changes, and the"
+                                + " first of " + names + " changes it",
+                        "--transform",
+                        "write the first with --recipe none, calibrate what was written, and give the second with these"
+                                + " statistics");
     }
 }

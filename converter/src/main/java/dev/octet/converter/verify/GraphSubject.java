@@ -1,5 +1,7 @@
 package dev.octet.converter.verify;
 
+import dev.octet.converter.inspect.QuantizedConstant;
+import dev.octet.converter.inspect.QuantizedConstants;
 import dev.octet.formats.graph.Attribute;
 import dev.octet.formats.graph.Function;
 import dev.octet.formats.graph.Graph;
@@ -8,12 +10,14 @@ import dev.octet.formats.graph.Initializer;
 import dev.octet.formats.graph.Node;
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Tensor;
+import java.io.IOException;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.Set;
 import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 
@@ -27,10 +31,57 @@ final class GraphSubject {
     private final Map<String, Node> producers = new HashMap<>();
     private final Map<String, Integer> readers = new HashMap<>();
     private final Map<String, Tensor> constants = new HashMap<>();
+    private final Map<String, QuantizedConstant> quantized;
+    private final @Nullable OriginalDiff diff;
+
+    /** Operators that hand codes on as they are. */
+    private static final Set<String> CARRY = Set.of(
+            "Reshape",
+            "Transpose",
+            "Flatten",
+            "Squeeze",
+            "Unsqueeze",
+            "Identity",
+            "Gather",
+            "Slice",
+            "Split",
+            "Expand",
+            "MaxPool");
+
+    /** Nodes that the search goes back through. */
+    private static final int MAX_STEPS = 12;
+
+    /**
+     * Codes as a node makes them.
+     *
+     * @param scale name of the scale
+     * @param zero name of the zero point; empty for none
+     * @param type null where it is unknown
+     */
+    record Made(
+            Node node, String scale, String zero, @Nullable DType type) {}
+
+    /**
+     * Codes as a node reads them.
+     *
+     * @param scale name of the scale; empty where the node has none
+     * @param zero name of the zero point; empty for none
+     */
+    record Read(Node node, String codes, String scale, String zero) {
+        private static Read of(Node node, int codes, int scale, int zero) {
+            return new Read(node, node.input(codes), scale < 0 ? "" : node.input(scale), node.input(zero));
+        }
+    }
 
     GraphSubject(Path path, GraphModel model) {
+        this(path, model, null);
+    }
+
+    /** @param diff the model compared with its original; null where it was not */
+    private GraphSubject(Path path, GraphModel model, @Nullable OriginalDiff diff) {
         this.path = path;
         this.model = model;
+        this.diff = diff;
         add(model.graph());
         for (Function function : model.functions()) {
             addAll(function.nodes());
@@ -44,6 +95,90 @@ final class GraphSubject {
                 value.tensor().ifPresent(t -> constants.putIfAbsent(node.output(), t));
             }
         }
+        this.quantized = QuantizedConstants.of(nodes, this::constant);
+    }
+
+    /**
+     * The same, with every quantised weight compared with that of the model it was made from.
+     *
+     * @throws dev.octet.formats.error.OctetException when the original is not a model, or has no weight in common
+     * @throws IOException when a file cannot be read
+     */
+    GraphSubject against(Path original, int threads) throws IOException {
+        return new GraphSubject(path, model, OriginalDiff.of(original, path, quantized.keySet(), threads));
+    }
+
+    /** The model compared with its original; null where it was not. */
+    @Nullable
+    OriginalDiff diff() {
+        return diff;
+    }
+
+    /** Quantised weights by the names of their codes. */
+    Map<String, QuantizedConstant> quantized() {
+        return quantized;
+    }
+
+    /** How codes were made, that may have been moved about since; null for constants and where it is unknown. */
+    @Nullable
+    Made made(String codes) {
+        Node node = producer(codes);
+        for (int step = 0; step < MAX_STEPS && node != null; step++) {
+            if (node.is("QuantizeLinear")) {
+                return new Made(node, node.input(1), node.input(2), output(node));
+            }
+            if (node.is("DynamicQuantizeLinear")) {
+                return new Made(node, node.output(1), node.output(2), DType.U8);
+            }
+            if (node.is("QLinearMatMul") || node.is("QLinearConv")) {
+                DType type = constant(node.input(7)).map(Tensor::dtype).orElse(null);
+                return new Made(node, node.input(6), node.input(7), type);
+            }
+            node = node.domain().isEmpty() && CARRY.contains(node.opType()) ? producer(node.input(0)) : null;
+        }
+        return null;
+    }
+
+    /** All places where nodes of ONNX's own operators read codes. */
+    List<Read> reads() {
+        List<Read> reads = new ArrayList<>();
+        for (Node node : nodes) {
+            switch (node.domain().isEmpty() ? node.opType() : "") {
+                case "DequantizeLinear" -> reads.add(Read.of(node, 0, 1, 2));
+                case "QLinearMatMul", "QLinearConv" -> {
+                    reads.add(Read.of(node, 0, 1, 2));
+                    reads.add(Read.of(node, 3, 4, 5));
+                }
+                case "MatMulInteger", "ConvInteger" -> {
+                    reads.add(Read.of(node, 0, -1, 2));
+                    reads.add(Read.of(node, 1, -1, 3));
+                }
+                default -> {}
+            }
+        }
+        return reads;
+    }
+
+    /** The number type of codes; null where unknown. */
+    @Nullable
+    DType codes(String value) {
+        Optional<Tensor> constant = constant(value);
+        if (constant.isPresent()) {
+            return constant.get().dtype();
+        }
+        Made made = made(value);
+        if (made != null) {
+            return made.type();
+        }
+        Node producer = producer(value);
+        return producer != null && producer.is("Gather") ? codes(producer.input(0)) : null;
+    }
+
+    /** Whether a value comes out of a DequantizeLinear of codes of 8 bits or fewer. */
+    boolean isDequantized(String value) {
+        Node node = producer(value);
+        DType codes = node != null && node.is("DequantizeLinear") ? codes(node) : null;
+        return codes != null && codes.bits() <= Byte.SIZE;
     }
 
     private void add(Graph graph) {

@@ -94,7 +94,7 @@ final class OnnxNodeRules {
     static final GraphRule ATTENTION = Demand.warning("onnx-attention", Consumer.TENSORRT)
             .text("Attention is quantised around both of its products or around none: TensorRT fuses neither"
                     + " otherwise.")
-            .fix("quantise Q, K, V and the output of Softmax (scale 1/448), or none of them")
+            .fix("quantise Q, K, V and the output of Softmax (scale 1/448 in E4M3, 1/127 in INT8), or none of them")
             .source("NVIDIA/TensorRT#4516, NVIDIA/Model-Optimizer:modelopt/onnx/quantization/graph_utils.py,"
                     + " docs.nvidia.com: TensorRT, Working with Quantized Types")
             .onGraphs(OnnxNodeRules::attention);
@@ -118,7 +118,7 @@ final class OnnxNodeRules {
     }
 
     private static boolean isQuantized(Node product, GraphSubject subject) {
-        return subject.isDequantizedFloat8(product.input(0)) && subject.isDequantizedFloat8(product.input(1));
+        return subject.isDequantized(product.input(0)) && subject.isDequantized(product.input(1));
     }
 
     private static @Nullable Node softmax(String value, GraphSubject subject) {

@@ -42,14 +42,14 @@ final class OnnxScaleRules {
             .onGraphs(OnnxScaleRules::constant);
 
     private static void constant(GraphSubject subject, Report report) {
-        Stream.concat(subject.float8Quantizers(), subject.float8Dequantizers())
+        Stream.concat(subject.nodes("QuantizeLinear"), subject.nodes("DequantizeLinear"))
                 .filter(n -> subject.constant(n.input(1)).isEmpty())
                 .forEach(n -> report.add("a scale is not a constant", n.id(), n.input(1)));
     }
 
     /** Scales that are zero, negative or not finite. */
     static final GraphRule VALUE = Demand.error("onnx-scale-value", Consumer.OF_GRAPHS)
-            .text("Scales are finite and above zero.")
+            .text("Scales are finite and above zero; those of weights of four bits may be negative for ONNX Runtime.")
             .fix("calibrate and export again")
             .source("NVIDIA/Model-Optimizer#118, NVIDIA/Model-Optimizer#439, docs.nvidia.com: TensorRT, Working with"
                     + " Quantized Types")
@@ -57,17 +57,21 @@ final class OnnxScaleRules {
 
     private static void value(GraphSubject subject, Report report) {
         Stream.concat(subject.nodes("QuantizeLinear"), subject.nodes("DequantizeLinear"))
-                .forEach(n -> subject.constant(n.input(1)).ifPresent(s -> value(n, s, report)));
+                .forEach(n -> subject.constant(n.input(1)).ifPresent(s -> value(subject, n, s, report)));
     }
 
-    private static void value(Node node, Tensor scale, Report report) {
+    private static void value(GraphSubject subject, Node node, Tensor scale, Report report) {
         if (!ScaleFacts.readable(scale.dtype())) {
             return;
         }
         ScaleFacts facts = new ScaleFacts(scale.dtype());
         facts.add(scale.bytes());
         if (facts.count() > 0 && !facts.sound()) {
+            boolean negative = facts.nan() + facts.infinite() + facts.zero() == 0;
             report.add(
+                    negative && isHalfByteWeight(subject, node)
+                            ? Set.of(Consumer.TENSORRT)
+                            : report.rule().consumers(),
                     "a scale is zero, negative or not finite",
                     node.id(),
                     (facts.nan() + facts.infinite()) + " not finite, " + facts.zero() + " zero, " + facts.negative()
@@ -75,16 +79,26 @@ final class OnnxScaleRules {
         }
     }
 
+    /**
+     * Whether a node dequantises a weight of four bits. ONNX Runtime's quantizer gives a block that has its largest magnitude above zero a
+     * negative scale, so that -8 stands for it, and its kernels take those.
+     */
+    private static boolean isHalfByteWeight(GraphSubject subject, Node node) {
+        return subject.constant(node.input(0))
+                .map(codes -> codes.dtype() == DType.I4 || codes.dtype() == DType.U4)
+                .orElse(false);
+    }
+
     /** Activations with more than one scale. */
     static final GraphRule ACTIVATION_AXIS = Demand.error("onnx-activation-axis", Consumer.TENSORRT)
-            .text("An activation in 8-bit floats has one scale.")
+            .text("A quantised activation has one scale.")
             .fix("calibrate per tensor")
             .source("NVIDIA/Model-Optimizer#118, NVIDIA/TensorRT#4516, docs.nvidia.com: TensorRT, Working with"
                     + " Quantized Types")
             .onGraphs(OnnxScaleRules::activationAxis);
 
     private static void activationAxis(GraphSubject subject, Report report) {
-        subject.float8Quantizers()
+        subject.nodes("QuantizeLinear")
                 .filter(n -> subject.constant(n.input(0)).isEmpty())
                 .forEach(n -> activationAxis(n, subject, report));
     }

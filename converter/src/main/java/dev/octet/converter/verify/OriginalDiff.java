@@ -10,6 +10,7 @@ import dev.octet.quant.block.Granularity;
 import dev.octet.quant.layout.StoredCheckpoint;
 import dev.octet.quant.layout.StoredWeight;
 import java.io.IOException;
+import java.nio.file.Path;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -17,7 +18,7 @@ import java.util.Set;
 import org.jspecify.annotations.Nullable;
 
 /**
- * A checkpoint compared with its original, every element of both read once, and the conclusions from the errors of its codes.
+ * A model compared with its original, every element of both read once, and the conclusions from the errors of its codes.
  *
  * <p>Rounding to nearest leaves no code {@link Nearness#far} from the nearest one. Rounding with compensation (GPTQ and its kin) moves a
  * good part of the codes of every weight, none of them by much more than the errors that it makes up for. So a few far codes in a weight
@@ -63,6 +64,17 @@ final class OriginalDiff {
         return new OriginalDiff(
                 TensorComparison.compare(original, model, stored, options),
                 stored.weights().keySet());
+    }
+
+    /**
+     * Compares two models of any format.
+     *
+     * @param quantized names of the quantised weights of {@code model}
+     * @throws dev.octet.formats.error.OctetException when a file is not a model, or they have no weight in common
+     */
+    static OriginalDiff of(Path original, Path model, Set<String> quantized, int threads) throws IOException {
+        CompareOptions options = CompareOptions.defaults().withThreads(threads);
+        return new OriginalDiff(TensorComparison.compare(original, model, options), quantized);
     }
 
     /** All pairs. */

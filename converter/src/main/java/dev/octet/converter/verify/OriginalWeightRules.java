@@ -130,6 +130,11 @@ final class OriginalWeightRules {
                 || diff.isDamaged(pair.nearness())) {
             return;
         }
+        rounding(pair, weight.weight().name(), report);
+    }
+
+    /** Reports what codes that are not the nearest look like. */
+    static void rounding(TensorDiff pair, String name, Report report) {
         Nearness n = pair.nearness();
         String detail = String.format(
                 Locale.ROOT,
@@ -137,7 +142,6 @@ final class OriginalWeightRules {
                 n.off(),
                 n.elements(),
                 n.rms() / n.nearestRms());
-        String name = weight.weight().name();
         if (n.clipped() == 0 && Math.abs(n.gain() - 1) > BIAS) {
             report.add(
                     Severity.WARNING,

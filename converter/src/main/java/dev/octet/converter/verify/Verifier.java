@@ -130,9 +130,20 @@ public final class Verifier {
             OnnxTypeRules.CAST,
             OnnxNodeRules.KERNEL,
             OnnxScaleRules.ZERO_POINT,
+            OnnxCodeRules.ZERO_POINT_TYPE,
+            OnnxCodeRules.AGREES,
+            OnnxCodeRules.BIAS_SCALE,
+            OnnxCodeRules.SIGNED_INPUT,
+            OnnxWeightRules.ZERO_POINT,
+            OnnxWeightRules.AXIS,
+            OnnxIntegerRules.KIND,
+            OnnxIntegerRules.OPERATOR,
             OnnxNodeRules.ATTENTION,
             OnnxModelRules.OCTET_OPERATORS,
             OnnxTypeRules.WEIGHT_NAN,
+            OnnxWeightRules.RANGE,
+            OnnxOriginalRules.DIFFERS,
+            OnnxOriginalRules.ROUNDING,
             OnnxModelRules.SESSION);
 
     private static final List<AdapterRule> ADAPTER_RULES = List.of(
@@ -232,10 +243,13 @@ public final class Verifier {
             }
         }
 
-        private Verification graph(GraphModel model) {
+        private Verification graph(GraphModel model) throws IOException {
             Set<Consumer> asked = asked(Consumer.OF_GRAPHS, "an ONNX graph");
             Findings findings = new Findings(asked);
             GraphSubject subject = new GraphSubject(path, model);
+            if (options.deep() && options.original().isPresent()) {
+                subject = subject.against(options.original().get(), options.threads());
+            }
             for (GraphRule rule : GRAPH_RULES) {
                 if (runs(rule, asked)) {
                     rule.check(subject, findings);

@@ -238,6 +238,30 @@ class IntegerFormsTest {
         assertTrue(sqnrDb(product(exact(), weights(IN, 127, -127, 127)), eight) > 35);
         float[] four = run(Recipes.INT4_WEIGHT_ONLY, OnnxTarget.ONNXRUNTIME, transB, 1, 0);
         assertTrue(sqnrDb(product(exact(), weights(32, 7.5f, -8, 7)), four) > 35);
+        float[] affine = run(Recipes.GRAPH_INT4_ASYMMETRIC, OnnxTarget.ONNXRUNTIME, transB, 1, 0);
+        assertTrue(sqnrDb(product(exact(), affineWeights()), affine) > 35);
+    }
+
+    /** {@link #w} in codes 0 to 15 of the range of each output and 32 inputs, zero included. */
+    private double[] affineWeights() {
+        double[] rounded = new double[w.length];
+        for (int o = 0; o < OUT; o++) {
+            for (int first = 0; first < IN; first += 32) {
+                float least = 0;
+                float most = 0;
+                for (int k = first; k < first + 32; k++) {
+                    least = Math.min(least, w[k * OUT + o]);
+                    most = Math.max(most, w[k * OUT + o]);
+                }
+                float scale = (float) (((double) most - least) / 15);
+                double zero = Math.rint(-least / (double) scale);
+                for (int k = first; k < first + 32; k++) {
+                    double code = Math.clamp(Math.rint(w[k * OUT + o] / scale) + zero, 0, 15);
+                    rounded[k * OUT + o] = (code - zero) * scale;
+                }
+            }
+        }
+        return rounded;
     }
 
     @Test

@@ -31,7 +31,7 @@ class LayerResultsTest {
                             Float8Format.E4M3FN,
                             Overflow.SATURATE,
                             arena);
-            LayerResult r = LayerResults.of(Node.of("n", "Linear", List.of("x", "w"), List.of("y")), "w", w, q);
+            LayerResult r = LayerResults.of(Node.of("n", "Linear", List.of("x", "w"), List.of("y")), "w", w, q, false);
             assertEquals(1 / 4.0, r.saturatedShare());
             assertEquals(1 / 3.0, r.flushedShare());
             double signal = 463.0 * 463 + 465.0 * 465 + 0x1p-24;

@@ -92,6 +92,32 @@ class PlannerTest {
     }
 
     @Test
+    void the_weight_alone_of_a_linear_is_quantised_where_asked_for_and_its_norm_is_then_kept() {
+        Plan all = Planner.plan(chain(FINE, FINE), Recipes.GRAPH_INT8, List.of());
+        Plan plan = all.withWeightsAlone(List.of(Pattern.compile("first")));
+        assertEquals(2, plan.converted(LayerKind.LINEAR).size());
+        assertEquals(List.of("m"), List.copyOf(plan.taps()));
+        assertEquals(List.of("second"), List.copyOf(plan.integerProducts()));
+        assertTrue(reason(plan, "norm").contains("no INT8 Linear reads its output"));
+        assertEquals(
+                all.recipe().weight(),
+                plan.recipe(plan.converted(LayerKind.LINEAR).getFirst()).weight());
+        assertTrue(plan.text().contains("first: int8, weights only"), plan.text());
+        InvalidOptionException e = assertThrows(
+                InvalidOptionException.class, () -> all.withWeightsAlone(List.of(Pattern.compile("third"))));
+        assertTrue(e.fix().contains("first.weight"), e.fix());
+    }
+
+    @Test
+    void one_value_is_not_quantised_in_two_ways() {
+        Node other = Node.of("other", "Linear", Node.OCTET_DOMAIN, List.of("h", "second.weight"), List.of("o"));
+        Plan plan = Planner.plan(chain(FINE, FINE, other), Recipes.GRAPH_INT8, List.of());
+        assertThrows(
+                IllegalArgumentException.class,
+                () -> new Plan(plan.recipe(), plan.decisions(), Map.of("other", Recipes.INT8_DYNAMIC)));
+    }
+
+    @Test
     void a_weight_with_nan_is_kept_with_the_reason() {
         Plan plan = Planner.plan(chain(new float[] {1, Float.NaN, 3, 4}, FINE), Recipes.FP8_PER_CHANNEL, List.of());
         assertTrue(reason(plan, "first").contains("NaN"));

@@ -147,18 +147,23 @@ class GraphRuleTest {
                 error("onnx-scale-constant", trt, s -> {
                     s.nodes.addFirst(Node.of("mul", "Mul", List.of("x_scale", "x_scale"), List.of("computed")));
                     s.replace("q", Node.of("q", "QuantizeLinear", List.of("x", "computed", "x_zero"), List.of("xq")));
+                    s.replace(
+                            "dq",
+                            Node.of("dq", "DequantizeLinear", List.of("xq", "computed", "x_zero"), List.of("xd")));
                 }),
                 error("onnx-scale-value", trt, s -> s.floats("x_scale", Shape.SCALAR, 0)),
                 error("onnx-scale-value", ort, s -> s.floats("w_scale", Shape.SCALAR, -1)),
                 error("onnx-scale-value", ort, s -> s.floats("w_scale", Shape.SCALAR, Float.NaN)),
-                error("onnx-activation-axis", trt, s -> s.floats("x_scale", Shape.of(2), 1, 2)),
-                error("onnx-quantized-type", trt, s -> s.replace("q", untyped)),
+                error("onnx-activation-axis", trt, s -> s.floats("x_scale", Shape.of(2), 1, 2))
+                        .also("onnx-zero-point-type"),
+                error("onnx-quantized-type", trt, s -> s.replace("q", untyped))
+                        .also("onnx-zero-point-type", "onnx-integer-kind"),
                 new Fault(
                         "onnx-quantized-type",
                         Severity.WARNING,
                         false,
                         Set.of(ort),
-                        Set.of(),
+                        Set.of("onnx-zero-point-type"),
                         s -> s.replace("q", untyped)),
                 error("onnx-float8-kind", trt, s -> s.retype(DType.F8_E5M2)),
                 new Fault(
@@ -237,6 +242,8 @@ class GraphRuleTest {
         Verifier.RULES.stream().filter(r -> r instanceof GraphRule).forEach(r -> rules.add(r.id()));
         Set<String> planted = new TreeSet<>();
         faults().forEach(f -> planted.add(f.rule));
+        IntegerRuleTest.faults().forEach(f -> planted.add(f.rule()));
+        IntegerRuleTest.faultsOfWeights().forEach(f -> planted.add(f.rule()));
         assertEquals(rules, planted);
     }
 }

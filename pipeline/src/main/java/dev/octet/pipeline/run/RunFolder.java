@@ -315,7 +315,7 @@ public record RunFolder(Path folder, Path model, TrainingConfig config) {
                 || key.startsWith("debug.")
                 || key.startsWith("averaging.")
                 || key.contains("data.eval")
-                || List.of("data.train", "data.tokenizer", "eval_every", "on_non_finite")
+                || List.of("data.train", "data.tokenizer", "eval_every", "eval_delay", "eval_on_start", "on_non_finite")
                         .contains(key);
     }
 

@@ -37,6 +37,14 @@ public sealed interface Calibrator permits Absmax, Percentile, Mse, Entropy {
                 QuantType.of(format).orElseThrow(() -> new IllegalArgumentException(format + " is for scales")));
     }
 
+    /**
+     * The best start for codes of a type: {@link Absmax} for floats; {@link Mse} for integers, whose steps are as wide everywhere, so that a few large
+     * numbers cost all others.
+     */
+    static Calibrator usual(QuantType type) {
+        return type.isInteger() ? new Mse() : new Absmax();
+    }
+
     /** The text that {@link #parse} makes this calibrator from. */
     String text();
 

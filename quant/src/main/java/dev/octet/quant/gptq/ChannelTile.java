@@ -39,6 +39,8 @@ final class ChannelTile {
     private final MemorySegment rounded;
 
     private final int channels;
+    /** The place of each input; empty where pairs are not bounded. */
+    private final int[] places;
 
     /** Scales and zero points of a weight's elements. */
     interface Grid {
@@ -48,6 +50,26 @@ final class ChannelTile {
         /** Its zero point; 0 for symmetric codes. */
         default int zeroPoint(long channel, int input) {
             return 0;
+        }
+
+        /** Whether neighbouring codes stay within the bound of {@link BoundedPairs}. */
+        default boolean boundsPairs() {
+            return false;
+        }
+
+        /** The same grid, with neighbouring codes within the bound. */
+        static Grid bounded(Grid grid) {
+            return new Grid() {
+                @Override
+                public float scale(long channel, int input) {
+                    return grid.scale(channel, input);
+                }
+
+                @Override
+                public boolean boundsPairs() {
+                    return true;
+                }
+            };
         }
     }
 
@@ -100,6 +122,10 @@ final class ChannelTile {
         this.targets = arena.allocate(TILE * Float.BYTES, 64);
         this.roundedCodes = arena.allocate(TILE, 64);
         this.rounded = arena.allocate(TILE * Float.BYTES, 64);
+        this.places = new int[grid.boundsPairs() ? factor.size() : 0];
+        for (int place = 0; place < places.length; place++) {
+            places[factor.channel(place)] = place;
+        }
         for (int c = 0; c < TILE; c++) {
             scales.set(Tensor.F32_LE, (long) c * Float.BYTES, 1);
             for (int place = 0; c < channels && place < factor.size(); place++) {
@@ -146,7 +172,7 @@ final class ChannelTile {
             scales.set(Tensor.F32_LE, (long) c * Float.BYTES, grid.scale(first + c, input));
         }
         if (type.isInteger()) {
-            roundIntegers(input);
+            roundIntegers(place, codes);
         } else {
             Float8Format format = type.minifloat().orElseThrow();
             cast.encodeGroups(DType.F32, targets, scales, 1, format, Overflow.SATURATE, roundedCodes);
@@ -159,16 +185,34 @@ final class ChannelTile {
     }
 
     /** As {@link ElementCast#encodeIntegers} and {@link ElementCast#decodeIntegers} with a scale and a zero point for each element. */
-    private void roundIntegers(int input) {
+    private void roundIntegers(int place, byte[] codes) {
+        int input = factor.channel(place);
         for (int c = 0; c < TILE; c++) {
             float scale = scales.get(Tensor.F32_LE, (long) c * Float.BYTES);
             int zeroPoint = c < channels ? grid.zeroPoint(first + c, input) : 0;
             float target = targets.get(Tensor.F32_LE, (long) c * Float.BYTES);
             double steps = Math.rint(scale == 0 ? 0 : target / scale) + zeroPoint;
             int code = (int) Math.clamp(steps, type.lowest(), type.highest());
+            if (places.length > 0 && c < channels) {
+                code = bounded(code, place, c, codes);
+            }
             roundedCodes.set(ValueLayout.JAVA_BYTE, c, (byte) code);
             rounded.set(Tensor.F32_LE, (long) c * Float.BYTES, (code - zeroPoint) * scale);
         }
+    }
+
+    /** A code within the bound of its pair: half of what would be too much, or what the other one, rounded before, leaves. */
+    private int bounded(int code, int place, int column, byte[] codes) {
+        int partner = factor.channel(place) ^ 1;
+        if (partner >= places.length) {
+            return code;
+        }
+        int other = places[partner];
+        if (other > place) { // the last place is rounded first
+            return BoundedPairs.bounded(code, codes[other * TILE + column]);
+        }
+        double steps = Math.rint(weights[other * TILE + column] / grid.scale(first + column, partner));
+        return BoundedPairs.shared(code, (int) Math.clamp(steps, type.lowest(), type.highest()));
     }
 
     /** Adds the place's bracket (see {@link InputFactor}) minus the cost that only the damping causes. */

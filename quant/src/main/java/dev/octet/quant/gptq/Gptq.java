@@ -4,8 +4,6 @@ import static dev.octet.quant.gptq.GptqTileKernel.TILE;
 
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.formats.tensor.TensorSpec;
-import dev.octet.quant.block.Blocks;
-import dev.octet.quant.block.ScaleRuns;
 import dev.octet.quant.cast.ElementCast;
 import dev.octet.quant.cast.Nibbles;
 import dev.octet.quant.number.QuantType;
@@ -31,8 +29,6 @@ import java.util.OptionalLong;
  * stateless and thread-safe.
  */
 public final class Gptq {
-    private static final String NOT_POSITIVE = "the second moment is not positive semidefinite";
-
     private final GptqTileKernel kernel;
     private final ElementCast cast;
     private final int threads;
@@ -97,11 +93,13 @@ public final class Gptq {
             }
             Optional<InputFactor> factor = InputFactor.of(input, options, kernel);
             if (factor.isEmpty()) {
-                return new GptqResult.Refused(weight.name(), NOT_POSITIVE);
+                return new GptqResult.Refused(weight.name(), "the second moment is not positive semidefinite");
             }
-            float[] scales = WeightedScales.find(rows, input.diagonal(), spec, cast, threads);
+            boolean pairs = options.boundedPairs() && spec.type() == QuantType.INT8;
+            float[] scales = WeightedScales.find(rows, input.diagonal(), spec, cast, threads, pairs);
             Codes codes = new Codes(rows, spec.type(), scratch);
-            roundAll(rows, factor.get(), scales, codes);
+            ChannelTile.Grid grid = (c, _) -> scales[(int) c];
+            roundAll(rows, factor.get(), pairs ? ChannelTile.Grid.bounded(grid) : grid, codes);
             TensorSpec codesSpec = new TensorSpec(weight.name(), spec.type().dtype(), weight.shape());
             Tensor target = Tensor.allocate(arena, codesSpec);
             codes.copyTo(target.bytes(), transB, scratch);
@@ -114,80 +112,15 @@ public final class Gptq {
     }
 
     /**
-     * Rounds a weight to the scales that it was rounded to nearest with, whichever elements share one ({@link CompensatedRows}).
+     * The same for integers with one scale, and one zero point where they have one, for a group of neighbouring inputs of an output channel.
      *
-     * @param weight F32, BF16 or F16, of rank 2
-     * @param transB whether the weight is {@code [out, in]}; else {@code [in, out]}
-     * @param input second moment of the layer's input, with as many channels as the weight
-     * @param nearest the weight rounded to nearest, as it lies; one byte for a code, without zero points
-     * @param arena owns the codes of the result, which has the scales of {@code nearest}
-     * @return a refusal as of {@link #quantize}
+     * @param spec in groups along the inputs of the weight as it lies; of {@link dev.octet.quant.scale.ScaleRule.MseRule} all multiples are tried,
+     *     with errors weighted by the inputs' sums of squares
      * @throws IllegalArgumentException when the arguments do not fit each other
      */
-    public GptqResult compensate(
-            Tensor weight,
-            boolean transB,
-            SecondMoment input,
-            QuantizedTensor nearest,
-            GptqOptions options,
-            Arena arena) {
-        if (!nearest.spec().shape().equals(weight.shape())
-                || nearest.type() == QuantType.E2M1
-                || nearest.type().hasZeroPoint()) {
-            throw new IllegalArgumentException(nearest.spec() + " of " + nearest.type() + " for " + weight.spec());
-        }
-        try (Arena scratch = Arena.ofShared()) {
-            WeightRows rows = WeightRows.of(weight, transB, scratch);
-            if (input.size() != rows.in()) {
-                throw new IllegalArgumentException(
-                        weight.spec() + " has " + rows.in() + " input channels, the moment " + input.size());
-            }
-            Optional<String> reason = refusal(rows, input);
-            if (reason.isPresent()) {
-                return new GptqResult.Refused(weight.name(), reason.get());
-            }
-            Optional<CompensatedRows> factor = CompensatedRows.of(input, options);
-            if (factor.isEmpty()) {
-                return new GptqResult.Refused(weight.name(), NOT_POSITIVE);
-            }
-            Blocks lying = Blocks.of(weight.shape(), nearest.granularity());
-            Blocks blocks = transB ? lying : lying.transposed();
-            MemorySegment scales = scales(nearest, lying, transB, scratch);
-            Codes codes = new Codes(rows, nearest.type(), scratch);
-            int bands = Math.toIntExact(Math.ceilDiv(rows.out(), TILE));
-            Workers.run(bands, threads, band -> {
-                long from = (long) band * TILE * rows.in();
-                long to = Math.min(rows.out() * rows.in(), from + (long) TILE * rows.in());
-                ScaleRuns runs = blocks.runs(from, to);
-                CompensatedRows.Errors errors = factor.get()
-                        .round(
-                                nearest.type(),
-                                rows.floats().asSlice(from * Float.BYTES, (to - from) * Float.BYTES),
-                                runs,
-                                scales.asSlice(runs.firstScale() * Float.BYTES),
-                                null,
-                                codes.bytes.asSlice(from, to - from));
-                codes.costs[band * TILE] = errors.error();
-                codes.nearestCosts[band * TILE] = errors.nearest();
-            });
-            Tensor target = Tensor.allocate(arena, nearest.spec());
-            codes.copyTo(target.bytes(), transB, scratch);
-            return new GptqResult.Done(
-                    new QuantizedTensor(
-                            nearest.spec(), target.bytes(), nearest.scale(), nearest.granularity(), nearest.type()),
-                    sum(codes.costs),
-                    sum(codes.nearestCosts));
-        }
-    }
-
-    /** The scales of a weight as F32 in the order of {@code [out, in]}. */
-    private static MemorySegment scales(QuantizedTensor nearest, Blocks lying, boolean transB, Arena scratch) {
-        MemorySegment scales = scratch.allocate(lying.scaleCount() * Float.BYTES, Float.BYTES);
-        for (long i = 0; i < lying.scaleCount(); i++) {
-            long to = transB ? i : i % lying.gridCols() * lying.gridRows() + i / lying.gridCols();
-            scales.setAtIndex(Tensor.F32_LE, to, nearest.scaleAt(i));
-        }
-        return scales;
+    public GptqResult quantizeGroups(
+            Tensor weight, boolean transB, SecondMoment input, OperandSpec spec, GptqOptions options, Arena arena) {
+        return CompensatedGroups.quantize(weight, transB, input, spec, options, threads, arena);
     }
 
     private static Optional<String> refusal(WeightRows rows, SecondMoment input) {
@@ -207,15 +140,15 @@ public final class Gptq {
                 : Optional.empty();
     }
 
-    private void roundAll(WeightRows rows, InputFactor factor, float[] scales, Codes codes) {
-        Workers.run(Math.ceilDiv(scales.length, TILE), threads, tile -> {
+    private void roundAll(WeightRows rows, InputFactor factor, ChannelTile.Grid grid, Codes codes) {
+        int out = Math.toIntExact(rows.out());
+        Workers.run(Math.ceilDiv(out, TILE), threads, tile -> {
             int first = tile * TILE;
             try (Arena arena = Arena.ofConfined()) {
-                ChannelTile channels = new ChannelTile(
-                        factor, kernel, cast, codes.type, rows, first, (c, _) -> scales[(int) c], arena);
+                ChannelTile channels = new ChannelTile(factor, kernel, cast, codes.type, rows, first, grid, arena);
                 ChannelTile.Rounded nearest = channels.round(false);
                 ChannelTile.Rounded compensated = channels.round(true);
-                for (int c = 0; c < Math.min(TILE, scales.length - first); c++) {
+                for (int c = 0; c < Math.min(TILE, out - first); c++) {
                     boolean better = compensated.cost(c) < nearest.cost(c);
                     codes.set(first + c, better ? compensated : nearest, c, factor);
                     codes.nearestCosts[first + c] = nearest.cost(c);

@@ -2,7 +2,6 @@ package dev.octet.quant.gptq;
 
 import static dev.octet.quant.gptq.GptqTileKernel.TILE;
 
-import java.util.Arrays;
 import java.util.Comparator;
 import java.util.Optional;
 import java.util.stream.IntStream;
@@ -49,7 +48,7 @@ final class InputFactor {
      */
     static Optional<InputFactor> of(SecondMoment moment, GptqOptions options, GptqTileKernel kernel) {
         double[] diagonal = moment.diagonal();
-        double mean = Arrays.stream(diagonal).filter(d -> d > 0).average().orElse(1);
+        double mean = moment.meanSquare();
         int[] channels = channels(diagonal, options.largestFirst());
         double share = options.damping();
         while (share <= NEXT_DAMPING) {

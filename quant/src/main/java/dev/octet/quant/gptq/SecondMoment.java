@@ -5,6 +5,7 @@ import static dev.octet.quant.gptq.GptqTileKernel.TILE;
 import dev.octet.formats.tensor.Tensor;
 import java.lang.foreign.MemorySegment;
 import java.nio.FloatBuffer;
+import java.util.Arrays;
 import java.util.BitSet;
 import java.util.List;
 import java.util.Objects;
@@ -234,6 +235,71 @@ public final class SecondMoment {
             diagonal[i] = sums[layout.index(i, i)];
         }
         return diagonal;
+    }
+
+    /** The mean of the sums of squares that are not zero; 1 without any. */
+    double meanSquare() {
+        return Arrays.stream(diagonal()).filter(d -> d > 0).average().orElse(1);
+    }
+
+    /**
+     * The diagonal with a share of its mean added, as {@link Gptq} damps it, so that channels that few samples reached count a little.
+     *
+     * @param damping the share, 0 to 1
+     */
+    public double[] dampedDiagonal(double damping) {
+        double added = damping * meanSquare();
+        double[] diagonal = diagonal();
+        for (int i = 0; i < diagonal.length; i++) {
+            diagonal[i] += added;
+        }
+        return diagonal;
+    }
+
+    /**
+     * The moment of the same rows with each channel divided by a number.
+     *
+     * @param factors one for each channel
+     */
+    public SecondMoment divided(double[] factors) {
+        SecondMoment moment = new SecondMoment(size());
+        double[] row = new double[size()];
+        for (int i = 0; i < size(); i++) {
+            copyRow(i, row);
+            for (int j = 0; j <= i; j++) {
+                row[j] /= factors[i] * factors[j];
+            }
+            moment.restoreRow(i, row);
+        }
+        moment.restoreRows(rows);
+        return moment;
+    }
+
+    /** All of H: {@code 8 size^2} bytes. */
+    public double[][] matrix() {
+        double[][] h = new double[size()][size()];
+        for (int i = 0; i < h.length; i++) {
+            copyRow(i, h[i]);
+            for (int j = 0; j < i; j++) {
+                h[j][i] = h[i][j];
+            }
+        }
+        return h;
+    }
+
+    /**
+     * The moment with these numbers.
+     *
+     * @param h square; of its upper triangle nothing is read
+     * @param rows that it is the sum of
+     */
+    public static SecondMoment of(double[][] h, long rows) {
+        SecondMoment moment = new SecondMoment(h.length);
+        for (int i = 0; i < h.length; i++) {
+            moment.restoreRow(i, h[i]);
+        }
+        moment.restoreRows(rows);
+        return moment;
     }
 
     /**

@@ -33,13 +33,16 @@ final class WeightedScales {
     private final OperandSpec spec;
     private final ElementCast cast;
     private final int threads;
+    private final boolean pairs;
 
-    private WeightedScales(WeightRows weight, double[] energies, OperandSpec spec, ElementCast cast, int threads) {
+    private WeightedScales(
+            WeightRows weight, double[] energies, OperandSpec spec, ElementCast cast, int threads, boolean pairs) {
         this.weight = weight;
         this.energies = energies;
         this.spec = spec;
         this.cast = cast;
         this.threads = threads;
+        this.pairs = pairs;
     }
 
     /**
@@ -62,14 +65,19 @@ final class WeightedScales {
             if (energies.length != rows.in()) {
                 throw new IllegalArgumentException(energies.length + " energies for " + rows.in() + " input channels");
             }
-            float[] scales = new WeightedScales(rows, energies, spec, ElementCast.best(), threads).find();
+            float[] scales = find(rows, energies, spec, ElementCast.best(), threads, false);
             return stored(weight, scales, spec, arena);
         }
     }
 
-    /** One scale per output channel, all equal when there is but one for the tensor. */
-    static float[] find(WeightRows weight, double[] energies, OperandSpec spec, ElementCast cast, int threads) {
-        return new WeightedScales(weight, energies, spec, cast, threads).find();
+    /**
+     * One scale per output channel, all equal when there is but one for the tensor.
+     *
+     * @param pairs whether codes are brought within the bound of {@link BoundedPairs}
+     */
+    static float[] find(
+            WeightRows weight, double[] energies, OperandSpec spec, ElementCast cast, int threads, boolean pairs) {
+        return new WeightedScales(weight, energies, spec, cast, threads, pairs).find();
     }
 
     /** Refuses what is not one scale per output channel or per tensor. */
@@ -189,6 +197,9 @@ final class WeightedScales {
             MemorySegment row = weight.row(channel);
             if (spec.type().isInteger()) {
                 cast.encodeIntegers(DType.F32, row, scale, 0, spec.type(), codes);
+                if (pairs) {
+                    BoundedPairs.bound(codes, energies);
+                }
                 cast.decodeIntegers(codes, scale, 0, DType.F32, decoded);
             } else {
                 cast.encode(DType.F32, row, scale, spec.format(), Overflow.SATURATE, codes);

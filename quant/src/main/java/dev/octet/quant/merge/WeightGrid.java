@@ -6,9 +6,9 @@ import dev.octet.formats.tensor.Tensor;
 import dev.octet.quant.block.Blocks;
 import dev.octet.quant.block.ScaleRuns;
 import dev.octet.quant.cast.BlockCast;
+import dev.octet.quant.gptq.BlockScales;
 import dev.octet.quant.number.Float8Format;
 import dev.octet.quant.recipe.OperandSpec;
-import dev.octet.quant.scale.AffineScale;
 import dev.octet.quant.scale.GlobalScale;
 import dev.octet.quant.scale.GlobalScale.Direction;
 import java.lang.foreign.Arena;
@@ -109,9 +109,11 @@ public record WeightGrid(OperandSpec scheme, @Nullable Direction second) {
         ScaleRuns runs = runs(rows, cols);
         MemorySegment scales = arena.allocate(runs.scaleCount() * Float.BYTES, 64);
         MemorySegment codes = arena.allocate(scheme.type().bytes(runs.elements()), 64);
+        BlockScales blocks = BlockScales.usual(scheme);
+        BlockScales.Values of = new BlockScales.Values(DType.F32, values, runs, scales);
         if (scheme.type().hasZeroPoint()) {
             MemorySegment zeroPoints = arena.allocate(runs.scaleCount(), 64);
-            AffineScale.of(CAST.ranges(DType.F32, values, runs), scheme.type(), scheme.scaleType(), scales, zeroPoints);
+            blocks.affine(of, CAST.ranges(DType.F32, values, runs), zeroPoints);
             CAST.encodeAffine(scheme.type(), DType.F32, values, runs, scales, zeroPoints, codes);
             return new Encoded(codes, scales, zeroPoints);
         }
@@ -120,12 +122,9 @@ public record WeightGrid(OperandSpec scheme, @Nullable Direction second) {
         } else {
             CAST.amax(DType.F32, values, runs, scales);
             if (second != null) {
-                new GlobalScale(whole, second)
-                        .blocks(scales, runs.scaleCount(), scheme.format(), arena.allocate(runs.scaleCount(), 64));
+                blocks.twoLevels(of, new GlobalScale(whole, second), arena.allocate(runs.scaleCount(), 64));
             } else {
-                for (long at = 0; at < scales.byteSize(); at += Float.BYTES) {
-                    scales.set(Tensor.F32_LE, at, scheme.storedScale(scales.get(Tensor.F32_LE, at)));
-                }
+                blocks.oneLevel(of);
             }
         }
         CAST.encode(scheme.type(), DType.F32, values, runs, scales, codes);

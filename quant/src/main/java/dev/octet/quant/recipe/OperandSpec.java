@@ -6,8 +6,10 @@ import dev.octet.quant.number.Float8Format;
 import dev.octet.quant.number.QuantType;
 import dev.octet.quant.scale.AmaxHistory;
 import dev.octet.quant.scale.QuantScaleRule;
+import dev.octet.quant.scale.ScaleCandidates;
 import dev.octet.quant.scale.ScaleRule;
 import dev.octet.quant.scale.StoredScale;
+import java.util.function.DoubleUnaryOperator;
 
 /**
  * How one operand of a matrix product is quantised, in conversion and in training; values beyond the largest code saturate.
@@ -123,6 +125,26 @@ public record OperandSpec(QuantType type, Granularity granularity, Scaling scali
         return type.isInteger()
                 ? amax == 0 ? 1 : Math.max(amax / type.amaxDivisor(), Float.MIN_VALUE)
                 : rule().scale(amax, format());
+    }
+
+    /** Multiples of the usual scale that a search tries: integers have nothing to gain beyond their range. */
+    private static final ScaleRule.MseRule INTEGERS = new ScaleRule.MseRule(0.5f, 1.1f, 25);
+
+    /**
+     * The scales that a search tries for a block, where there is no second level above them.
+     *
+     * @throws IllegalStateException for two levels
+     */
+    public ScaleCandidates candidates() {
+        if (twoLevels()) {
+            throw new IllegalStateException("the scales of blocks depend on that of the tensor");
+        }
+        DoubleUnaryOperator usual = amax -> exactScale((float) amax);
+        boolean powers = rule() instanceof ScaleRule.MxRule || rule() instanceof ScaleRule.PowerOfTwoRule;
+        return powers
+                ? new ScaleCandidates.Powers(usual, scaleType())
+                : new ScaleCandidates.Multiples(
+                        usual, type.isInteger() ? INTEGERS : new ScaleRule.MseRule(), scaleType());
     }
 
     /** Whether one more scale for the whole tensor stands above the scales: {@code scale = globalScale * blockScale}. */

@@ -61,6 +61,13 @@ public sealed interface Recipe permits ConversionRecipe, TrainingRecipe {
                 : this;
     }
 
+    /** This for the weight alone: the input stays as it is. */
+    default Recipe weightOnly() {
+        return input() == null
+                ? this
+                : new ConversionRecipe(name() + ", weights only", ownName() + ", weights only", null, weight());
+    }
+
     /** Whether the scales of inputs come from the values of each run. */
     default boolean isDynamic() {
         OperandSpec input = input();

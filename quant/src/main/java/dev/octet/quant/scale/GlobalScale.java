@@ -3,6 +3,7 @@ package dev.octet.quant.scale;
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.quant.number.Float8Format;
+import dev.octet.quant.number.Overflow;
 import java.lang.foreign.MemorySegment;
 
 /**
@@ -39,10 +40,21 @@ public record GlobalScale(float value, Direction direction) {
      * @param format of the codes
      */
     public static GlobalScale of(float amax, Float8Format format, Direction direction) {
+        return of(amax, format, direction, LARGEST_BLOCK);
+    }
+
+    /**
+     * The one with which the block of the largest magnitude has the scale {@code block}; 1 for zeros.
+     *
+     * @param amax largest magnitude of the tensor, finite and at least 0
+     * @param format of the codes
+     * @param block an E4M3 number: 448, the largest, or less where scales of blocks may become larger than usual
+     */
+    public static GlobalScale of(float amax, Float8Format format, Direction direction, float block) {
         if (!(amax >= 0 && amax < Float.POSITIVE_INFINITY)) {
             throw new IllegalArgumentException("amax " + amax + " has no scale");
         }
-        float largest = LARGEST_BLOCK * format.maxValue();
+        float largest = block * format.maxValue();
         float value = amax == 0
                 ? 1
                 : switch (direction) {
@@ -64,16 +76,39 @@ public record GlobalScale(float value, Direction direction) {
     public void blocks(MemorySegment amax, long count, Float8Format format, MemorySegment stored) {
         float max = format.maxValue();
         for (long i = 0; i < count; i++) {
-            float magnitude = amax.get(Tensor.F32_LE, i * Float.BYTES);
-            float block = switch (direction) {
-                case MULTIPLIER -> magnitude / max / value;
-                case DIVISOR -> magnitude / max * value;
-            };
-            float positive = magnitude == 0 ? 1 : Math.clamp(block, SMALLEST_BLOCK, LARGEST_BLOCK);
-            amax.set(Tensor.F32_LE, i * Float.BYTES, positive);
+            long at = i * Float.BYTES;
+            amax.set(Tensor.F32_LE, at, unrounded(amax.get(Tensor.F32_LE, at), max));
         }
         ScaleNumbers.write(DType.F8_E4M3FN, amax, count, stored);
         read(stored, count, amax);
+    }
+
+    private float unrounded(float magnitude, float largest) {
+        float block = switch (direction) {
+            case MULTIPLIER -> magnitude / largest / value;
+            case DIVISOR -> magnitude / largest * value;
+        };
+        return magnitude == 0 ? 1 : Math.clamp(block, SMALLEST_BLOCK, LARGEST_BLOCK);
+    }
+
+    /**
+     * The stored scale of a block, as {@link #blocks} has it.
+     *
+     * @param amax largest magnitude of the block, finite and at least 0
+     * @param largest what the magnitude becomes: the largest number of the codes, or less
+     * @return an E4M3 number
+     */
+    public float block(float amax, float largest) {
+        Float8Format e4m3 = Float8Format.E4M3FN;
+        return e4m3.decode(e4m3.encode(unrounded(amax, largest), Overflow.SATURATE));
+    }
+
+    /** What a reader makes of the scale of a block. */
+    public float multiplier(float block) {
+        return switch (direction) {
+            case MULTIPLIER -> block * value;
+            case DIVISOR -> block / value;
+        };
     }
 
     /**

@@ -143,6 +143,86 @@ final class CalibratorTest {
         }
     }
 
+    /** Mean squared error of integers of 8 bits as ONNX's QuantizeLinear has them, over the range up to the clip. */
+    private static double integerError(float[] x, double clip, QuantType type) {
+        double low = 0;
+        double high = 0;
+        for (float v : x) {
+            low = Math.min(low, Math.max(v, -clip));
+            high = Math.max(high, Math.min(v, clip));
+        }
+        boolean zeroPoint = type == QuantType.INT8_ASYMMETRIC;
+        double scale = zeroPoint ? (high - low) / 255 : clip / 127;
+        double zero = zeroPoint ? Math.rint(-128 - low / scale) : 0;
+        double sum = 0;
+        for (float v : x) {
+            double code = Math.clamp(Math.rint(v / scale) + zero, zeroPoint ? -128 : -127, 127);
+            double back = (code - zero) * scale;
+            sum += (v - back) * (v - back);
+        }
+        return sum / x.length;
+    }
+
+    @ParameterizedTest
+    @EnumSource(Samples.class)
+    void mse_finds_as_good_a_clip_for_integers_as_trying_them_all(Samples samples) {
+        float[] x = samples.take();
+        for (QuantType type : List.of(QuantType.INT8, QuantType.INT8_ASYMMETRIC)) {
+            double amax = of(x).amax();
+            double best = Double.POSITIVE_INFINITY;
+            for (double clip = amax; clip > amax / 1024; clip *= 0.97) {
+                best = Math.min(best, integerError(x, clip, type));
+            }
+            double found = integerError(x, new Mse().clip(of(x), type), type);
+            // outliers stand alone in wide bins
+            double slack = samples == Samples.HEAVY_TAILS ? 1.3 : 1.05;
+            assertTrue(found <= best * slack, samples + " " + type + ": " + found + " > " + best);
+        }
+    }
+
+    @ParameterizedTest
+    @EnumSource(Samples.class)
+    void clips_for_integers_are_not_above_amax_nor_worse_than_absmax_by_far(Samples samples) {
+        float[] x = samples.take();
+        for (QuantType type : List.of(QuantType.INT8, QuantType.INT8_ASYMMETRIC)) {
+            double usual = integerError(x, of(x).amax(), type);
+            for (Calibrator c : List.of(new Mse(), new Percentile(99.99))) {
+                double clip = c.clip(of(x), type);
+                assertTrue(clip <= of(x).amax());
+                // percentiles cut what the error weighs most in heavy tails
+                boolean tails = samples == Samples.HEAVY_TAILS || samples == Samples.NORMAL_WITH_ONE_OUTLIER;
+                assertTrue((tails && c instanceof Percentile) || integerError(x, clip, type) < 1.5 * usual, c.text());
+            }
+        }
+    }
+
+    @Test
+    void integers_start_with_mse_and_floats_with_absmax() {
+        for (QuantType type : QuantType.values()) {
+            assertEquals(
+                    type.isInteger() ? "mse" : "absmax", Calibrator.usual(type).text());
+        }
+    }
+
+    @ParameterizedTest
+    @ValueSource(floats = {-10000f, -1e38f, -3.4028235e38f})
+    void constants_of_masks_fail_no_calibrator_for_integers_and_the_huge_ones_do_not_count(float mask) {
+        float[] scores = Samples.NORMAL.take();
+        float[] masked = Arrays.copyOf(scores, N + N / 2);
+        Arrays.fill(masked, N, masked.length, mask);
+        for (QuantType type : List.of(QuantType.INT8, QuantType.INT8_ASYMMETRIC)) {
+            for (Calibrator c : ALL) {
+                double clip = c.clip(of(masked).withoutMasks(), type);
+                assertTrue(clip > 0 && clip <= 10_000, c.text() + ": " + clip);
+                if (mask < -TensorStatistics.LEAST_MASK && !(c instanceof Percentile)) {
+                    double alone = c.clip(of(scores), type);
+                    // the range of what is left ends at the edge of its last bin
+                    assertEquals(alone, clip, alone / LogHistogram.BINS_PER_OCTAVE * 2, c.text());
+                }
+            }
+        }
+    }
+
     @Test
     void mse_cuts_off_where_the_format_has_little_range() {
         float[] x = Samples.NORMAL.take();
@@ -152,9 +232,8 @@ final class CalibratorTest {
     }
 
     /** The definition in the Javadoc of {@link Entropy}, from the samples, with a list of samples in place of each bin. */
-    private static double divergence(float[] sorted, double clip, Float8Format format) {
-        double scale = clip / format.maxValue();
-        MagnitudeGrid grid = new MagnitudeGrid(format);
+    private static double divergence(float[] sorted, double clip, MagnitudeGrid grid) {
+        double scale = clip / grid.max();
         double[] p = new double[LogHistogram.BIN_COUNT];
         double[] kept = new double[LogHistogram.BIN_COUNT];
         int lastBin = -1;
@@ -215,20 +294,22 @@ final class CalibratorTest {
     void entropy_finds_the_clip_of_least_divergence_by_its_definition(Samples samples) {
         float[] m = magnitudes(samples.take());
         TensorStatistics t = of(samples.take());
-        double clip = new Entropy().clip(t, Float8Format.E4M3FN);
-        double best = divergence(m, t.amax(), Float8Format.E4M3FN);
-        for (int b = t.histogram().lastBin() - 1; b >= 0; b--) {
-            double candidate = LogHistogram.upperEdge(b);
-            if (Arrays.stream(toDoubles(m)).filter(v -> v >= candidate).count() > 0.01 * N) {
-                break;
+        for (QuantType type : List.of(QuantType.E4M3FN, QuantType.INT8, QuantType.INT8_ASYMMETRIC)) {
+            double clip = new Entropy().clip(t, type);
+            double best = divergence(m, t.amax(), MagnitudeGrid.of(type, t, t.amax()));
+            for (int b = t.histogram().lastBin() - 1; b >= 0; b--) {
+                double candidate = LogHistogram.upperEdge(b);
+                if (Arrays.stream(toDoubles(m)).filter(v -> v >= candidate).count() > 0.01 * N) {
+                    break;
+                }
+                if (t.histogram().count(b) > 0) {
+                    best = Math.min(best, divergence(m, candidate, MagnitudeGrid.of(type, t, candidate)));
+                }
             }
-            if (t.histogram().count(b) > 0) {
-                best = Math.min(best, divergence(m, candidate, Float8Format.E4M3FN));
-            }
+            double found = divergence(m, clip, MagnitudeGrid.of(type, t, clip));
+            assertEquals(best, found, 1e-9, samples + " " + type + " clip " + clip + " of " + t.amax());
+            assertTrue(t.shareAbove(clip) <= 0.0101);
         }
-        double found = divergence(m, clip, Float8Format.E4M3FN);
-        assertEquals(best, found, 1e-9, samples + " clip " + clip + " of " + t.amax());
-        assertTrue(t.shareAbove(clip) <= 0.0101);
     }
 
     private static double[] toDoubles(float[] x) {

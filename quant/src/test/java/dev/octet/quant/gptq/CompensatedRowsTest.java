@@ -7,7 +7,6 @@ import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.formats.tensor.TensorSpec;
-import dev.octet.quant.Quantizer;
 import dev.octet.quant.block.Blocks;
 import dev.octet.quant.block.Granularity;
 import dev.octet.quant.block.ScaleRuns;
@@ -15,10 +14,8 @@ import dev.octet.quant.cast.BlockCast;
 import dev.octet.quant.number.QuantType;
 import dev.octet.quant.recipe.OperandSpec;
 import dev.octet.quant.scale.AffineScale;
-import dev.octet.quant.scale.QuantizedTensor;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
-import java.lang.foreign.ValueLayout;
 import java.util.SplittableRandom;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.DisplayNameGeneration;
@@ -26,7 +23,6 @@ import org.junit.jupiter.api.DisplayNameGenerator;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.MethodSource;
-import org.junit.jupiter.params.provider.ValueSource;
 
 @DisplayNameGeneration(DisplayNameGenerator.ReplaceUnderscores.class)
 class CompensatedRowsTest {
@@ -164,38 +160,6 @@ class CompensatedRowsTest {
             part.round(rows, lower);
             long at = spec.type().bytes(32L * IN);
             assertEquals(-1, whole.codes.asSlice(at).mismatch(part.codes), spec.toString());
-        }
-    }
-
-    /** Groups of a weight as it lies, [in, out] as well. */
-    @ParameterizedTest
-    @ValueSource(booleans = {false, true})
-    void a_whole_weight_in_groups_has_the_codes_of_its_rows_in_both_orders(boolean transB) {
-        OperandSpec spec = OperandSpec.fromValues(QuantType.INT4, new Granularity.PerGroup(-1, 32));
-        try (Arena arena = Arena.ofConfined()) {
-            Tensor rows = weight(arena);
-            Tensor lying = transB ? rows : rows.transposed(arena);
-            OperandSpec own = transB ? spec : spec.with(new Granularity.PerGroup(0, 32));
-            QuantizedTensor nearest =
-                    Quantizer.sequential().quantize(lying, own, arena).orElseThrow();
-            SecondMoment h = moment();
-            GptqResult result = Gptq.parallel(2).compensate(lying, transB, h, nearest, GptqOptions.defaults(), arena);
-            assertTrue(result instanceof GptqResult.Done);
-            GptqResult.Done done = (GptqResult.Done) result;
-            Case tile = Case.of(spec, rows.bytes(), OUT, arena);
-            CompensatedRows.Errors errors =
-                    tile.round(CompensatedRows.of(h, GptqOptions.defaults()).orElseThrow(), rows.bytes());
-            for (int o = 0; o < OUT; o++) {
-                for (int i = 0; i < IN; i++) {
-                    assertEquals(
-                            tile.codes.get(ValueLayout.JAVA_BYTE, (long) o * IN + i),
-                            done.tensor()
-                                    .codes()
-                                    .get(ValueLayout.JAVA_BYTE, transB ? (long) o * IN + i : (long) i * OUT + o));
-                }
-            }
-            assertEquals(errors.error(), done.error(), 1e-9 * errors.error());
-            assertTrue(done.error() < 0.7 * done.nearestError(), done.error() + " of " + done.nearestError());
         }
     }
 

@@ -9,8 +9,6 @@ import dev.octet.trainer.kernel.Op;
 import dev.octet.trainer.kernel.OperandType;
 import dev.octet.trainer.op.accumulate.Accumulate;
 import dev.octet.trainer.op.fp8.AccumulateCodes;
-import dev.octet.trainer.op.gather.GatherState;
-import dev.octet.trainer.op.state.DecodeState;
 import dev.octet.trainer.precision.PrecisionPolicy;
 import dev.octet.trainer.program.Phase;
 import dev.octet.trainer.program.Program;
@@ -209,34 +207,33 @@ final class BackwardPass {
             // accumulate in place.
             boolean alone = written.add(v);
             if (so == null) {
-                Value first = part(v);
+                Value first = part(i, v);
                 gradients.put(v, first);
                 if (step.isView() && borrowed.contains(upstream.getFirst())) {
                     borrowed.add(first);
                 }
                 return first;
             }
-            boolean inPlace = alone && !isCoded(v) && !step.isView() && !borrowed.contains(so) && !readsNarrow(v);
+            boolean inPlace = alone && !isCoded(v) && !step.isView() && !borrowed.contains(so) && !readsNarrow(i, v);
             if (inPlace && step.op().canAccumulate(i)) {
                 added.add(i);
                 return so;
             }
-            Value part = part(v);
+            Value part = part(i, v);
             parts.add(Map.entry(v, part));
             return part;
         }
 
-        private Value part(Value v) {
-            boolean isF32 = isParameter(v) && !readsNarrow(v);
+        private Value part(int i, Value v) {
+            boolean isF32 = isParameter(v) && !readsNarrow(i, v);
             return builder.temporary("d:" + v.name(), isF32 ? v.type().as(DType.F32) : v.type());
         }
 
         /** Whether the step reads a weight in BF16 as it is kept: its contribution then is BF16, too, and only the sum F32. */
-        private boolean readsNarrow(Value v) {
+        private boolean readsNarrow(int i, Value v) {
             return isParameter(v)
                     && v.type().dtype() != DType.F32
-                    && !(step.op() instanceof DecodeState)
-                    && !(step.op() instanceof GatherState)
+                    && step.op().gradientType(i, v.type()).equals(v.type())
                     && forward.readsAsKept(v);
         }
 
@@ -277,7 +274,7 @@ final class BackwardPass {
             Value so = isParameter ? sum(v) : requireNonNull(gradients.get(v));
             Value to = so;
             if (borrowed.contains(so)) {
-                to = part(v);
+                to = builder.temporary("d:" + v.name(), so.type());
                 gradients.put(v, to);
             }
             builder.step(

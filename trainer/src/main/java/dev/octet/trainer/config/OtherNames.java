@@ -1,6 +1,7 @@
 package dev.octet.trainer.config;
 
 import dev.octet.formats.error.InvalidOptionException;
+import dev.octet.trainer.optimizer.ScheduleType;
 import dev.octet.trainer.yaml.Section;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
@@ -27,6 +28,7 @@ final class OtherNames {
     /** Keys of a configuration that end as a name of another library for another key. */
     private static final Set<String> OWN_KEYS = Set.of(
             "optimizer.beta1",
+            "schedule.total_steps",
             "optimizer.adamw.lr",
             "optimizer.adamw.betas",
             "optimizer.adamw.eps",
@@ -145,7 +147,9 @@ final class OtherNames {
     }
 
     private static String schedule(String name) {
-        return name.toLowerCase(Locale.ROOT).replaceFirst("^constant_with_warmup$", "constant");
+        return ScheduleType.byName().containsKey(name)
+                ? name.replaceFirst("^constant_with_warmup$", "constant")
+                : name.toLowerCase(Locale.ROOT);
     }
 
     private static String optimizer(String name) {

@@ -87,6 +87,10 @@ public record ScheduleConfig(
         return switch (o.kind()) {
             case NUMBER -> String.valueOf(s.number(o.name(), 0, o.least(), o.most()));
             case WHOLE -> String.valueOf(s.whole(o.name(), 0, (long) o.least(), Long.MAX_VALUE));
+            case WHOLES ->
+                s.wholes(o.name(), (long) o.least()).stream()
+                        .map(String::valueOf)
+                        .collect(Collectors.joining(","));
             case CHOICE ->
                 s.choice(
                         o.name(),

@@ -23,8 +23,8 @@ import org.jspecify.annotations.Nullable;
 /** Configurations as dotted keys with plain values, including defaults: for manifests, and to compare two runs field by field. */
 public final class Settings {
     /** Keys that are left out where they have no value. */
-    private static final Set<String> NEW_KEYS =
-            Set.of("adapter", "precision.qat", "optimizer.rule", "optimizer.others", "loss.label_smoothing");
+    private static final Set<String> NEW_KEYS = Set.of(
+            "adapter", "precision.qat", "optimizer.rule", "optimizer.others", "loss.label_smoothing", "eval_delay");
 
     private Settings() {}
 

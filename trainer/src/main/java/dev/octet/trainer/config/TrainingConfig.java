@@ -9,7 +9,6 @@ import dev.octet.trainer.observe.DebugChanges;
 import dev.octet.trainer.observe.DebugPlan;
 import dev.octet.trainer.observe.DebugSettings;
 import dev.octet.trainer.optimizer.Schedule;
-import dev.octet.trainer.optimizer.ScheduleType;
 import dev.octet.trainer.optimizer.WeightAveraging;
 import dev.octet.trainer.precision.LinearModule;
 import dev.octet.trainer.rule.AdafactorRule;
@@ -45,6 +44,8 @@ import java.util.stream.Collectors;
  * @param adapter what is trained besides the frozen model; empty where the model itself is trained
  * @param ties which parameters that an export wrote twice are restored to one
  * @param evalEvery how often to evaluate; never for one at the end only. There are none without evaluation data
+ * @param evalDelay steps, or epochs where {@code evalEvery} counts these, before the first evaluation may be; empty for none
+ * @param evalOnStart whether to evaluate before the first step, too
  * @param fp8Health how often to measure what FP8 casts lose
  * @param guard how the run watches itself, and what it does about what it sees
  * @param debug what is looked at and changed layer by layer, in Transformer Engine's terms
@@ -70,6 +71,8 @@ public record TrainingConfig(
         Ties.Restored ties,
         CheckpointConfig checkpoint,
         Cadence evalEvery,
+        OptionalDouble evalDelay,
+        boolean evalOnStart,
         NonFinitePolicy onNonFinite,
         DivergenceConfig divergence,
         Fp8HealthConfig fp8Health,
@@ -166,6 +169,10 @@ public record TrainingConfig(
                 s.choice("ties", TIES, Ties.Restored.EMBEDDINGS),
                 s.section("checkpoint").read(CheckpointConfig::read),
                 Cadence.read(s, "eval_every", 0),
+                s.optionalNumber("eval_delay", 0, Double.MAX_VALUE)
+                        .map(OptionalDouble::of)
+                        .orElse(OptionalDouble.empty()),
+                s.flag("eval_on_start", false),
                 onNonFinite,
                 s.section("divergence").read(DivergenceConfig::read),
                 Fp8HealthConfig.read(s, precision),
@@ -204,6 +211,18 @@ public record TrainingConfig(
             throw s.error(
                     "eval_every", "there is no evaluation data", "add data: {eval: FILE}, or leave eval_every out");
         }
+        if (config.evalOnStart && config.data.eval().isEmpty()) {
+            throw s.error(
+                    "eval_on_start",
+                    "there is no evaluation data",
+                    "add data: {eval: FILE}, or leave eval_on_start out");
+        }
+        if (config.evalDelay.isPresent() && config.evalEvery.isNever()) {
+            throw s.error(
+                    "eval_delay",
+                    "there are no evaluations before the end that could wait",
+                    "add eval_every: epoch or a number of steps, or leave eval_delay out");
+        }
         requireEvaluations(s, config);
         return config;
     }
@@ -237,12 +256,12 @@ public record TrainingConfig(
                     "with relative_step the learning rate follows from the step, and a schedule has no effect",
                     "leave schedule out, or set optimizer: {relative_step: false}");
         }
-        boolean cycles = config.schedule.type() == ScheduleType.ONE_CYCLE
-                && !"false".equals(config.schedule.options().get("cycle_momentum"));
+        boolean cycles = config.schedule.type().movesMomentum(config.schedule.options());
         if (cycles && !config.optimizer.cyclesMomentum()) {
             throw s.error(
                     "schedule",
-                    "OneCycle moves beta1 of adam and adamw in F32 states, not of this optimizer",
+                    config.schedule.type().key()
+                            + " moves beta1 of adam and adamw in F32 states, not of this optimizer",
                     "add cycle_momentum: false to schedule");
         }
     }
@@ -298,6 +317,8 @@ public record TrainingConfig(
                 ties,
                 checkpoint,
                 evalEvery,
+                evalDelay,
+                evalOnStart,
                 onNonFinite,
                 divergence,
                 fp8Health,

@@ -28,6 +28,7 @@ final class DeepSpeedKeys {
                     batch(),
                     optimizer(),
                     scheduler(),
+                    torchScheduler(),
                     communication(),
                     numberTypes(),
                     DeepSpeedMemoryKeys.rows(),
@@ -140,6 +141,41 @@ final class DeepSpeedKeys {
                 decided("scheduler.params.lr_range_test_step_rate", NUMBER, "1.0"),
                 decided("scheduler.params.lr_range_test_staircase", FLAG, "false"),
                 decided("scheduler.params.last_batch_iteration", WHOLE, "-1"));
+    }
+
+    /** Parameters of torch's schedules, which DeepSpeed takes by name where it has none of its own. */
+    private static List<KeyRule> torchScheduler() {
+        return List.of(
+                decided("scheduler.params.step_size", WHOLE, ""),
+                decided("scheduler.params.gamma", NUMBER, ""),
+                decided("scheduler.params.milestones", LIST, ""),
+                decided("scheduler.params.factor", NUMBER, "0.333"),
+                decided("scheduler.params.total_iters", WHOLE, "5"),
+                decided("scheduler.params.start_factor", NUMBER, "0.333"),
+                decided("scheduler.params.end_factor", NUMBER, "1.0"),
+                decided("scheduler.params.power", NUMBER, "1.0"),
+                decided("scheduler.params.T_max", WHOLE, ""),
+                decided("scheduler.params.eta_min", NUMBER, "0.0"),
+                decided("scheduler.params.T_0", WHOLE, ""),
+                decided("scheduler.params.T_mult", WHOLE, "1"),
+                decided("scheduler.params.base_lr", NUMBER, ""),
+                decided("scheduler.params.max_lr", NUMBER, ""),
+                decided("scheduler.params.step_size_up", WHOLE, "2000"),
+                decided("scheduler.params.step_size_down", WHOLE, ""),
+                decided("scheduler.params.mode", TEXT, "triangular"),
+                decided("scheduler.params.scale_fn", ANY, ""),
+                decided("scheduler.params.scale_mode", TEXT, "cycle"),
+                decided("scheduler.params.base_momentum", NUMBER, ""),
+                decided("scheduler.params.max_momentum", NUMBER, ""),
+                decided("scheduler.params.total_steps", WHOLE, ""),
+                decided("scheduler.params.epochs", WHOLE, ""),
+                decided("scheduler.params.steps_per_epoch", WHOLE, ""),
+                decided("scheduler.params.pct_start", NUMBER, "0.3"),
+                decided("scheduler.params.anneal_strategy", TEXT, "cos"),
+                decided("scheduler.params.div_factor", NUMBER, "25.0"),
+                decided("scheduler.params.final_div_factor", NUMBER, "10000.0"),
+                decided("scheduler.params.three_phase", FLAG, "false"),
+                decided("scheduler.params.last_epoch", WHOLE, "-1"));
     }
 
     private static List<KeyRule> communication() {

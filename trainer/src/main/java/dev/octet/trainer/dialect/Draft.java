@@ -44,6 +44,8 @@ final class Draft {
             "activations",
             "offload",
             "eval_every",
+            "eval_delay",
+            "eval_on_start",
             "checkpoint");
 
     private final Dialect dialect;

@@ -109,6 +109,32 @@ final class TrainingArgumentsEvents {
         if (draft.has("eval_steps") && !draft.decided().contains("eval_steps")) {
             draft.noEffect("eval_steps", "It counts with eval_strategy: steps only.");
         }
+        delay(strategy);
+        start();
+    }
+
+    private void delay(String strategy) {
+        String key = "eval_delay";
+        if (!draft.has(key)) {
+            return;
+        }
+        if (draft.number(key) <= 0) {
+            draft.noEffect(key, "0 is no delay.");
+        } else if (strategy.equals(NO)) {
+            draft.noEffect(key, "It counts with eval_strategy: steps or epoch only.");
+        } else {
+            draft.applied(
+                    key, key, draft.text(key), "Here the last step is evaluated in any case, and counts for the best.");
+        }
+    }
+
+    private void start() {
+        String key = "eval_on_start";
+        if (draft.has(key) && draft.flag(key)) {
+            draft.applied(key, key, "true", "A resumed run does not repeat it.");
+        } else if (draft.has(key)) {
+            draft.noEffect(key, "It is off.");
+        }
     }
 
     private void checkpoints() {

@@ -160,9 +160,8 @@ final class TrainingArgumentsKeys {
                 WHOLE,
                 "",
                 "Evaluations have the batch_size of training; their loss is the same."));
-        rows.add(refused(
-                "eval_delay", NUMBER, "0", "Evaluations begin with the first multiple of eval_every.", "0", "0.0"));
-        rows.add(refused("eval_on_start", FLAG, "false", "There is no evaluation before the first step.", OFF));
+        rows.add(decided("eval_delay", NUMBER, "0"));
+        rows.add(decided("eval_on_start", FLAG, "false"));
         none(
                 rows,
                 EVALUATION,

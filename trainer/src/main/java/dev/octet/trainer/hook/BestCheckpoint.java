@@ -37,7 +37,7 @@ public final class BestCheckpoint implements TrainingHook {
                         "evaluations do not measure " + by.metric(),
                         "checkpoint: {best: " + by.metric() + "}",
                         "write best: loss"));
-        if (by.isBetter(found, measure)) {
+        if (report.step() > 0 && by.isBetter(found, measure)) { // before the first step nothing is trained
             step = report.step();
             measure = found;
             if (control != null) {

@@ -51,9 +51,10 @@ public interface MatrixProducts {
                     accumulate);
         }
 
-        /** The same product of fewer rows. */
-        public Call ofRows(int rows) {
-            return new Call(transposeA, transposeB, rows, n, k, lda, ldb, ldc, operands, result, accumulate);
+        /** The same product of fewer rows and columns, with the strides of the parts of A, B and C. */
+        public Call ofPart(int rows, int columns, long strideA, long strideB, long strideC) {
+            return new Call(
+                    transposeA, transposeB, rows, columns, k, strideA, strideB, strideC, operands, result, accumulate);
         }
     }
 

@@ -73,6 +73,15 @@ public interface Op {
         return false;
     }
 
+    /**
+     * Type of the gradient of input {@code i}: that of the input itself, unless that holds codes, whose gradient is that of the numbers they stand for.
+     *
+     * @param x type of the input
+     */
+    default OperandType gradientType(int i, OperandType x) {
+        return x;
+    }
+
     /** Whether forward reads input {@code i}; others are there for backward alone. */
     default boolean forwardReadsInput(int i) {
         return true;

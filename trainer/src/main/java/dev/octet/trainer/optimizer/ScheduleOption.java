@@ -21,6 +21,8 @@ public record ScheduleOption(
         NUMBER,
         /** A whole number. */
         WHOLE,
+        /** Whole numbers, in any order. */
+        WHOLES,
         /** One of a few words. */
         CHOICE
     }
@@ -65,6 +67,11 @@ public record ScheduleOption(
     /** A whole number from {@code least} on whose default follows from other values. */
     static ScheduleOption whole(String name, long least) {
         return new ScheduleOption(name, Kind.WHOLE, Optional.empty(), least, Long.MAX_VALUE, List.of());
+    }
+
+    /** Whole numbers from {@code least} on, which must be written. */
+    static ScheduleOption wholes(String name, long least) {
+        return new ScheduleOption(name, Kind.WHOLES, Optional.empty(), least, Long.MAX_VALUE, List.of());
     }
 
     /** One of a few words, the first by default. */

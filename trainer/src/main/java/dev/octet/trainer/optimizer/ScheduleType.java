@@ -5,6 +5,7 @@ import static dev.octet.trainer.optimizer.ScheduleOption.choice;
 import static dev.octet.trainer.optimizer.ScheduleOption.number;
 import static dev.octet.trainer.optimizer.ScheduleOption.share;
 import static dev.octet.trainer.optimizer.ScheduleOption.whole;
+import static dev.octet.trainer.optimizer.ScheduleOption.wholes;
 
 import java.util.Arrays;
 import java.util.LinkedHashMap;
@@ -19,52 +20,48 @@ import java.util.stream.Collectors;
  *
  * <p>Those of transformers (optimization.py, 5.18) are factors of the optimizer's rate and rise from 0 over the warm-up. Those of DeepSpeed
  * (runtime/lr_schedules.py, commit edaa722) count iterations from 0 and begin one step late: the optimizer's first step is taken before
- * their first iteration, so a warm-up has its least rate twice. {@code delayed: false} leaves that step out.
+ * their first iteration, so a warm-up has its least rate twice. {@code delayed: false} leaves that step out. Those of torch (2.13) are computed from
+ * the step's number, where torch multiplies the rate of the step before: they agree but for the last places.
  */
 @SuppressWarnings("ImmutableEnumChecker") // formulas without state
 public enum ScheduleType {
     /** Constant after the warm-up. transformers: {@code constant_with_warmup}, and {@code constant} without a warm-up. */
     CONSTANT("constant", Warmup.YES, Length.ANY, List.of(), (_, _) -> 1),
     /** Linear decay to zero. */
-    LINEAR("linear", Warmup.YES, Length.RUN, List.of(), (s, done) -> Math.max(0, (s.steps() - done) / left(s))),
+    LINEAR("linear", Warmup.YES, Length.RUN, List.of(), TransformersRates::linear),
     /** Cosine decay: half a period to zero, or {@code num_cycles} periods. */
-    COSINE(
-            "cosine",
-            Warmup.YES,
-            Length.RUN,
-            List.of(number("num_cycles", 0.5)),
-            (s, done) -> Math.max(0, wave(s, ((double) done - s.warmup()) / left(s)))),
+    COSINE("cosine", Warmup.YES, Length.RUN, List.of(number("num_cycles", 0.5)), TransformersRates::cosine),
     /** Half a period of a cosine to zero, {@code num_cycles} times from the top. */
     COSINE_WITH_RESTARTS(
-            "cosine_with_restarts", Warmup.YES, Length.RUN, List.of(whole("num_cycles", 1, 1)), ScheduleType::restarts),
+            "cosine_with_restarts",
+            Warmup.YES,
+            Length.RUN,
+            List.of(whole("num_cycles", 1, 1)),
+            TransformersRates::restarts),
     /** Decay to {@code lr_end} by a power of what is left of the run. */
     POLYNOMIAL(
             "polynomial",
             Warmup.YES,
             Length.RUN,
             List.of(number("lr_end", 1e-7), number("power", 1)),
-            ScheduleType::polynomial),
+            TransformersRates::polynomial),
     /** One over the square root of the steps since the warm-up, in units of {@code timescale}. */
     INVERSE_SQRT(
-            "inverse_sqrt",
-            Warmup.YES,
-            Length.ANY,
-            List.of(whole("timescale", 1)),
-            (s, done) -> 1 / Math.sqrt((done + (timescale(s) - s.warmup())) / timescale(s))),
+            "inverse_sqrt", Warmup.YES, Length.ANY, List.of(whole("timescale", 1)), TransformersRates::inverseSqrt),
     /** Cosine decay to {@code min_lr}, or to {@code min_lr_rate} of the highest. */
     COSINE_WITH_MIN_LR(
             "cosine_with_min_lr",
             Warmup.YES,
             Length.RUN,
             List.of(number("min_lr"), share("min_lr_rate"), number("num_cycles", 0.5)),
-            (s, done) -> Math.max(0, above(least(s), wave(s, ((double) done - s.warmup()) / left(s))))),
+            TransformersRates::cosineToLeast),
     /** The same, one step ahead, with a warm-up that begins at {@code warmup_lr_rate} or one step above zero. */
     COSINE_WARMUP_WITH_MIN_LR(
             "cosine_warmup_with_min_lr",
             Warmup.OWN,
             Length.RUN,
             List.of(number("min_lr"), share("min_lr_rate"), share("warmup_lr_rate"), number("num_cycles", 0.5)),
-            ScheduleType::cosineAhead),
+            TransformersRates::cosineAhead),
     /** Constant between a warm-up and a decay of {@code num_decay_steps}, from and to {@code min_lr_ratio}. */
     WARMUP_STABLE_DECAY(
             "warmup_stable_decay",
@@ -77,7 +74,7 @@ public enum ScheduleType {
                     choice("decay_type", "cosine", "linear", "1-sqrt"),
                     share("min_lr_ratio", 0),
                     number("num_cycles", 0.5)),
-            ScheduleType::stable),
+            TransformersRates::stable),
     /** DeepSpeed: from {@code warmup_min_lr} to {@code warmup_max_lr}, then constant. */
     WARMUP_LR(
             "WarmupLR",
@@ -89,7 +86,7 @@ public enum ScheduleType {
                     whole("warmup_num_steps", 1, 1000),
                     choice("warmup_type", "log", "linear"),
                     choice("delayed", "true", "false")),
-            (s, done) -> between(s, s.number("warmup_max_lr").orElse(s.peak()), done, _ -> 1.0)),
+            DeepSpeedRates::warmup),
     /** DeepSpeed: as {@link #WARMUP_LR}, then linear to zero at {@code total_num_steps}. */
     WARMUP_DECAY_LR(
             "WarmupDecayLR",
@@ -102,11 +99,7 @@ public enum ScheduleType {
                     whole("warmup_num_steps", 1, 1000),
                     choice("warmup_type", "log", "linear"),
                     choice("delayed", "true", "false")),
-            (s, done) -> between(
-                    s,
-                    s.numberOf("warmup_max_lr"),
-                    done,
-                    it -> Math.max(0, (total(s) - it) / Math.max(1.0, total(s) - rising(s))))),
+            DeepSpeedRates::warmupDecay),
     /** DeepSpeed: a share of the optimizer's rate, from {@code warmup_min_ratio} to 1, then by a cosine to {@code cos_min_ratio}. */
     WARMUP_COSINE_LR(
             "WarmupCosineLR",
@@ -119,7 +112,7 @@ public enum ScheduleType {
                     share("cos_min_ratio", 0.0001),
                     choice("warmup_type", "log", "linear"),
                     choice("delayed", "true", "false")),
-            ScheduleType::warmupCosine),
+            DeepSpeedRates::warmupCosine),
     /** DeepSpeed: from {@code cycle_min_lr} to {@code cycle_max_lr} and back, then a decay; momentum the other way round. */
     ONE_CYCLE(
             "OneCycle",
@@ -149,7 +142,7 @@ public enum ScheduleType {
                     whole("lr_range_test_step_size", 1, 2000),
                     number("lr_range_test_step_rate", 1),
                     choice("lr_range_test_staircase", "false", "true")),
-            ScheduleType::rangeTest),
+            DeepSpeedRates::rangeTest),
     /** torch, by transformers' name: smaller by {@code factor} when evaluations no longer get better; see {@link MeasuredRate}. */
     REDUCE_LR_ON_PLATEAU(
             "reduce_lr_on_plateau",
@@ -184,7 +177,86 @@ public enum ScheduleType {
                     choice("smooth", "false", "true"),
                     whole("window_size", 1, 50),
                     whole("reset_start", 1, 500)),
-            (s, _) -> s.peak());
+            (s, _) -> s.peak()),
+    /** torch: times {@code gamma} every {@code step_size} steps. */
+    STEP_LR("StepLR", Warmup.NO, Length.ANY, List.of(whole("step_size", 1), number("gamma", 0.1)), TorchRates::step),
+    /** torch: times {@code gamma} at each of the steps {@code milestones}. */
+    MULTI_STEP_LR(
+            "MultiStepLR",
+            Warmup.NO,
+            Length.ANY,
+            List.of(wholes("milestones", 0), number("gamma", 0.1)),
+            TorchRates::multiStep),
+    /** torch: a part of the rate for {@code total_iters} steps, then all of it. */
+    CONSTANT_LR(
+            "ConstantLR",
+            Warmup.NO,
+            Length.ANY,
+            List.of(share("factor", 1.0 / 3), whole("total_iters", 1, 5)),
+            TorchRates::constant),
+    /** torch: from one part of the rate to another over {@code total_iters} steps. */
+    LINEAR_LR(
+            "LinearLR",
+            Warmup.NO,
+            Length.ANY,
+            List.of(share("start_factor", 1.0 / 3), share("end_factor", 1), whole("total_iters", 1, 5)),
+            TorchRates::linear),
+    /** torch: times {@code gamma} at each step. */
+    EXPONENTIAL_LR("ExponentialLR", Warmup.NO, Length.ANY, List.of(number("gamma")), TorchRates::exponential),
+    /** torch: to zero over {@code total_iters} steps, by a power of what is left of them. */
+    POLYNOMIAL_LR(
+            "PolynomialLR",
+            Warmup.NO,
+            Length.ANY,
+            List.of(whole("total_iters", 1, 5), number("power", 1)),
+            TorchRates::polynomial),
+    /** torch: half a period of a cosine to {@code eta_min} over {@code T_max} steps, then back. */
+    COSINE_ANNEALING_LR(
+            "CosineAnnealingLR",
+            Warmup.NO,
+            Length.ANY,
+            List.of(whole("T_max", 1), number("eta_min", 0)),
+            TorchRates::cosine),
+    /** torch: half a period of a cosine from the top again and again, each {@code T_mult} times as long as the one before. */
+    COSINE_ANNEALING_WARM_RESTARTS(
+            "CosineAnnealingWarmRestarts",
+            Warmup.NO,
+            Length.ANY,
+            List.of(whole("T_0", 1), whole("T_mult", 1, 1), number("eta_min", 0)),
+            TorchRates::restarts),
+    /** torch: from {@code base_lr} to {@code max_lr} and back, for ever; momentum the other way round. */
+    CYCLIC_LR(
+            "CyclicLR",
+            Warmup.NO,
+            Length.ANY,
+            List.of(
+                    number("base_lr"),
+                    number("max_lr"),
+                    whole("step_size_up", 1, 2000),
+                    whole("step_size_down", 1),
+                    choice("mode", "triangular", "triangular2", "exp_range"),
+                    number("gamma", 1),
+                    choice("cycle_momentum", "true", "false"),
+                    share("base_momentum", 0.8),
+                    share("max_momentum", 0.9)),
+            TorchRates::cyclic),
+    /** torch: from {@code max_lr / div_factor} to {@code max_lr}, then far down; momentum the other way round. */
+    ONE_CYCLE_LR(
+            "OneCycleLR",
+            Warmup.NO,
+            Length.UNLESS_TOTAL,
+            List.of(
+                    number("max_lr"),
+                    whole("total_steps", 1),
+                    share("pct_start", 0.3),
+                    choice("anneal_strategy", "cos", "linear"),
+                    choice("cycle_momentum", "true", "false"),
+                    share("base_momentum", 0.85),
+                    share("max_momentum", 0.95),
+                    number("div_factor", 25),
+                    number("final_div_factor", 1e4),
+                    choice("three_phase", "false", "true")),
+            TorchRates::oneCycle);
 
     /** What happens before the formula counts. */
     private enum Warmup {
@@ -202,7 +274,7 @@ public enum ScheduleType {
         RUN,
         /** It does not. */
         ANY,
-        /** It does unless {@code total_num_steps} is written. */
+        /** It does unless {@code total_num_steps} or {@code total_steps} is written. */
         UNLESS_TOTAL,
         /** It does unless {@code num_stable_steps} is written. */
         UNLESS_STABLE
@@ -262,6 +334,16 @@ public enum ScheduleType {
         return this == REDUCE_LR_ON_PLATEAU || this == GREEDY;
     }
 
+    /**
+     * Whether it moves the first beta of Adam, too.
+     *
+     * @param written options
+     */
+    public boolean movesMomentum(Map<String, String> written) {
+        String key = "cycle_momentum";
+        return option(key).isPresent() && !"false".equals(written.get(key));
+    }
+
     /** Whether {@code warmup} steps count in it. */
     public boolean hasWarmup() {
         return warmup != Warmup.NO;
@@ -272,7 +354,8 @@ public enum ScheduleType {
         return switch (length) {
             case RUN -> true;
             case ANY -> false;
-            case UNLESS_TOTAL -> s.whole("total_num_steps").isEmpty();
+            case UNLESS_TOTAL ->
+                s.whole("total_num_steps").isEmpty() && s.whole("total_steps").isEmpty();
             case UNLESS_STABLE -> s.whole("num_stable_steps").isEmpty();
         };
     }
@@ -284,140 +367,5 @@ public enum ScheduleType {
             case OWN -> s.peak() * formula.at(s, done);
             case YES -> s.peak() * (done < s.warmup() ? (double) done / Math.max(1, s.warmup()) : formula.at(s, done));
         };
-    }
-
-    // --- transformers
-    // ---------------------------------------------------------------------------------------------------------------
-
-    /** Steps after the warm-up. */
-    private static double left(Schedule s) {
-        return Math.max(1, s.steps() - s.warmup());
-    }
-
-    /** From 1 down to 0 and so on, {@code num_cycles} times while {@code progress} goes from 0 to 1. */
-    private static double wave(Schedule s, double progress) {
-        return 0.5 * (1 + Math.cos(Math.PI * s.numberOf("num_cycles") * 2.0 * progress));
-    }
-
-    private static double restarts(Schedule s, long done) {
-        double progress = (done - s.warmup()) / left(s);
-        if (progress >= 1) {
-            return 0;
-        }
-        return Math.max(0, 0.5 * (1 + Math.cos(Math.PI * (s.wholeOf("num_cycles") * progress % 1.0))));
-    }
-
-    private static double polynomial(Schedule s, long done) {
-        double end = s.numberOf("lr_end");
-        if (done > s.steps()) {
-            return end / s.peak();
-        }
-        double remaining = s.steps() == s.warmup() ? 1 : 1 - (done - s.warmup()) / (double) (s.steps() - s.warmup());
-        return ((s.peak() - end) * Math.pow(remaining, s.numberOf("power")) + end) / s.peak();
-    }
-
-    private static double timescale(Schedule s) {
-        return s.whole("timescale").orElse(s.warmup() > 0 ? s.warmup() : 10_000);
-    }
-
-    /** The least factor. */
-    private static double least(Schedule s) {
-        return s.number("min_lr").isPresent()
-                ? s.number("min_lr").getAsDouble() / s.peak()
-                : s.number("min_lr_rate").orElse(0);
-    }
-
-    private static double above(double least, double factor) {
-        return factor * (1 - least) + least;
-    }
-
-    private static double cosineAhead(Schedule s, long done) {
-        if (done < s.warmup()) {
-            double first = s.number("warmup_lr_rate").orElse(-1);
-            return first < 0
-                    ? (done + 1.0) / Math.max(1, s.warmup())
-                    : first + (1 - first) * done / Math.max(1, s.warmup() - 1);
-        }
-        return Math.max(0, above(least(s), wave(s, (done - s.warmup() + 1.0) / left(s))));
-    }
-
-    private static double stable(Schedule s, long done) {
-        double least = s.numberOf("min_lr_ratio");
-        long decay = s.wholeOf("num_decay_steps");
-        long stable = s.whole("num_stable_steps").orElse(s.steps() - s.warmup() - decay);
-        if (done < s.warmup()) {
-            double progress = (double) done / Math.max(1, s.warmup());
-            double factor = switch (s.choiceOf("warmup_type")) {
-                case "cosine" -> 0.5 * (1 - Math.cos(Math.PI * progress));
-                case "1-sqrt" -> 1 - Math.sqrt(1 - progress);
-                default -> progress;
-            };
-            return Math.max(0, above(least, factor));
-        }
-        if (done < s.warmup() + stable) {
-            return 1;
-        }
-        if (done < s.warmup() + stable + decay) {
-            double progress = (double) (done - s.warmup() - stable) / Math.max(1, decay);
-            double factor = switch (s.choiceOf("decay_type")) {
-                case "linear" -> 1 - progress;
-                case "1-sqrt" -> 1 - Math.sqrt(progress);
-                default -> wave(s, progress);
-            };
-            return Math.max(0, above(least, factor));
-        }
-        return least;
-    }
-
-    // --- DeepSpeed
-    // ------------------------------------------------------------------------------------------------------------------
-
-    /** DeepSpeed's {@code last_batch_iteration} when a step is taken; -1 before its first. */
-    private static long iteration(Schedule s, long done) {
-        return s.choiceOf("delayed").equals("true") ? done - 1 : done;
-    }
-
-    private static long rising(Schedule s) {
-        return Math.max(2, s.wholeOf("warmup_num_steps"));
-    }
-
-    private static double total(Schedule s) {
-        return s.whole("total_num_steps").orElse(s.steps());
-    }
-
-    /** How far the warm-up is, from 0 to 1. */
-    private static double risen(Schedule s, long it) {
-        return s.choiceOf("warmup_type").equals("log")
-                ? 1 / Math.log((double) rising(s)) * Math.log(it + 1.0)
-                : (double) it / (double) rising(s);
-    }
-
-    private static double between(Schedule s, double most, long done, Function<Long, Double> after) {
-        double least = s.numberOf("warmup_min_lr");
-        long it = iteration(s, done);
-        if (it < 0) {
-            return least;
-        }
-        return least + (most - least) * (it < rising(s) ? risen(s, it) : after.apply(it));
-    }
-
-    private static double warmupCosine(Schedule s, long done) {
-        long it = iteration(s, done);
-        if (it < 0) {
-            return 0;
-        }
-        if (it < rising(s)) {
-            double first = s.numberOf("warmup_min_ratio");
-            return s.peak() * (first + risen(s, it) * (1 - first));
-        }
-        double progress = Math.min(1, (it - rising(s) + 1) / Math.max(1, total(s) - rising(s)));
-        double last = s.numberOf("cos_min_ratio");
-        return s.peak() * Math.max(0, last + (1 - last) * ((1 + Math.cos(Math.PI * progress)) / 2));
-    }
-
-    private static double rangeTest(Schedule s, long done) {
-        double steps = done / (double) s.wholeOf("lr_range_test_step_size");
-        double interval = s.choiceOf("lr_range_test_staircase").equals("true") ? Math.floor(steps) : steps;
-        return s.numberOf("lr_range_test_min_lr") * (1 + s.numberOf("lr_range_test_step_rate") * interval);
     }
 }

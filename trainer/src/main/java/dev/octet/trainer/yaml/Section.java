@@ -293,6 +293,15 @@ public final class Section implements Entry, RecipeFields {
         return all;
     }
 
+    /** A list of whole numbers from {@code min} on, at least one. */
+    public List<Long> wholes(String key, long min) {
+        List<Scalar> scalars = scalars(key);
+        if (scalars.isEmpty()) {
+            throw broken(key, "expected whole numbers", "write them in brackets: [30, 60]", null);
+        }
+        return scalars.stream().map(each -> wholeOf(key, each, min)).toList();
+    }
+
     /** A list of pairs of whole numbers from {@code min} on, as in {@code [[0, 10], [50, 60]]}. */
     public List<List<Long>> pairs(String key, long min) {
         if (!has(key)) {

@@ -150,7 +150,8 @@ class MemoryPageTest {
             List<Double> planned = requireNonNull(results.get(names.get(i)), names.get(i));
             List<String> row = rows.get(i);
             assertEquals(
-                    List.of(mb(planned.get(LASTING)), mb(planned.get(WITHIN)), mb(together(planned))), row.subList(1, 4));
+                    List.of(mb(planned.get(LASTING)), mb(planned.get(WITHIN)), mb(together(planned))),
+                    row.subList(1, 4));
             assertEquals(Math.round(100 * together(planned) / bf16) + " %", row.get(4));
         }
         assertTrue(together(requireNonNull(results.get("msamp O3, layers: all"))) < 0.6 * bf16);

@@ -102,6 +102,9 @@ class DeepSpeedTest {
                 "\"zero_optimization\": {\"stage\": 2}, \"bf16\": {\"enabled\": true,"
                         + " \"bf16_master_weights_and_grads\": true, \"bf16_optimizer_states\": true}",
                 "\"scheduler\": {\"type\": \"OneCycle\", \"params\": {\"cycle_min_lr\": 1e-5, \"cycle_max_lr\": 1e-3}}",
+                "\"scheduler\": {\"type\": \"MultiStepLR\", \"params\": {\"milestones\": [3, 8], \"gamma\": 0.5}}",
+                "\"scheduler\": {\"type\": \"OneCycleLR\", \"params\": {\"max_lr\": 1e-3, \"epochs\": 2,"
+                        + " \"steps_per_epoch\": 8}}",
             })
     void what_a_file_becomes_is_a_configuration_that_a_run_takes(String members) {
         Reading reading = read(members);
@@ -313,6 +316,51 @@ class DeepSpeedTest {
                 off.settings().stream()
                         .filter(x -> x.key().contains("activations"))
                         .collect(Collectors.toMap(Setting::key, Setting::value)));
+    }
+
+    @Test
+    void schedules_of_torch_are_taken_by_name_unless_no_json_can_hold_them() {
+        String type = "scheduler.type";
+        Reading step = read("\"scheduler\": {\"type\": \"StepLR\", \"params\": {\"step_size\": 30}}");
+        assertEquals("StepLR", settings(step).get("schedule.type"));
+        assertEquals("30", settings(step).get("schedule.step_size"));
+        assertEquals(
+                "torch's: DeepSpeed takes those by name that it does not have.",
+                row(step, type).reason());
+        Reading wrapped = read("\"scheduler\": {\"type\": \"StepLR\", \"params\": {\"step_size\": 30}}, \"bf16\":"
+                + " {\"enabled\": true}");
+        assertTrue(
+                row(wrapped, type).reason().contains("DeepSpeed fails with it"),
+                row(wrapped, type).reason());
+        Reading cycle = read("\"scheduler\": {\"type\": \"OneCycleLR\", \"params\": {\"max_lr\": 1e-3, \"epochs\": 3,"
+                + " \"steps_per_epoch\": 100}}");
+        assertEquals("300", settings(cycle).get("schedule.total_steps"));
+        for (String name :
+                List.of("LambdaLR", "MultiplicativeLR", "SequentialLR", "ChainedScheduler", "ReduceLROnPlateau")) {
+            Reading refused = read("\"scheduler\": {\"type\": \"" + name + "\", \"params\": {\"gamma\": 1}}");
+            assertEquals(Fate.REFUSED, row(refused, type).fate(), name);
+            assertEquals(Fate.NO_EFFECT, row(refused, "scheduler.params.gamma").fate(), name);
+        }
+        assertEquals(
+                List.of("neither DeepSpeed nor torch has a schedule 'StepLr'"),
+                problems(read("\"scheduler\": {\"type\": \"StepLr\"}")));
+        assertEquals(
+                List.of("CosineAnnealingLR needs T_max"),
+                problems(read("\"scheduler\": {\"type\": \"CosineAnnealingLR\", \"params\": {}}")));
+        assertEquals(
+                List.of("StepLR has no T_max"),
+                problems(read("\"scheduler\": {\"type\": \"StepLR\", \"params\": {\"step_size\": 3, \"T_max\": 4}}")));
+        assertEquals(
+                List.of("OneCycleLR needs total_steps, or epochs and steps_per_epoch"),
+                problems(
+                        read("\"scheduler\": {\"type\": \"OneCycleLR\", \"params\": {\"max_lr\": 1, \"epochs\": 2}}")));
+        assertEquals(
+                List.of("CyclicLR has no mode 'square', and torch fails with it"),
+                problems(read("\"scheduler\": {\"type\": \"CyclicLR\", \"params\": {\"base_lr\": 0.1, \"max_lr\": 1,"
+                        + " \"mode\": \"square\"}}")));
+        assertEquals(
+                List.of("scheduler.params.milestones is [1.5]"),
+                problems(read("\"scheduler\": {\"type\": \"MultiStepLR\", \"params\": {\"milestones\": [1.5]}}")));
     }
 
     @Test

@@ -25,7 +25,6 @@ import dev.octet.trainer.kernel.MatrixProducts;
 import dev.octet.trainer.kernel.Op;
 import dev.octet.trainer.kernel.OpEntry;
 import dev.octet.trainer.kernel.OperandType;
-import dev.octet.trainer.op.gather.GatherState;
 import java.lang.foreign.Arena;
 import java.util.ArrayList;
 import java.util.List;
@@ -378,10 +377,8 @@ public abstract class TwinTest {
         return all;
     }
 
-    /** The type of the gradient of an input: its own; of codes, whose gradient is that of the numbers they stand for, F32. */
     private static OperandType gradientType(Case c, int i) {
-        OperandType t = requireNonNull(c.types().get(i));
-        return c.op() instanceof GatherState ? t.as(DType.F32) : t;
+        return c.op().gradientType(i, requireNonNull(c.types().get(i)));
     }
 
     private static boolean wants(Case c, int i) {

@@ -53,7 +53,8 @@ class AutocastTest {
         assertEquals(names(losses), names(AutocastList.ALL, Rule.F32));
         for (AutocastList list : AutocastList.values()) {
             assertEquals(
-                    names("CosineLoss GridQuantize KlDivergenceLoss MeanSquaredErrorLoss MixedLoss SoftmaxCrossEntropyLoss"),
+                    names("CosineLoss GridQuantize KlDivergenceLoss MeanSquaredErrorLoss MixedLoss"
+                            + " SoftmaxCrossEntropyLoss"),
                     names(list, Rule.AS_THEY_ARE));
         }
     }

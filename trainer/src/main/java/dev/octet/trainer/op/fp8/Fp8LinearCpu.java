@@ -1,6 +1,5 @@
 package dev.octet.trainer.op.fp8;
 
-import dev.octet.formats.tensor.DType;
 import dev.octet.quant.block.Blocks;
 import dev.octet.quant.scale.QuantScaleRule;
 import dev.octet.quant.scale.WindowedScale;
@@ -11,12 +10,11 @@ import dev.octet.trainer.kernel.Frame;
 import dev.octet.trainer.kernel.Parallel;
 import dev.octet.trainer.kernel.Scratch;
 import dev.octet.trainer.op.product.Rows;
-import java.lang.foreign.MemorySegment;
 import org.jspecify.annotations.Nullable;
 
 /**
  * Codes are decoded to BF16 just before a product, which a processor multiplies; activations are kept as codes until then. The gradient is
- * quantised and decoded once when dgrad and wgrad take it alike.
+ * quantised and decoded once when dgrad and wgrad take it alike, a large one with one scale band by band for each of them.
  */
 public final class Fp8LinearCpu implements CpuKernel<Fp8Linear> {
     @Override
@@ -88,26 +86,13 @@ public final class Fp8LinearCpu implements CpuKernel<Fp8Linear> {
             Scratch place) {
         if (form == null) {
             CpuTensor x = frame.input(plain);
-            return new Operand(x.dtype(), x.bytes(), null, null);
+            return new Operand.Whole(x.dtype(), x.bytes(), null);
         }
         CpuTensor stored = frame.input(codes + 1);
         float[] scales = new float[Math.toIntExact(form.blocks().scaleCount())];
         stored.read(0, scales, 0, scales.length);
         return product.decoded(form, frame.input(codes).bytes(), scales, place);
     }
-
-    /**
-     * An operand of a product, decoded.
-     *
-     * @param scales those that the sums are yet to be multiplied by; null for none
-     * @param blocks of the scales
-     */
-    @SuppressWarnings("ArrayRecordComponent") // passed along, never compared
-    record Operand(
-            DType type,
-            MemorySegment bytes,
-            float @Nullable [] scales,
-            @Nullable Blocks blocks) {}
 
     /** dy, quantised when first asked for, and again only when asked for in another form. */
     private static final class Gradient {
@@ -130,7 +115,7 @@ public final class Fp8LinearCpu implements CpuKernel<Fp8Linear> {
         Operand operand(ProductForm productForm, ScaledProduct product) {
             CodedMatrix wanted = productForm.left();
             if (wanted == null) {
-                return new Operand(dy.dtype(), dy.bytes(), null, null);
+                return new Operand.Whole(dy.dtype(), dy.bytes(), null);
             }
             if (operand != null
                     && wanted.equals(form)

@@ -131,8 +131,7 @@ final class MatrixCodes {
     }
 
     private static MemorySegment elements(MemorySegment bytes, DType type, ScaleRuns runs) {
-        long width = type.bits() / 8;
-        return bytes.asSlice(runs.from() * width, runs.elements() * width);
+        return part(bytes, type, runs.from(), runs.elements());
     }
 
     private static MemorySegment codes(MemorySegment codes, ScaleRuns runs) {
@@ -183,6 +182,69 @@ final class MatrixCodes {
             encode(x, runs, quantScales, format, codes);
             decode(runs, format, codes, scales, type, elements(target, type, runs));
         });
+    }
+
+    /**
+     * A rectangle of a matrix with one scale; as a result its rows lie side by side.
+     *
+     * @param stride elements of the whole matrix from one row to the next
+     */
+    record Part(int row, int rows, int column, int columns, int stride) {
+        private long at(long i) {
+            return (row + i) * stride + column;
+        }
+
+        private boolean hasGaps() {
+            return columns != stride;
+        }
+
+        /** Rows of a band that fits a second-level cache. */
+        private long band() {
+            return Math.max(1, BAND / Math.max(1, columns));
+        }
+    }
+
+    /** A part rounded to its bare codes, as {@link #round} does it. */
+    void roundPart(CpuTensor x, Part part, float quantScale, Float8Format format, DType type, MemorySegment target) {
+        int columns = part.columns;
+        parallel.ranges(part.rows, part.band(), (from, to) -> {
+            float[] values = new float[Math.toIntExact((to - from) * columns)];
+            if (part.hasGaps()) {
+                for (long i = from; i < to; i++) {
+                    x.read(part.at(i), values, (int) (i - from) * columns, columns);
+                }
+            } else {
+                x.read(part.at(from), values, 0, values.length);
+            }
+            for (int i = 0; i < values.length; i++) {
+                values[i] *= quantScale;
+            }
+            MemorySegment codes = CODES.room(values.length);
+            CAST.cast().encode(DType.F32, MemorySegment.ofArray(values), 1, format, CAST.overflow(), codes);
+            CAST.cast().decode(format, codes, 1, type, part(target, type, from * columns, values.length));
+        });
+    }
+
+    /** The bare codes of a part. */
+    void decodePart(Float8Format format, MemorySegment codes, Part part, DType type, MemorySegment target) {
+        int columns = part.columns;
+        parallel.ranges(part.rows, part.band(), (from, to) -> {
+            if (!part.hasGaps()) {
+                long count = (to - from) * columns;
+                MemorySegment own = codes.asSlice(part.at(from), count);
+                CAST.cast().decode(format, own, 1, type, part(target, type, from * columns, count));
+                return;
+            }
+            for (long i = from; i < to; i++) {
+                MemorySegment own = codes.asSlice(part.at(i), columns);
+                CAST.cast().decode(format, own, 1, type, part(target, type, i * columns, columns));
+            }
+        });
+    }
+
+    private static MemorySegment part(MemorySegment bytes, DType type, long from, long count) {
+        long width = type.bits() / 8;
+        return bytes.asSlice(from * width, count * width);
     }
 
     /**

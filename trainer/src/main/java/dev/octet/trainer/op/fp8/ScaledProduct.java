@@ -7,7 +7,6 @@ import dev.octet.trainer.kernel.CpuTensor;
 import dev.octet.trainer.kernel.MatrixProducts;
 import dev.octet.trainer.kernel.OperandType;
 import dev.octet.trainer.kernel.Scratch;
-import dev.octet.trainer.op.fp8.Fp8LinearCpu.Operand;
 import java.lang.foreign.MemorySegment;
 import org.jspecify.annotations.Nullable;
 
@@ -23,7 +22,12 @@ final class ScaledProduct {
     private static final int BAND = 8192;
 
     /** Sums that are there at a time, about, and the rows that these are a multiple of: the head of a language model alone would need more than all its layers. */
-    private static final int SUMMED = 1 << 20;
+    private static final int SUMMED = 1 << 19;
+
+    /** Elements of an operand that are decoded at a time, about, where it comes in bands; the right one's more, since each of its bands has the left one decoded anew. */
+    private static final int LEFT_BAND = 1 << 20;
+
+    private static final int RIGHT_BAND = 3 << 19;
 
     private static final int ROWS = 96;
 
@@ -63,20 +67,26 @@ final class ScaledProduct {
     /** An operand from its codes. */
     Operand decoded(CodedMatrix coded, MemorySegment codes, float[] scales, Scratch place) {
         DType type = type();
+        MatrixCodes matrix = new MatrixCodes(coded.blocks(), cpu.parallel());
+        if (scalesSums && scales.length == 1 && codes.byteSize() > RIGHT_BAND) {
+            return new Operand.Coded(type, scales, matrix, coded.format(), codes, place);
+        }
         MemorySegment target = place.room(codes.byteSize() * type.bits() / 8);
-        new MatrixCodes(coded.blocks(), cpu.parallel())
-                .decode(coded.format(), codes, scalesSums ? null : scales, type, target);
-        return new Operand(type, target, scalesSums ? scales : null, scalesSums ? coded.blocks() : null);
+        matrix.decode(coded.format(), codes, scalesSums ? null : scales, type, target);
+        return new Operand.Whole(type, target, scalesSums ? scales : null);
     }
 
-    /** The left operand, rounded to what its codes stand for. */
+    /** The left operand, rounded to what its codes stand for; band by band where it is large and has one scale, which then multiplies sums. */
     Operand rounded(CodedMatrix coded, CpuTensor x, float[] quantScales) {
         DType type = type();
         float[] scales = MatrixCodes.scales(quantScales);
+        MatrixCodes matrix = new MatrixCodes(coded.blocks(), cpu.parallel());
+        if (scalesSums && scales.length == 1 && x.count() > LEFT_BAND) {
+            return new Operand.Rounded(type, scales, matrix, coded.format(), x, quantScales[0]);
+        }
         MemorySegment target = LEFT.room(x.count() * type.bits() / 8);
-        new MatrixCodes(coded.blocks(), cpu.parallel())
-                .round(x, quantScales, coded.format(), scalesSums ? null : scales, type, target);
-        return new Operand(type, target, scalesSums ? scales : null, scalesSums ? coded.blocks() : null);
+        matrix.round(x, quantScales, coded.format(), scalesSums ? null : scales, type, target);
+        return new Operand.Whole(type, target, scalesSums ? scales : null);
     }
 
     /**
@@ -100,27 +110,50 @@ final class ScaledProduct {
         DType type = direct ? c.dtype() : DType.F32;
         MatrixProducts.Call call = MatrixProducts.Call.of(
                 transposeA, transposeB, size.m(), size.n(), size.k(), a.type(), type, direct && accumulate);
-        if (direct || inPlace) {
-            cpu.gemm().shared(call, a.bytes(), b.bytes(), c.bytes(), cpu.parallel());
-            if (inPlace) {
-                finish(0, size.m(), size.n(), c.bytes(), a, b, bias, c, false);
+        boolean there = direct || inPlace; // sums lie where the result does
+        int columns = b.isWhole() ? size.n() : lines(RIGHT_BAND / Math.max(1, size.k()), size.n());
+        long most = Math.min(
+                there ? size.m() : SUMMED / Math.max(1, columns),
+                a.isWhole() ? size.m() : LEFT_BAND / Math.max(1, size.k()));
+        int rows = lines(most, size.m());
+        for (int column = 0; column < size.n(); column += columns) {
+            int width = Math.min(columns, size.n() - column);
+            Operand.Band right = b.band(!transposeB, size.n(), size.k(), column, width);
+            for (int row = 0; row < size.m(); row += rows) {
+                Part part = new Part(row, Math.min(rows, size.m() - row), column, width, there ? size.n() : width);
+                Operand.Band left = a.band(transposeA, size.m(), size.k(), row, part.rows);
+                MemorySegment sums = there
+                        ? c.bytes().asSlice(((long) row * size.n() + column) * type.bits() / 8)
+                        : SUMS.room((long) part.rows * width * 4);
+                cpu.gemm()
+                        .shared(
+                                call.ofPart(part.rows, width, left.stride(), right.stride(), part.stride),
+                                left.bytes(),
+                                right.bytes(),
+                                sums,
+                                cpu.parallel());
+                if (!direct) {
+                    finish(part, size.n(), sums, a, b, bias, c, accumulate && !inPlace);
+                }
             }
-            return;
-        }
-        int rows = Math.max(ROWS, SUMMED / Math.max(1, size.n()) / ROWS * ROWS);
-        for (int from = 0; from < size.m(); from += rows) {
-            int count = Math.min(rows, size.m() - from);
-            MemorySegment sums = SUMS.room((long) count * size.n() * 4);
-            long at = (transposeA ? from : (long) from * size.k()) * a.type().bits() / 8;
-            cpu.gemm().shared(call.ofRows(count), a.bytes().asSlice(at), b.bytes(), sums, cpu.parallel());
-            finish(from, count, size.n(), sums, a, b, bias, c, accumulate);
         }
     }
 
-    /** Scales sums of {@code count} rows of {@code n} from {@code start} on, and adds what is to be added. */
+    /** Lines of a band: all, or a multiple of those that a product is cut at. */
+    private static int lines(long most, int all) {
+        return most >= all ? Math.max(1, all) : (int) Math.max(ROWS, most / ROWS * ROWS);
+    }
+
+    /**
+     * A rectangle of the result, and its sums.
+     *
+     * @param stride sums from one row to the next
+     */
+    private record Part(int row, int rows, int column, int columns, int stride) {}
+
+    /** Scales the sums of a part of rows of {@code n}, and adds what is to be added. */
     private void finish(
-            int start,
-            int count,
+            Part part,
             int n,
             MemorySegment sums,
             Operand a,
@@ -128,29 +161,31 @@ final class ScaledProduct {
             float @Nullable [] bias,
             CpuTensor c,
             boolean accumulate) {
-        CpuTensor from = new CpuTensor(new OperandType(DType.F32, Shape.of(count, n)), sums);
+        CpuTensor from = new CpuTensor(new OperandType(DType.F32, Shape.of(sums.byteSize() / 4)), sums);
         float[] row = a.scales() == null ? new float[] {1} : a.scales();
         float[] col = b.scales() == null ? new float[] {1} : b.scales();
-        cpu.parallel().ranges(count, Math.max(1, BAND / Math.max(1, n)), (first, end) -> {
-            float[] tile = new float[n];
-            float[] old = new float[accumulate ? n : 0];
+        int width = part.columns;
+        cpu.parallel().ranges(part.rows, Math.max(1, BAND / Math.max(1, width)), (first, end) -> {
+            float[] tile = new float[width];
+            float[] old = new float[accumulate ? width : 0];
             for (long j = first; j < end; j++) {
-                long i = start + j;
-                from.read(j * n, tile, 0, n);
-                scale(tile, row[row.length == 1 ? 0 : (int) i], col);
+                long i = part.row + j;
+                long at = i * n + part.column;
+                from.read(j * part.stride, tile, 0, width);
+                scale(tile, row[row.length == 1 ? 0 : (int) i], col, part.column);
                 if (bias != null) {
-                    add(tile, bias);
+                    add(tile, bias, part.column);
                 }
                 if (accumulate) {
-                    c.read(i * n, old, 0, n);
-                    add(tile, old);
+                    c.read(at, old, 0, width);
+                    add(tile, old, 0);
                 }
-                c.write(i * n, tile, 0, n);
+                c.write(at, tile, 0, width);
             }
         });
     }
 
-    private static void scale(float[] tile, float row, float[] col) {
+    private static void scale(float[] tile, float row, float[] col, int column) {
         if (col.length == 1) {
             float both = row * col[0];
             for (int j = 0; j < tile.length; j++) {
@@ -159,13 +194,13 @@ final class ScaledProduct {
             return;
         }
         for (int j = 0; j < tile.length; j++) {
-            tile[j] *= row * col[j];
+            tile[j] *= row * col[column + j];
         }
     }
 
-    private static void add(float[] tile, float[] more) {
+    private static void add(float[] tile, float[] more, int from) {
         for (int j = 0; j < tile.length; j++) {
-            tile[j] += more[j];
+            tile[j] += more[from + j];
         }
     }
 }

@@ -49,6 +49,11 @@ public record GatherState(Gather rows, StateForm form) implements Op {
     }
 
     @Override
+    public OperandType gradientType(int i, OperandType x) {
+        return i == 0 ? rows.x() : x;
+    }
+
+    @Override
     public boolean backwardReadsInput(int i) {
         return i == 1;
     }

@@ -36,6 +36,11 @@ public record DecodeState(StateForm form, OperandType tensor, DType to) implemen
     }
 
     @Override
+    public OperandType gradientType(int i, OperandType x) {
+        return i == 0 ? tensor.as(DType.F32) : x;
+    }
+
+    @Override
     public boolean backwardReadsInput(int i) {
         return false;
     }

@@ -1,0 +1,33 @@
+package dev.octet.pipeline;
+
+import dev.octet.converter.Converter;
+import dev.octet.converter.inspect.QuantizedLayers;
+import dev.octet.formats.error.UnsupportedModelException;
+import java.nio.file.Path;
+import java.util.Optional;
+
+/** Models whose Linears were quantised before, so that nothing is left to do with them. */
+final class QuantizedAlready {
+    private QuantizedAlready() {}
+
+    /** How many Linears have weights in 8 bits or fewer. */
+    static int linears(Converter converter) {
+        return new QuantizedLayers(converter.canonical().graph()).linears();
+    }
+
+    /**
+     * Why there is nothing to do in a model without Linears in floats; empty where none is quantised.
+     *
+     * @param verb what was asked for: {@code calibrate}
+     */
+    static Optional<UnsupportedModelException> refusal(Converter converter, Path model, String verb) {
+        int linears = linears(converter);
+        return linears == 0
+                ? Optional.empty()
+                : Optional.of(new UnsupportedModelException(
+                        "the model is quantised already: " + linears
+                                + " Linears have weights in 8 bits or fewer, and there is nothing else to " + verb,
+                        model.toString(),
+                        verb + " the model in floats that it was made from"));
+    }
+}
