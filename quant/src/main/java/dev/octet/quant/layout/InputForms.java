@@ -116,13 +116,13 @@ public record InputForms(Map<String, OperandSpec> byWeight, List<String> notes) 
         /** Integers, static by the configuration. */
         static Found integers(StoredWeight weight) {
             Found found = statically(weight);
-            return found == STATIC ? INTEGERS_STATIC : found;
+            return found.equals(STATIC) ? INTEGERS_STATIC : found;
         }
 
         /** NVFP4: scales of blocks at run time under one that is in the file. */
         static Found fourBits(StoredWeight weight) {
             Found found = statically(weight);
-            return found == STATIC ? of(Recipes.NVFP4.input()) : found;
+            return found.equals(STATIC) ? of(Recipes.NVFP4.input()) : found;
         }
 
         /** {@code size} neighbours of a token share a scale. */
