@@ -10,6 +10,7 @@ import argparse
 import gzip
 import json
 import os
+from collections import OrderedDict
 
 import numpy as np
 import torch
@@ -38,7 +39,8 @@ def idx(path):
     return np.frombuffer(data, np.uint8, -1, 4 + 4 * data[3]).reshape(shape)
 
 
-def make(folder, source, seed):
+def samples(folder, source, seed):
+    """train.safetensors in an order that follows from the seed, and test.safetensors."""
     os.makedirs(folder, exist_ok=True)
     images, tests = (idx(f"{source}/{part}-images-idx3-ubyte.gz") for part in ("train", "t10k"))
     labels, classes = (idx(f"{source}/{part}-labels-idx1-ubyte.gz") for part in ("train", "t10k"))
@@ -47,13 +49,29 @@ def make(folder, source, seed):
     for name, x, y in (("train", images[order], labels[order]), ("test", tests, classes)):
         save_file({"images": ((x - mean) / deviation).astype(np.float32)[:, None], "labels": y.astype(np.int64)},
                   f"{folder}/{name}.safetensors")
+
+
+def onnx(model, path):
+    torch.onnx.export(model, (torch.zeros(BATCH, 1, 28, 28),), path, input_names=["images"], output_names=["logits"],
+                      dynamic_axes={"images": {0: "batch"}, "logits": {0: "batch"}}, opset_version=17, dynamo=False)
+
+
+def make(folder, source, seed):
+    samples(folder, source, seed)
     for name, model in MODELS.items():
         torch.manual_seed(seed)
         made = model().eval()
         torch.save(made.state_dict(), f"{folder}/{name}.pt")
-        torch.onnx.export(made, (torch.zeros(BATCH, 1, 28, 28),), f"{folder}/{name}.onnx", input_names=["images"],
-                          output_names=["logits"], dynamic_axes={"images": {0: "batch"}, "logits": {0: "batch"}}, opset_version=17,
-                          dynamo=False)
+        onnx(made, f"{folder}/{name}.onnx")
+
+
+def perceptron(path, seed):
+    """The model of bench/run-qat with random weights: layer norms in front of the ReLUs, as methods that squeeze weights to -1 .. 1 ask for."""
+    torch.manual_seed(seed)
+    parts = [("flat", nn.Flatten())]
+    for name, width in (("first", 784), ("second", 256), ("third", 256)):
+        parts += [(name, nn.Linear(width, 256)), (f"{name}_norm", nn.LayerNorm(256)), (f"{name}_relu", nn.ReLU())]
+    onnx(nn.Sequential(OrderedDict(parts + [("last", nn.Linear(256, 10))])).eval(), path)
 
 
 def classes(model, images, mode="fp32"):

@@ -1,11 +1,13 @@
-"""Logits of quantised checkpoints as kernels for FP8 would compute them, emulated with PyTorch in F32.
+"""Logits of quantised checkpoints as kernels for their codes would compute them, emulated with PyTorch in F32.
 
 python testdata/make/fp8_activations.py: reads ../checkpoints/foreign, which other tools quantised, writes ../golden/fp8-activations. Weights are
-decoded; what quantised Linears read is rounded to E4M3 and back:
+decoded; what quantised Linears read is rounded to E4M3, INT8 or NVFP4 and back:
 
 ct-fp8-static   with the input_scale of the file, the largest of q, k, v and of gate, up, as engines fuse these; once more ("cache") with keys and values rounded with the scales K and V below
 ct-fp8-dynamic  one scale for each token, amax / 448
 hf-fp8-block    one scale for each 128 neighbours of a token, amax / 448
+ct-int8         one scale for each token, amax / 127
+ct-nvfp4        an E4M3 scale for each 16 neighbours of a token under the input_global_scale of the file, a divisor, as in compressed-tensors
 
 "plain" are the logits without any rounding of activations.
 """
@@ -38,6 +40,30 @@ def group(x):
     return token(split).reshape(x.shape)
 
 
+def integers(x):
+    scale = x.abs().amax(-1, keepdim=True).clamp_min(1e-12) / 127
+    return torch.clamp(torch.round(x / scale), -128, 127) * scale
+
+
+LEVELS = torch.tensor([0, 0.5, 1, 1.5, 2, 3, 4, 6])
+
+
+def e2m1(x):
+    """The nearest level; of two as near the one with the even code."""
+    distance = (x.abs().clamp(max=6)[..., None] - LEVELS).abs()
+    even = torch.arange(8) % 2 == 0
+    return torch.copysign(LEVELS[(distance - 1e-9 * even).argmin(-1)], x)
+
+
+def four_bits(divisor):
+    def round_(x):
+        split = x.reshape(*x.shape[:-1], -1, 16)
+        block = (split.abs().amax(-1, keepdim=True) / 6 * divisor).clamp(2.0**-9, 448).to(torch.float8_e4m3fn).float() / divisor
+        return (e2m1(split / block) * block).reshape(x.shape)
+
+    return round_
+
+
 def fused(inputs):
     def largest(module):
         parent, _, last = module.rpartition(".")
@@ -57,7 +83,17 @@ class RoundingCache(DynamicCache):
 def decoded(tensors):
     state, inputs = {}, {}
     for name, t in tensors.items():
-        if t.dtype == torch.float8_e4m3fn:
+        if name.endswith("weight_packed"):
+            module = name.removesuffix(".weight_packed")
+            levels = torch.cat([LEVELS, -LEVELS])
+            values = levels[torch.stack([t & 15, t >> 4], -1).long()].reshape(t.shape[0], -1)
+            scale = tensors[module + ".weight_scale"].float() / tensors[module + ".weight_global_scale"]
+            state[module + ".weight"] = values * scale.repeat_interleave(16, 1)
+            inputs[module] = tensors[module + ".input_global_scale"]
+        elif t.dtype == torch.int8:
+            state[name] = t.float() * tensors[name + "_scale"].float()
+            inputs[name.removesuffix(".weight")] = None
+        elif t.dtype == torch.float8_e4m3fn and name.endswith("weight"):
             scale = tensors.get(name + "_scale", tensors.get(name + "_scale_inv")).float()
             if name + "_scale_inv" in tensors:
                 scale = scale.repeat_interleave(128, 0).repeat_interleave(128, 1)[: t.shape[0], : t.shape[1]]
@@ -72,7 +108,8 @@ OUT.mkdir(parents=True, exist_ok=True)
 torch.manual_seed(20261122)
 ids = torch.randint(0, 128, (2, 24))
 out = {"input_ids": ids}
-for name, way in {"ct-fp8-static": None, "ct-fp8-dynamic": token, "hf-fp8-block": group}.items():
+WAYS = {"ct-fp8-static": None, "ct-fp8-dynamic": token, "hf-fp8-block": group, "ct-int8": integers, "ct-nvfp4": four_bits}
+for name, way in WAYS.items():
     folder = ROOT / "checkpoints" / "foreign" / name
     state, inputs = decoded(load_file(folder / "model.safetensors"))
     config = AutoConfig.from_pretrained(folder)
@@ -83,7 +120,7 @@ for name, way in {"ct-fp8-static": None, "ct-fp8-dynamic": token, "hf-fp8-block"
     with torch.no_grad():
         out[name + ".plain"] = model(ids).logits
         for module, scale in (inputs if way else fused(inputs)).items():
-            quantise = way or static(scale)
+            quantise = way(scale.float()) if way is four_bits else way or static(scale)
             model.get_submodule(module).register_forward_pre_hook(lambda _, args, q=quantise: (q(args[0]),))
         out[name] = model(ids).logits
         if way is None:

@@ -5,6 +5,8 @@ Made with torch 2.13.0 on the CPU. Usage: python qat.py TARGET_FOLDER
 NAME.safetensors: x, step, offset, pre, global (those that the rule has) and dy go in; y, dx, dstep, doffset, dpre come out. y is float32 arithmetic;
 gradients are autograd's in float64 through formulations of the papers (and of ModelOpt and torchao), written anew, in which a rounding is
 x + (round(x) - x).detach(). Metadata say grid, granularity, rule and form in the words of the node dev.octet.GridQuantize.
+
+../qat-gradients/dorefa-BITS.safetensors: dy, noise and dx of DoReFa's gradients in BITS bits.
 """
 import pathlib
 import sys
@@ -164,8 +166,43 @@ def exact(c, x, t):
     return nearest(x / p, c["grid"]) * s
 
 
+GOLDEN, MASK = 0x9E3779B97F4A7C15, (1 << 64) - 1
+
+
+def mixed(z):
+    a = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & MASK
+    b = ((a ^ (a >> 27)) * 0x94D049BB133111EB) & MASK
+    return b ^ (b >> 31)
+
+
+def noise(seed, step, micro_batch, n):
+    """Octet's counter-based generator: uniform from -1/2 to below 1/2."""
+    key = seed
+    for counter in (step, micro_batch):
+        key = mixed((key + GOLDEN * (counter + 1)) & MASK)
+    bits = [mixed((key + GOLDEN * (i + 1)) & MASK) >> 40 for i in range(n)]
+    return torch.tensor(bits, dtype=torch.float32) * 2.0**-24 - 0.5
+
+
+def gradients(folder, bits):
+    """DoReFa's equation 12 on dy of samples along the first axis; the noise is that of a seed, a step and a micro-batch."""
+    g = torch.Generator().manual_seed(20 + bits)
+    dy = torch.randn(5, 7, 9, generator=g)
+    dy[3] = 0
+    u = noise(42, 3, 1, dy.numel()).reshape(dy.shape)
+    n = 2.0**bits - 1
+    m = dy.abs().amax((1, 2), keepdim=True)
+    z = torch.clamp(dy / m * 0.5 + 0.5 + u / n, 0, 1)
+    dx = torch.where(m > 0, (torch.round(z * n) / n - 0.5) * m * 2, dy)
+    save_file({"dy": dy, "noise": u, "dx": dx}, folder / f"dorefa-{bits}.safetensors", metadata={"seed": "42", "step": "3", "micro_batch": "1"})
+
+
 def main():
     folder = pathlib.Path(sys.argv[1])
+    rounded = folder.parent / "qat-gradients"
+    rounded.mkdir(parents=True, exist_ok=True)
+    for bits in (1, 2, 6, 8):
+        gradients(rounded, bits)
     folder.mkdir(parents=True, exist_ok=True)
     rows, whole, groups = "channel -2", "tensor", "group -1 16"
     case(folder, "lsq-int4-tensor", 1, grid="-8..7", granularity=whole, rule="lsq")

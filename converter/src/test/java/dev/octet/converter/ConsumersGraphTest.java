@@ -30,7 +30,7 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 import org.junit.jupiter.params.provider.ValueSource;
 
-/** Graphs of quantised checkpoints as consumers with kernels for FP8 compute them, against an emulation in PyTorch. */
+/** Graphs of quantised checkpoints as consumers with kernels for their codes compute them, against an emulation in PyTorch. */
 @DisplayNameGeneration(DisplayNameGenerator.ReplaceUnderscores.class)
 class ConsumersGraphTest {
     private static final Path TESTDATA = Path.of(System.getProperty("octet.testdata"));
@@ -88,16 +88,17 @@ class ConsumersGraphTest {
     }
 
     @ParameterizedTest
-    @ValueSource(strings = {"ct-fp8-static", "ct-fp8-dynamic", "hf-fp8-block"})
+    @ValueSource(strings = {"ct-fp8-static", "ct-fp8-dynamic", "hf-fp8-block", "ct-int8", "ct-nvfp4"})
     void what_linears_read_is_rounded_as_the_checkpoint_says(String name) throws IOException {
         float[] found = logits(FOREIGN.resolve(name), ModelSource.Activations.AS_CONSUMERS);
         double error = difference(golden(name), found);
         assertTrue(error < NEAR, name + " differs by " + error);
-        assertTrue(difference(golden(name + ".plain"), found) > 10 * NEAR);
+        // eight-bit integers of a token are finer than E4M3
+        assertTrue(difference(golden(name + ".plain"), found) > (name.equals("ct-int8") ? 5 : 10) * NEAR);
     }
 
     @ParameterizedTest
-    @ValueSource(strings = {"ct-fp8-static", "ct-fp8-dynamic", "hf-fp8-block"})
+    @ValueSource(strings = {"ct-fp8-static", "ct-fp8-dynamic", "hf-fp8-block", "ct-int8", "ct-nvfp4"})
     void a_plain_graph_rounds_no_activations(String name) throws IOException {
         float[] found = logits(FOREIGN.resolve(name), ModelSource.Activations.PLAIN);
         assertEquals(0, difference(golden(name + ".plain"), found), 1e-5);
@@ -162,14 +163,6 @@ class ConsumersGraphTest {
                     .filter((Node n) -> n.is(type))
                     .count();
             assertEquals(count, found);
-        }
-    }
-
-    @ParameterizedTest
-    @ValueSource(strings = "ct-nvfp4")
-    void what_is_left_out_is_noted(String name) throws IOException {
-        try (ModelSource source = ModelSource.open(FOREIGN.resolve(name), ModelSource.Activations.AS_CONSUMERS)) {
-            assertEquals(1, source.huggingFace().orElseThrow().notes().size());
         }
     }
 }

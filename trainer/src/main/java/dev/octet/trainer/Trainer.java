@@ -157,7 +157,7 @@ public final class Trainer implements AutoCloseable {
         this.adapted = config.adapter()
                 .map(a -> a.adapt(base.graph(), initialValues(), parts.adapter().promptTokens()));
         this.floats = adapted.map(base::withAdapter).orElse(base);
-        this.quantized = config.precision().qat().map(q -> QuantizedGraph.of(floats.graph(), q));
+        this.quantized = config.precision().qat().map(q -> QuantizedGraph.of(floats.graph(), q, config.seed()));
         this.model = quantized.map(q -> floats.with(q.model())).orElse(floats);
         Parameters found = Parameters.of(floats.graph().graph());
         this.parameters = adapted.map(a -> found.with(floats.graph().graph(), a.trained()))

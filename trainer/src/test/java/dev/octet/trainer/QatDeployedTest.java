@@ -35,6 +35,7 @@ import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.OptionalInt;
 import java.util.SplittableRandom;
 import java.util.TreeMap;
 import org.junit.jupiter.api.DisplayNameGeneration;
@@ -67,10 +68,12 @@ class QatDeployedTest {
                 new QatSettings(
                         Optional.of(e4m3(new Granularity.PerChannel(-2))),
                         Optional.of(e4m3(new Granularity.PerTensor())),
+                        OptionalInt.empty(),
                         false,
                         false,
                         List.of(),
-                        ScaleLearning.DEFAULT));
+                        ScaleLearning.DEFAULT),
+                1);
         Map<String, Tensor> weights = new TreeMap<>();
         for (Parameter p : Parameters.of(floats.graph().graph()).all()) {
             weights.put(p.name(), Parameters.master(p, Arena.ofAuto()));

@@ -10,6 +10,15 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import dev.octet.formats.error.InvalidOptionException;
+import dev.octet.formats.graph.Attribute;
+import dev.octet.formats.graph.Dim;
+import dev.octet.formats.graph.GraphEdit;
+import dev.octet.formats.graph.Initializer;
+import dev.octet.formats.graph.Node;
+import dev.octet.formats.graph.ValueInfo;
+import dev.octet.formats.graph.ValueType.TensorType;
+import dev.octet.formats.tensor.DType;
+import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.quant.number.BFloat16;
 import dev.octet.trainer.checkpoint.CheckpointFile;
@@ -17,7 +26,9 @@ import dev.octet.trainer.checkpoint.CheckpointFolder;
 import dev.octet.trainer.device.Device;
 import dev.octet.trainer.device.cpu.CpuDevice;
 import dev.octet.trainer.hook.RunEnd;
+import dev.octet.trainer.step.GraphSource;
 import java.io.IOException;
+import java.lang.foreign.Arena;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -47,6 +58,7 @@ class QatRunTest {
                 "{mode: qat, method: lsq+, weights: {format: int4}, inputs: {format: uint4}}",
                 "{mode: qat, weights: {method: dorefa, format: uint4}, inputs: {method: pact, format: uint8},"
                         + " layers: [{match: first, inputs: none}]}",
+                "{mode: qat, weights: {method: dorefa, format: uint4}, gradients: {bits: 6}}",
                 "{mode: qat, method: fixed, weights: {format: e4m3}, inputs: {format: int8}}",
                 "{mode: qat, method: dynamic, weights: {format: int8}, inputs: {format: int8}}",
                 "{mode: qat, method: dynamic, weights: {format: mxfp8, group_size: 8}, inputs: {format: mxfp8,"
@@ -182,6 +194,47 @@ class QatRunTest {
     }
 
     @Test
+    void a_layer_that_is_never_executed_is_refused_by_name_before_the_first_step() {
+        TrainingParts parts = SmallRun.parts(
+                SmallRun.with("precision: {mode: qat, weights: {format: int4}, inputs: {format: int8}}"));
+        GraphSource model = parts.model();
+        GraphEdit edit = GraphEdit.of(model.graph().graph());
+        edit.putInitializer(Initializer.of(Tensor.ofFloats(
+                Arena.ofAuto(), "aside.weight", Shape.of(2, SmallRun.HIDDEN), new float[2 * SmallRun.HIDDEN])));
+        edit.append(Node.of(
+                "aside",
+                "Linear",
+                Node.OCTET_DOMAIN,
+                List.of("a", "aside.weight"),
+                List.of("unused"),
+                Attribute.of("transB", 1)));
+        List<ValueInfo> outputs = new ArrayList<>(edit.outputs());
+        outputs.add(new ValueInfo("unused", new TensorType(DType.F32, List.of(Dim.of("batch"), Dim.of(2)))));
+        edit.setOutputs(outputs);
+        TrainingParts aside = new TrainingParts(
+                parts.config(),
+                new GraphSource(model.graph().withGraph(edit.build()), model.at()),
+                parts.teacher(),
+                parts.train(),
+                parts.eval(),
+                parts.inputs());
+        InvalidOptionException e =
+                assertThrows(InvalidOptionException.class, () -> run(aside, folder, RunOptions.defaults()));
+        assertEquals("the loss does not depend on 1 layer with learned scales: aside", e.what());
+        assertTrue(e.where().contains("precision: {mode: qat}"), e.where());
+        assertTrue(e.fix().contains("layers: [{match: 'aside', quantize: false}]"), e.fix());
+    }
+
+    @Test
+    void groups_of_an_input_that_reach_into_the_next_row_are_refused() {
+        String yaml = SmallRun.with("precision: {mode: qat, inputs: {method: dynamic, format: int8, granularity: group,"
+                + " group_size: 12}}");
+        InvalidOptionException e = assertThrows(
+                InvalidOptionException.class, () -> run(SmallRun.parts(yaml), folder, RunOptions.defaults()));
+        assertTrue(e.what().contains("no multiple of groups of 12"), e.what());
+    }
+
+    @Test
     void an_adapter_is_refused_with_the_reason() {
         String yaml = SmallRun.with(
                 "adapter: {r: 2, lora_alpha: 4, target_modules: [first]}",
@@ -195,6 +248,7 @@ class QatRunTest {
         for (String precision : List.of(
                 "{mode: qat}",
                 "{mode: qat, weights: {format: int9}}",
+                "{mode: qat, weights: {format: int4}, gradients: {bits: 9}}",
                 "{mode: qat, weights: {method: pact, format: uint4}}",
                 "{mode: qat, inputs: {method: pact, format: int4}}",
                 "{mode: qat, inputs: {format: nvfp4}}",

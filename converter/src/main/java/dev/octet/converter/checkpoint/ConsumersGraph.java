@@ -12,6 +12,7 @@ import dev.octet.quant.cast.Floats;
 import dev.octet.quant.layout.CacheSide;
 import dev.octet.quant.layout.InputForms;
 import dev.octet.quant.layout.StoredCheckpoint;
+import dev.octet.quant.number.QuantType;
 import dev.octet.quant.recipe.OperandSpec;
 import java.io.IOException;
 import java.lang.foreign.Arena;
@@ -27,8 +28,8 @@ import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 
 /**
- * The graph of a quantised checkpoint that computes what a consumer with FP8 kernels computes: it rounds the input of each quantised
- * Linear, and the cached keys and values, to E4M3 and back as the checkpoint specifies. Sums are F32 and nothing is rounded to BF16 between
+ * The graph of a quantised checkpoint that computes what a consumer with kernels for its codes computes: it rounds the input of each quantised
+ * Linear to E4M3, INT8 or NVFP4, and the cached keys and values to E4M3, and back, as the checkpoint specifies. Sums are F32 and nothing is rounded to BF16 between
  * operators, so a consumer's logits differ only by its arithmetic, not by the format.
  *
  * @param model the graph
@@ -107,10 +108,14 @@ public record ConsumersGraph(GraphModel model, List<String> notes) {
             }
         }
 
-        private String rounded(Node n, String weight, OperandSpec form) {
+        private String rounded(Node n, String weight, OperandSpec form) throws IOException {
             String x = n.input(0);
-            Float scale = shared.get(LinearNames.fusedGroup(weight).orElse(weight));
-            String key = x + " " + form + (form.isDynamic() ? "" : " " + scale);
+            boolean twoLevels =
+                    form.type() == QuantType.E2M1; // fused weights with different scales are refused or warned of
+            Float scale = twoLevels
+                    ? reader.inputScale(weight)
+                    : shared.get(LinearNames.fusedGroup(weight).orElse(weight));
+            String key = x + " " + form + (form.isDynamic() && !twoLevels ? "" : " " + scale);
             String known = rounded.get(key);
             if (known == null) {
                 known = round(n, x, weight, form, scale);
@@ -121,9 +126,17 @@ public record ConsumersGraph(GraphModel model, List<String> notes) {
 
         private String round(Node n, String x, String weight, OperandSpec form, @Nullable Float scale) {
             if (!form.isDynamic()) {
-                return scale == null ? x : values.statically(n, x, scale);
+                return scale == null
+                        ? x
+                        : form.type() == QuantType.INT8 ? values.integers(n, x, scale) : values.statically(n, x, scale);
             }
             return switch (form.granularity()) {
+                case Granularity.PerToken _ when form.type() == QuantType.INT8 -> values.integers(n, x);
+                case Granularity.PerGroup(int _, int size)
+                when form.type() == QuantType.E2M1 -> {
+                    long width = reader.shape(weight).dim(-1);
+                    yield scale != null && fits(weight, width, size) ? values.fourBits(n, x, width, size, scale) : x;
+                }
                 case Granularity.PerTensor _ -> values.perTensor(n, x);
                 case Granularity.PerToken _ when form.type().isInteger() -> values.integers(n, x);
                 case Granularity.PerToken _ -> values.perToken(n, x);

@@ -57,6 +57,12 @@ public enum OnnxTarget {
                     "recipe " + recipe.name() + ", target " + label,
                     "give --recipe int8 with --calibration FILE, or --target onnxruntime");
         }
+        if (recipe.weight().type().bits() == Recipe.INT4_BITS) {
+            throw new InvalidOptionException(
+                    "TensorRT has weights in int4 with inputs in floats alone",
+                    "recipe " + recipe.name() + ", target " + label,
+                    "give --recipe int4-weight-only or int8, or --target onnxruntime");
+        }
         return Recipes.GRAPH_INT8_SYMMETRIC;
     }
 

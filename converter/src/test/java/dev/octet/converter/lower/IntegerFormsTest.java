@@ -221,6 +221,15 @@ class IntegerFormsTest {
         assertNear(product(inputsOfOwnRange(), weights(IN, 127, -127, 127)), got, 1e-4);
     }
 
+    @ParameterizedTest(name = "transB {0}")
+    @ValueSource(booleans = {false, true})
+    void four_bit_weights_with_static_inputs_give_what_the_operators_say(boolean transB) throws Exception {
+        float scale = 7f / 255;
+        float[] got = run(Recipes.INT4_INT8, OnnxTarget.ONNXRUNTIME, transB, scale, -20);
+        assertNear(product(inputs(scale, -20, -128), weights(32, 7.5f, -8, 7)), got, 1e-4);
+        assertThrows(InvalidOptionException.class, () -> OnnxTarget.TENSORRT.suited(Recipes.INT4_INT8));
+    }
+
     /** ONNX Runtime makes MatMulNBits of both, which quantises inputs in blocks of its own to 8 bits: 35 dB are left. */
     @ParameterizedTest(name = "transB {0}")
     @ValueSource(booleans = {false, true})

@@ -274,6 +274,7 @@ public final class OperatorTable {
             octet("Gelu", SAME_AS_INPUT, F32_IN_APEX),
             octet("Detach", SAME_AS_INPUT, WIDEST),
             octet("Dropout", SAME_AS_INPUT, WIDEST),
+            octet("GradientQuantize", SAME_AS_INPUT, WIDEST),
             octet("GridQuantize", SAME_AS_INPUT, WIDENS_ITSELF),
             octet("QuantizingLayerNorm", UNKNOWN, WIDEST),
             octet("QuantizedLinear", UNKNOWN, WIDEST),

@@ -360,8 +360,13 @@ final class CompressedTensorsLayout implements Layout {
             return Found.PLAIN;
         }
         CompressedTensorsConfig.Arguments a = inputs.orElseThrow();
-        if (!a.isFloat() && a.bits() == 8 && a.symmetric() && a.dynamic() && a.strategy().equals("token")) {
-            return Found.INTEGERS_PER_TOKEN;
+        if (weight.codes() == QuantType.E2M1 && isFourBits(a)) {
+            return Found.fourBits(weight);
+        }
+        if (weight.codes().isInteger() && !a.isFloat() && a.bits() == 8 && a.symmetric()) {
+            return !a.dynamic()
+                    ? Found.integers(weight)
+                    : a.strategy().equals("token") ? Found.INTEGERS_PER_TOKEN : unknown(a);
         }
         if (!a.isFloat() || a.bits() != 8) {
             return Found.unknown("inputs of " + a.bits() + " bits are left as they are");
@@ -376,7 +381,19 @@ final class CompressedTensorsLayout implements Layout {
             case "tensor" -> Found.PER_TENSOR;
             case "token" -> Found.PER_TOKEN;
             case "group" -> Found.group(a.groupSize());
-            default -> Found.unknown("inputs of strategy " + a.strategy() + " are left as they are");
+            default -> unknown(a);
         };
+    }
+
+    private static Found unknown(CompressedTensorsConfig.Arguments inputs) {
+        return Found.unknown("inputs of strategy " + inputs.strategy() + " are left as they are");
+    }
+
+    /** NVFP4, not MXFP4, whose scales are powers of two for 32. */
+    private static boolean isFourBits(CompressedTensorsConfig.Arguments inputs) {
+        return inputs.isFloat()
+                && inputs.bits() == 4
+                && inputs.strategy().equals("tensor_group")
+                && inputs.groupSize() == 16;
     }
 }

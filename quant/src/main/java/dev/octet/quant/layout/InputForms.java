@@ -5,6 +5,7 @@ import dev.octet.quant.block.Granularity;
 import dev.octet.quant.number.QuantType;
 import dev.octet.quant.recipe.OperandSpec;
 import dev.octet.quant.recipe.OperandSpec.Scaling;
+import dev.octet.quant.recipe.Recipes;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.LinkedHashMap;
@@ -14,7 +15,7 @@ import java.util.function.Function;
 import org.jspecify.annotations.Nullable;
 
 /**
- * How the consumers of a checkpoint quantise what its quantised Linears read, as far as it is E4M3.
+ * How the consumers of a checkpoint quantise what its quantised Linears read: E4M3, symmetric integers of eight bits, NVFP4.
  *
  * <p>Each layout says so in its own way ({@link Layout#inputs}). What a configuration leaves open is what vLLM does on a GPU with FP8.
  *
@@ -22,6 +23,14 @@ import org.jspecify.annotations.Nullable;
  * @param notes inputs that are quantised in a way that these forms cannot express, one line each
  */
 public record InputForms(Map<String, OperandSpec> byWeight, List<String> notes) {
+    /** What inputs are rounded to, by the codes of the weights that they meet. */
+    private static final Map<QuantType, QuantType> INPUTS = Map.of(
+            QuantType.E4M3FN, QuantType.E4M3FN,
+            QuantType.E4M3FNUZ, QuantType.E4M3FN,
+            QuantType.INT8, QuantType.INT8,
+            QuantType.INT4, QuantType.INT8,
+            QuantType.E2M1, QuantType.E2M1);
+
     public InputForms {
         byWeight = Collections.unmodifiableMap(new LinkedHashMap<>(byWeight));
         notes = List.copyOf(notes);
@@ -42,12 +51,10 @@ public record InputForms(Map<String, OperandSpec> byWeight, List<String> notes) 
                 .map(l -> l.inputs(quantization, quantConfig))
                 .orElse(Found::ofScale);
         for (StoredWeight weight : stored.weights().values()) {
-            Found found;
-            boolean fp8 = weight.codes() == QuantType.E4M3FN || weight.codes() == QuantType.E4M3FNUZ;
-            if (!fp8 && !weight.codes().isInteger()) {
+            Found found = inputs.apply(weight);
+            OperandSpec form = found.form();
+            if (form == null ? !INPUTS.containsKey(weight.codes()) : form.type() != INPUTS.get(weight.codes())) {
                 found = Found.unknown("inputs of weights in " + weight.codes() + " are left as they are");
-            } else {
-                found = inputs.apply(weight);
             }
             if (found.form() != null) {
                 forms.put(weight.name(), found.form());
@@ -73,19 +80,21 @@ public record InputForms(Map<String, OperandSpec> byWeight, List<String> notes) 
         static final Found PER_TENSOR = of(dynamic(new Granularity.PerTensor()));
         static final Found PER_TOKEN = of(dynamic(new Granularity.PerToken()));
         static final Found MICROSCALED = of(dynamic(new Granularity.Mx(32)));
-        static final Found INTEGERS_PER_TOKEN =
-                of(new OperandSpec(QuantType.INT8, new Granularity.PerToken(), new Scaling.Dynamic()));
+        static final Found INTEGERS_PER_TOKEN = of(Recipes.INT8.input());
+
+        private static final Found INTEGERS_STATIC =
+                of(new OperandSpec(QuantType.INT8, new Granularity.PerTensor(), new Scaling.FromStatistics()));
 
         private static OperandSpec spec(Granularity granularity, Scaling scaling) {
             return new OperandSpec(QuantType.E4M3FN, granularity, scaling);
         }
 
-        /** Scales are amax / 448 of the values at run time; of integers amax / 127. */
+        /** Scales are amax / 448 of the values at run time. */
         private static OperandSpec dynamic(Granularity granularity) {
             return spec(granularity, new Scaling.Dynamic());
         }
 
-        private static Found of(OperandSpec form) {
+        private static Found of(@Nullable OperandSpec form) {
             return new Found(form, "");
         }
 
@@ -103,6 +112,18 @@ public record InputForms(Map<String, OperandSpec> byWeight, List<String> notes) 
             return weight.inputScale() == null
                     ? unknown("inputs whose static scale is missing are left as they are: `octet verify` names them")
                     : STATIC;
+        }
+
+        /** Integers, static by the configuration. */
+        static Found integers(StoredWeight weight) {
+            Found found = statically(weight);
+            return found.equals(STATIC) ? INTEGERS_STATIC : found;
+        }
+
+        /** NVFP4: scales of blocks at run time under one that is in the file. */
+        static Found fourBits(StoredWeight weight) {
+            Found found = statically(weight);
+            return found.equals(STATIC) ? of(Recipes.NVFP4.input()) : found;
         }
 
         /** {@code size} neighbours of a token share a scale. */

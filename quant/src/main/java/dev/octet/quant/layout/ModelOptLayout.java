@@ -356,6 +356,8 @@ final class ModelOptLayout implements Layout {
             case "FP8_PER_CHANNEL_PER_TOKEN" -> Found.PER_TOKEN;
             case "FP8_PB_WO" -> Found.group(128);
             case "MXFP8" -> Found.MICROSCALED;
+            case "NVFP4" -> Found.fourBits(weight);
+            case "W4A16_NVFP4" -> Found.PLAIN;
             default ->
                 weight.inputScale() == null
                         ? Found.unknown("inputs of " + (algorithm.isEmpty() ? "an unknown quant_algo" : algorithm)

@@ -115,7 +115,7 @@ public final class Recipes {
     public static final Recipe GRAPH_INT4_ASYMMETRIC =
             recipe("int4-asymmetric", null, OperandSpec.fromValues(QuantType.INT4_ASYMMETRIC, new PerGroup(-1, 32)));
 
-    /** W4A8 for models with a graph, of quantisation-aware training: weights as {@link #INT4_WEIGHT_ONLY}, inputs as {@link #GRAPH_INT8}. */
+    /** W4A8 for models with a graph: weights as {@link #INT4_WEIGHT_ONLY}, inputs as {@link #GRAPH_INT8}. */
     public static final Recipe INT4_INT8 = recipe("int4-int8", GRAPH_INT8.input(), INT4_WEIGHT_ONLY.weight());
 
     /** What {@code fp8} means for models with a graph: {@link #FP8_PER_CHANNEL}. */
@@ -133,7 +133,8 @@ public final class Recipes {
             INT8_DYNAMIC,
             INT8_WEIGHT_ONLY,
             INT4_WEIGHT_ONLY,
-            GRAPH_INT4_ASYMMETRIC);
+            GRAPH_INT4_ASYMMETRIC,
+            INT4_INT8);
 
     /** Recipes for checkpoints of tensors, in the order help lists them; of two with equal weights the first one is the usual one. */
     public static final List<Recipe> CHECKPOINT = List.of(

@@ -1,5 +1,6 @@
 package dev.octet.quant.layout;
 
+import static java.util.Objects.requireNonNull;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
@@ -10,6 +11,7 @@ import dev.octet.quant.number.QuantType;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.TensorSpec;
 import dev.octet.quant.block.Granularity;
+import dev.octet.quant.number.QuantType;
 import dev.octet.quant.recipe.OperandSpec;
 import java.io.IOException;
 import java.util.LinkedHashMap;
@@ -82,6 +84,42 @@ class InputFormsTest {
         InputForms forms = forms(quantization.replace('\'', '"'));
         assertEquals(expected, text(forms));
         assertEquals(List.of(), forms.notes());
+    }
+
+    @ParameterizedTest
+    @CsvSource(
+            delimiter = '|',
+            value = {
+                "'strategy':'token','dynamic':true | token dynamic",
+                "'strategy':'tensor' | tensor static",
+                "'strategy':'tensor','symmetric':false | none"
+            })
+    void integers_are_symmetric_of_each_token_or_static(String inputs, String expected) throws IOException {
+        with("m.weight", DType.I8, 256, 256)
+                .with("m.weight_scale", DType.F32, 256, 1)
+                .with("m.input_scale", DType.F32, 1);
+        InputForms forms =
+                forms(("{'quant_method':'compressed-tensors','config_groups':{'group_0':{'targets':['Linear'],"
+                                + "'weights':{'num_bits':8,'type':'int','strategy':'channel'},"
+                                + "'input_activations':{'num_bits':8,'type':'int'," + inputs + "}}}}")
+                        .replace('\'', '"'));
+        assertEquals(expected, text(forms));
+        OperandSpec form = forms.byWeight().get("m.weight");
+        assertEquals(expected.equals("none"), form == null);
+        assertTrue(form == null || form.type() == QuantType.INT8);
+    }
+
+    @Test
+    void the_upper_scale_of_nvfp4_decides_whether_its_inputs_are_rounded() throws IOException {
+        String config = "{\"quant_method\":\"modelopt\",\"quant_algo\":\"NVFP4\"}";
+        with("m.weight", DType.U8, 256, 128)
+                .with("m.weight_scale", DType.F8_E4M3FN, 256, 16)
+                .with("m.weight_scale_2", DType.F32);
+        assertEquals("none", text(forms(config)));
+        InputForms forms = with("m.input_scale", DType.F32).forms(config);
+        assertEquals("group of 16 dynamic", text(forms));
+        assertEquals(
+                QuantType.E2M1, requireNonNull(forms.byWeight().get("m.weight")).type());
     }
 
     @Test

@@ -148,7 +148,7 @@ class RecipesTest {
     void fp8_says_what_it_means_for_each_kind_of_model() {
         assertEquals(
                 "fp8 (= fp8-per-channel), fp8-per-tensor, fp8-weight-only, int8, int8-dynamic, int8-weight-only,"
-                        + " int4-weight-only, int4-asymmetric",
+                        + " int4-weight-only, int4-asymmetric, int4-int8",
                 Recipes.names(Recipes.GRAPH));
         Map<String, Recipe> graph = Recipes.byName(Recipes.GRAPH);
         assertEquals(Recipes.FP8_PER_CHANNEL, graph.get("fp8-per-channel"));

@@ -11,6 +11,7 @@ import dev.octet.trainer.op.cast.Cast;
 import dev.octet.trainer.op.dropout.Dropout;
 import dev.octet.trainer.op.gather.Gather;
 import dev.octet.trainer.op.gather.GatherState;
+import dev.octet.trainer.op.qat.GradientQuantize;
 import dev.octet.trainer.op.qat.GridQuantize;
 import dev.octet.trainer.op.qat.QuantizeNode;
 import dev.octet.trainer.op.state.DecodeState;
@@ -156,7 +157,8 @@ final class ForwardPass {
         for (String name : node.inputs()) {
             inputs.add(name.isEmpty() ? null : kept(name));
         }
-        if (Dropout.is(node) && !trains) {
+        boolean draws = Dropout.is(node) || GradientQuantize.is(node);
+        if (draws && !trains) {
             values.put(node.output(), floats(Objects.requireNonNull(inputs.getFirst())));
             return;
         }
@@ -174,7 +176,7 @@ final class ForwardPass {
         List<@Nullable OperandType> types = new ArrayList<>();
         cast.forEach(v -> types.add(v == null ? null : v.type()));
         Op op = Ops.reader(node).orElseThrow().read(graph.source(node, types));
-        if (Dropout.is(node)) {
+        if (draws) {
             cast = Arrays.asList(cast.getFirst(), builder.state(Dropout.DRAW, Dropout.DRAW_TYPE, 0));
         }
         // what follows from parameters alone is made once for all micro-batches

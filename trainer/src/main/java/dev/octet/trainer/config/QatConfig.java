@@ -4,6 +4,7 @@ import dev.octet.formats.tensor.DType;
 import dev.octet.quant.block.Granularity;
 import dev.octet.quant.number.CodeGrid;
 import dev.octet.quant.number.Float8Format;
+import dev.octet.trainer.op.qat.GradientQuantize;
 import dev.octet.trainer.op.qat.QuantizeNode;
 import dev.octet.trainer.qat.Method;
 import dev.octet.trainer.qat.QatSettings;
@@ -19,6 +20,7 @@ import java.util.Locale;
 import java.util.Map;
 import java.util.Optional;
 import java.util.OptionalDouble;
+import java.util.OptionalInt;
 import java.util.OptionalLong;
 
 /** Reads what {@code mode: qat} takes: how weights and inputs are fake-quantised, and what is different for some layers. */
@@ -58,6 +60,7 @@ final class QatConfig {
         QatSettings settings = new QatSettings(
                 weights,
                 inputs,
+                s.section("gradients").read(QatConfig::gradientBits),
                 s.flag("exempt_first", false),
                 s.flag("exempt_last", false),
                 s.sections("layers").stream()
@@ -75,6 +78,12 @@ final class QatConfig {
                     "add weights: {format: int4}, inputs: {format: int8}, or both");
         }
         return settings;
+    }
+
+    private static OptionalInt gradientBits(Section s) {
+        return s.has("bits")
+                ? OptionalInt.of((int) s.requiredWhole("bits", 1, GradientQuantize.MAX_BITS))
+                : OptionalInt.empty();
     }
 
     private static LayerOverride layer(

@@ -45,6 +45,7 @@ import dev.octet.trainer.op.pool.Pool;
 import dev.octet.trainer.op.product.Gemm;
 import dev.octet.trainer.op.product.Linear;
 import dev.octet.trainer.op.product.MatMul;
+import dev.octet.trainer.op.qat.GradientQuantize;
 import dev.octet.trainer.op.qat.GridQuantize;
 import dev.octet.trainer.op.reduce.Reduce;
 import dev.octet.trainer.op.rotary.RotaryEmbedding;
@@ -119,6 +120,7 @@ public final class Ops {
             BatchNormalization.ENTRY,
             Dropout.ENTRY,
             Gelu.ENTRY,
+            GradientQuantize.ENTRY,
             GridQuantize.ENTRY,
             Pool.ENTRY,
             RowNorm.ENTRY,

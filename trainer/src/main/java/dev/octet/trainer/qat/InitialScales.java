@@ -65,11 +65,8 @@ final class InitialScales {
         return scale > 0 && Double.isFinite(scale) ? (float) scale : 1;
     }
 
-    /** One for each block of a weight; one for all of a global scale. */
+    /** One for each block of a weight. */
     static float[] start(QuantizerSettings settings, float[] elements, Blocks blocks, Place place) {
-        if (place == Place.GLOBAL_SCALE) {
-            return new float[] {start(settings, LinearTensor.WEIGHT, Range.of(elements), place)};
-        }
         Range[] ranges = new Range[Math.toIntExact(blocks.scaleCount())];
         Arrays.fill(ranges, Range.NONE);
         for (int i = 0; i < elements.length; i++) {

@@ -2,6 +2,7 @@ package dev.octet.trainer.qat;
 
 import java.util.List;
 import java.util.Optional;
+import java.util.OptionalInt;
 import java.util.regex.Pattern;
 
 /**
@@ -9,6 +10,7 @@ import java.util.regex.Pattern;
  *
  * @param weights how the weights of Linears are quantised; empty for not
  * @param inputs how their inputs are
+ * @param gradientBits of the gradients of results of quantised layers, as DoReFa rounds them; empty for gradients as they are
  * @param exemptFirst whether the first layer of the graph is left alone
  * @param exemptLast whether the last one is
  * @param layers what is different for layers by name; the first that matches counts
@@ -17,6 +19,7 @@ import java.util.regex.Pattern;
 public record QatSettings(
         Optional<QuantizerSettings> weights,
         Optional<QuantizerSettings> inputs,
+        OptionalInt gradientBits,
         boolean exemptFirst,
         boolean exemptLast,
         List<LayerOverride> layers,

@@ -23,10 +23,11 @@ public record QuantizedGraph(GraphModel model, List<Quantizer> quantizers) {
      * Quantises a graph.
      *
      * @param model canonical, with concrete or open shapes
+     * @param seed of the noise with which gradients are rounded
      * @throws dev.octet.formats.error.InvalidOptionException when settings name no layer, or blocks do not divide a weight
      */
-    public static QuantizedGraph of(GraphModel model, QatSettings settings) {
-        return new QuantizingEdit(model, settings).build();
+    public static QuantizedGraph of(GraphModel model, QatSettings settings, long seed) {
+        return new QuantizingEdit(model, settings).build(seed);
     }
 
     /** Names of the constants that quantisers read. */

@@ -10,10 +10,13 @@ import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.quant.block.Blocks;
 import dev.octet.quant.block.Granularity;
+import dev.octet.quant.layout.FusedWeights;
 import dev.octet.quant.number.CodeGrid;
 import dev.octet.quant.recipe.LinearTensor;
 import dev.octet.trainer.autodiff.Parameter;
 import dev.octet.trainer.autodiff.Parameters;
+import dev.octet.trainer.kernel.CounterRandom;
+import dev.octet.trainer.op.qat.GradientQuantize;
 import dev.octet.trainer.op.qat.QuantizeNode;
 import dev.octet.trainer.op.qat.StepRule;
 import dev.octet.trainer.precision.Autocast;
@@ -26,9 +29,11 @@ import java.util.Arrays;
 import java.util.EnumMap;
 import java.util.HashMap;
 import java.util.LinkedHashMap;
+import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.Set;
 import org.jspecify.annotations.Nullable;
 
 /** Puts fake quantisation into a graph. A value that several layers read is quantised once for all that want it in the same way. */
@@ -38,6 +43,7 @@ final class QuantizingEdit {
     private final GraphModel model;
     private final QatSettings settings;
     private final GraphEdit edit;
+    private final List<LinearModule> layers;
     private final Map<String, Node> nodes = new HashMap<>();
     private final Map<Want, Quantizer> made = new LinkedHashMap<>();
 
@@ -48,12 +54,12 @@ final class QuantizingEdit {
         this.model = model;
         this.settings = settings;
         this.edit = GraphEdit.of(model.graph());
+        this.layers = LinearModule.of(model.graph());
         edit.nodes().forEach(n -> nodes.put(n.id(), n));
     }
 
-    QuantizedGraph build() {
-        List<LinearModule> layers = LinearModule.of(model.graph());
-        requireMatches(layers);
+    QuantizedGraph build(long seed) {
+        requireMatches();
         for (LinearModule layer : layers) {
             boolean exempt = (settings.exemptFirst() && layer.equals(layers.getFirst()))
                     || (settings.exemptLast() && layer.equals(layers.getLast()));
@@ -61,10 +67,28 @@ final class QuantizingEdit {
                 quantize(layer);
             }
         }
+        settings.gradientBits().ifPresent(bits -> quantizeGradients(bits, seed));
         return new QuantizedGraph(model.withGraph(edit.build()), List.copyOf(made.values()));
     }
 
-    private void requireMatches(List<LinearModule> layers) {
+    /** Rounds the gradient of each quantised layer's result, once. */
+    private void quantizeGradients(int bits, long seed) {
+        Set<String> ids = new LinkedHashSet<>();
+        made.values().forEach(q -> ids.addAll(q.layers()));
+        for (LinearModule layer : layers) {
+            if (ids.contains(layer.node())) {
+                Node linear = node(layer);
+                String name = edit.freshName(layer.name() + ".gradient_quantizer");
+                edit.replace(
+                        linear,
+                        linear.withOutputs(List.of(name)),
+                        GradientQuantize.node(
+                                name, name, linear.output(), bits, CounterRandom.key(seed, layer.name().hashCode())));
+            }
+        }
+    }
+
+    private void requireMatches() {
         for (LayerOverride o : settings.layers()) {
             if (layers.stream().noneMatch(l -> o.matches(l.node(), l.weight()))) {
                 throw new InvalidOptionException(
@@ -132,11 +156,13 @@ final class QuantizingEdit {
             float[] elements = weight.toFloats();
             for (Place place : places.stored()) {
                 Shape of = place == Place.GLOBAL_SCALE ? Shape.SCALAR : form.stepShape(weight.shape());
-                parameters.put(
-                        place,
-                        constant(name, place, of, InitialScales.start(want.settings(), elements, blocks, place)));
+                float[] start = place == Place.GLOBAL_SCALE
+                        ? new float[] {InitialScales.start(want.settings(), LinearTensor.WEIGHT, fused(layer), place)}
+                        : InitialScales.start(want.settings(), elements, blocks, place);
+                parameters.put(place, constant(name, place, of, start));
             }
         } else {
+            requireWhole(layer, want);
             for (Place place : places.stored()) {
                 float start = InitialScales.start(want.settings(), LinearTensor.INPUT, Range.NONE, place);
                 parameters.put(place, constant(name, place, Shape.SCALAR, new float[] {start}));
@@ -291,6 +317,41 @@ final class QuantizingEdit {
             case Granularity.Mx(int axis, int size) -> new Granularity.Mx(-3 - axis, size);
             case Granularity.PerBlock(int rows, int cols) -> new Granularity.PerBlock(cols, rows);
         };
+    }
+
+    /** The weights that engines load as one matrix with this one, q, k and v among them: NVFP4's upper scale has to be the same for all. */
+    private Range fused(LinearModule layer) {
+        String group = FusedWeights.group(layer.name()).orElse(layer.name());
+        Range range = Range.NONE;
+        for (LinearModule l : layers) {
+            if (FusedWeights.group(l.name()).orElse(l.name()).equals(group)) {
+                range = range.and(Range.of(master(l.weight()).toFloats()));
+            }
+        }
+        return range;
+    }
+
+    /** Groups of an input may not reach from one row into the next. */
+    private void requireWhole(LinearModule layer, Want want) {
+        int size = switch (want.settings().granularity()) {
+            case Granularity.PerGroup(int _, int group) -> group;
+            case Granularity.Mx(int _, int group) -> group;
+            default -> 1;
+        };
+        @Nullable Initializer weight = edit.initializer(layer.weight());
+        long width = weight == null
+                ? 0
+                : weight.spec()
+                        .map(t -> t.shape().dim(layer.transB() ? 1 : 0))
+                        .orElse(0L);
+        if (width % size != 0) {
+            throw new InvalidOptionException(
+                    "the input of '" + layer.name() + "' has " + width + " elements, which are no multiple of groups of "
+                            + size,
+                    "precision.inputs",
+                    "choose a group_size that divides " + width + ", or exempt it: layers: [{match: '" + layer.name()
+                            + "', inputs: none}]");
+        }
     }
 
     /** Readers of groups and blocks of the field want them whole. */
