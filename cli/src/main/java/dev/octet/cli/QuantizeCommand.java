@@ -21,10 +21,10 @@ import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
+import java.util.EnumSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
-import java.util.EnumSet;
 import java.util.Set;
 import java.util.stream.Collectors;
 import java.util.stream.Stream;
@@ -70,8 +70,8 @@ final class QuantizeCommand implements Command {
     private static final Option CONVOLUTIONS = Flags.value(
             "convolutions",
             "none|int8",
-            "ONNX Runtime: convolutions in 8-bit integers, one scale per output channel, their inputs by their ranges in"
-                    + " each run (default: none)");
+            "ONNX Runtime: convolutions in 8-bit integers, one scale per output channel, their inputs by their ranges"
+                    + " in each run (default: none)");
     private static final Option ATTENTION = Flags.value(
             "attention",
             "none|int8",

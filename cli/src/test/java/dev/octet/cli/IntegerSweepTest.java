@@ -63,7 +63,8 @@ class IntegerSweepTest {
     static Stream<Path> models() throws IOException {
         try (Stream<Path> files = Files.list(TESTDATA.resolve("models/tiny-onnx"))) {
             // exports that ONNX Runtime itself refuses have nothing to be compared with
-            return files.filter(f -> f.toString().endsWith(".onnx") && !f.toString().contains("dynamo23"))
+            return files
+                    .filter(f -> f.toString().endsWith(".onnx") && !f.toString().contains("dynamo23"))
                     .sorted()
                     .toList()
                     .stream();
@@ -114,7 +115,9 @@ class IntegerSweepTest {
         JsonNode result = json(words.toArray(String[]::new));
         int linears = 0;
         for (JsonNode kind : result.path("layers")) {
-            linears += kind.path("kind").asText().equals("Linear") ? kind.path("converted").asInt() : 0;
+            linears += kind.path("kind").asText().equals("Linear")
+                    ? kind.path("converted").asInt()
+                    : 0;
         }
         assertTrue(linears > 0, result.path("layers").toString());
         double noise = linears * Math.pow(10, -result.path("weight_sqnr_db_min").asDouble() / 10);
@@ -200,7 +203,8 @@ class IntegerSweepTest {
     @CsvSource({"bert, qdq-u8s8, 14", "vit, vit-qdq, 13"})
     void codes_and_scales_are_those_of_onnx_runtimes_quantizer(String model, String theirs, int linears)
             throws IOException {
-        String original = TESTDATA.resolve("models/tiny-onnx/" + model + "_eager_script17.onnx").toString();
+        String original = TESTDATA.resolve("models/tiny-onnx/" + model + "_eager_script17.onnx")
+                .toString();
         String ours = folder.resolve("ours.onnx").toString();
         json("quantize", original, "-o", ours, "--recipe", "int8-weight-only");
         String other = TESTDATA.resolve("models/integers/" + theirs + ".onnx").toString();

@@ -41,14 +41,15 @@ class QatCodesTest {
 
     private Path exported(String operands, String target) throws IOException {
         Path config = folder.resolve("run.yaml");
-        Files.writeString(config, """
-            data: {train: '%s', max_length: 24}
-            loss: {type: causal-lm}
-            batch_size: 4
-            steps: 3
-            optimizer: {lr: 1.0e-3}
-            precision: {mode: qat, exempt_last: true, scales: {fold_at: 3, type: bf16}, %s}
-            """.formatted(LLAMA.resolve("../../../text/train.jsonl").normalize(), operands));
+        Files.writeString(
+                config, """
+                    data: {train: '%s', max_length: 24}
+                    loss: {type: causal-lm}
+                    batch_size: 4
+                    steps: 3
+                    optimizer: {lr: 1.0e-3}
+                    precision: {mode: qat, exempt_last: true, scales: {fold_at: 3, type: bf16}, %s}
+                    """.formatted(LLAMA.resolve("../../../text/train.jsonl").normalize(), operands));
         Path run = folder.resolve("run");
         CommandLine trained =
                 CommandLine.run("train", LLAMA.toString(), "--config", config.toString(), "-o", run.toString());

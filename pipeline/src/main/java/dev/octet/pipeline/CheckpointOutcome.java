@@ -8,8 +8,8 @@ import dev.octet.converter.checkpoint.Exactness;
 import dev.octet.converter.checkpoint.RoundedError;
 import dev.octet.converter.checkpoint.SharedScale;
 import dev.octet.converter.checkpoint.TensorStep;
-import dev.octet.converter.transform.Fold;
 import dev.octet.converter.transform.ModelTransform;
+import dev.octet.converter.transform.TransformStep;
 import dev.octet.quant.layout.CacheSide;
 import dev.octet.quant.recipe.Recipe;
 import dev.octet.quant.transform.Transform;
@@ -78,7 +78,10 @@ public record CheckpointOutcome(
      * @param steps of each tensor that changes, in order
      */
     public record Transformed(
-            List<String> transforms, List<Fold> folds, Map<String, String> left, Map<String, List<String>> steps) {
+            List<String> transforms,
+            List<TransformStep> folds,
+            Map<String, String> left,
+            Map<String, List<String>> steps) {
         static Transformed of(ModelTransform transform) {
             Map<String, List<String>> steps = new LinkedHashMap<>();
             transform

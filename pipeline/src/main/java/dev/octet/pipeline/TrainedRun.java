@@ -82,7 +82,10 @@ final class TrainedRun implements AutoCloseable {
         InitialValues values = initialValues();
         this.adapted = run.config().adapter().map(a -> a.adapt(base.graph(), values));
         this.floats = adapted.map(base::withAdapter).orElse(base);
-        this.quantized = run.config().precision().qat().map(q -> QuantizedGraph.of(floats.graph(), q, run.config().seed()));
+        this.quantized = run.config()
+                .precision()
+                .qat()
+                .map(q -> QuantizedGraph.of(floats.graph(), q, run.config().seed()));
         this.trained = quantized.map(q -> floats.with(q.model())).orElse(floats);
         this.scales = RunScales.of(policy(), floats.graph(), state)
                 .with(quantized

@@ -7,7 +7,7 @@ import dev.octet.formats.file.Sha256;
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.trainer.checkpoint.CheckpointFile;
 import dev.octet.trainer.checkpoint.CheckpointFolder;
-import dev.octet.trainer.checkpoint.CodedWeights;
+import dev.octet.trainer.checkpoint.CodedMasters;
 import dev.octet.trainer.checkpoint.ResumeCheck;
 import dev.octet.trainer.checkpoint.TrainingState;
 import dev.octet.trainer.config.Cadence;
@@ -640,7 +640,7 @@ final class TrainingRun implements RunControl {
             boolean adapts = config.adapter().isPresent();
             Map<String, Tensor> kept =
                     adapts ? trainer.keptParameters(arena) : trainer.session().plainParameterViews(arena);
-            CodedWeights coded = adapts ? CodedWeights.NONE : trainer.session().codedWeights(arena);
+            CodedMasters coded = adapts ? CodedMasters.NONE : trainer.session().codedWeights(arena);
             TrainingState state = new TrainingState(
                     done, trainer.microBatches(done), settings, numbers, kept, own, trainer.keptAdapter(kept, arena));
             written = checkpoints.write(state, keeping(), coded, trainer.session()::settle);

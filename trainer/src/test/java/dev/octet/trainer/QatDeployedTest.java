@@ -21,11 +21,11 @@ import dev.octet.trainer.precision.Autocast;
 import dev.octet.trainer.precision.Fp8Policy;
 import dev.octet.trainer.precision.Fp8Settings;
 import dev.octet.trainer.precision.PrecisionPolicy;
+import dev.octet.trainer.qat.FakeQuantizer;
+import dev.octet.trainer.qat.FakeQuantizer.Place;
 import dev.octet.trainer.qat.Method;
 import dev.octet.trainer.qat.QatSettings;
 import dev.octet.trainer.qat.QuantizedGraph;
-import dev.octet.trainer.qat.Quantizer;
-import dev.octet.trainer.qat.Quantizer.Place;
 import dev.octet.trainer.qat.QuantizerSettings;
 import dev.octet.trainer.qat.ScaleLearning;
 import dev.octet.trainer.step.ForwardSession;
@@ -79,7 +79,7 @@ class QatDeployedTest {
             weights.put(p.name(), Parameters.master(p, Arena.ofAuto()));
         }
         Map<String, Tensor> held = new TreeMap<>(weights);
-        for (Quantizer q : quantized.quantizers()) {
+        for (FakeQuantizer q : quantized.quantizers()) {
             String name = q.parameter(Place.SCALE);
             // before its first step the recipe multiplies inputs by 1
             held.put(
@@ -96,7 +96,7 @@ class QatDeployedTest {
     }
 
     /** The reciprocals of what the recipe multiplies by. */
-    private static Tensor recipeScales(Quantizer q, Tensor weight) {
+    private static Tensor recipeScales(FakeQuantizer q, Tensor weight) {
         Blocks blocks = q.form().blocks(weight.shape());
         float[] amax = new float[(int) blocks.scaleCount()];
         float[] elements = weight.toFloats();

@@ -85,8 +85,7 @@ final class OnnxSource implements WeightSource {
                 .filter(n -> n.opType().equals("DequantizeLinear") || n.opType().equals("QuantizeLinear"))
                 .forEach(n -> parts.add(n.input(2))); // zero points
         quantized.values().forEach(q -> parts.addAll(q.scaleNames()));
-        graph.initializers()
-                .forEach((name, i) -> i.tensor().ifPresent(t -> add(name, t, quantized.get(name), parts)));
+        graph.initializers().forEach((name, i) -> i.tensor().ifPresent(t -> add(name, t, quantized.get(name), parts)));
         for (Node node : graph.nodes()) { // some exporters write every weight as a Constant
             if (node.is("Constant")
                     && node.attribute("value").orElse(null) instanceof Attribute.OfTensor(Initializer value)) {

@@ -69,8 +69,8 @@ final class DynamicProducts {
         String product = edit.freshName(y + "_i32");
         boolean bias = conv.hasInput(2);
         String scaled = bias ? edit.freshName(y + "_scaled") : y;
-        List<Node> nodes = new ArrayList<>(List.of(
-                Node.of(conv.name(), "ConvInteger", List.of(x.codes(), name, x.zero()), List.of(product))
+        List<Node> nodes = new ArrayList<>(
+                List.of(Node.of(conv.name(), "ConvInteger", List.of(x.codes(), name, x.zero()), List.of(product))
                         .withAttributes(conv.attributes())));
         nodes.addAll(scaled(product, List.of(x.scale(), scale), scaled));
         if (bias) {

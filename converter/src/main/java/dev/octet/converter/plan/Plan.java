@@ -182,8 +182,7 @@ public record Plan(Recipe recipe, List<Decision> decisions, Map<String, Recipe> 
      * <p>A plan that converts nothing is only good to look at: the model would be written as it is.
      */
     public Optional<UnsupportedModelException> nothing() {
-        boolean some =
-                converted().stream().anyMatch(d -> !d.kind().isNorm());
+        boolean some = converted().stream().anyMatch(d -> !d.kind().isNorm());
         return some ? Optional.empty() : Optional.of(nothingTo("quantise", whyNoLinear()));
     }
 

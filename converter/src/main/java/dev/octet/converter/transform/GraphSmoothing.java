@@ -35,7 +35,7 @@ public final class GraphSmoothing {
     private final ModelStructure structure;
     private final double alpha;
     private final Arena arena;
-    private final List<Fold> folds = new ArrayList<>();
+    private final List<TransformStep> folds = new ArrayList<>();
 
     private GraphSmoothing(GraphModel model, double alpha, Arena arena) {
         this.structure = new ModelStructure(model.graph());
@@ -49,7 +49,7 @@ public final class GraphSmoothing {
      *
      * @param folds what was done, one for each input
      */
-    public record Result(GraphModel model, List<Fold> folds) {
+    public record Result(GraphModel model, List<TransformStep> folds) {
         public Result {
             folds = List.copyOf(folds);
         }
@@ -82,14 +82,14 @@ public final class GraphSmoothing {
     }
 
     /** Whether nothing else reads the weights. */
-    private boolean areOwn(List<LinearLayer> readers) {
+    private boolean areOwn(List<GraphLinear> readers) {
         return readers.stream().allMatch(l -> edit.hasSingleUse(l.weight()));
     }
 
     private void smooth(String transform, InputSite site, float[] inputs) {
         float[] factors = factors(site, inputs);
         List<String> modules = new ArrayList<>();
-        for (LinearLayer l : site.readers()) {
+        for (GraphLinear l : site.readers()) {
             scale(l.weight(), (row, column) -> factors[(int) (l.outIn() ? column : row)]);
             modules.add(l.module());
         }
@@ -98,17 +98,18 @@ public final class GraphSmoothing {
             if (norm.bias() != null) {
                 scale(norm.bias(), (_, column) -> 1 / factors[(int) column]);
             }
-            folds.add(new Fold(
+            folds.add(new TransformStep(
                     transform, norm.text(), modules, "channels of " + norm.text() + " / s, inputs of the Linears x s"));
         } else {
-            folds.add(new Fold(transform, divide(site, factors), modules, "a Mul by 1 / s, inputs of the Linears x s"));
+            folds.add(new TransformStep(
+                    transform, divide(site, factors), modules, "a Mul by 1 / s, inputs of the Linears x s"));
         }
     }
 
     /** Powers of two; 1 where nothing was seen, for what was never seen may be large. */
     private float[] factors(InputSite site, float[] inputs) {
         float[] weights = new float[inputs.length];
-        for (LinearLayer l : site.readers()) {
+        for (GraphLinear l : site.readers()) {
             Tensor w = constant(l.weight());
             long columns = w.shape().dim(1);
             for (long i = 0; i < w.shape().elementCount(); i++) {

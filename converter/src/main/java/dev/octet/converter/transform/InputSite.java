@@ -10,7 +10,7 @@ import org.jspecify.annotations.Nullable;
  * @param readers all Linears that read it, at least one
  * @param maker what makes it
  */
-public record InputSite(String value, List<LinearLayer> readers, Maker maker) {
+public record InputSite(String value, List<GraphLinear> readers, Maker maker) {
     public InputSite {
         readers = List.copyOf(readers);
     }
@@ -37,7 +37,7 @@ public record InputSite(String value, List<LinearLayer> readers, Maker maker) {
     record Norm(String node, String weight, @Nullable String bias, double around) implements Maker {
         @Override
         public String text() {
-            return LinearLayer.module(weight);
+            return GraphLinear.module(weight);
         }
     }
 
@@ -50,7 +50,7 @@ public record InputSite(String value, List<LinearLayer> readers, Maker maker) {
      * @param heads how many the value has for {@code count / headSize} heads of the Linear; the channels of a head where they are not heads
      *     of attention
      */
-    record Rows(LinearLayer linear, int first, int count, int heads, int headSize) implements Maker {
+    record Rows(GraphLinear linear, int first, int count, int heads, int headSize) implements Maker {
         @Override
         public String text() {
             return linear.module();

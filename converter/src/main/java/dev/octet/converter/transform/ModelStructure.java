@@ -34,7 +34,7 @@ final class ModelStructure {
     }
 
     /** The Linear of a node; empty for any other node, and for a Linear whose weight is no constant. */
-    Optional<LinearLayer> linear(@Nullable Node n) {
+    Optional<GraphLinear> linear(@Nullable Node n) {
         if (n == null || !n.isOctet(CanonicalOps.LINEAR)) {
             return Optional.empty();
         }
@@ -46,7 +46,7 @@ final class ModelStructure {
         int rows = Math.toIntExact(shape.get().dim(0));
         int cols = Math.toIntExact(shape.get().dim(1));
         String bias = n.hasInput(2) ? n.input(2) : null;
-        return Optional.of(new LinearLayer(n.id(), n.input(1), bias, outIn, outIn ? cols : rows, outIn ? rows : cols));
+        return Optional.of(new GraphLinear(n.id(), n.input(1), bias, outIn, outIn ? cols : rows, outIn ? rows : cols));
     }
 
     private Optional<Shape> shape(String constant) {
@@ -56,7 +56,7 @@ final class ModelStructure {
 
     /** All values that Linears read, in the order of the graph. */
     List<InputSite> sites() {
-        Map<String, List<LinearLayer>> readers = new LinkedHashMap<>();
+        Map<String, List<GraphLinear>> readers = new LinkedHashMap<>();
         for (Node n : graph.nodes()) {
             linear(n)
                     .ifPresent(l -> readers.computeIfAbsent(n.input(0), _ -> new ArrayList<>())
@@ -67,7 +67,7 @@ final class ModelStructure {
         return sites;
     }
 
-    private Maker maker(String value, List<LinearLayer> linears) {
+    private Maker maker(String value, List<GraphLinear> linears) {
         List<Node> others = graph.consumers(value).stream()
                 .filter(n -> linear(n).filter(l -> n.input(0).equals(value)).isEmpty())
                 .toList();
@@ -78,7 +78,7 @@ final class ModelStructure {
                             : "the input goes to " + others.getFirst().id() + " ("
                                     + others.getFirst().opType() + "), too");
         }
-        for (LinearLayer l : linears) {
+        for (GraphLinear l : linears) {
             if (graph.consumers(l.weight()).size() > 1) {
                 return new InputSite.Other("the weight " + l.weight() + " is used twice");
             }
@@ -182,7 +182,7 @@ final class ModelStructure {
         return graph.consumers(value).stream().allMatch(c -> linear(c).isPresent());
     }
 
-    private boolean isOwn(LinearLayer l) {
+    private boolean isOwn(GraphLinear l) {
         return graph.hasSingleUse(l.weight()) && (l.bias() == null || isOwn(l.bias()));
     }
 

@@ -16,7 +16,7 @@ public final class ModelTransform {
     private final List<Transform> transforms = new ArrayList<>();
     private final Map<String, List<WeightStep>> steps = new LinkedHashMap<>();
     private final Map<String, String> added = new LinkedHashMap<>();
-    private final List<Fold> folds = new ArrayList<>();
+    private final List<TransformStep> folds = new ArrayList<>();
     private final Map<String, String> left = new LinkedHashMap<>();
     private final Map<String, InputChange> inputs = new LinkedHashMap<>();
     private final List<String> notes = new ArrayList<>();
@@ -47,7 +47,7 @@ public final class ModelTransform {
         added.put(tensor, from);
     }
 
-    void fold(Fold fold) {
+    void fold(TransformStep fold) {
         folds.add(fold);
     }
 
@@ -98,7 +98,7 @@ public final class ModelTransform {
     }
 
     /** What is folded into what. */
-    public List<Fold> folds() {
+    public List<TransformStep> folds() {
         return List.copyOf(folds);
     }
 

@@ -34,8 +34,8 @@ final class Rotating {
     private final ModelTransform target;
     private final Set<String> stream = new LinkedHashSet<>();
     private final Set<String> tables = new LinkedHashSet<>();
-    private final List<LinearLayer> writers = new ArrayList<>();
-    private final Map<InputSite.Norm, List<LinearLayer>> norms = new LinkedHashMap<>();
+    private final List<GraphLinear> writers = new ArrayList<>();
+    private final Map<InputSite.Norm, List<GraphLinear>> norms = new LinkedHashMap<>();
     private int width;
 
     private Rotating(Transform.Rotate how, ModelStructure structure, TransformSources sources, ModelTransform target) {
@@ -112,7 +112,7 @@ final class Rotating {
     /** What is added to the residual stream must come from a Linear whose outputs can be turned. */
     private void writer(String value, Node add) {
         Node producer = graph.producer(value);
-        LinearLayer linear = structure.linear(producer).orElse(null);
+        GraphLinear linear = structure.linear(producer).orElse(null);
         if (linear == null || !graph.hasSingleUse(value)) {
             throw refuse(
                     producer != null && producer.isOctet(CanonicalOps.RMS_NORM)
@@ -130,9 +130,9 @@ final class Rotating {
         InputSite.Norm norm = (InputSite.Norm) structure
                 .norm(n)
                 .orElseThrow(() -> refuse("the weight of the norm is no constant of its own", "node " + n.id()));
-        List<LinearLayer> readers = new ArrayList<>();
+        List<GraphLinear> readers = new ArrayList<>();
         for (Node reader : graph.consumers(n.output())) {
-            Optional<LinearLayer> linear =
+            Optional<GraphLinear> linear =
                     structure.linear(reader).filter(_ -> reader.input(0).equals(n.output()));
             readers.add(linear.orElseThrow(() -> refuse(
                     "the norm cannot be folded into the Linears behind it: " + reader.id() + " (" + reader.opType()
@@ -158,11 +158,11 @@ final class Rotating {
         Rotation r1 = Rotation.of(how.kind(), width, SEED);
         String name = "R1, " + r1.text();
         for (String table : tables) {
-            Map<String, LinearLayer> heads = new LinkedHashMap<>();
+            Map<String, GraphLinear> heads = new LinkedHashMap<>();
             norms.values()
                     .forEach(all ->
                             all.stream().filter(l -> l.weight().equals(table)).forEach(l -> heads.put(l.node(), l)));
-            for (LinearLayer head : heads.values()) {
+            for (GraphLinear head : heads.values()) {
                 untie(head, table);
             }
             target.step(table, new WeightStep.Turn("rows x " + name, Axis.COLUMN, r1));
@@ -170,31 +170,31 @@ final class Rotating {
         norms.forEach((norm, readers) -> {
             Supplier<double[]> factors = new Once<>(() -> weightOf(norm));
             List<String> modules = new ArrayList<>();
-            for (LinearLayer l : readers) {
+            for (GraphLinear l : readers) {
                 String weight = nameOf(l);
                 target.step(
                         weight, new WeightStep.Scale("inputs x " + norm.text() + " (folded)", l.inputs(), factors, 0));
                 target.step(weight, new WeightStep.Turn("inputs x " + name, l.inputs(), r1));
-                String module = LinearLayer.module(weight);
+                String module = GraphLinear.module(weight);
                 target.input(module, InputChange.divided(factors).then(InputChange.turned(r1)));
                 modules.add(module);
             }
             target.step(norm.weight(), new WeightStep.Fill("folded into " + modules.getFirst(), 1 - norm.around()));
-            target.fold(
-                    new Fold(how.text(), norm.text(), modules, "weight of the norm folded, inputs turned by " + name));
+            target.fold(new TransformStep(
+                    how.text(), norm.text(), modules, "weight of the norm folded, inputs turned by " + name));
         });
         List<String> written = new ArrayList<>();
-        for (LinearLayer l : writers) {
+        for (GraphLinear l : writers) {
             target.step(l.weight(), new WeightStep.Turn("outputs x " + name, l.outputs(), r1));
             if (l.bias() != null) {
                 target.step(l.bias(), new WeightStep.Turn("x " + name, Axis.COLUMN, r1));
             }
             written.add(l.module());
         }
-        target.fold(new Fold(
+        target.fold(new TransformStep(
                 how.text(),
                 "the residual stream",
-                Stream.concat(tables.stream().map(LinearLayer::module), written.stream())
+                Stream.concat(tables.stream().map(GraphLinear::module), written.stream())
                         .toList(),
                 "turned by " + name));
     }
@@ -211,12 +211,12 @@ final class Rotating {
 
     private final Map<String, String> untied = new LinkedHashMap<>();
 
-    private String nameOf(LinearLayer l) {
+    private String nameOf(GraphLinear l) {
         return untied.getOrDefault(l.node(), l.weight());
     }
 
     /** The head takes the last norm's weight, which the embedding must not have: it gets a weight of its own. */
-    private void untie(LinearLayer head, String table) {
+    private void untie(GraphLinear head, String table) {
         String module = head.node().replaceFirst("^/", "").replace('/', '.');
         String own = module + ".weight";
         untied.put(head.node(), own);
@@ -246,7 +246,7 @@ final class Rotating {
 
     private void turnHeads(InputSite site, InputSite.Rows rows, Rotation r2) {
         String name = "R2, " + r2.text();
-        LinearLayer v = rows.linear();
+        GraphLinear v = rows.linear();
         target.changeValues(v.module());
         target.step(v.weight(), new WeightStep.Turn("outputs x " + name, v.outputs(), r2));
         @Nullable String bias = v.bias();
@@ -254,11 +254,11 @@ final class Rotating {
             target.step(bias, new WeightStep.Turn("x " + name, Axis.COLUMN, r2));
         }
         List<String> modules = new ArrayList<>();
-        for (LinearLayer l : site.readers()) {
+        for (GraphLinear l : site.readers()) {
             target.step(l.weight(), new WeightStep.Turn("inputs x " + name, l.inputs(), r2));
             target.input(l.module(), InputChange.turned(r2));
             modules.add(l.module());
         }
-        target.fold(new Fold(how.text(), rows.text(), modules, "each head turned by " + name));
+        target.fold(new TransformStep(how.text(), rows.text(), modules, "each head turned by " + name));
     }
 }

@@ -30,7 +30,7 @@ final class Smoothing {
         boolean any = false;
         for (InputSite site : structure.sites()) {
             List<String> modules =
-                    site.readers().stream().map(LinearLayer::module).toList();
+                    site.readers().stream().map(GraphLinear::module).toList();
             if (areHeads(site)) {
                 continue;
             }
@@ -65,7 +65,7 @@ final class Smoothing {
 
     private static double[] factors(InputSite site, float[] inputs, double alpha, TransformSources sources) {
         float[] weights = new float[site.channels()];
-        for (LinearLayer l : site.readers()) {
+        for (GraphLinear l : site.readers()) {
             float[] amax = sources.weights().inputAmax(l, sources.threads());
             for (int i = 0; i < weights.length; i++) {
                 weights[i] = Math.max(weights[i], amax[i]);
@@ -92,7 +92,7 @@ final class Smoothing {
                 }
             }
             case InputSite.Rows rows -> {
-                LinearLayer l = rows.linear();
+                GraphLinear l = rows.linear();
                 Supplier<double[]> inverse = new Once<>(() -> spread(inverse(factors.get()), rows));
                 target.step(l.weight(), new WeightStep.Scale("outputs / " + by, l.outputs(), inverse, 0));
                 if (l.bias() != null) {
@@ -105,12 +105,13 @@ final class Smoothing {
             case InputSite.Other other -> throw new IllegalArgumentException(other.text());
         }
         List<String> readers = new ArrayList<>();
-        for (LinearLayer l : site.readers()) {
+        for (GraphLinear l : site.readers()) {
             target.step(l.weight(), new WeightStep.Scale("inputs x " + by, l.inputs(), factors, 0));
             target.input(l.module(), InputChange.divided(factors));
             readers.add(l.module());
         }
-        target.fold(new Fold(transform, into, readers, "channels of " + into + " / s, inputs of the Linears x s"));
+        target.fold(
+                new TransformStep(transform, into, readers, "channels of " + into + " / s, inputs of the Linears x s"));
     }
 
     private static double[] inverse(double[] factors) {

@@ -59,7 +59,7 @@ final class Weighing {
     }
 
     private boolean add(InputSite site) {
-        Map<LinearLayer, WeightGrid> grids = site.readers().stream()
+        Map<GraphLinear, WeightGrid> grids = site.readers().stream()
                 .filter(l -> sources.grids().apply(l.weight()).isPresent())
                 .collect(Collectors.toMap(
                         l -> l, l -> sources.grids().apply(l.weight()).orElseThrow()));
@@ -83,7 +83,7 @@ final class Weighing {
         Supplier<AwqSearch.Found> found = new Once<>(() -> search(site, module, magnitudes, grids));
         Supplier<double[]> factors = () -> found.get().factors();
         Smoothing.fold(how.text(), site, site.maker(), factors, target);
-        for (LinearLayer l : site.readers()) {
+        for (GraphLinear l : site.readers()) {
             WeightGrid grid = grids.get(l);
             int group = grid == null ? 0 : AwqSearch.groupSize(grid, l.in());
             if (grid != null && !isQueryOrKey(l) && !grid.scheme().perTensor() && group <= AwqClip.LARGEST_GROUP) {
@@ -95,7 +95,7 @@ final class Weighing {
     }
 
     /** llm-awq does not clip what makes queries and keys: the scores are sensitive to it. */
-    private static boolean isQueryOrKey(LinearLayer l) {
+    private static boolean isQueryOrKey(GraphLinear l) {
         String name = l.module().substring(l.module().lastIndexOf('.') + 1);
         return name.startsWith("q_") || name.startsWith("k_") || name.equals("query") || name.equals("key");
     }
@@ -109,7 +109,7 @@ final class Weighing {
     }
 
     private AwqSearch.Found search(
-            InputSite site, String module, double[] magnitudes, Map<LinearLayer, WeightGrid> grids) {
+            InputSite site, String module, double[] magnitudes, Map<GraphLinear, WeightGrid> grids) {
         int[] shared = new int[site.channels()];
         int[] first = new int[site.channels()];
         Arrays.fill(first, -1);
@@ -119,7 +119,7 @@ final class Weighing {
             shared[c] = first[maker];
         }
         List<AwqSearch.Reader> readers = new ArrayList<>();
-        for (LinearLayer l : site.readers()) {
+        for (GraphLinear l : site.readers()) {
             if (grids.containsKey(l)) {
                 readers.add(new AwqSearch.Reader(
                         sources.weights().rows(l.weight()), sources.weights().rowCount(l.weight())));
@@ -134,7 +134,7 @@ final class Weighing {
         float whole = 1;
         if (grid.hasWholeScale()) {
             float amax = 0;
-            for (LinearLayer reader : site.readers()) { // engines fuse them: one scale
+            for (GraphLinear reader : site.readers()) { // engines fuse them: one scale
                 amax = Math.max(amax, amax(reader));
             }
             whole = grid.wholeScale(amax);
@@ -143,7 +143,7 @@ final class Weighing {
     }
 
     /** The largest magnitude of a weight behind all steps but its clip. */
-    private float amax(LinearLayer l) {
+    private float amax(GraphLinear l) {
         List<WeightStep> steps = target.steps().getOrDefault(l.weight(), List.of()).stream()
                 .filter(s -> !(s instanceof WeightStep.Clip))
                 .toList();

@@ -25,7 +25,7 @@ public interface WeightSource {
     }
 
     /** The largest magnitude of each input channel of a Linear's weight. */
-    default float[] inputAmax(LinearLayer linear, int threads) {
+    default float[] inputAmax(GraphLinear linear, int threads) {
         String name = linear.weight();
         int rows = rowCount(name);
         int cols = cols(name);

@@ -79,8 +79,8 @@ class DynamicProductsTest {
     private GraphModel quantised(Graph graph, List<Pattern> keep) {
         GraphModel model = GraphModel.of(graph, 10, 21);
         Plan plan = Planner.plan(graph, Recipes.INT8_DYNAMIC, keep, BOTH);
-        PlanRewrite.Result result = PlanRewrite.apply(
-                model, plan, Map.of(), new RoundToNearest(Quantizer.sequential(), arena), arena);
+        PlanRewrite.Result result =
+                PlanRewrite.apply(model, plan, Map.of(), new RoundToNearest(Quantizer.sequential(), arena), arena);
         return Lowering.lower(result.model(), OnnxTarget.ONNXRUNTIME, arena, new PassLog());
     }
 
@@ -175,7 +175,13 @@ class DynamicProductsTest {
                 "attention",
                 List.of(
                         Node.of("relu", "Identity", List.of("a"), List.of("q")),
-                        Node.of("t", "Transpose", "", List.of("b"), List.of("k"), Attribute.of("perm", List.of(0L, 2L, 1L))),
+                        Node.of(
+                                "t",
+                                "Transpose",
+                                "",
+                                List.of("b"),
+                                List.of("k"),
+                                Attribute.of("perm", List.of(0L, 2L, 1L))),
                         Node.of("scores", "MatMul", List.of("q", "k"), List.of("s")),
                         Node.of("scale", "Mul", List.of("s", "third"), List.of("m")),
                         Node.of("softmax", "Softmax", "", List.of("m"), List.of("p"), Attribute.of("axis", -1)),
@@ -204,9 +210,13 @@ class DynamicProductsTest {
         float[] b = normal(TOKENS * WIDTH);
         GraphModel model = quantised(attention(), List.of());
         assertEquals(
-                2, model.graph().nodes().stream().filter(n -> n.is("MatMulInteger")).count());
+                2,
+                model.graph().nodes().stream()
+                        .filter(n -> n.is("MatMulInteger"))
+                        .count());
         Shape shape = Shape.of(1, TOKENS, WIDTH);
-        float[] y = run(model, Map.of("a", Tensor.ofFloats(arena, "a", shape, a), "b", Tensor.ofFloats(arena, "b", shape, b)));
+        float[] y = run(
+                model, Map.of("a", Tensor.ofFloats(arena, "a", shape, a), "b", Tensor.ofFloats(arena, "b", shape, b)));
         double[] keys = rounded(b);
         double[] turned = new double[keys.length];
         for (int i = 0; i < keys.length; i++) {
@@ -232,7 +242,8 @@ class DynamicProductsTest {
     @Test
     void they_stay_in_floats_unless_asked_for_and_where_a_pattern_keeps_them() {
         Graph conv = convolution(normal(OUT * IN * 9), normal(OUT));
-        assertTrue(Planner.plan(conv, Recipes.INT8_DYNAMIC, List.of()).converted().isEmpty());
+        assertTrue(
+                Planner.plan(conv, Recipes.INT8_DYNAMIC, List.of()).converted().isEmpty());
         assertTrue(Planner.plan(attention(), Recipes.INT8_DYNAMIC, List.of())
                 .decisions()
                 .isEmpty());

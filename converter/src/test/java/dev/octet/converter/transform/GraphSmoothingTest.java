@@ -107,7 +107,7 @@ class GraphSmoothingTest {
                     .count();
             List<String> norms = smoothed.folds().stream()
                     .filter(f -> f.how().startsWith("channels of"))
-                    .map(Fold::into)
+                    .map(TransformStep::into)
                     .toList();
             // behind the last residual and in the head
             assertEquals(

@@ -12,10 +12,10 @@ import dev.octet.quant.number.Float8Format;
 import dev.octet.quant.recipe.Recipe;
 import dev.octet.quant.recipe.Recipes;
 import dev.octet.trainer.op.qat.GridQuantize;
+import dev.octet.trainer.qat.FakeQuantizer;
+import dev.octet.trainer.qat.FakeQuantizer.Place;
 import dev.octet.trainer.qat.LearnedScales;
 import dev.octet.trainer.qat.Method;
-import dev.octet.trainer.qat.Quantizer;
-import dev.octet.trainer.qat.Quantizer.Place;
 import dev.octet.trainer.qat.QuantizerSettings;
 import dev.octet.trainer.qat.QuantizerSettings.Levels;
 import java.lang.foreign.Arena;
@@ -108,7 +108,7 @@ final class QatRecipes {
     }
 
     private static Optional<String> unfit(LearnedScales w) {
-        Quantizer q = w.quantizer();
+        FakeQuantizer q = w.quantizer();
         CodeGrid grid = q.settings().grid();
         if (q.settings().method() == Method.DOREFA) {
             return Optional.of("DoReFa's weights are squeezed by tanh, and their codes have half a code for zero");
@@ -264,7 +264,8 @@ final class QatRecipes {
         CodeGrid inputGrid = input == null ? null : input.quantizer().settings().grid();
         Granularity ofInput =
                 input == null ? null : input.quantizer().settings().granularity();
-        boolean tokens = input != null && (linears.getFirst().inputScale().isPresent() || ofInput instanceof Granularity.PerToken);
+        boolean tokens = input != null
+                && (linears.getFirst().inputScale().isPresent() || ofInput instanceof Granularity.PerToken);
         List<Recipe> found = new ArrayList<>();
         switch (w.grid()) {
             case CodeGrid.Integers i

@@ -3,8 +3,8 @@ package dev.octet.pipeline.run;
 import dev.octet.formats.graph.Node;
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.quant.number.CodeGrid;
+import dev.octet.trainer.qat.FakeQuantizer.Place;
 import dev.octet.trainer.qat.LearnedScales;
-import dev.octet.trainer.qat.Quantizer.Place;
 import dev.octet.trainer.qat.QuantizerSettings.Levels;
 import java.util.Optional;
 import org.jspecify.annotations.Nullable;
@@ -18,7 +18,8 @@ import org.jspecify.annotations.Nullable;
  * @param master the weight in F32, as it lay in the run
  * @param turned whether it lies in the other order in the graph: the copy of a tie
  */
-record QuantizedLinear(Node node, LearnedScales weight, @Nullable LearnedScales input, Tensor master, boolean turned) {
+record QuantizedLinear(
+        Node node, LearnedScales weight, @Nullable LearnedScales input, Tensor master, boolean turned) {
     /** Id of the node. */
     String id() {
         return node.id();

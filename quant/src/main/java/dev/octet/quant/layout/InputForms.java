@@ -28,7 +28,9 @@ public record InputForms(Map<String, OperandSpec> byWeight, List<String> notes) 
             QuantType.E4M3FN, QuantType.E4M3FN,
             QuantType.E4M3FNUZ, QuantType.E4M3FN,
             QuantType.INT8, QuantType.INT8,
+            QuantType.INT8_ASYMMETRIC, QuantType.INT8,
             QuantType.INT4, QuantType.INT8,
+            QuantType.INT4_ASYMMETRIC, QuantType.INT8,
             QuantType.E2M1, QuantType.E2M1);
 
     public InputForms {

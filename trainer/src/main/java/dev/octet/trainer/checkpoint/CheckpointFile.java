@@ -69,7 +69,7 @@ public final class CheckpointFile implements AutoCloseable {
     }
 
     /** Writes the files into a new folder; the caller renames it to its final name. */
-    static void write(Path folder, TrainingState state, CodedWeights coded, Consumer<String> written)
+    static void write(Path folder, TrainingState state, CodedMasters coded, Consumer<String> written)
             throws IOException {
         SavedAdapter adapter = state.adapter().orElse(null);
         Map<String, Tensor> own = new TreeMap<>(state.state());
@@ -83,7 +83,7 @@ public final class CheckpointFile implements AutoCloseable {
                 }
             });
         }
-        tensors(folder.resolve(STATE), own, CodedWeights.NONE, written);
+        tensors(folder.resolve(STATE), own, CodedMasters.NONE, written);
         Map<String, Object> json = new LinkedHashMap<>();
         json.put("format", "octet-checkpoint");
         json.put("version", VERSION);
@@ -106,7 +106,7 @@ public final class CheckpointFile implements AutoCloseable {
         writeText(folder.resolve(SUMS), sums.toString());
     }
 
-    private static void tensors(Path file, Map<String, Tensor> tensors, CodedWeights coded, Consumer<String> written)
+    private static void tensors(Path file, Map<String, Tensor> tensors, CodedMasters coded, Consumer<String> written)
             throws IOException {
         List<TensorSpec> specs = new ArrayList<>(coded.specs());
         tensors.forEach((name, tensor) -> specs.add(tensor.spec().withName(name)));

@@ -76,7 +76,7 @@ public final class CheckpointFolder {
      * @throws IOException when the disk is full, among others; earlier checkpoints are then intact
      */
     public Path write(TrainingState state, int keep) throws IOException {
-        return write(state, new Kept(keep, OptionalLong.empty()), CodedWeights.NONE, _ -> {});
+        return write(state, new Kept(keep, OptionalLong.empty()), CodedMasters.NONE, _ -> {});
     }
 
     /**
@@ -94,7 +94,7 @@ public final class CheckpointFolder {
      * @param written called with the name of each parameter and state that has been written
      * @throws IOException as there
      */
-    public Path write(TrainingState state, Kept keep, CodedWeights coded, Consumer<String> written) throws IOException {
+    public Path write(TrainingState state, Kept keep, CodedMasters coded, Consumer<String> written) throws IOException {
         Files.createDirectories(folder);
         Path hidden = folder.resolve(HIDDEN + state.step() + ".new");
         delete(hidden);

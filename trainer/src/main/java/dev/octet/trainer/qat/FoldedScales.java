@@ -3,7 +3,7 @@ package dev.octet.trainer.qat;
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.quant.scale.StoredScale;
-import dev.octet.trainer.qat.Quantizer.Place;
+import dev.octet.trainer.qat.FakeQuantizer.Place;
 import java.lang.foreign.Arena;
 import java.util.Map;
 import java.util.TreeMap;
@@ -22,7 +22,7 @@ public final class FoldedScales {
     public static Map<String, Tensor> of(
             QuantizedGraph graph, DType type, Map<String, Tensor> parameters, Arena arena) {
         Map<String, Tensor> folded = new TreeMap<>();
-        for (Quantizer q : graph.quantizers()) {
+        for (FakeQuantizer q : graph.quantizers()) {
             String name = q.parameters().get(Place.SCALE);
             Tensor now = name == null ? null : parameters.get(name);
             if (name != null && now != null) {

@@ -4,7 +4,7 @@ import dev.octet.quant.block.Blocks;
 import dev.octet.quant.number.CodeGrid;
 import dev.octet.quant.number.Float8Format;
 import dev.octet.quant.recipe.LinearTensor;
-import dev.octet.trainer.qat.Quantizer.Place;
+import dev.octet.trainer.qat.FakeQuantizer.Place;
 import dev.octet.trainer.qat.QuantizerSettings.Variant;
 import java.util.Arrays;
 

@@ -4,7 +4,7 @@ import dev.octet.formats.tensor.Tensor;
 import dev.octet.quant.block.Blocks;
 import dev.octet.quant.number.CodeGrid;
 import dev.octet.trainer.op.qat.GridQuantize;
-import dev.octet.trainer.qat.Quantizer.Place;
+import dev.octet.trainer.qat.FakeQuantizer.Place;
 import java.lang.foreign.Arena;
 import java.util.ArrayList;
 import java.util.Collections;
@@ -19,7 +19,7 @@ import java.util.Optional;
  * @param quantizer what it quantises, and how
  * @param values of its parameters, F32, in the order of the blocks of what it quantises as that lies: a weight that lies as [in, out] has its scales in that order
  */
-public record LearnedScales(Quantizer quantizer, Map<Place, Tensor> values) {
+public record LearnedScales(FakeQuantizer quantizer, Map<Place, Tensor> values) {
     public LearnedScales {
         values = Collections.unmodifiableMap(values.isEmpty() ? new EnumMap<>(Place.class) : new EnumMap<>(values));
     }
@@ -31,7 +31,7 @@ public record LearnedScales(Quantizer quantizer, Map<Place, Tensor> values) {
      */
     public static List<LearnedScales> of(QuantizedGraph graph, Map<String, Tensor> parameters) {
         List<LearnedScales> all = new ArrayList<>();
-        for (Quantizer q : graph.quantizers()) {
+        for (FakeQuantizer q : graph.quantizers()) {
             Map<Place, Tensor> values = new EnumMap<>(Place.class);
             q.parameters().forEach((place, name) -> {
                 Tensor value = parameters.get(name);

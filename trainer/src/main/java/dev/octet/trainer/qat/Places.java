@@ -5,7 +5,7 @@ import dev.octet.trainer.op.qat.GridQuantize.Form;
 import dev.octet.trainer.op.qat.GridQuantize.Offset;
 import dev.octet.trainer.op.qat.GridQuantize.Parameter;
 import dev.octet.trainer.op.qat.StepRule;
-import dev.octet.trainer.qat.Quantizer.Place;
+import dev.octet.trainer.qat.FakeQuantizer.Place;
 import dev.octet.trainer.qat.QuantizerSettings.Levels;
 import dev.octet.trainer.qat.QuantizerSettings.Variant;
 import java.util.ArrayList;

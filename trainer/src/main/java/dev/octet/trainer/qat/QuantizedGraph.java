@@ -1,7 +1,7 @@
 package dev.octet.trainer.qat;
 
 import dev.octet.formats.graph.GraphModel;
-import dev.octet.trainer.qat.Quantizer.Place;
+import dev.octet.trainer.qat.FakeQuantizer.Place;
 import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
@@ -14,7 +14,7 @@ import java.util.TreeMap;
  * @param model the graph; the parameters of its quantisers are constants of it, those of weights with the values they start from
  * @param quantizers in the order of the graph
  */
-public record QuantizedGraph(GraphModel model, List<Quantizer> quantizers) {
+public record QuantizedGraph(GraphModel model, List<FakeQuantizer> quantizers) {
     public QuantizedGraph {
         quantizers = List.copyOf(quantizers);
     }
@@ -44,7 +44,7 @@ public record QuantizedGraph(GraphModel model, List<Quantizer> quantizers) {
      */
     public Map<String, Double> rateFactors(ScaleLearning scales, boolean normalizes) {
         Map<String, Double> factors = new TreeMap<>();
-        for (Quantizer q : quantizers) {
+        for (FakeQuantizer q : quantizers) {
             if (q.settings().method() == Method.PACT) {
                 continue; // α is decayed as weights are, by which the paper regularises it
             }
@@ -61,7 +61,7 @@ public record QuantizedGraph(GraphModel model, List<Quantizer> quantizers) {
     /** Names of those that training changes. */
     public Set<String> learned() {
         Set<String> names = new LinkedHashSet<>();
-        for (Quantizer q : quantizers) {
+        for (FakeQuantizer q : quantizers) {
             q.learned().forEach(place -> names.add(q.parameter(place)));
         }
         return names;

@@ -21,8 +21,8 @@ import dev.octet.trainer.op.qat.QuantizeNode;
 import dev.octet.trainer.op.qat.StepRule;
 import dev.octet.trainer.precision.Autocast;
 import dev.octet.trainer.precision.LinearModule;
+import dev.octet.trainer.qat.FakeQuantizer.Place;
 import dev.octet.trainer.qat.QatSettings.LayerOverride;
-import dev.octet.trainer.qat.Quantizer.Place;
 import java.lang.foreign.Arena;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -45,7 +45,7 @@ final class QuantizingEdit {
     private final GraphEdit edit;
     private final List<LinearModule> layers;
     private final Map<String, Node> nodes = new HashMap<>();
-    private final Map<Want, Quantizer> made = new LinkedHashMap<>();
+    private final Map<Want, FakeQuantizer> made = new LinkedHashMap<>();
 
     /** What a quantiser is made once for. */
     private record Want(LinearTensor tensor, String value, boolean transposed, QuantizerSettings settings) {}
@@ -83,7 +83,11 @@ final class QuantizingEdit {
                         linear,
                         linear.withOutputs(List.of(name)),
                         GradientQuantize.node(
-                                name, name, linear.output(), bits, CounterRandom.key(seed, layer.name().hashCode())));
+                                name,
+                                name,
+                                linear.output(),
+                                bits,
+                                CounterRandom.key(seed, layer.name().hashCode())));
             }
         }
     }
@@ -121,7 +125,7 @@ final class QuantizingEdit {
         int at = tensor == LinearTensor.WEIGHT ? 1 : 0;
         boolean transposed = tensor == LinearTensor.WEIGHT && !layer.transB();
         Want want = new Want(tensor, node.input(at), transposed, of);
-        Quantizer quantizer = made.get(want);
+        FakeQuantizer quantizer = made.get(want);
         if (quantizer == null) {
             quantizer = make(layer, want);
         }
@@ -141,7 +145,7 @@ final class QuantizingEdit {
         return node;
     }
 
-    private Quantizer make(LinearModule layer, Want want) {
+    private FakeQuantizer make(LinearModule layer, Want want) {
         boolean isWeight = want.tensor() == LinearTensor.WEIGHT;
         String name = edit.freshName(layer.name() + (isWeight ? ".weight_quantizer" : ".input_quantizer"));
         Places places = Places.of(want.settings(), want.tensor());
@@ -168,7 +172,7 @@ final class QuantizingEdit {
                 parameters.put(place, constant(name, place, Shape.SCALAR, new float[] {start}));
             }
         }
-        Quantizer quantizer = new Quantizer(
+        FakeQuantizer quantizer = new FakeQuantizer(
                 name,
                 List.of(),
                 List.of(),
@@ -341,13 +345,11 @@ final class QuantizingEdit {
         @Nullable Initializer weight = edit.initializer(layer.weight());
         long width = weight == null
                 ? 0
-                : weight.spec()
-                        .map(t -> t.shape().dim(layer.transB() ? 1 : 0))
-                        .orElse(0L);
+                : weight.spec().map(t -> t.shape().dim(layer.transB() ? 1 : 0)).orElse(0L);
         if (width % size != 0) {
             throw new InvalidOptionException(
-                    "the input of '" + layer.name() + "' has " + width + " elements, which are no multiple of groups of "
-                            + size,
+                    "the input of '" + layer.name() + "' has " + width
+                            + " elements, which are no multiple of groups of " + size,
                     "precision.inputs",
                     "choose a group_size that divides " + width + ", or exempt it: layers: [{match: '" + layer.name()
                             + "', inputs: none}]");

@@ -8,8 +8,8 @@ import dev.octet.trainer.device.Device;
 import dev.octet.trainer.precision.PrecisionPolicy;
 import dev.octet.trainer.program.Program;
 import dev.octet.trainer.program.Step;
+import dev.octet.trainer.qat.FakeQuantizer;
 import dev.octet.trainer.qat.QuantizedGraph;
-import dev.octet.trainer.qat.Quantizer;
 import java.lang.foreign.Arena;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
@@ -47,7 +47,7 @@ public final class StartingScales {
     public void requireExecuted(Program program) {
         Set<String> nodes = program.steps().stream().map(Step::node).collect(Collectors.toSet());
         Set<String> idle = new LinkedHashSet<>();
-        for (Quantizer q : quantized.quantizers()) {
+        for (FakeQuantizer q : quantized.quantizers()) {
             if (!q.learned().isEmpty() && !nodes.contains(q.name())) {
                 idle.addAll(q.modules());
             }
@@ -72,7 +72,7 @@ public final class StartingScales {
      * @param arena owns what is made
      */
     public Map<String, Tensor> of(List<MicroBatch> batches, Map<String, Tensor> weights, Arena arena) {
-        List<Quantizer> inputs = quantized.quantizers().stream()
+        List<FakeQuantizer> inputs = quantized.quantizers().stream()
                 .filter(q -> q.tensor() == LinearTensor.INPUT && q.startsFromData())
                 .toList();
         Map<String, Tensor> values = new LinkedHashMap<>();
@@ -93,7 +93,7 @@ public final class StartingScales {
                 }
             }
         }
-        for (Quantizer q : inputs) {
+        for (FakeQuantizer q : inputs) {
             values.putAll(q.start(seen.getOrDefault(q.value(), List.of()), arena));
         }
         return values;

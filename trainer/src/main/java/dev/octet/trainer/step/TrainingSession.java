@@ -15,7 +15,7 @@ import dev.octet.trainer.activation.WeightCasts;
 import dev.octet.trainer.autodiff.Autodiff;
 import dev.octet.trainer.autodiff.Parameter;
 import dev.octet.trainer.autodiff.ProgramOptions;
-import dev.octet.trainer.checkpoint.CodedWeights;
+import dev.octet.trainer.checkpoint.CodedMasters;
 import dev.octet.trainer.data.MicroBatch;
 import dev.octet.trainer.device.Device;
 import dev.octet.trainer.device.Executable;
@@ -599,15 +599,15 @@ public final class TrainingSession implements AutoCloseable {
     }
 
     /** The other master weights, decoded as they are written; valid until the next step. */
-    public CodedWeights codedWeights(Arena arena) {
+    public CodedMasters codedWeights(Arena arena) {
         Map<String, Tensor> kept = memory.views(ValueRole.PARAMETER, arena);
         Map<String, Shape> shapes = codedShapes();
         shapes.keySet().retainAll(kept.keySet());
         if (shapes.isEmpty()) {
-            return CodedWeights.NONE;
+            return CodedMasters.NONE;
         }
         Map<String, Tensor> parts = memory.views(ValueRole.STATE, arena);
-        return new CodedWeights() {
+        return new CodedMasters() {
             @Override
             public List<TensorSpec> specs() {
                 return shapes.entrySet().stream()

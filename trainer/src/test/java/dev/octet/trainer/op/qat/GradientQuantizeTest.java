@@ -54,8 +54,8 @@ class GradientQuantizeTest extends TwinTest {
         try (ModelFile opened = ModelFile.open(FOLDER.resolve("dorefa-" + bits + ".safetensors"))) {
             Model golden = opened.model();
             Tensor dy = golden.tensor("dy");
-            GradientQuantize op = new GradientQuantize(
-                    new OperandType(DType.F32, dy.shape()), bits, number(golden, "seed"));
+            GradientQuantize op =
+                    new GradientQuantize(new OperandType(DType.F32, dy.shape()), bits, number(golden, "seed"));
             long key = op.key(number(golden, "step"), number(golden, "micro_batch"));
             float[] noise = golden.tensor("noise").toFloats();
             for (int i = 0; i < noise.length; i++) {

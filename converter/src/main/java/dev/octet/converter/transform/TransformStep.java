@@ -10,8 +10,8 @@ import java.util.List;
  * @param of the modules whose weights take the factors
  * @param how in words
  */
-public record Fold(String transform, String into, List<String> of, String how) {
-    public Fold {
+public record TransformStep(String transform, String into, List<String> of, String how) {
+    public TransformStep {
         of = List.copyOf(of);
     }
 }

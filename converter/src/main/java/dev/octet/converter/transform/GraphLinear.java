@@ -13,7 +13,7 @@ import org.jspecify.annotations.Nullable;
  * @param in channels of its input
  * @param out channels of its output
  */
-public record LinearLayer(
+public record GraphLinear(
         String node, String weight, @Nullable String bias, boolean outIn, int in, int out) {
     private static final String WEIGHT = ".weight";
 

@@ -6,9 +6,9 @@ import java.io.IOException;
 import java.util.List;
 
 /** Master weights that a run keeps in few bits: a checkpoint has them in F32, but memory never does. */
-public interface CodedWeights {
+public interface CodedMasters {
     /** No such weights. */
-    CodedWeights NONE = new CodedWeights() {
+    CodedMasters NONE = new CodedMasters() {
         @Override
         public List<TensorSpec> specs() {
             return List.of();

@@ -29,7 +29,7 @@ import java.util.Set;
  * @param shape of what is quantised, as it lies; of an input empty, since it depends on the data
  * @param learned those of its parameters that training changes
  */
-public record Quantizer(
+public record FakeQuantizer(
         String name,
         List<String> layers,
         List<String> modules,
@@ -67,7 +67,7 @@ public record Quantizer(
         }
     }
 
-    public Quantizer {
+    public FakeQuantizer {
         layers = List.copyOf(layers);
         modules = List.copyOf(modules);
         parameters = Collections.unmodifiableMap(
@@ -116,11 +116,11 @@ public record Quantizer(
     }
 
     /** This for one more layer. */
-    Quantizer with(LinearModule layer) {
+    FakeQuantizer with(LinearModule layer) {
         List<String> nodes = new ArrayList<>(layers);
         nodes.add(layer.node());
         List<String> names = new ArrayList<>(modules);
         names.add(layer.name());
-        return new Quantizer(name, nodes, names, tensor, value, settings, form, parameters, shape, learned);
+        return new FakeQuantizer(name, nodes, names, tensor, value, settings, form, parameters, shape, learned);
     }
 }
