@@ -50,12 +50,13 @@ public final class TransformRows {
     }
 
     private static Quantize.CheckpointRequest request(String[] row, Path model, Path statistics, Path made) {
-        Recipe recipe = Objects.requireNonNull(
-                Recipes.byName(Recipes.CHECKPOINT).get(row[0]), row[0]);
+        Recipe recipe =
+                Objects.requireNonNull(Recipes.byName(Recipes.CHECKPOINT).get(row[0]), row[0]);
         if (!row[1].equals("-")) {
             recipe = recipe.withGroups(new Granularity.PerGroup(-1, Integer.parseInt(row[1])));
         }
-        Quantize.WeightRounds usual = row[2].equals("gptq") ? Quantize.WeightRounds.GPTQ : Quantize.WeightRounds.NEAREST;
+        Quantize.WeightRounds usual =
+                row[2].equals("gptq") ? Quantize.WeightRounds.GPTQ : Quantize.WeightRounds.NEAREST;
         ScaleSearch search = ScaleSearch.valueOf(row[3].toUpperCase(Locale.ROOT).replace('-', '_'));
         Quantize.CheckpointRequest request =
                 Quantize.CheckpointRequest.of(model, made, recipe).withRounding(usual.with(search));

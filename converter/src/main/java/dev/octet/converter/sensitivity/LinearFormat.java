@@ -26,11 +26,7 @@ import org.jspecify.annotations.Nullable;
  * @param weight of a weight in [out, in] order
  * @param recipe what writes it
  */
-public record LinearFormat(
-        String name,
-        @Nullable OperandSpec input,
-        OperandSpec weight,
-        Recipe recipe) {
+public record LinearFormat(String name, @Nullable OperandSpec input, OperandSpec weight, Recipe recipe) {
     /** Every format that can be measured, by name: the recipes of graphs and checkpoints without zero points. */
     public static final Map<String, LinearFormat> ALL = all();
 

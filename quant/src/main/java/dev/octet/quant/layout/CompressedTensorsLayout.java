@@ -360,7 +360,11 @@ final class CompressedTensorsLayout implements Layout {
             return Found.PLAIN;
         }
         CompressedTensorsConfig.Arguments a = inputs.orElseThrow();
-        if (!a.isFloat() && a.bits() == 8 && a.symmetric() && a.dynamic() && a.strategy().equals("token")) {
+        if (!a.isFloat()
+                && a.bits() == 8
+                && a.symmetric()
+                && a.dynamic()
+                && a.strategy().equals("token")) {
             return Found.INTEGERS_PER_TOKEN;
         }
         if (!a.isFloat() || a.bits() != 8) {

@@ -1,15 +1,16 @@
 package dev.octet.quant.layout;
 
+import static java.util.Objects.requireNonNull;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import dev.octet.formats.tensor.DType;
-import dev.octet.quant.number.QuantType;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.TensorSpec;
 import dev.octet.quant.block.Granularity;
+import dev.octet.quant.number.QuantType;
 import dev.octet.quant.recipe.OperandSpec;
 import java.io.IOException;
 import java.util.LinkedHashMap;
@@ -96,12 +97,14 @@ class InputFormsTest {
     @Test
     void integers_have_a_scale_for_each_token() throws IOException {
         with("m.weight", DType.I8, 256, 256).with("m.weight_scale", DType.F32, 256, 1);
-        InputForms forms = forms("{'quant_method':'compressed-tensors','config_groups':{'group_0':{'targets':['Linear'],"
-                        .replace('\'', '"')
-                + "'weights':{'num_bits':8,'type':'int','strategy':'channel'},'input_activations':"
-                        .replace('\'', '"')
-                + "{'num_bits':8,'type':'int','strategy':'token','dynamic':true}}}}".replace('\'', '"'));
-        assertEquals(QuantType.INT8, forms.byWeight().get("m.weight").type());
+        InputForms forms =
+                forms("{'quant_method':'compressed-tensors','config_groups':{'group_0':{'targets':['Linear'],"
+                                .replace('\'', '"')
+                        + "'weights':{'num_bits':8,'type':'int','strategy':'channel'},'input_activations':"
+                                .replace('\'', '"')
+                        + "{'num_bits':8,'type':'int','strategy':'token','dynamic':true}}}}".replace('\'', '"'));
+        assertEquals(
+                QuantType.INT8, requireNonNull(forms.byWeight().get("m.weight")).type());
         assertEquals("token dynamic", text(forms));
         assertEquals(List.of(), forms.notes());
     }
