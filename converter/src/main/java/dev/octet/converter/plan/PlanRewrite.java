@@ -134,8 +134,8 @@ public final class PlanRewrite {
         }
         DynamicProducts products = new DynamicProducts(edit, arena);
         for (Decision.Converted d : plan.converted(LayerKind.ATTENTION)) {
-            products.product(
-                    node(nodes, d), types.type(d.input()) instanceof ValueType.TensorType t ? t.dtype() : null);
+            ValueType.TensorType first = types.type(d.input());
+            products.product(node(nodes, d), first == null ? null : first.dtype());
         }
         edit.removeUnreachable();
         return new Result(model.withGraph(edit.build()).withOpset(Node.OCTET_DOMAIN, 1, model.irVersion()), layers);

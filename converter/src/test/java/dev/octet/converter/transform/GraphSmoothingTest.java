@@ -1,5 +1,6 @@
 package dev.octet.converter.transform;
 
+import static java.util.Objects.requireNonNull;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
@@ -128,9 +129,7 @@ class GraphSmoothingTest {
             int vectors = 0;
             for (Node n : smoothed.graph().nodes()) {
                 if (n.is("Mul") && n.output().endsWith("_smooth")) {
-                    float[] by = smoothed.graph()
-                            .initializers()
-                            .get(n.input(1))
+                    float[] by = requireNonNull(smoothed.graph().initializers().get(n.input(1)))
                             .tensor()
                             .orElseThrow()
                             .toFloats();

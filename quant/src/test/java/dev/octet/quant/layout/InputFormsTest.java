@@ -139,7 +139,8 @@ class InputFormsTest {
                         + "'weights':{'num_bits':8,'type':'int','strategy':'channel'},'input_activations':"
                                 .replace('\'', '"')
                         + "{'num_bits':8,'type':'int','strategy':'token','dynamic':true}}}}".replace('\'', '"'));
-        assertEquals(QuantType.INT8, forms.byWeight().get("m.weight").type());
+        assertEquals(
+                QuantType.INT8, requireNonNull(forms.byWeight().get("m.weight")).type());
         assertEquals("token dynamic", text(forms));
         assertEquals(List.of(), forms.notes());
     }
