@@ -56,10 +56,10 @@ final class AttentionProducts {
             if (at.domain().isEmpty() && BETWEEN.contains(at.opType())) {
                 for (String input : at.inputs()) { // of a mask and scores, the scores are computed from a product
                     Node producer = graph.producer(input);
-                    if (producer == null || at.is("Where") && input.equals(at.input(0))) {
+                    if (producer == null || (at.is("Where") && input.equals(at.input(0)))) {
                         continue;
                     }
-                    if (producer.is(operator) || node == null && BETWEEN.contains(producer.opType())) {
+                    if (producer.is(operator) || (node == null && BETWEEN.contains(producer.opType()))) {
                         node = producer;
                     }
                 }
