@@ -251,16 +251,20 @@ final class OnePassTest {
             last = sqnr;
         }
         assertEquals("nvfp4", possible.getLast());
-        List<String> one = new ArrayList<>(dry);
-        one.addAll(List.of("--recipe", "mxfp8"));
-        JsonNode scheme = json(one).path("predicted");
-        compared.path("schemes").forEach(s -> {
-            if (s.path("recipe").asText().equals("mxfp8")) {
-                assertEquals(
-                        s.path("sqnr_db").asDouble(), scheme.path("sqnr_db").asDouble());
+        for (String rounding : List.of("nearest", "gptq")) {
+            List<String> one = new ArrayList<>(dry);
+            one.addAll(List.of("--recipe", "mxfp8", "--rounding", rounding));
+            List<Double> rows = new ArrayList<>();
+            for (JsonNode s : compared.path("schemes")) {
+                if (s.path("recipe").asText().equals("mxfp8")
+                        && s.path("rounding").asText().equals(rounding)) {
+                    rows.add(s.path("sqnr_db").asDouble());
+                }
             }
-        });
-        assertTrue(ok(one).out().contains("SQNR of Linears' outputs, predicted"));
+            JsonNode predicted = json(one).path("predicted");
+            assertEquals(List.of(predicted.path("sqnr_db").asDouble()), rows, rounding);
+            assertTrue(ok(one).out().contains("SQNR of Linears' outputs, predicted"));
+        }
         assertTrue(ok(all).out().contains("nothing was written"));
         assertFalse(Files.exists(folder.resolve("none")));
     }
