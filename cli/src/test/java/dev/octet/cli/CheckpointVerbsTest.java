@@ -86,6 +86,7 @@ class CheckpointVerbsTest {
                         "architecture",
                         "recipe",
                         "rounding",
+                        "scale_search",
                         "target",
                         "dry_run",
                         "source_bytes",

@@ -279,7 +279,7 @@ class QuantizeCommandTest {
                         ExitCode.USAGE,
                         Stream.concat(Arrays.stream(line), Stream.of("--target", "tensorrt"))
                                 .toArray(String[]::new)),
-                "--embeddings int8 is for --target onnxruntime");
+                "--embeddings, --convolutions and --attention int8 are for --target onnxruntime");
         assertSays(
                 refused(ExitCode.USAGE, "quantize", LLAMA, "-o", at("x"), "--embeddings", "int8"),
                 "--embeddings is for ONNX models",

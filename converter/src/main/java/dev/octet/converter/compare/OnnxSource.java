@@ -28,8 +28,8 @@ import org.jspecify.annotations.Nullable;
 
 /**
  * The weights of an ONNX model: the float constants of its main graph, initializers and Constant nodes. Codes with their
- * constant scales and zero points form one weight ({@link QuantizedConstants}). Integers count as shapes and indices and are left out, and so are constants of
- * one element without a counterpart.
+ * constant scales and zero points form one weight ({@link QuantizedConstants}). Integers count as shapes and indices and are left out, and so are constants
+ * without a counterpart that have one element, or come from a Constant node and are no weight of a product.
  *
  * <p>The file is mapped, not read: touched pages count as memory of the process until the system needs them.
  */
@@ -66,6 +66,7 @@ final class OnnxSource implements WeightSource {
     private final Map<String, List<Node>> consumers = new HashMap<>();
     private final Map<String, Weight> weights = new LinkedHashMap<>();
     private final Map<String, String> problems = new LinkedHashMap<>();
+    private final Set<String> fromNodes = new HashSet<>();
 
     private OnnxSource(ModelFile file) {
         this.file = file;
@@ -91,7 +92,10 @@ final class OnnxSource implements WeightSource {
                     && node.attribute("value").orElse(null) instanceof Attribute.OfTensor(Initializer value)) {
                 value.tensor()
                         .filter(t -> t.shape().elementCount() > 1)
-                        .ifPresent(t -> add(node.output(), t, quantized.get(node.output()), parts));
+                        .ifPresent(t -> {
+                            fromNodes.add(node.output());
+                            add(node.output(), t, quantized.get(node.output()), parts);
+                        });
             }
         }
     }
@@ -217,7 +221,9 @@ final class OnnxSource implements WeightSource {
 
     @Override
     public boolean listed(Weight weight) {
-        return weight.shape().elementCount() > 1;
+        // a Constant node may also hold what an exporter folded, such as the frequencies of a rotary embedding
+        return weight.shape().elementCount() > 1
+                && (!fromNodes.contains(weight.name()) || !weight.names().isEmpty());
     }
 
     @Override
