@@ -90,12 +90,10 @@ final class OnnxSource implements WeightSource {
         for (Node node : graph.nodes()) { // some exporters write every weight as a Constant
             if (node.is("Constant")
                     && node.attribute("value").orElse(null) instanceof Attribute.OfTensor(Initializer value)) {
-                value.tensor()
-                        .filter(t -> t.shape().elementCount() > 1)
-                        .ifPresent(t -> {
-                            fromNodes.add(node.output());
-                            add(node.output(), t, quantized.get(node.output()), parts);
-                        });
+                value.tensor().filter(t -> t.shape().elementCount() > 1).ifPresent(t -> {
+                    fromNodes.add(node.output());
+                    add(node.output(), t, quantized.get(node.output()), parts);
+                });
             }
         }
     }
