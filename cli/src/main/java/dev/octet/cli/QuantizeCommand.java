@@ -247,7 +247,7 @@ final class QuantizeCommand implements Command {
     private static void quantizeCheckpoint(Arguments arguments, Screen screen) throws IOException {
         arguments.refuse(
                 List.of(DataFlags.CALIBRATION, DataFlags.DATA_FOR_CALIBRATION),
-                "is not implemented for checkpoints in one step",
+                "is for ONNX models",
                 "let calibrate write statistics of the data first, then give --statistics FILE");
         arguments.refuse(
                 List.of(EMBEDDINGS), "is for ONNX models", "leave it out; --include embed quantises embeddings here");
