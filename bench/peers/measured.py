@@ -92,6 +92,8 @@ def octet_planned(options, model, lines, run):
         file.write("\n".join(lines) + "\n")
     shutil.rmtree(run, ignore_errors=True)
     words = options.octet.split() + ["train", model, "--config", f"{run}.yaml", "-o", run, "--threads", str(options.threads)]
+    if getattr(options, "device", None):
+        words += ["--device", options.device]
     for command in (words + ["--dry-run", "--json"], words):
         result, text = measured(command, exits=range(256))
         if result["exit"] != 0:
