@@ -61,7 +61,7 @@ final class TrainCommand implements Command {
     static final Option DEVICE = Flags.value(
             "device",
             "cpu|cuda[:N]|reference",
-            "where to compute (default: cpu); cuda has run on no GPU yet, see docs/cuda.md");
+            "where to compute (default: cpu); docs/cuda.md says which GPUs");
 
     @Override
     public String name() {

@@ -162,6 +162,26 @@ class QatRunTest {
     }
 
     @Test
+    void with_the_variant_amax_scales_start_at_the_largest_weight_divided_by_the_largest_code() throws IOException {
+        String yaml = SmallRun.with(
+                "freeze: [_quantizer]", "precision: {mode: qat, weights: {format: int4, variant: amax}}");
+        TrainingParts parts = SmallRun.parts(yaml);
+        run(parts, folder, RunOptions.defaults().withMaxSteps(1));
+        float[] scales = requireNonNull(parameters(folder).get("first.weight_quantizer.scale"));
+        Initializer weight =
+                requireNonNull(parts.model().graph().graph().initializers().get("w1"));
+        float[] w = weight.tensor().orElseThrow().toFloats();
+        assertEquals(SmallRun.HIDDEN, scales.length);
+        for (int out = 0; out < scales.length; out++) {
+            float amax = 0;
+            for (int in = 0; in < SmallRun.IN; in++) {
+                amax = Math.max(amax, Math.abs(w[in * SmallRun.HIDDEN + out]));
+            }
+            assertEquals(amax / 7, scales[out], Math.ulp(amax), "output " + out);
+        }
+    }
+
+    @Test
     void folded_scales_are_numbers_of_the_stored_type_and_stay() throws IOException {
         String yaml = SmallRun.with(
                 "precision: {mode: qat, weights: {format: int4}, inputs: {format: int8}, scales: {fold_at: 20, type:"
@@ -249,6 +269,9 @@ class QatRunTest {
                 "{mode: qat}",
                 "{mode: qat, weights: {format: int9}}",
                 "{mode: qat, weights: {format: int4}, gradients: {bits: 9}}",
+                "{mode: qat, weights: {format: int4}, gradients: {}}",
+                "{mode: qat, weights: {format: int4, variant: code}}",
+                "{mode: qat, weights: {method: fixed, format: int4, variant: amax}}",
                 "{mode: qat, weights: {method: pact, format: uint4}}",
                 "{mode: qat, inputs: {method: pact, format: int4}}",
                 "{mode: qat, inputs: {format: nvfp4}}",

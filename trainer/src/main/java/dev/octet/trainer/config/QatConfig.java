@@ -16,6 +16,7 @@ import dev.octet.trainer.qat.ScaleLearning;
 import dev.octet.trainer.yaml.Section;
 import java.util.Arrays;
 import java.util.LinkedHashMap;
+import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 import java.util.Optional;
@@ -44,6 +45,7 @@ final class QatConfig {
     private static final Map<String, Variant> VARIANTS = Map.of(
             "paper", Variant.PAPER,
             "code", Variant.CODE,
+            "amax", Variant.AMAX,
             "tied", Variant.TIED,
             "dual", Variant.DUAL,
             "through_scale", Variant.THROUGH_SCALE);
@@ -60,7 +62,7 @@ final class QatConfig {
         QatSettings settings = new QatSettings(
                 weights,
                 inputs,
-                s.section("gradients").read(QatConfig::gradientBits),
+                s.has("gradients") ? s.section("gradients").read(QatConfig::gradientBits) : OptionalInt.empty(),
                 s.flag("exempt_first", false),
                 s.flag("exempt_last", false),
                 s.sections("layers").stream()
@@ -81,9 +83,7 @@ final class QatConfig {
     }
 
     private static OptionalInt gradientBits(Section s) {
-        return s.has("bits")
-                ? OptionalInt.of((int) s.requiredWhole("bits", 1, GradientQuantize.MAX_BITS))
-                : OptionalInt.empty();
+        return OptionalInt.of((int) s.requiredWhole("bits", 1, GradientQuantize.MAX_BITS));
     }
 
     private static LayerOverride layer(
@@ -140,6 +140,17 @@ final class QatConfig {
     /** Rejects what a method cannot do. */
     private static void requireFit(Section s, boolean isWeight, QuantizerSettings o) {
         String format = s.text(FORMAT).orElse("");
+        if (!o.variant().isOf(o.method())) {
+            List<String> known = VARIANTS.entrySet().stream()
+                    .filter(v -> v.getValue().isOf(o.method()))
+                    .map(Map.Entry::getKey)
+                    .sorted()
+                    .toList();
+            throw s.error(
+                    "variant",
+                    o.method().label() + " has no variant " + s.text("variant").orElse(""),
+                    known.size() == 1 ? "leave it out" : "choose " + String.join(" or ", known));
+        }
         boolean integers = o.grid() instanceof CodeGrid.Integers;
         boolean unsigned = o.grid() instanceof CodeGrid.Integers(int least, int _) && least == 0;
         switch (o.method()) {

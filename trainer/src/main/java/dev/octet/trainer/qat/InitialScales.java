@@ -54,7 +54,7 @@ final class InitialScales {
             case DOREFA -> 1 / (double) grid.high();
             // float grids want range, not density
             default ->
-                grid instanceof CodeGrid.Floats
+                grid instanceof CodeGrid.Floats || settings.variant() == Variant.AMAX
                         ? range.amax() / grid.high()
                         : 2 * range.meanMagnitude() / Math.sqrt(grid.high());
         };

@@ -37,12 +37,25 @@ public record QuantizerSettings(
         PAPER,
         /** As the code of its authors has it: LSQ+ divides by 2^bits - 1 where its paper divides by 2^(bits - 1). */
         CODE,
+        /** LSQ's scales start at the largest magnitude divided by the largest code, where those of a calibrated model are. */
+        AMAX,
         /** ModelOpt's LSQ with one amax for making and reading codes. */
         TIED,
         /** ModelOpt's LSQ with both amaxes learned. */
         DUAL,
         /** Dynamic scales through which gradients flow, as torchao has those of floats. */
-        THROUGH_SCALE
+        THROUGH_SCALE;
+
+        /** Whether a method has this variant. */
+        public boolean isOf(Method method) {
+            return switch (this) {
+                case PAPER -> true;
+                case CODE -> method == Method.LSQ_PLUS;
+                case AMAX -> method == Method.LSQ;
+                case TIED, DUAL -> method == Method.MODELOPT_LSQ;
+                case THROUGH_SCALE -> method == Method.DYNAMIC;
+            };
+        }
     }
 
     /** In words: {@code lsq int4 per channel}. */
