@@ -59,9 +59,7 @@ final class TrainCommand implements Command {
             "TASK",
             "print a configuration to start from: " + String.join(", ", ExampleConfig.names()));
     static final Option DEVICE = Flags.value(
-            "device",
-            "cpu|cuda[:N]|reference",
-            "where to compute (default: cpu); docs/cuda.md says which GPUs");
+            "device", "cpu|cuda[:N]|reference", "where to compute (default: cpu); docs/cuda.md says which GPUs");
 
     @Override
     public String name() {

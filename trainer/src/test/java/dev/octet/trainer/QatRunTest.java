@@ -163,8 +163,8 @@ class QatRunTest {
 
     @Test
     void with_the_variant_amax_scales_start_at_the_largest_weight_divided_by_the_largest_code() throws IOException {
-        String yaml = SmallRun.with(
-                "freeze: [_quantizer]", "precision: {mode: qat, weights: {format: int4, variant: amax}}");
+        String yaml =
+                SmallRun.with("freeze: [_quantizer]", "precision: {mode: qat, weights: {format: int4, variant: amax}}");
         TrainingParts parts = SmallRun.parts(yaml);
         run(parts, folder, RunOptions.defaults().withMaxSteps(1));
         float[] scales = requireNonNull(parameters(folder).get("first.weight_quantizer.scale"));

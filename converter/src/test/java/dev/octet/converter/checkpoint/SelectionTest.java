@@ -31,7 +31,9 @@ class SelectionTest {
             assertFalse(Selection.ALL_LINEARS.takes(name, MATRIX), name);
             Selection with = new Selection(List.of(), List.of(), patterns(Pattern.quote(name)), Map.of());
             assertTrue(with.takes(name, MATRIX), name);
-            assertEquals(List.of(name), LEFT.stream().filter(n -> with.takes(n, MATRIX)).toList());
+            assertEquals(
+                    List.of(name),
+                    LEFT.stream().filter(n -> with.takes(n, MATRIX)).toList());
         }
     }
 
