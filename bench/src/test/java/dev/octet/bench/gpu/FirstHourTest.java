@@ -294,7 +294,10 @@ class FirstHourTest {
     @Test
     void the_pack_leaves_out_what_the_checkout_has_and_keeps_to_its_limit() throws IOException, InterruptedException {
         Path made = Files.createDirectories(folder.resolve("made/octet/lib"));
-        Files.createDirectories(folder.resolve("made/octet/runtime/bin"));
+        for (String part : List.of("runtime/bin", "bin", "launcher")) {
+            Files.createDirectories(folder.resolve("made/octet").resolve(part));
+        }
+        Files.writeString(made.resolveSibling("octet.jar"), "a jar");
         Files.writeString(made.resolve("octet-trainer-1.jar"), "a jar");
         Files.writeString(made.resolve("dnnl-1.jar"), "left out");
         Path archive = folder.resolve("octet-train-1.tar.gz");
@@ -330,6 +333,7 @@ class FirstHourTest {
                 inside.text());
         String names = run(List.of("tar", "tJf", out.toString()), Map.of()).text();
         assertTrue(names.contains("octet-gpu/lib/octet-trainer-1.jar"), names);
+        assertTrue(names.contains("octet-gpu/octet.jar"), names);
         assertTrue(names.contains("octet-gpu/cache/gelu-0123.cubin"), names);
         assertFalse(names.contains("dnnl") || names.contains("testdata") || names.contains("gpu_rounds"), names);
         Ended large = run(List.of(script, "--inside", "--limit", "2", out.toString()), given);
