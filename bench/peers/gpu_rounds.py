@@ -222,7 +222,7 @@ def main():
     parser.add_argument("--small", action="store_true", help="small models: to see that everything works")
     parser.add_argument("--work", help="folder for the made models, 3 GB; default a temporary one")
     parser.add_argument("--models", default=",".join([*MODELS, *SMALL]), help="models of steps")
-    parser.add_argument("--precisions", default="bf16,fp8", help="precisions of steps")
+    parser.add_argument("--precisions", default="bf16,fp8", help="precisions of steps; Octet has fp32, msamp-O1, msamp-O2 and msamp-O3, too")
     parser.add_argument("--tools", default="octet,torch")
     parser.add_argument("--limit", type=float, default=240, help="seconds of one process")
     parser.add_argument("--budget", type=float, default=0, help="seconds of all; what does not fit is not started")

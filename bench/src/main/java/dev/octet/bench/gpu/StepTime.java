@@ -37,8 +37,11 @@ record StepTime(long parameters, List<Double> millis, List<Double> losses) {
         private String yaml() {
             String mode = switch (precision) {
                 case "fp8" -> "{mode: fp8, recipe: delayed}";
-                case "bf16" -> "{mode: bf16}";
-                default -> "{mode: fp32}";
+                case "bf16", "fp32" -> "{mode: " + precision + "}";
+                case "msamp-O1", "msamp-O2", "msamp-O3" -> "{mode: msamp, opt_level: " + precision.substring(6) + "}";
+                default ->
+                    throw new IllegalArgumentException(
+                            "no precision " + precision + ": fp32, bf16, fp8, msamp-O1, msamp-O2 or msamp-O3");
             };
             // one more for the table of kernels
             return subject.config(mode, batch, WARM_UP + steps + 1);
