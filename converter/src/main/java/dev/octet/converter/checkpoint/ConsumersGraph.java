@@ -131,7 +131,6 @@ public record ConsumersGraph(GraphModel model, List<String> notes) {
                         : form.type() == QuantType.INT8 ? values.integers(n, x, scale) : values.statically(n, x, scale);
             }
             return switch (form.granularity()) {
-                case Granularity.PerToken _ when form.type() == QuantType.INT8 -> values.integers(n, x);
                 case Granularity.PerGroup(int _, int size)
                 when form.type() == QuantType.E2M1 -> {
                     long width = reader.shape(weight).dim(-1);

@@ -140,7 +140,8 @@ public final class CheckpointGraph {
             when !input.type().isInteger() && width % size == 0 -> values.perGroup(n, x, width, size);
             case Granularity.Mx(int _, int size) when width % size == 0 -> values.microscaled(n, x, width, size);
             case Granularity.PerToken _, Granularity.PerTensor _ -> values.perToken(n, x);
-            default -> x;
+            // groups that do not divide a row, and what no reader takes for inputs
+            case Granularity.PerGroup _, Granularity.Mx _, Granularity.PerChannel _, Granularity.PerBlock _ -> x;
         };
     }
 
