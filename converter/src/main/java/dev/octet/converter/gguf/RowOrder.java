@@ -7,7 +7,6 @@ import java.util.function.LongUnaryOperator;
  * and i + size/2: rows of q and k are reordered head by head so that both compute the same.
  */
 enum RowOrder {
-    SAME,
     /** Row 2i + j of a head in the file is row i + j·size/2 of the head in transformers. */
     INTERLEAVED;
 
@@ -18,7 +17,6 @@ enum RowOrder {
      */
     LongUnaryOperator fromFile(long headRows) {
         return switch (this) {
-            case SAME -> LongUnaryOperator.identity();
             case INTERLEAVED ->
                 row -> {
                     long within = row % headRows;
@@ -30,7 +28,6 @@ enum RowOrder {
     /** From a row in transformers to the row in the file. */
     LongUnaryOperator toFile(long headRows) {
         return switch (this) {
-            case SAME -> LongUnaryOperator.identity();
             case INTERLEAVED ->
                 row -> {
                     long within = row % headRows;
