@@ -107,8 +107,9 @@ public final class GgufImport implements AutoCloseable {
     }
 
     private void requireReadable(GgufTensor t) {
-        boolean possible = t.shape().rank() > 0;
-        for (int d = 0; d < t.shape().rank(); d++) {
+        int rank = t.shape().rank();
+        boolean possible = t.name().equals(GgufNames.ROPE_FACTORS) ? rank == 1 : rank > 0;
+        for (int d = 0; d < rank; d++) {
             possible &= t.shape().dim(d) > 0 && t.shape().dim(d) <= GgufKeys.MAX_SIZE;
         }
         if (!possible) {

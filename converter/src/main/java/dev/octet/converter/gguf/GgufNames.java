@@ -73,6 +73,16 @@ final class GgufNames {
         return tensor.equals(EMBEDDING) || tensor.equals(HEAD);
     }
 
+    /** Whether this is the matrix of the embedding, by its name in the file. */
+    static boolean isEmbedding(String tensor) {
+        return tensor.equals(EMBEDDING);
+    }
+
+    /** Whether this has two dimensions, by its name in the file: neither norm nor bias. */
+    static boolean isMatrix(String tensor) {
+        return !isNorm(tensor) && tensor.endsWith(".weight");
+    }
+
     /** Whether this is a norm, by its name in the file. */
     static boolean isNorm(String tensor) {
         return tensor.endsWith("norm.weight");
