@@ -270,8 +270,7 @@ public final class GgufExport {
         keys.put("general.quantization_version", GgufValue.of(QUANTIZATION_VERSION));
         keys.putAll(new GgufConfig(family).keys(config, where()));
         if (tokenizer == Tokenizer.INCLUDED) {
-            keys.putAll(TokenizerExport.read(
-                    checkpoint.folder(), config, vocabulary));
+            keys.putAll(TokenizerExport.read(checkpoint.folder(), config, vocabulary));
         }
         return keys;
     }

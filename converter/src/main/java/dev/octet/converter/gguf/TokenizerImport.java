@@ -255,7 +255,8 @@ final class TokenizerImport {
     private boolean adds(String which) {
         // as llama.cpp: SentencePiece's models begin with the token, and of the others those split as Llama 3
         boolean pieces = keys.text(PREFIX + "model").orElse("").equals("llama");
-        Optional<PreTokenizer> split = pieces ? Optional.empty() : keys.text(PREFIX + "pre").flatMap(PreTokenizer::named);
+        Optional<PreTokenizer> split =
+                pieces ? Optional.empty() : keys.text(PREFIX + "pre").flatMap(PreTokenizer::named);
         boolean fallback = which.equals("bos") && (pieces || split.equals(Optional.of(PreTokenizer.LLAMA3)));
         return keys.truth(PREFIX + "add_" + which + "_token").orElse(fallback);
     }

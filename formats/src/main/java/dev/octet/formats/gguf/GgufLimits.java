@@ -17,7 +17,12 @@ public record GgufLimits(
     public static final GgufLimits DEFAULT = new GgufLimits(1 << 20, 1 << 16, 4, 65_535, 1 << 24, 1 << 26);
 
     public GgufLimits {
-        if (maxTensors < 0 || maxKeys < 0 || maxNesting < 1 || maxNameBytes < 1 || maxElements < 0 || maxTextBytes < 0) {
+        if (maxTensors < 0
+                || maxKeys < 0
+                || maxNesting < 1
+                || maxNameBytes < 1
+                || maxElements < 0
+                || maxTextBytes < 0) {
             throw new IllegalArgumentException("limits too small for any file: " + maxTensors + " tensors, " + maxKeys
                     + " keys, nesting " + maxNesting + ", " + maxNameBytes + " bytes of a name, "
                     + maxElements + " elements, " + maxTextBytes + " bytes of texts");

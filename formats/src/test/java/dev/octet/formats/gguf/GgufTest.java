@@ -252,15 +252,13 @@ class GgufTest {
         SequencedMap<String, GgufValue> keys = new LinkedHashMap<>();
         keys.put("general.alignment", GgufValue.of(64));
         Path path = folder.resolve("aligned.gguf");
-        assertThrows(
-                IllegalArgumentException.class, () -> GgufWriter.write(path, keys, List.of(), (t, sink) -> {}));
+        assertThrows(IllegalArgumentException.class, () -> GgufWriter.write(path, keys, List.of(), (t, sink) -> {}));
         assertFalse(Files.exists(path));
     }
 
     @Test
     void tensors_of_five_dimensions_or_torn_blocks_cannot_be_made() {
-        assertThrows(
-                IllegalArgumentException.class, () -> new GgufTensor("t", Shape.of(1, 1, 1, 1, 32), GgufType.F32));
+        assertThrows(IllegalArgumentException.class, () -> new GgufTensor("t", Shape.of(1, 1, 1, 1, 32), GgufType.F32));
         assertThrows(IllegalArgumentException.class, () -> new GgufTensor("t", Shape.of(32, 16), GgufType.Q8_0));
         assertThrows(IllegalArgumentException.class, () -> new GgufTensor("t", Shape.SCALAR, GgufType.Q8_0));
         assertEquals(34, new GgufTensor("t", Shape.of(1, 32), GgufType.Q8_0).byteSize());
@@ -271,7 +269,10 @@ class GgufTest {
         Path path = folder.resolve("torn.gguf");
         GgufTensor tensor = new GgufTensor("a", Shape.of(64), GgufType.Q8_0);
         GgufWriter.write(
-                path, new LinkedHashMap<>(), List.of(tensor), (t, sink) -> sink.write(MemorySegment.ofArray(new byte[68])));
+                path,
+                new LinkedHashMap<>(),
+                List.of(tensor),
+                (t, sink) -> sink.write(MemorySegment.ofArray(new byte[68])));
         MemorySegment file = MemorySegment.ofArray(Files.readAllBytes(path));
         file.set(Tensor.I64_LE, 24 + 13, 48);
         assertEquals(

@@ -84,12 +84,7 @@ class GgmlBlocksTest {
     }
 
     @ParameterizedTest
-    @CsvSource({
-        "F16, 65519, 65520",
-        "Q8_0, 8320912, 8321040",
-        "Q4_0, 524152, 524160",
-        "BF16, 3.38e38, 3.4e38"
-    })
+    @CsvSource({"F16, 65519, 65520", "Q8_0, 8320912, 8321040", "Q4_0, 524152, 524160", "BF16, 3.38e38, 3.4e38"})
     void what_would_become_infinite_is_refused(GgufType type, float largest, float tooLarge) {
         float[] x = new float[64];
         byte[] bytes = new byte[1024];
