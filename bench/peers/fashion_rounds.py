@@ -6,7 +6,6 @@ accuracies by about as much, as the weights of two runs drift apart from the fir
 """
 
 import argparse
-import glob
 import math
 import os
 import statistics
@@ -20,7 +19,7 @@ from safetensors.numpy import load_file
 from safetensors.torch import load_file as load_weights
 
 from fashion_torch import BATCH, LR, MODELS, classes
-from measured import HERE, HOME, OCTET, machine, measured, octet_trained, torch_trained, write
+from measured import HERE, HOME, OCTET, machine, measured, octet_trained, package, torch_trained, write
 
 PACKAGE = "dataset-fashion-mnist"
 WARM_UP, CURVE = 20, 50
@@ -46,17 +45,7 @@ precision: %s
 
 def source(options):
     """The folder with the data set; the package is fetched when it is not there."""
-    installed = "/usr/share/datasets/fashion-mnist"
-    if options.data or os.path.isdir(installed):
-        return options.data or installed
-    unpacked = f"{options.work}/package"
-    if not os.path.isdir(unpacked):
-        try:
-            subprocess.run(["apt-get", "download", PACKAGE], cwd=options.work, check=True, stdout=sys.stderr)
-            subprocess.run(["dpkg", "-x", glob.glob(f"{options.work}/{PACKAGE}_*.deb")[0], unpacked], check=True)
-        except (OSError, subprocess.CalledProcessError) as e:
-            sys.exit(f"{PACKAGE} cannot be fetched: {e}\nrun `apt-get update` first, or give the files with --data FOLDER")
-    return unpacked + installed
+    return options.data or package(options.work, PACKAGE, "/usr/share/datasets/fashion-mnist", "--data FOLDER")
 
 
 class Rounds:

@@ -118,4 +118,5 @@ def main():
         write(options.result, facts, lines, {"machine": facts, "models": everything})  # so far
 
 
-main()
+if __name__ == "__main__":
+    main()

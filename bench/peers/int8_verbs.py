@@ -1,4 +1,4 @@
-"""bench/run-int8-verbs: every verb on real models in INT8; see there."""
+"""bench/run-int8-verbs: inspect, calibrate, quantize, evaluate and verify on real models in INT8; see there."""
 
 import argparse
 import json

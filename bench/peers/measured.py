@@ -1,5 +1,6 @@
 """What the scripts that measure in rounds share: processes with their time and memory, runs of training, the machine, result files. Linux."""
 
+import glob
 import json
 import os
 import platform
@@ -50,6 +51,20 @@ def measured(command, exits=(0,)):
     return {"seconds": seconds, "peak_mb": peak * 1024 / 1e6, "cpu_seconds": cpu, "exit": code}, text
 
 
+def package(work, name, inside, option):
+    """A path in a Debian package, which is fetched into the folder `work` when it is not installed; `option` names what gives the files instead."""
+    if os.path.exists(inside):
+        return inside
+    unpacked = os.path.join(work, name)
+    if not os.path.isdir(unpacked):
+        try:
+            subprocess.run(["apt-get", "download", name], cwd=work, check=True, stdout=sys.stderr)
+            subprocess.run(["dpkg", "-x", glob.glob(os.path.join(work, f"{name}_*.deb"))[0], unpacked], check=True)
+        except (OSError, subprocess.CalledProcessError) as e:
+            sys.exit(f"{name} cannot be fetched: {e}\nrun `apt-get update` first, or give the files with {option}")
+    return unpacked + inside
+
+
 def torch_trained(*command):
     """A process of PyTorch that trains (train_torch.py, fashion_torch.py): what it took, and what its last line says."""
     result, text = measured([sys.executable, *command])
@@ -77,6 +92,8 @@ def octet_planned(options, model, lines, run):
         file.write("\n".join(lines) + "\n")
     shutil.rmtree(run, ignore_errors=True)
     words = options.octet.split() + ["train", model, "--config", f"{run}.yaml", "-o", run, "--threads", str(options.threads)]
+    if getattr(options, "device", None):
+        words += ["--device", options.device]
     for command in (words + ["--dry-run", "--json"], words):
         result, text = measured(command, exits=range(256))
         if result["exit"] != 0:

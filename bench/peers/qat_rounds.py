@@ -7,7 +7,6 @@ import json
 import os
 import shutil
 import statistics
-import subprocess
 import sys
 
 import torch
@@ -16,7 +15,7 @@ from torch.nn import functional as F
 
 from fashion_torch import BATCH, perceptron, samples
 from int8_models import CALIBRATION, GLOSSES, MODELS
-from measured import HOME, OCTET, machine, measured, octet_trained, write
+from measured import HOME, OCTET, machine, measured, octet_trained, package, write
 
 # ---- MiniLM
 
@@ -38,20 +37,6 @@ SCHEMES = {
                                   "onnxruntime", ".onnx", False),
     "NVFP4 weights and inputs": ("nvfp4", "{mode: qat, weights: {format: nvfp4}, inputs: {method: dynamic, format: nvfp4}}", "compressed-tensors", "", True),
 }
-
-
-def package(options, name, inside):
-    """A path in a Debian package, which is fetched when it is not installed."""
-    if os.path.exists(inside):
-        return inside
-    unpacked = f"{options.work}/{name}"
-    if not os.path.isdir(unpacked):
-        try:
-            subprocess.run(["apt-get", "download", name], cwd=options.work, check=True, stdout=sys.stderr)
-            subprocess.run(["dpkg", "-x", glob.glob(f"{options.work}/{name}_*.deb")[0], unpacked], check=True)
-        except (OSError, subprocess.CalledProcessError) as e:
-            sys.exit(f"{name} cannot be fetched: {e}\nrun `apt-get update` first, or give the files by an option")
-    return unpacked + inside
 
 
 def glosses(nouns, count):
@@ -85,7 +70,7 @@ class MiniLm:
         self.model = MODELS["minilm"]
         self.model.fetch(os.path.join(options.work, "models"))
         self.held_out = lines_of(f"{self.folder}/held-out.jsonl", self.model.texts[:HELD_OUT])
-        nouns = options.wordnet or package(options, "wordnet-base", "/usr/share/wordnet/data.noun")
+        nouns = options.wordnet or package(options.work, "wordnet-base", "/usr/share/wordnet/data.noun", "--wordnet FILE")
         self.train = lines_of(f"{self.folder}/train.jsonl", glosses(nouns, options.steps * 16))
 
     def octet(self, *words):
@@ -204,7 +189,7 @@ class Fashion:
         return row
 
     def measure(self):
-        source = self.options.data or package(self.options, "dataset-fashion-mnist", "/usr/share/datasets/fashion-mnist")
+        source = self.options.data or package(self.options.work, "dataset-fashion-mnist", "/usr/share/datasets/fashion-mnist", "--data FOLDER")
         rows = []
         for seed in range(1, 1 + self.options.seeds):
             folder = f"{self.options.work}/fashion-{seed}"

@@ -4,7 +4,7 @@ from math import log
 
 LEFT, TOP, WIDTH, HEIGHT, LABELS = 70, 30, 560, 340, 250
 COLOURS = ("#1b6ca8", "#d1495b", "#2e8b57", "#8a5fbf", "#c98a00", "#4a9d9c", "#7a5230", "#d36ba6", "#555555", "#9bb300")
-TICKS = [digit * 10.0**power for power in range(-6, 2) for digit in (1, 2, 5)]
+TICKS = [digit * 10.0**power for power in range(-6, 7) for digit in (1, 2, 5)]
 
 
 def chart(rows, axis, path):

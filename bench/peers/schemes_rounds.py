@@ -1,10 +1,8 @@
 """The rounds of bench/run-schemes; see there. Linux."""
 
 import argparse
-import json
 import os
 import re
-import statistics
 import subprocess
 import sys
 

@@ -74,6 +74,8 @@ class Systems:
     def torch(self, kind, model, folder, mode, recompute, steps, lr, batch):
         words = [TORCH, kind, model, folder, "--mode", mode, "--steps", str(steps), "--lr", str(lr), "--batch", str(batch), "--threads",
                  str(self.options.threads)]
+        if self.options.device:
+            words += ["--device", self.options.device]
         result = torch_trained(*words, *(["--recompute"] if recompute else []))
         result["ms"] = statistics.median(result.pop("millis")[SETTLED:])
         return result
@@ -170,6 +172,7 @@ def main():
     parser.add_argument("--work", default=os.path.join(HOME, "bench", "target", "systems"))
     parser.add_argument("--minilm", default=os.path.join(HOME, ".octet", "quickstart", "all-minilm-l6-v2.onnx"))
     parser.add_argument("--octet", default=OCTET, help="command")
+    parser.add_argument("--device", help="cuda: both tools on a GPU, without the distillation")
     options = parser.parse_args()
     options.work = os.path.abspath(options.work)
     os.makedirs(options.work, exist_ok=True)

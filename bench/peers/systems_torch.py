@@ -2,7 +2,7 @@
 
     systems_torch.py tokens MODEL FOLDER                  train.bin and eval.bin: testdata/text as tokens of a model
     systems_torch.py student MINILM FOLDER                student.onnx, MiniLM with noise in its weights; texts.npz and eval.npz: sentences
-    systems_torch.py lm MODEL FOLDER --mode fp32|bf16 --steps N --lr X --batch B --threads T [--recompute]
+    systems_torch.py lm MODEL FOLDER --mode fp32|bf16 --steps N --lr X --batch B --threads T [--recompute] [--device cuda]
     systems_torch.py distil MINILM FOLDER ...             the same for the student, with MiniLM as teacher
 
 The last two print one JSON line: losses, milliseconds of each step, the loss of the evaluation.
@@ -65,13 +65,13 @@ def student(minilm, folder):
 
 def language(options):
     from transformers import AutoModelForCausalLM
-    model = AutoModelForCausalLM.from_pretrained(options.model, dtype=torch.float32)
+    model = AutoModelForCausalLM.from_pretrained(options.model, dtype=torch.float32).to(options.device)
 
     def losses(name):
         rows = sequences(np.fromfile(f"{options.folder}/{name}.bin", dtype="<u2"))
 
         def loss(i):
-            ids = rows[i % (len(rows) // options.batch) * options.batch:][:options.batch]
+            ids = rows[i % (len(rows) // options.batch) * options.batch:][:options.batch].to(options.device)
             logits = model(input_ids=ids).logits.float()
             return F.cross_entropy(logits[:, :-1].reshape(-1, logits.shape[-1]), ids[:, 1:].reshape(-1))
 
@@ -110,7 +110,7 @@ def train(options):
     model.train()
     optimizer = torch.optim.AdamW(model.parameters(), lr=options.lr, weight_decay=0.01)
     losses, millis = [], []
-    narrow = torch.autocast("cpu", dtype=torch.bfloat16, enabled=options.mode == "bf16")
+    narrow = torch.autocast(options.device, dtype=torch.bfloat16, enabled=options.mode == "bf16")
     for i in range(options.steps):
         start = time.perf_counter()
         with narrow:
@@ -140,6 +140,7 @@ def main():
     parser.add_argument("--batch", type=int, default=8)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--recompute", action="store_true")
+    parser.add_argument("--device", default="cpu", help="of lm: cpu or cuda")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     if options.what == "tokens":

@@ -220,6 +220,14 @@ final class QuantizeCommand implements Command {
                 List.of(RECIPE, RoundingFlags.ROUNDING, TARGET, MixFlags.MIX, REPORT),
                 "has no use with --compare",
                 "leave it out: every recipe and rounding is compared");
+        List<Option> single = new ArrayList<>(
+                List.of(RoundingFlags.SCALE_SEARCH, RoundingFlags.GPTQ_DAMPING, RoundingFlags.GPTQ_ORDER));
+        single.addAll(List.of(WEIGHT_ONLY, REDUCE_RANGE, TRANSFORM));
+        single.addAll(OTHERS);
+        arguments.refuse(
+                single,
+                "has no use with --compare",
+                "leave it out, or predict one recipe with it: --recipe NAME in place of --compare");
         Schemes.Request request = new Schemes.Request(
                 arguments.operand(0),
                 statistics.get(),
@@ -247,7 +255,7 @@ final class QuantizeCommand implements Command {
     private static void quantizeCheckpoint(Arguments arguments, Screen screen) throws IOException {
         arguments.refuse(
                 List.of(DataFlags.CALIBRATION, DataFlags.DATA_FOR_CALIBRATION),
-                "is not implemented for checkpoints in one step",
+                "is for ONNX models",
                 "let calibrate write statistics of the data first, then give --statistics FILE");
         arguments.refuse(
                 List.of(EMBEDDINGS), "is for ONNX models", "leave it out; --include embed quantises embeddings here");

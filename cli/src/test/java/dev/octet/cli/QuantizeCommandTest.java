@@ -102,12 +102,12 @@ class QuantizeCommandTest {
     }
 
     @Test
-    void what_is_not_implemented_for_checkpoints_is_said_so() throws IOException {
+    void samples_are_for_onnx_models_and_checkpoints_take_statistics() throws IOException {
         String samples = TinyBert.samples(folder.resolve("s.npz"), 3, 1).toString();
         for (String option : List.of("--calibration", "--data")) {
             assertSays(
                     refused(ExitCode.USAGE, "quantize", LLAMA, "-o", at("x"), option, samples),
-                    option + " is not implemented for checkpoints in one step",
+                    option + " is for ONNX models",
                     "let calibrate write statistics",
                     "--statistics FILE");
         }

@@ -102,14 +102,11 @@ record TransformedCheckpoint(
     /** What a weight will be rounded to; empty for one that the user keeps, and for heads and the like. */
     private static Optional<WeightGrid> grid(Quantize.CheckpointRequest request, BaseWeights base, String name) {
         Shape shape = Objects.requireNonNull(base.shapes().get(name), name);
-        boolean kept = request.selection().keep().stream()
-                        .anyMatch(p -> p.matcher(name).find())
-                || (!request.selection().only().isEmpty()
-                        && request.selection().only().stream()
-                                .noneMatch(p -> p.matcher(name).find()));
         Recipe recipe = request.recipes().getOrDefault(name, request.recipe());
         Layout layout = request.target().layout();
-        return kept ? Optional.empty() : LayoutGrids.of(layout, recipe, request.layout(), name, shape);
+        return request.selection().takes(name, shape)
+                ? LayoutGrids.of(layout, recipe, request.layout(), name, shape)
+                : Optional.empty();
     }
 
     private static String fingerprint(Quantize.CheckpointRequest request) throws IOException {

@@ -2,6 +2,7 @@ package dev.octet.pipeline;
 
 import static java.util.Objects.requireNonNull;
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertNotNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
@@ -152,6 +153,21 @@ class TransformedCheckpointTest {
                 Job.defaults());
         Verification verified = Verifier.verify(out, VerifyOptions.defaults());
         assertTrue(verified.passed(), verified.findings().toString());
+    }
+
+    @Test
+    void awq_leaves_the_head_as_it_is_for_it_stays_in_floats() throws IOException {
+        Path model = MODELS.resolve("llama");
+        CheckpointOutcome outcome = Quantize.run(
+                Quantize.CheckpointRequest.of(model, folder.resolve("out"), Recipes.NVFP4)
+                        .withStatistics(statistics(model, folder))
+                        .withTransforms(List.of(Transform.parse("awq"))),
+                Job.defaults());
+        Map<String, List<String>> steps = requireNonNull(outcome.transformed()).steps();
+        assertTrue(
+                steps.containsKey("model.layers.0.mlp.up_proj.weight"),
+                steps.keySet().toString());
+        assertFalse(steps.containsKey("lm_head.weight"), steps.keySet().toString());
     }
 
     /** Statistics and second moments of a tiny decoder over random tokens. */

@@ -640,7 +640,7 @@ final class TrainingRun implements RunControl {
             boolean adapts = config.adapter().isPresent();
             Map<String, Tensor> kept =
                     adapts ? trainer.keptParameters(arena) : trainer.session().plainParameterViews(arena);
-            CodedMasters coded = adapts ? CodedMasters.NONE : trainer.session().codedWeights(arena);
+            CodedMasters coded = adapts ? CodedMasters.NONE : trainer.session().codedMasters(arena);
             TrainingState state = new TrainingState(
                     done, trainer.microBatches(done), settings, numbers, kept, own, trainer.keptAdapter(kept, arena));
             written = checkpoints.write(state, keeping(), coded, trainer.session()::settle);

@@ -19,6 +19,7 @@ import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.function.Supplier;
+import java.util.stream.Stream;
 import org.junit.jupiter.api.DisplayNameGeneration;
 import org.junit.jupiter.api.DisplayNameGenerator;
 import org.junit.jupiter.api.Tag;
@@ -80,15 +81,27 @@ class CudaTrainingTest {
         assertFollows(losses(folder.resolve("cpu")), losses(folder.resolve("cuda")), tolerance(precision));
     }
 
+    static Stream<String> allModes() {
+        return Stream.concat(
+                TrainerTest.precisionModes().stream(),
+                Stream.of(
+                        "{mode: msamp, opt_level: O1}",
+                        "{mode: msamp, opt_level: O2}",
+                        "{mode: msamp, opt_level: O3}",
+                        "{mode: msamp, use_te: true}",
+                        "{mode: qat, weights: {format: int8, granularity: channel}, inputs: {format: int8}}",
+                        "{mode: qat, weights: {format: int4, granularity: group, group_size: 8}, inputs: {format: int8}}"));
+    }
+
     @ParameterizedTest
-    @MethodSource("dev.octet.trainer.TrainerTest#precisionModes")
+    @MethodSource("allModes")
     void the_kernels_follow_the_processors_losses(String precision) throws IOException {
         checkCurve(precision, TestGpus::hostDevice);
     }
 
     @Tag("gpu")
     @ParameterizedTest
-    @MethodSource("dev.octet.trainer.TrainerTest#precisionModes")
+    @MethodSource("allModes")
     void the_gpu_follows_the_processors_losses(String precision) throws IOException {
         checkCurve(precision, TestGpus::realDevice);
     }

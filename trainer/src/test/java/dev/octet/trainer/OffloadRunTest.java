@@ -42,6 +42,7 @@ import java.util.stream.Stream;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.DisplayNameGeneration;
 import org.junit.jupiter.api.DisplayNameGenerator;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -226,6 +227,7 @@ class OffloadRunTest {
         }
     }
 
+    @Tag("kernels")
     @ParameterizedTest
     @ValueSource(
             strings = {
@@ -256,6 +258,7 @@ class OffloadRunTest {
         assertTrue(plain.keySet().stream().anyMatch(name -> !Arrays.equals(plain.get(name), wrong.get(name))));
     }
 
+    @Tag("kernels")
     @Test
     void a_gpu_streams_from_memory_only_and_plans_its_buffers() throws IOException {
         try (Device gpu = TestGpus.hostDevice()) {
@@ -336,6 +339,7 @@ class OffloadRunTest {
         }
     }
 
+    @Tag("kernels")
     @Test
     void activations_in_memory_of_the_host_change_no_number() throws IOException {
         onGpu(deepParts(), folder.resolve("plain"), TestGpus.hostDevice());
@@ -358,6 +362,7 @@ class OffloadRunTest {
         assertTrue(plain.keySet().stream().anyMatch(name -> !Arrays.equals(plain.get(name), wrong.get(name))));
     }
 
+    @Tag("kernels")
     @Test
     void activations_in_memory_of_the_host_take_none_of_the_gpu() throws IOException {
         RunPlan plain = planOnGpu(deepParts());

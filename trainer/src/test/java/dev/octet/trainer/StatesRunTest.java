@@ -32,6 +32,7 @@ import java.util.TreeMap;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.DisplayNameGeneration;
 import org.junit.jupiter.api.DisplayNameGenerator;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -246,6 +247,7 @@ class StatesRunTest {
                 "guard: {spike: {window: 4, snapshot_every: 3, retries: 2, skip: 1}}"));
     }
 
+    @Tag("kernels")
     @ParameterizedTest
     @ValueSource(
             strings = {

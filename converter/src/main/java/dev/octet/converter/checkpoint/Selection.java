@@ -1,6 +1,7 @@
 package dev.octet.converter.checkpoint;
 
 import dev.octet.formats.error.InvalidOptionException;
+import dev.octet.formats.tensor.Shape;
 import java.util.ArrayList;
 import java.util.Collection;
 import java.util.List;
@@ -24,6 +25,23 @@ public record Selection(List<Pattern> keep, List<Pattern> only, List<Pattern> in
         only = List.copyOf(only);
         include = List.copyOf(include);
         kept = Map.copyOf(kept);
+    }
+
+    /**
+     * Whether patterns, reasons and the role of a weight let it be quantised; its shape or type may still not fit a recipe.
+     *
+     * @param name its own name
+     * @param shape its own shape, not that of its codes
+     */
+    public boolean takes(String name, Shape shape) {
+        if (kept.containsKey(name) || matches(keep, name) || (!only.isEmpty() && !matches(only, name))) {
+            return false;
+        }
+        return switch (LinearNames.role(name, shape)) {
+            case LINEAR, FUSED_EXPERTS -> true;
+            case HEAD, ROUTER, EMBEDDING -> matches(include, name);
+            case NORM, OTHER -> false;
+        };
     }
 
     /** Whether a pattern of {@code patterns} finds a match in {@code name}. */

@@ -69,9 +69,26 @@ public record QuantizedConstant(
         if (zero != null && zero.bytes().byteSize() == 0) {
             return Optional.of("a zero point without elements");
         }
+        if (isMatMulNBits() && scale.shape().elementCount() < codes.shape().dim(0)) {
+            return Optional.of("fewer scales than rows");
+        }
+        if (zero != null && !fits(zero)) {
+            return Optional.of("a zero point " + zero.spec() + " that does not fit scales " + scale.shape());
+        }
         return kind().isPresent()
                 ? Optional.empty()
                 : Optional.of(codes.dtype() + " codes, which Octet does not dequantise in ONNX");
+    }
+
+    /** Whether there is one zero point, or one for each scale; those of MatMulNBits fill whole bytes, row by row. */
+    private boolean fits(Tensor zero) {
+        long scales = scale.shape().elementCount();
+        if (!isMatMulNBits()) {
+            return zero.shape().elementCount() == 1 || zero.shape().elementCount() == scales;
+        }
+        long rows = codes.shape().dim(0);
+        return zero.bytes().byteSize()
+                >= rows * Math.ceilDiv(scales / rows * codes.dtype().bits(), Byte.SIZE);
     }
 
     /** The numbers that codes mean; empty for those that Octet does not read. Integers with other zero points than the middle are asymmetric. */
@@ -79,7 +96,7 @@ public record QuantizedConstant(
         return switch (codes.dtype()) {
             case I8 -> Optional.of(hasZeroPoint() ? QuantType.INT8_ASYMMETRIC : QuantType.INT8);
             case I4, U4 -> Optional.of(isSymmetric() ? QuantType.INT4 : QuantType.INT4_ASYMMETRIC);
-            case U8, I32 -> Optional.of(QuantType.INT8_ASYMMETRIC); // integers of which all are in use, or not
+            case U8, I32 -> Optional.of(QuantType.INT8_ASYMMETRIC); // any zero point; I32 are biases
             case F8_E4M3FN, F8_E5M2, F8_E4M3FNUZ, F8_E5M2FNUZ ->
                 Float8Format.of(codes.dtype()).flatMap(QuantType::of);
             case BOOL,

@@ -192,7 +192,14 @@ public final class QuantizedConstants {
         long out = node.intAttribute("N", 0);
         long block = node.intAttribute("block_size", 0);
         DType type = bits == 4 ? DType.U4 : bits == 8 ? DType.U8 : null;
-        if (packed == null || scale == null || type == null || in < 1 || out < 1 || block < 1 || in % block != 0) {
+        if (packed == null
+                || scale == null
+                || type == null
+                || in < 1
+                || out < 1
+                || block < 1
+                || in % block != 0
+                || in > Long.MAX_VALUE / Byte.SIZE / out) {
             return;
         }
         if (node.hasInput(4)

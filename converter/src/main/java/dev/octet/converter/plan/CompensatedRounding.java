@@ -4,6 +4,7 @@ import dev.octet.converter.pass.PassLog;
 import dev.octet.formats.graph.Node;
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.quant.block.Granularity;
+import dev.octet.quant.gptq.BoundedPairs;
 import dev.octet.quant.gptq.Gptq;
 import dev.octet.quant.gptq.GptqOptions;
 import dev.octet.quant.gptq.GptqResult;
@@ -22,7 +23,7 @@ import java.util.Set;
  *
  * @param moments by the name of the value the Linear reads
  * @param nearest for weights without a moment
- * @param bounded ids of the Linears whose products must not saturate ({@link dev.octet.quant.gptq.BoundedPairs})
+ * @param bounded ids of the Linears whose products must not saturate ({@link BoundedPairs})
  */
 public record CompensatedRounding(
         Gptq gptq, Map<String, SecondMoment> moments, RoundToNearest nearest, Set<String> bounded, PassLog log)
@@ -40,10 +41,11 @@ public record CompensatedRounding(
         if (moment == null) {
             return fallBack(linear, weight, spec, "its input was not observed");
         }
-        OperandSpec stored = RoundToNearest.asStored(linear, spec).scaledBy(SCALES, spec.scaleType());
+        boolean pairs = bounded.contains(linear.id());
+        OperandSpec stored =
+                RoundToNearest.asStored(linear, spec).scaledBy(pairs ? BoundedPairs.SCALES : SCALES, spec.scaleType());
         boolean transB = linear.intAttribute("transB", 0) == 1;
-        GptqOptions options =
-                bounded.contains(linear.id()) ? GptqOptions.defaults().withBoundedPairs() : GptqOptions.defaults();
+        GptqOptions options = pairs ? GptqOptions.defaults().withBoundedPairs() : GptqOptions.defaults();
         GptqResult result = spec.granularity() instanceof Granularity.PerGroup
                 ? gptq.quantizeGroups(weight, transB, moment, stored, options, nearest.arena())
                 : gptq.quantize(weight, transB, moment, stored, options, nearest.arena());

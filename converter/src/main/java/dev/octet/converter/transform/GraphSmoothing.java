@@ -31,6 +31,9 @@ import java.util.Objects;
  * bit, but where a number leaves the range of normal floats. The best factor is known no better than that.
  */
 public final class GraphSmoothing {
+    /** Largest magnitude of a factor's logarithm: 2^-14 is the least normal number of F16, which a model may compute in. */
+    private static final int MOST_POWER = 14;
+
     private final GraphEdit edit;
     private final ModelStructure structure;
     private final double alpha;
@@ -130,7 +133,8 @@ public final class GraphSmoothing {
         for (int c = 0; c < exact.length; c++) {
             // around 1, so that half precision keeps its range
             double log2 = (Math.log(exact[c]) - mean / Math.max(1, seen)) / Math.log(2);
-            factors[c] = inputs[c] > 0 && weights[c] > 0 ? (float) Math.scalb(1.0, (int) Math.rint(log2)) : 1;
+            int power = Math.clamp((long) Math.rint(log2), -MOST_POWER, MOST_POWER);
+            factors[c] = inputs[c] > 0 && weights[c] > 0 ? Math.scalb(1f, power) : 1;
         }
         return factors;
     }

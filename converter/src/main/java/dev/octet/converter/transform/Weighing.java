@@ -13,6 +13,7 @@ import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
@@ -62,7 +63,7 @@ final class Weighing {
         Map<GraphLinear, WeightGrid> grids = site.readers().stream()
                 .filter(l -> sources.grids().apply(l.weight()).isPresent())
                 .collect(Collectors.toMap(
-                        l -> l, l -> sources.grids().apply(l.weight()).orElseThrow()));
+                        l -> l, l -> sources.grids().apply(l.weight()).orElseThrow(), (a, _) -> a, LinkedHashMap::new));
         Optional<String> reason = site.maker() instanceof InputSite.Other other
                 ? Optional.of(other.text())
                 : grids.isEmpty()
@@ -75,6 +76,10 @@ final class Weighing {
             return false;
         }
         String module = site.readers().getFirst().module();
+        if (!sources.statistics().hasMoment(module) && module.contains("expert")) {
+            site.readers().forEach(l -> target.leave(l.module(), "no sample reached it"));
+            return false;
+        }
         double[] magnitudes =
                 sources.statistics().meanMagnitude(module).orElseThrow(() -> sources.lacks("channels", module));
         if (!sources.statistics().hasMoment(module)) {

@@ -105,6 +105,7 @@ class IntegerRuleTest {
                     dequantize(s, "x_scale", "other");
                 }),
                 error("onnx-zero-point-type", s -> s.codes("w_zero", DType.I8, Shape.of(SIZE / 2), 0)),
+                error("onnx-zero-point-type", s -> s.codes("w_zero", DType.I8, Shape.of(SIZE / 2), 1)),
                 error("onnx-codes-agree", s -> {
                     s.floats("other", Shape.SCALAR, 0.04f);
                     dequantize(s, "other", "x_zero");

@@ -18,7 +18,7 @@ import java.util.Arrays;
  *
  * <p>x86-64 without VNNI multiplies 8 by 8 bits with {@code vpmaddubsw}: the products of two neighbouring inputs, 2i and 2i + 1, are added in 16 bits,
  * which saturate at 32767. With activations up to 255 that cannot happen where the magnitudes of two neighbours of one sign add up to at most
- * {@value #MOST}. Weights of seven bits ({@code reduce_range} of ONNX Runtime) are always so, and lose 6 dB; here only pairs beyond the bound give way,
+ * {@value #MOST}. Weights of seven bits ({@code reduce_range} of ONNX Runtime) are always so, with steps twice as wide; here only pairs beyond the bound give way,
  * with the scale for which the whole channel loses least.
  */
 public final class BoundedPairs {

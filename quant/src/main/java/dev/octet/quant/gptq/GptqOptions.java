@@ -17,11 +17,6 @@ public record GptqOptions(double damping, boolean largestFirst, boolean boundedP
         }
     }
 
-    /** Codes of any size. */
-    public GptqOptions(double damping, boolean largestFirst) {
-        this(damping, largestFirst, false);
-    }
-
     /**
      * Damping 0.05, largest first. On a sentence encoder of 36 layers, dampings from 0.001 to 0.1 gave the same mean similarity within
      * 2e-5, and 0.05 and 0.1 the best worst case; the weight's own order cost 1e-4.

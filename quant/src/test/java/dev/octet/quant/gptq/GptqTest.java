@@ -39,7 +39,7 @@ import org.junit.jupiter.params.provider.ValueSource;
 @DisplayNameGeneration(DisplayNameGenerator.ReplaceUnderscores.class)
 class GptqTest {
     private static final GptqOptions DEFAULTS = GptqOptions.defaults();
-    private static final GptqOptions UNDAMPED = new GptqOptions(0, true);
+    private static final GptqOptions UNDAMPED = GptqOptions.defaults().withDamping(0);
 
     private final Arena arena = Arena.ofConfined();
 
@@ -133,7 +133,8 @@ class GptqTest {
     void with_strongly_correlated_inputs_most_of_the_error_goes_away() {
         Tensor weight = Samples.weight(arena, 32, 64, 1);
         SecondMoment h = Samples.moment(Samples.correlatedRows(400, 64, 1));
-        GptqResult.Done done = round(weight, h, perRow(Float8Format.E4M3FN), new GptqOptions(0.001, true));
+        GptqResult.Done done = round(
+                weight, h, perRow(Float8Format.E4M3FN), GptqOptions.defaults().withDamping(0.001));
         assertTrue(done.error() < 0.5 * done.nearestError(), done.error() + " of " + done.nearestError());
     }
 
@@ -175,7 +176,7 @@ class GptqTest {
         int in = 12;
         Tensor weight = Samples.weight(arena, 30, in, 3);
         SecondMoment h = Samples.moment(Samples.correlatedRows(50, in, 3));
-        GptqOptions inOrder = new GptqOptions(0, false);
+        GptqOptions inOrder = GptqOptions.defaults().withDamping(0).withLargestFirst(false);
         GptqResult.Done done = round(weight, h, perRow(Float8Format.E2M1), inOrder);
         double[][] errors = errors(weight, done.tensor());
         double[][] plain = errors(weight, nearest(weight, done.tensor()));
@@ -278,7 +279,9 @@ class GptqTest {
             weight.bytes().set(Tensor.F32_LE, i * 4L, i % 2 == 0 ? Float.MAX_VALUE : -1e30f);
         }
         SecondMoment h = Samples.moment(Samples.correlatedRows(10, in, 1)); // rank 10 of 40
-        for (GptqOptions options : new GptqOptions[] {UNDAMPED, new GptqOptions(1e-6, false), DEFAULTS}) {
+        for (GptqOptions options : new GptqOptions[] {
+            UNDAMPED, GptqOptions.defaults().withDamping(1e-6).withLargestFirst(false), DEFAULTS
+        }) {
             GptqResult.Done done = round(weight, h, perRow(format), options);
             for (byte code : bytes(done.tensor().codes())) {
                 assertTrue(Float.isFinite(format.decode(code & 0xFF)));
@@ -379,7 +382,8 @@ class GptqTest {
         }
         Tensor weight = Samples.weight(arena, 9, 20, 1);
         SecondMoment h = Samples.moment(rows);
-        GptqResult.Done done = round(weight, h, perRow(Float8Format.E4M3FN), new GptqOptions(damping, true));
+        GptqResult.Done done = round(
+                weight, h, perRow(Float8Format.E4M3FN), GptqOptions.defaults().withDamping(damping));
         byte[] plain = bytes(nearest(weight, done.tensor()).codes());
         byte[] codes = bytes(done.tensor().codes());
         for (int c = 0; c < 9; c++) {
@@ -437,8 +441,10 @@ class GptqTest {
         assertRefuses(weight, h, OperandSpec.fromValues(Float8Format.E4M3FN, new Granularity.PerGroup(1, 2)));
         assertRefuses(Tensor.ofFloats(arena, "w", Shape.of(4), 1, 2, 3, 4), h, perRow(Float8Format.E4M3FN));
         assertRefuses(Tensor.ofLongs(arena, "w", Shape.of(1, 4), 1, 2, 3, 4), h, perRow(Float8Format.E4M3FN));
-        assertThrows(IllegalArgumentException.class, () -> new GptqOptions(-0.1, true));
-        assertThrows(IllegalArgumentException.class, () -> new GptqOptions(Double.NaN, true));
+        assertThrows(
+                IllegalArgumentException.class, () -> GptqOptions.defaults().withDamping(-0.1));
+        assertThrows(
+                IllegalArgumentException.class, () -> GptqOptions.defaults().withDamping(Double.NaN));
     }
 
     private void assertRefuses(Tensor weight, SecondMoment h, OperandSpec spec) {

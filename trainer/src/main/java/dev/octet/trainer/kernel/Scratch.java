@@ -6,8 +6,8 @@ import java.lang.ref.Cleaner;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Reusable per-thread memory outside the Java heap; it grows on demand and is kept as long as the thread. Each use has its own object, so that no two uses on one
- * thread overwrite each other.
+ * Reusable per-thread memory outside the Java heap; it grows on demand and is kept as long as the thread and this object, which
+ * segments do not keep: hold it in a static field. Each use has its own object, so that no two uses on one thread overwrite each other.
  */
 public final class Scratch {
     private static final Cleaner CLEANER = Cleaner.create();

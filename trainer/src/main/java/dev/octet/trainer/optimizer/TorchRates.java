@@ -63,7 +63,7 @@ final class TorchRates {
         long at = done;
         while (at >= length) {
             at -= length;
-            length *= times;
+            length = length > Long.MAX_VALUE / times ? Long.MAX_VALUE : length * times;
         }
         return cosine(s, at, length);
     }

@@ -51,13 +51,14 @@ public record LearnedScales(FakeQuantizer quantizer, Map<Place, Tensor> values) 
      * {@link Method#DYNAMIC} follow from its values.
      *
      * @param weight the master, F32
+     * @return as many as the weight has blocks, F32
      */
     public float[] scales(Tensor weight) {
         if (quantizer.settings().method() != Method.DYNAMIC) {
             return scales();
         }
         Blocks blocks = quantizer.form().blocks(weight.shape());
-        float[] amax = new float[(int) blocks.scaleCount()];
+        float[] amax = new float[Math.toIntExact(blocks.scaleCount())];
         float[] elements = weight.toFloats();
         for (int i = 0; i < elements.length; i++) {
             int block = (int) blocks.scaleOf(i);
@@ -70,6 +71,7 @@ public record LearnedScales(FakeQuantizer quantizer, Map<Place, Tensor> values) 
      * What the forward pass multiplied with in a weight's place: codes times scales.
      *
      * @param weight the master, F32
+     * @param arena owns the result
      * @return F32 of the same name, as the weight lies
      */
     public Tensor forward(Tensor weight, Arena arena) {
@@ -78,6 +80,8 @@ public record LearnedScales(FakeQuantizer quantizer, Map<Place, Tensor> values) 
         float[] pre = before == null ? post : steps(before.toFloats());
         Blocks blocks = quantizer.form().blocks(weight.shape());
         CodeGrid grid = quantizer.settings().grid();
+        Tensor zero = values.get(Place.ZERO_POINT);
+        float[] zeros = zero == null ? null : zero.toFloats();
         float[] elements = weight.toFloats();
         boolean squeezed = quantizer.settings().method() == Method.DOREFA && !(grid instanceof CodeGrid.Signs);
         if (squeezed) {
@@ -85,10 +89,17 @@ public record LearnedScales(FakeQuantizer quantizer, Map<Place, Tensor> values) 
         }
         for (int i = 0; i < elements.length; i++) {
             int block = (int) blocks.scaleOf(i);
-            float y = grid.nearest(elements[i] / pre[block]) * post[block];
+            float y = zeros == null
+                    ? grid.nearest(elements[i] / pre[block]) * post[block]
+                    : moved(grid, elements[i] / pre[block], grid.nearest(zeros[block])) * post[block];
             elements[i] = squeezed ? y * 2 - 1 : y;
         }
         return Tensor.ofFloats(arena, weight.name(), weight.shape(), elements);
+    }
+
+    /** A code under a zero point, less that. */
+    private static float moved(CodeGrid grid, float ratio, float zero) {
+        return Math.clamp((float) Math.rint(ratio) + zero, grid.low(), grid.high()) - zero;
     }
 
     /** DoReFa's tanh(w) / (2 max |tanh(w)|) + 1/2. */

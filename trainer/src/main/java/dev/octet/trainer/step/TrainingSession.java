@@ -599,7 +599,7 @@ public final class TrainingSession implements AutoCloseable {
     }
 
     /** The other master weights, decoded as they are written; valid until the next step. */
-    public CodedMasters codedWeights(Arena arena) {
+    public CodedMasters codedMasters(Arena arena) {
         Map<String, Tensor> kept = memory.views(ValueRole.PARAMETER, arena);
         Map<String, Shape> shapes = codedShapes();
         shapes.keySet().retainAll(kept.keySet());

@@ -91,6 +91,7 @@ class HostKeepingTest {
     }
 
     /** With FP8 the casts of the second step are measured, so that its steps run one by one. */
+    @Tag("kernels")
     @Tag("sweep")
     @ParameterizedTest
     @ValueSource(strings = {"fp32", "bf16", "delayed"})

@@ -53,6 +53,7 @@ import java.util.TreeMap;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.DisplayNameGeneration;
 import org.junit.jupiter.api.DisplayNameGenerator;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 import org.junit.jupiter.params.provider.MethodSource;
@@ -89,6 +90,7 @@ class AdapterGoldenTest {
         }
     }
 
+    @Tag("kernels")
     @ParameterizedTest
     @ValueSource(strings = {"llama-dora", "llama-dora-embeddings", "llama-patterns", "gpt2-bias-all", "gpt2-ia3"})
     void the_kernels_compute_what_peft_does(String name) throws IOException {

@@ -3,14 +3,13 @@ package dev.octet.trainer.op;
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
-import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
 import dev.octet.formats.graph.Attribute;
 import dev.octet.formats.graph.Node;
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.trainer.device.cuda.CudaOperands;
-import dev.octet.trainer.device.cuda.HostGpu;
+import dev.octet.trainer.device.cuda.TestGpus;
 import dev.octet.trainer.kernel.CudaKernel;
 import dev.octet.trainer.kernel.CudaTensor;
 import dev.octet.trainer.kernel.Frame;
@@ -27,9 +26,9 @@ import java.util.Arrays;
 import java.util.Collections;
 import java.util.List;
 import java.util.stream.Stream;
-import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.DisplayNameGeneration;
 import org.junit.jupiter.api.DisplayNameGenerator;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 
 /**
@@ -37,13 +36,9 @@ import org.junit.jupiter.api.Test;
  * would be, and no memory of others is touched (the processor's GPU checks that).
  */
 @DisplayNameGeneration(DisplayNameGenerator.ReplaceUnderscores.class)
+@Tag("kernels")
 class CudaBadDataTest {
     private static final double NAN = Double.NaN;
-
-    @BeforeAll
-    static void there_is_a_compiler() {
-        assumeTrue(HostGpu.absence().isEmpty(), () -> HostGpu.absence().orElseThrow());
-    }
 
     /** Inputs, outputs and saved values, and, backward, the upstream gradient of output 0 and the gradient of input 0. */
     private record Operands(List<CudaTensor> inputs, List<CudaTensor> outputs, List<CudaTensor> backward)
@@ -92,7 +87,7 @@ class CudaBadDataTest {
     /** Output 0, and the gradient of input 0 for an upstream gradient of ones. */
     private static List<double[]> run(Op op, List<OperandType> types, List<double[]> values) {
         CudaKernel<Op> twin = Ops.of(op).cuda();
-        try (CudaOperands memory = new CudaOperands(new HostGpu(HostGpu.Order.FORWARD))) {
+        try (CudaOperands memory = new CudaOperands(TestGpus.host())) {
             List<CudaTensor> inputs = new ArrayList<>();
             for (int i = 0; i < types.size(); i++) {
                 inputs.add(memory.tensor(types.get(i), values.get(i)));

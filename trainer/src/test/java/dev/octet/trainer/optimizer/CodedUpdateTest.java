@@ -44,6 +44,7 @@ import java.util.stream.Stream;
 import org.junit.jupiter.api.DisplayNameGeneration;
 import org.junit.jupiter.api.DisplayNameGenerator;
 import org.junit.jupiter.api.DynamicTest;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.TestFactory;
 
 /** Optimizers whose tensors are kept in few bits, on the CPU and on the reference device. */
@@ -264,6 +265,7 @@ class CodedUpdateTest {
                 }));
     }
 
+    @Tag("kernels")
     @TestFactory
     Stream<DynamicTest> The_kernels_give_the_bytes_of_the_processor() {
         return engines().entrySet().stream()
@@ -308,6 +310,7 @@ class CodedUpdateTest {
         return all;
     }
 
+    @Tag("kernels")
     @TestFactory
     Stream<DynamicTest> Optimizers_that_move_each_element_by_itself_do_so_in_any_form() {
         return others().entrySet().stream()
@@ -407,6 +410,7 @@ class CodedUpdateTest {
         return all;
     }
 
+    @Tag("kernels")
     @TestFactory
     Stream<DynamicTest> Twenty_steps_give_the_codes_and_scales_of_the_libraries_formulas() throws IOException {
         Map<String, String> expected = expected();

@@ -157,11 +157,13 @@ class OptimizerGoldenTest {
         return on("the reference", ReferenceDevice::new);
     }
 
+    @Tag("kernels")
     @TestFactory
     Stream<DynamicTest> twenty_steps_of_the_kernels_give_what_the_library_gives() throws IOException {
         return on("kernels", () -> TestGpus.hostDevice(90));
     }
 
+    @Tag("kernels")
     @TestFactory
     Stream<DynamicTest> a_step_that_does_not_count_leaves_all_as_it_is() {
         Map<String, Supplier<Device>> devices = new TreeMap<>(Map.of(

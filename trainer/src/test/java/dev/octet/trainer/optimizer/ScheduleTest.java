@@ -94,6 +94,14 @@ class ScheduleTest {
                 }));
     }
 
+    @Test
+    void restarts_that_grow_beyond_every_number_end() {
+        Map<String, String> options = Map.of("T_0", "2", "T_mult", String.valueOf(Long.MAX_VALUE));
+        Schedule schedule = new Schedule(ScheduleType.COSINE_ANNEALING_WARM_RESTARTS, options, 1, 0, 10);
+        assertEquals(1, schedule.rate(2), 1e-12);
+        assertEquals(1, schedule.rate(9), 1e-12);
+    }
+
     @TestFactory
     Stream<DynamicTest> momentum_cycles_as_deepspeed_and_torch_have_it() throws IOException {
         return golden().stream()

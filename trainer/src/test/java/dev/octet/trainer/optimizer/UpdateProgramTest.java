@@ -39,6 +39,7 @@ import java.util.stream.Stream;
 import org.junit.jupiter.api.DisplayNameGeneration;
 import org.junit.jupiter.api.DisplayNameGenerator;
 import org.junit.jupiter.api.DynamicTest;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.TestFactory;
 
@@ -284,6 +285,7 @@ class UpdateProgramTest {
         }
     }
 
+    @Tag("kernels")
     @TestFactory
     Stream<DynamicTest> averages_of_weights_are_those_of_torch() throws IOException {
         Golden golden = new Golden();

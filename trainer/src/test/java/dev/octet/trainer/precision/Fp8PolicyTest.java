@@ -55,6 +55,7 @@ import java.util.stream.Collectors;
 import org.jspecify.annotations.Nullable;
 import org.junit.jupiter.api.DisplayNameGeneration;
 import org.junit.jupiter.api.DisplayNameGenerator;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
@@ -115,6 +116,7 @@ class Fp8PolicyTest {
     }
 
     /** Small whole numbers, exact in FP8 under scales of powers of two; biases are not exact in BF16. */
+    @Tag("kernels")
     @ParameterizedTest
     @CsvSource({"true, false", "false, true"})
     void a_bias_beside_a_product_in_f32_stays_f32(boolean highPrecision, boolean fakeQuantize) {

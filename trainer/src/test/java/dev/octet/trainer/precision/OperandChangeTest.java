@@ -32,6 +32,7 @@ import java.util.SplittableRandom;
 import java.util.TreeMap;
 import org.junit.jupiter.api.DisplayNameGeneration;
 import org.junit.jupiter.api.DisplayNameGenerator;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.MethodSource;
@@ -81,12 +82,13 @@ class OperandChangeTest {
         }
     }
 
-    private static void assertNear(Map<String, float[]> expected, Map<String, float[]> actual, String what) {
+    private static void assertNear(
+            Map<String, float[]> expected, Map<String, float[]> actual, float tolerance, String what) {
         RESULTS.values()
                 .forEach(name -> assertArrayEquals(
                         requireNonNull(expected.get(name)),
                         requireNonNull(actual.get(name)),
-                        1e-8f,
+                        tolerance,
                         what + " " + name));
     }
 
@@ -103,14 +105,17 @@ class OperandChangeTest {
         }
     }
 
+    @Tag("kernels")
     @ParameterizedTest
     @MethodSource("operands")
     void processors_and_kernels_of_gpus_compute_changed_operands_as_the_reference_does(ProductOperand operand) {
         for (OperandChange change : List.of(UNQUANTISED, CURRENT, FAKE)) {
             Fp8Policy policy = policy(DELAYED, Map.of(operand, change));
             Map<String, float[]> reference = step(policy, new ReferenceDevice());
-            assertNear(reference, step(policy, CpuDevice.of(2)), "cpu " + change);
-            assertNear(reference, step(policy, TestGpus.hostDevice(90)), "kernels " + change);
+            assertNear(reference, step(policy, CpuDevice.of(2)), 1e-8f, "cpu " + change);
+            // FP8 units cut products off 13 bits behind the largest of a group; results are about 1e-3
+            float sums = TestGpus.inEmulation() ? 1e-8f : 1e-6f;
+            assertNear(reference, step(policy, TestGpus.hostDevice(90)), sums, "kernels " + change);
         }
     }
 

@@ -33,10 +33,15 @@ final class StoredLinearCuda implements CudaKernel<StoredLinear> {
     @Override
     public void forward(StoredLinear op, Frame<CudaTensor> frame, CudaStream cuda) {
         CudaTensor y = frame.output(0);
-        if (op.hasBias()) {
-            CudaRows.fill(y, frame.input(StoredLinear.BIAS), op.rows(), op.out(), 1, op.out(), 1, cuda);
+        CudaTensor bias = op.hasBias() ? frame.input(StoredLinear.BIAS) : null;
+        // a product added to a narrow y is rounded before it is: the library's first algorithm for a small one on an H100 did so
+        boolean epilogue = bias != null && op.transB() && bias.dtype() == y.dtype() && op.w().cols() > 0;
+        if (bias != null && !epilogue) {
+            CudaRows.fill(y, bias, op.rows(), op.out(), 1, op.out(), 1, cuda);
         }
-        multiply(op, op.transB(), frame, frame.input(StoredLinear.X), y, op.hasBias(), cuda);
+        long address = epilogue && bias != null ? bias.address() : 0;
+        multiply(
+                op, op.transB(), frame, frame.input(StoredLinear.X), y, address, bias != null && !epilogue, cuda);
     }
 
     @Override
@@ -44,7 +49,7 @@ final class StoredLinearCuda implements CudaKernel<StoredLinear> {
         CudaTensor dy = frame.upstream(0);
         if (frame.wantsGradient(StoredLinear.X)) {
             CudaTensor dx = frame.gradient(StoredLinear.X);
-            multiply(op, !op.transB(), frame, dy, dx, frame.accumulates(StoredLinear.X), cuda);
+            multiply(op, !op.transB(), frame, dy, dx, 0, frame.accumulates(StoredLinear.X), cuda);
         }
         if (op.hasBias() && frame.wantsGradient(StoredLinear.BIAS)) {
             CudaTensor db = frame.gradient(StoredLinear.BIAS);
@@ -52,13 +57,14 @@ final class StoredLinearCuda implements CudaKernel<StoredLinear> {
         }
     }
 
-    /** {@code c = a·wᵀ} ({@code transposed}) or {@code a·w}, or that added to c. */
+    /** {@code c = a·wᵀ} ({@code transposed}) or {@code a·w}, with a bias of wᵀ's rows at an address other than 0, or that added to c. */
     private void multiply(
             StoredLinear op,
             boolean transposed,
             Frame<CudaTensor> frame,
             CudaTensor a,
             CudaTensor c,
+            long bias,
             boolean add,
             CudaStream cuda) {
         CudaTiles tiles = new CudaTiles(op.w(), frame, StoredLinear.W, cuda);
@@ -76,7 +82,10 @@ final class StoredLinearCuda implements CudaKernel<StoredLinear> {
             int n = transposed ? rows : cols;
             int k = transposed ? cols : rows;
             CudaProducts.write(
-                    product(transposed, m, n, k, a, 0, k, w, cols, c, 0, n).accumulating(add), cuda);
+                    product(transposed, m, n, k, a, 0, k, w, cols, c, 0, n)
+                            .withBias(bias, c.dtype())
+                            .accumulating(add),
+                    cuda);
             return;
         }
         boolean summed = !transposed && c.dtype() != DType.F32;
@@ -87,6 +96,7 @@ final class StoredLinearCuda implements CudaKernel<StoredLinear> {
             tiles.tile(first, count, type, band);
             CudaProduct product = transposed
                     ? product(true, m, count, cols, a, 0, cols, band, cols, c, first, rows)
+                            .withBias(bias == 0 ? 0 : bias + (long) first * c.dtype().bits() / 8, c.dtype())
                             .accumulating(add)
                     : product(false, m, cols, count, a, first, rows, band, cols, sums, 0, cols)
                             .accumulating(first > 0 || (!summed && add));

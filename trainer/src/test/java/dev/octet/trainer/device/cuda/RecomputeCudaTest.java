@@ -17,11 +17,13 @@ import java.io.IOException;
 import java.util.Map;
 import org.junit.jupiter.api.DisplayNameGeneration;
 import org.junit.jupiter.api.DisplayNameGenerator;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 
 /** Repeated steps on a GPU, with its fusions and its transposes of codes; kernels run on this processor. */
 @DisplayNameGeneration(DisplayNameGenerator.ReplaceUnderscores.class)
+@Tag("kernels")
 class RecomputeCudaTest {
     @ParameterizedTest
     @CsvSource({"gpt2, fp8", "llama, fp8", "gpt2, bf16", "vit, bf16"})

@@ -10,7 +10,8 @@ import org.jspecify.annotations.Nullable;
 
 /**
  * GPUs for tests. On this processor kernels are checked by every build; on a real GPU by tests tagged {@code gpu}, which {@code mvn verify
- * -Pgpu} runs. Where there is none, tests are skipped with the reason.
+ * -Pgpu} runs. Where there is none, tests are skipped with the reason. With the system property {@code octet.kernels=gpu} what asks for this
+ * processor gets the real GPU instead: so tests tagged {@code kernels} run there ({@code bench/gpu/run --kernels}).
  */
 public final class TestGpus {
     private static @Nullable Gpu shared;
@@ -34,7 +35,15 @@ public final class TestGpus {
         return host(90);
     }
 
+    /** Whether {@link #host()} is this processor, whose sums of FP8 products are those of F32. */
+    public static boolean inEmulation() {
+        return !"gpu".equals(System.getProperty("octet.kernels"));
+    }
+
     private static Gpu host(int capability) {
+        if (!inEmulation()) {
+            return withCapability(shared(), capability);
+        }
         assumeTrue(HostGpu.absence().isEmpty(), () -> HostGpu.absence().orElseThrow());
         return new HostGpu(HostGpu.Order.FORWARD, capability);
     }
@@ -51,7 +60,8 @@ public final class TestGpus {
 
     /** The device on a {@link LaggingGpu} on {@link #host()}, with windows of so many bytes for values of the host. */
     public static Device laggingDevice(long seed, long windowBytes) {
-        return new CudaDevice(new LaggingGpu(host(), seed, LaggingGpu.Waits.HONOURED), GpuFusions.ALL, windowBytes);
+        Gpu gpu = inEmulation() ? new LaggingGpu(host(), seed, LaggingGpu.Waits.HONOURED) : host(); // which has lanes of its own
+        return new CudaDevice(gpu, GpuFusions.ALL, windowBytes);
     }
 
     /** The same, but for signals: no lane waits for another. */
@@ -95,6 +105,23 @@ public final class TestGpus {
                     throw new AssertionError("asked for a product of codes: " + product);
                 }
                 return gpu.product(product);
+            }
+        };
+    }
+
+    /** A GPU that says it is older than it is, where it is not of this capability. */
+    private static Gpu withCapability(Gpu gpu, int capability) {
+        return new ForwardingGpu(gpu) {
+            @Override
+            public GpuInfo info() {
+                GpuInfo i = gpu.info();
+                return new GpuInfo(
+                        i.ordinal(),
+                        i.name(),
+                        Math.min(i.capability(), capability),
+                        i.multiprocessors(),
+                        i.totalBytes(),
+                        i.versions());
             }
         };
     }

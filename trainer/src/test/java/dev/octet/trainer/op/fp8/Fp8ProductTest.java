@@ -38,6 +38,9 @@ class Fp8ProductTest {
     /** FP8 units of Hopper keep 13 bits of a sum behind the largest product of a group; the types of results have fewer or as many. */
     private static final double TOLERANCE = 1e-3;
 
+    /** Of fprop, which keeps its sums in them: 1.1e-3 for 3072 products on an H100, and with results in BF16, rounded both times, 2.2e-3. */
+    private static final double FAST_TOLERANCE = 3e-3;
+
     private static final float LEFT_SCALE = 3;
     private static final float RIGHT_SCALE = 0.25f;
 
@@ -108,13 +111,15 @@ class Fp8ProductTest {
         double[] codes = run(kind, lengths, TestGpus.countingCodes(gpus.get(), onCodes));
         assertEquals(1, onCodes.get(), "products of codes");
         double[] widened = run(kind, lengths, TestGpus.withoutCodes(gpus.get()));
-        near("widened codes", widened, codes);
+        double most = kind.isFprop() ? FAST_TOLERANCE : TOLERANCE;
+        near("widened codes", most, widened, codes);
         if (lengths.equals(SMALL)) {
-            near("sums in F64", expected(kind, lengths), codes);
+            // the type of a result in BF16 has 8 bits, a relative error of 2^-9 / sqrt(3) on average
+            near("sums in F64", 2 * most, expected(kind, lengths), codes);
         }
     }
 
-    private static void near(String what, double[] reference, double[] got) {
+    private static void near(String what, double most, double[] reference, double[] got) {
         double difference = 0;
         double norm = 0;
         for (int i = 0; i < reference.length; i++) {
@@ -122,8 +127,6 @@ class Fp8ProductTest {
             norm += reference[i] * reference[i];
         }
         assertTrue(norm > 0, what);
-        // the type of a result in BF16 has 8 bits, a relative error of 2^-9 / sqrt(3) on average
-        double most = what.startsWith("sums") ? 2 * TOLERANCE : TOLERANCE;
         double relative = Math.sqrt(difference / norm);
         assertTrue(relative <= most, what + ": relative difference " + relative);
     }

@@ -27,6 +27,7 @@ import org.junit.jupiter.params.provider.ValueSource;
 @DisplayNameGeneration(DisplayNameGenerator.ReplaceUnderscores.class)
 class LargeProductTest {
     private static final int ROWS = 256;
+    private static final Scratch INPUT = new Scratch();
     private static final int IN = 384;
 
     /** Neither a multiple of a band nor of 96, and large enough that the gradient and the weight are too. */
@@ -132,7 +133,7 @@ class LargeProductTest {
         CodedMatrix x = coded(E4M3, ROWS, IN);
         ScaledProduct product = new ScaledProduct(form(dy, x), false, false, cpu);
         Operand up = product.rounded(dy, random(DType.F32, ROWS, OUT, 6), new float[] {32});
-        Operand input = product.decoded(x, codes(E4M3, ROWS, IN, 7), new float[] {0.4f}, new Scratch());
+        Operand input = product.decoded(x, codes(E4M3, ROWS, IN, 7), new float[] {0.4f}, INPUT);
         Operand all = whole(up, ROWS, OUT);
         CpuTensor expected = empty(DType.F32, OUT, IN);
         CpuTensor found = empty(DType.F32, OUT, IN);

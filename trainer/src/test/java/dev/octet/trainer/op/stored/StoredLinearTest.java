@@ -6,7 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.trainer.device.cuda.CudaOperands;
-import dev.octet.trainer.device.cuda.HostGpu;
+import dev.octet.trainer.device.cuda.TestGpus;
 import dev.octet.trainer.kernel.CudaTensor;
 import dev.octet.trainer.kernel.OperandType;
 import dev.octet.trainer.op.TwinTest;
@@ -14,6 +14,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.SplittableRandom;
 import org.jspecify.annotations.Nullable;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 
 class StoredLinearTest extends TwinTest {
@@ -65,6 +66,7 @@ class StoredLinearTest extends TwinTest {
         return new Case(name, op, types, inputs);
     }
 
+    @Tag("kernels")
     @Test
     void small_bands_give_what_one_gives_on_a_gpu() {
         for (boolean transB : new boolean[] {false, true}) {
@@ -92,7 +94,7 @@ class StoredLinearTest extends TwinTest {
     private static List<double[]> gpu(Case c, long bandBytes, boolean add) {
         StoredLinear op = (StoredLinear) c.op();
         StoredLinearCuda kernel = new StoredLinearCuda(bandBytes);
-        try (CudaOperands operands = new CudaOperands(new HostGpu(HostGpu.Order.FORWARD))) {
+        try (CudaOperands operands = new CudaOperands(TestGpus.host())) {
             List<@Nullable CudaTensor> x = new ArrayList<>();
             for (int i = 0; i < c.inputs().size(); i++) {
                 double[] values = c.inputs().get(i);

@@ -5,7 +5,6 @@ import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertSame;
 import static org.junit.jupiter.api.Assertions.assertTrue;
-import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
 import dev.octet.formats.graph.Attribute;
 import dev.octet.formats.graph.Dim;
@@ -28,7 +27,6 @@ import dev.octet.trainer.device.Device;
 import dev.octet.trainer.device.Executable;
 import dev.octet.trainer.device.Memory;
 import dev.octet.trainer.device.cpu.CpuDevice;
-import dev.octet.trainer.device.cuda.HostGpu;
 import dev.octet.trainer.device.cuda.TestGpus;
 import dev.octet.trainer.device.reference.ReferenceDevice;
 import dev.octet.trainer.precision.PrecisionPolicy;
@@ -48,6 +46,7 @@ import java.util.function.Supplier;
 import java.util.stream.LongStream;
 import org.junit.jupiter.api.DisplayNameGeneration;
 import org.junit.jupiter.api.DisplayNameGenerator;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 
 /** Whole programs over stored weights: a table that is also the output layer, and a Linear, with a trained weight between them. */
@@ -176,9 +175,9 @@ class StoredProgramTest {
         assertNear(ReferenceDevice::new);
     }
 
+    @Tag("kernels")
     @Test
     void the_kernels_of_gpus_compute_what_they_do_with_dequantised_weights() {
-        assumeTrue(HostGpu.absence().isEmpty(), () -> HostGpu.absence().orElseThrow());
         assertNear(TestGpus::hostDevice);
     }
 
