@@ -121,6 +121,25 @@ class GgufRefusalsTest {
         assertEquals(ExitCode.OK, run.code(), run.err());
     }
 
+    @ParameterizedTest
+    @ValueSource(strings = {"inspect", "verify", "dequantize", "convert"})
+    void verbs_that_do_not_read_gguf_say_which_one_does(String verb) throws IOException {
+        assertEquals(ExitCode.OK, toGguf(MODELS.resolve("llama")).code());
+        Path file = Files.move(file(), folder.resolve("whole.gguf"));
+        List<String> words = new ArrayList<>(List.of(verb, file.toString()));
+        if (verb.equals("dequantize") || verb.equals("convert")) {
+            words.addAll(List.of("-o", folder.resolve("out").toString()));
+        }
+        if (verb.equals("convert")) {
+            words.addAll(List.of("--target", "compressed-tensors"));
+        }
+        assertRefused(
+                CommandLine.run(words.toArray(String[]::new)),
+                "the file is GGUF",
+                "where: " + file,
+                "octet convert FILE -o DIR --target huggingface");
+    }
+
     @Test
     void weights_that_f16_cannot_hold_are_not_read_into_it() throws IOException {
         Path model = copied("llama");

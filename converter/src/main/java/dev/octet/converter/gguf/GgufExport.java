@@ -30,7 +30,9 @@ import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.SequencedMap;
+import java.util.Set;
 import java.util.function.LongUnaryOperator;
+import java.util.stream.Collectors;
 
 /**
  * A Hugging Face checkpoint, plain or quantised in any layout, as a GGUF file that llama.cpp loads. Rows are read, dequantised and encoded tile by
@@ -100,6 +102,7 @@ public final class GgufExport {
                     "only a part of each head is rotated", where, "serve this model with another engine");
         }
         list();
+        requireWhole(keys);
         this.vocabulary = vocabulary();
         requireHeads(keys);
         this.factors = RotaryFactors.of(config, headSize, where); // once it is known that heads have this size
@@ -132,8 +135,22 @@ public final class GgufExport {
         return Math.toIntExact(rows);
     }
 
+    private void requireWhole(SequencedMap<String, GgufValue> keys) {
+        int layers = keys.get(family.architecture() + ".block_count") instanceof GgufValue.Whole w ? (int) w.number() : 0;
+        Set<String> there =
+                parameters.keySet().stream().map(GgufTensor::name).collect(Collectors.toUnmodifiableSet());
+        GgufNames names = new GgufNames(family);
+        names.weights(layers).filter(t -> !there.contains(t)).findFirst().ifPresent(t -> {
+            throw malformed("the checkpoint of " + layers + " layers has no '"
+                    + names.inModel(t).orElse(t) + "'");
+        });
+    }
+
     private void requireHeads(SequencedMap<String, GgufValue> keys) {
         String a = family.architecture() + ".attention.";
+        if (headSize % 2 != 0) {
+            throw malformed("heads have " + headSize + " rows, which cannot be rotated in pairs");
+        }
         for (GgufTensor t : parameters.keySet()) {
             boolean query = GgufNames.isQuery(t.name());
             if ((query || GgufNames.isKey(t.name()))
@@ -365,7 +382,7 @@ public final class GgufExport {
     private LongUnaryOperator order(GgufTensor tensor) {
         boolean turned = GgufNames.isQuery(tensor.name()) || GgufNames.isKey(tensor.name());
         return family.has(Trait.INTERLEAVED_ROTATION) && turned
-                ? RowOrder.INTERLEAVED.fromFile(headSize)
+                ? RowOrder.fromFile(headSize)
                 : LongUnaryOperator.identity();
     }
 }

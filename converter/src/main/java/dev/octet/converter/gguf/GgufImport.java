@@ -26,7 +26,6 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
-import java.util.TreeSet;
 import java.util.function.LongUnaryOperator;
 import java.util.stream.Collectors;
 
@@ -104,6 +103,13 @@ public final class GgufImport implements AutoCloseable {
                     keys.where(),
                     "this variant of the architecture is not known; take the original model");
         }
+        int layers = keys.size(family.architecture() + ".block_count");
+        names.weights(layers)
+                .filter(t -> names.inModel(t).filter(sources::containsKey).isEmpty())
+                .findFirst()
+                .ifPresent(t -> {
+                    throw keys.malformed("the file of " + layers + " layers has no tensor '" + t + "'");
+                });
     }
 
     private void requireReadable(GgufTensor t) {
@@ -135,7 +141,7 @@ public final class GgufImport implements AutoCloseable {
         if (rows % heads != 0 || rows / heads % 2 != 0) {
             throw keys.malformed("tensor '" + t.name() + "' has " + rows + " rows for " + heads + " heads");
         }
-        return RowOrder.INTERLEAVED.toFile(rows / heads);
+        return RowOrder.toFile(rows / heads);
     }
 
     private float offset(GgufTensor t) {
@@ -146,7 +152,6 @@ public final class GgufImport implements AutoCloseable {
      * What the folder has, or would have.
      *
      * @param architecture {@code general.architecture}
-     * @param types types of the file's tensors, by the alphabet
      * @param type of all tensors of the folder
      * @param tensors their number
      * @param bytes of all of them
@@ -155,14 +160,12 @@ public final class GgufImport implements AutoCloseable {
      */
     public record Result(
             String architecture,
-            List<String> types,
             DType type,
             int tensors,
             long bytes,
             boolean tokenizer,
             List<String> notes) {
         public Result {
-            types = List.copyOf(types);
             notes = List.copyOf(notes);
         }
     }
@@ -186,12 +189,10 @@ public final class GgufImport implements AutoCloseable {
      * @param type F32, BF16 or F16
      */
     public Result plan(DType type) {
-        TreeSet<String> types = new TreeSet<>();
         long bytes = 0;
         boolean rounds = false;
         for (TensorSpec spec : specs(type)) {
             GgufType from = source(spec.name()).entry().tensor().type();
-            types.add(from.name());
             bytes += spec.byteSize();
             rounds |= type != DType.F32 && !from.name().equals(type.name()) && from != GgufType.F32;
         }
@@ -204,7 +205,6 @@ public final class GgufImport implements AutoCloseable {
         }
         return new Result(
                 family.architecture(),
-                List.copyOf(types),
                 type,
                 sources.size(),
                 bytes,

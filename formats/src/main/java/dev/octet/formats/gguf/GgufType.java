@@ -73,6 +73,8 @@ public enum GgufType {
      * Bytes of {@code elements} elements.
      *
      * @param elements a multiple of {@link #blockElements}
+     * @return their blocks' bytes, scales included
+     * @throws IllegalArgumentException when {@code elements} is no whole number of blocks
      * @throws ArithmeticException when the number of bytes overflows a {@code long}
      */
     public long bytes(long elements) {

@@ -46,12 +46,13 @@ public final class GgmlEncode {
      * @param count a multiple of the type's block
      * @param into the blocks are written from its first byte on
      * @return the number of scales that became zero though their elements were not: all of these are zero now
-     * @throws IllegalArgumentException for another type
+     * @throws IllegalArgumentException for another type, or when {@code count} is no whole number of blocks
+     * @throws IndexOutOfBoundsException when {@code x} or {@code into} is too short
      * @throws ArithmeticException when an element or a scale is larger than the type's largest
      */
     public static int encode(GgufType type, float[] x, int count, MemorySegment into) {
         GgmlEncode e = new GgmlEncode(x, into);
-        for (int n = count / type.blockElements(); n > 0; n--) {
+        for (long n = type.bytes(count) / type.blockBytes(); n > 0; n--) {
             e.block(type);
             e.from += type.blockElements();
             e.at += type.blockBytes();

@@ -116,6 +116,17 @@ class GgmlBlocksTest {
     }
 
     @Test
+    void a_part_of_a_block_is_neither_read_nor_written() {
+        MemorySegment block = MemorySegment.ofArray(new byte[34]);
+        assertThrows(
+                IllegalArgumentException.class,
+                () -> GgmlDecode.decode(GgufType.Q8_0, block, 0, 31, new float[32]));
+        assertThrows(
+                IllegalArgumentException.class,
+                () -> GgmlEncode.encode(GgufType.Q8_0, new float[32], 31, block));
+    }
+
+    @Test
     void types_without_a_decoder_are_refused() {
         for (GgufType type : Set.of(GgufType.IQ1_S, GgufType.TQ1_0)) {
             MemorySegment block = MemorySegment.ofArray(new byte[type.blockBytes()]);
