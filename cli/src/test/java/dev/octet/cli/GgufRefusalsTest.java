@@ -1,5 +1,6 @@
 package dev.octet.cli;
 
+import static java.util.Objects.requireNonNull;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
@@ -330,7 +331,7 @@ class GgufRefusalsTest {
     void an_empty_token_merges_with_nothing() throws IOException {
         Path file = changed("llama", keys -> {
             GgufValue.Sequence tokens = (GgufValue.Sequence) keys.get("tokenizer.ggml.tokens");
-            List<GgufValue> texts = new ArrayList<>(tokens.values());
+            List<GgufValue> texts = new ArrayList<>(requireNonNull(tokens).values());
             texts.set(texts.size() - 1, GgufValue.of(""));
             keys.put("tokenizer.ggml.tokens", new GgufValue.Sequence(GgufKind.STRING, texts));
         });
@@ -343,7 +344,7 @@ class GgufRefusalsTest {
         Path file = changed("llama", keys -> {
             GgufValue.Sequence types = (GgufValue.Sequence) keys.get("tokenizer.ggml.token_type");
             List<GgufValue> wide = new ArrayList<>();
-            types.values().forEach(t -> wide.add(new GgufValue.Whole(GgufKind.I64, 1L << 40)));
+            requireNonNull(types).values().forEach(t -> wide.add(new GgufValue.Whole(GgufKind.I64, 1L << 40)));
             keys.put("tokenizer.ggml.token_type", new GgufValue.Sequence(GgufKind.I64, wide));
         });
         assertRefused(toFolder(file), "the type of token 0 is 1099511627776");

@@ -136,9 +136,9 @@ public final class GgufExport {
     }
 
     private void requireWhole(SequencedMap<String, GgufValue> keys) {
-        int layers = keys.get(family.architecture() + ".block_count") instanceof GgufValue.Whole w ? (int) w.number() : 0;
-        Set<String> there =
-                parameters.keySet().stream().map(GgufTensor::name).collect(Collectors.toUnmodifiableSet());
+        int layers =
+                keys.get(family.architecture() + ".block_count") instanceof GgufValue.Whole w ? (int) w.number() : 0;
+        Set<String> there = parameters.keySet().stream().map(GgufTensor::name).collect(Collectors.toUnmodifiableSet());
         GgufNames names = new GgufNames(family);
         names.weights(layers).filter(t -> !there.contains(t)).findFirst().ifPresent(t -> {
             throw malformed("the checkpoint of " + layers + " layers has no '"

@@ -159,12 +159,7 @@ public final class GgufImport implements AutoCloseable {
      * @param notes what has changed on the way
      */
     public record Result(
-            String architecture,
-            DType type,
-            int tensors,
-            long bytes,
-            boolean tokenizer,
-            List<String> notes) {
+            String architecture, DType type, int tensors, long bytes, boolean tokenizer, List<String> notes) {
         public Result {
             notes = List.copyOf(notes);
         }
@@ -203,13 +198,7 @@ public final class GgufImport implements AutoCloseable {
         if (!TokenizerImport.isIn(keys)) {
             notes.add("the file has no tokenizer");
         }
-        return new Result(
-                family.architecture(),
-                type,
-                sources.size(),
-                bytes,
-                TokenizerImport.isIn(keys),
-                notes);
+        return new Result(family.architecture(), type, sources.size(), bytes, TokenizerImport.isIn(keys), notes);
     }
 
     private List<TensorSpec> specs(DType type) {

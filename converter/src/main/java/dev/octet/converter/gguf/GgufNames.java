@@ -61,7 +61,7 @@ final class GgufNames {
      */
     Stream<String> weights(int layers) {
         List<String> parts = toBlock.values().stream()
-                .filter(part -> hasHeadNorms || !part.endsWith("_q_norm") && !part.endsWith("_k_norm"))
+                .filter(part -> hasHeadNorms || !(part.endsWith("_q_norm") || part.endsWith("_k_norm")))
                 .toList();
         Stream<String> ofLayers = IntStream.range(0, layers)
                 .boxed()

@@ -90,8 +90,8 @@ class GgufRoundTripTest {
     void rotary_factors_of_no_published_model_are_refused() throws IOException {
         write(MODELS.resolve("llama3"), GgufType.F32); // original_max_position_embeddings 16, not 8192
         try (GgufImport file = GgufImport.open(file())) {
-            UnsupportedModelException e = assertThrows(
-                    UnsupportedModelException.class, () -> file.write(folder.resolve("back"), DType.F32));
+            UnsupportedModelException e =
+                    assertThrows(UnsupportedModelException.class, () -> file.write(folder.resolve("back"), DType.F32));
             assertTrue(e.where().contains("rope_freqs.weight"), e.where());
         }
         assertFalse(Files.exists(folder.resolve("back")));
@@ -100,8 +100,7 @@ class GgufRoundTripTest {
     private static void assertSame(Path expected, Path made) throws IOException {
         try (ModelFile one = ModelFile.open(expected);
                 ModelFile other = ModelFile.open(made)) {
-            assertEquals(
-                    one.model().tensors().keySet(), other.model().tensors().keySet());
+            assertEquals(one.model().tensors().keySet(), other.model().tensors().keySet());
             for (Tensor t : one.model().tensors().values()) {
                 assertEquals(
                         -1, t.bytes().mismatch(other.model().tensor(t.name()).bytes()), t.name());
@@ -123,10 +122,7 @@ class GgufRoundTripTest {
             long row = q.bytes().byteSize() / q.shape().dim(0);
             long half = config("llama").path("head_dim").asInt() / 2;
             assertEquals( // the second row of the file is the first of the head's second half
-                    -1,
-                    file.bytes(entry)
-                            .asSlice(row, row)
-                            .mismatch(q.bytes().asSlice(half * row, row)));
+                    -1, file.bytes(entry).asSlice(row, row).mismatch(q.bytes().asSlice(half * row, row)));
         }
     }
 
@@ -148,7 +144,8 @@ class GgufRoundTripTest {
 
     @Test
     void gemma_2_comes_back_with_its_caps_where_its_scores_are_scaled_by_the_size_of_a_head() throws IOException {
-        Path model = changed("gemma2", c -> c.put("query_pre_attn_scalar", c.path("head_dim").asInt()));
+        Path model = changed(
+                "gemma2", c -> c.put("query_pre_attn_scalar", c.path("head_dim").asInt()));
         write(model, GgufType.F32);
         Path back = folder.resolve("back");
         try (GgufImport file = GgufImport.open(file())) {
@@ -164,8 +161,7 @@ class GgufRoundTripTest {
         }
         try (ModelFile one = ModelFile.open(model);
                 ModelFile other = ModelFile.open(back)) {
-            assertEquals(
-                    one.model().tensors().keySet(), other.model().tensors().keySet());
+            assertEquals(one.model().tensors().keySet(), other.model().tensors().keySet());
         }
     }
 
@@ -204,8 +200,7 @@ class GgufRoundTripTest {
     @Test
     void a_checkpoint_without_a_layer_that_its_configuration_has_is_refused() throws IOException {
         Path model = changed("llama", c -> c.put("num_hidden_layers", 3));
-        MalformedModelException e =
-                assertThrows(MalformedModelException.class, () -> write(model, GgufType.F32));
+        MalformedModelException e = assertThrows(MalformedModelException.class, () -> write(model, GgufType.F32));
         assertTrue(e.what().contains("3 layers has no 'model.layers.2."), e.what());
         assertFalse(Files.exists(file()));
     }
@@ -232,8 +227,7 @@ class GgufRoundTripTest {
     @Test
     void heads_of_an_odd_size_are_refused() throws IOException {
         Path model = changed("llama", c -> c.put("head_dim", 5));
-        MalformedModelException e =
-                assertThrows(MalformedModelException.class, () -> write(model, GgufType.F32));
+        MalformedModelException e = assertThrows(MalformedModelException.class, () -> write(model, GgufType.F32));
         assertTrue(e.what().contains("heads have 5 rows"), e.what());
     }
 
