@@ -154,6 +154,7 @@ final class ConvertCommand implements Command {
                     "leave it out");
             return gguf ? toGguf(arguments, screen, output) : fromGguf(arguments, screen, output);
         }
+        GgufFile.requireOther(arguments.operand(0));
         if (target.isPresent() && target.get() instanceof Target.Floats) {
             arguments.refuse(
                     List.of(

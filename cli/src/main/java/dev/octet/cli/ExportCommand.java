@@ -26,7 +26,7 @@ import org.jspecify.annotations.Nullable;
 final class ExportCommand implements Command {
     private static final int MAX_SAMPLES = 1 << 20;
     private static final double MAX_GATE = 1e9;
-    private static final Map<String, Target> TARGETS = Flags.byName(Target.ALL, Target::label);
+    private static final Map<String, Target> TARGETS = Flags.byName(Target.EXPORTED, Target::label);
 
     private static final Option TARGET = ChoiceOption.of(
             "target",

@@ -5,6 +5,7 @@ import dev.octet.formats.error.OctetException;
 import dev.octet.formats.error.UnsupportedModelException;
 import dev.octet.formats.file.MappedFile;
 import dev.octet.formats.file.RunPaths;
+import dev.octet.formats.gguf.GgufFile;
 import dev.octet.formats.model.Model;
 import dev.octet.formats.model.ModelFormat;
 import dev.octet.formats.onnx.OnnxFormat;
@@ -157,6 +158,7 @@ public final class ModelFile implements AutoCloseable {
 
     /** Refuses files that users often give instead of a model. */
     private static void refuseKnownStrangers(Path path) throws IOException {
+        GgufFile.requireOther(path);
         byte[] head = MappedFile.head(path, GIT_LFS_POINTER.length);
         if (head.length == 0) {
             throw new UnsupportedModelException(

@@ -148,6 +148,7 @@ class ModelFileTest {
         "'version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 5\n', Git LFS pointer",
         "'PK\u0003\u0004 and so on', zip archive",
         "'\u0080\u0002}q\u0000.', Python pickle",
+        "'GGUF\u0003\u0000\u0000\u0000', the file is GGUF",
         "'{\u0000\u0000\u0000\"', the file has none of Octet",
         "'{\"\u00ff\": \u00ff', the file has none of Octet",
         "'{\"weights\": 1}', the file has none of Octet",

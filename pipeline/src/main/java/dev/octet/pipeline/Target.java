@@ -25,8 +25,11 @@ public sealed interface Target {
     /** What a model can be converted to. */
     List<Target> CONVERTED = concat(List.of(Floats.ONNX, Floats.HUGGINGFACE, new Gguf()), CHECKPOINTS);
 
-    /** What a run can be exported to: all of them. */
-    List<Target> ALL = concat(concat(GRAPHS, CHECKPOINTS), List.of(Floats.values()));
+    /** What a run can be exported to: all but GGUF, which is converted from an exported folder. */
+    List<Target> EXPORTED = concat(concat(GRAPHS, CHECKPOINTS), List.of(Floats.values()));
+
+    /** Every target of any verb. */
+    List<Target> ALL = concat(EXPORTED, List.of(new Gguf()));
 
     /** What users type. */
     String label();

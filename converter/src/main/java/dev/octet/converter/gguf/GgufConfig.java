@@ -4,6 +4,7 @@ import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.JsonNodeFactory;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import dev.octet.converter.gguf.GgufFamily.Trait;
+import dev.octet.converter.hf.MlpActivation;
 import dev.octet.converter.hf.RotaryFactors;
 import dev.octet.formats.error.UnsupportedModelException;
 import dev.octet.formats.gguf.GgufValue;
@@ -20,8 +21,6 @@ import java.util.SequencedMap;
 final class GgufConfig {
     /** A head of Gemma 2 27B: its scores are scaled by hidden size over heads, those of the smaller ones by the size of a head. */
     private static final int GEMMA2_27B_LAYERS = 46;
-
-    private static final double DEFAULT_THETA = 10_000;
 
     private final GgufFamily family;
     private final List<String> notes = new ArrayList<>();
@@ -75,7 +74,7 @@ final class GgufConfig {
                 .put("tie_word_embeddings", tied);
         config.set("rope_parameters", rotary(keys, a, headSize, factors));
         if (family.has(Trait.NORM_OFFSET)) {
-            config.put("hidden_activation", "gelu_pytorch_tanh");
+            config.put("hidden_activation", MlpActivation.TANH);
         } else {
             config.put("hidden_act", "silu");
         }
@@ -99,7 +98,7 @@ final class GgufConfig {
     }
 
     private static ObjectNode rotary(GgufKeys keys, String a, int headSize, Optional<float[]> factors) {
-        double theta = keys.number(a + "rope.freq_base").orElse(DEFAULT_THETA);
+        double theta = keys.number(a + "rope.freq_base").orElse(RotaryFactors.DEFAULT_THETA);
         String type = keys.text(a + "rope.scaling.type").orElse("none");
         if (factors.isPresent()) {
             return RotaryFactors.parameters(theta, headSize, factors.get())
@@ -134,6 +133,7 @@ final class GgufConfig {
      * @param where the configuration, for messages
      */
     SequencedMap<String, GgufValue> keys(ObjectNode config, String where) {
+        requireActivation(config, where);
         Sizes sizes = new Sizes(config, where);
         String a = family.architecture() + ".";
         int hidden = sizes.of("hidden_size");
@@ -157,7 +157,7 @@ final class GgufConfig {
                 ? config.path("rope_parameters")
                 : config.path("rope_scaling");
         double theta =
-                rope.path("rope_theta").asDouble(config.path("rope_theta").asDouble(DEFAULT_THETA));
+                rope.path("rope_theta").asDouble(config.path("rope_theta").asDouble(RotaryFactors.DEFAULT_THETA));
         keys.put(a + "rope.freq_base", GgufValue.of((float) theta));
         if (rope.path("rope_type").asText(rope.path("type").asText()).equals("linear")) {
             keys.put(a + "rope.scaling.type", GgufValue.of("linear"));
@@ -173,6 +173,19 @@ final class GgufConfig {
                     + config.path("sliding_window").asText() + " is left out");
         }
         return keys;
+    }
+
+    /** llama.cpp has the activation compiled in. */
+    private void requireActivation(ObjectNode config, String where) {
+        boolean gemma = family.has(Trait.NORM_OFFSET);
+        String given = (gemma ? MlpActivation.GEMMA : MlpActivation.SILU).of(config, where);
+        String expected = gemma ? MlpActivation.TANH : "silu";
+        if (!given.equals(expected)) {
+            throw new UnsupportedModelException(
+                    "the activation is " + given + ", llama.cpp computes " + expected + " for " + family.architecture(),
+                    where,
+                    "serve this model with another engine");
+        }
     }
 
     /** What transformers takes where {@code head_dim} is absent. */

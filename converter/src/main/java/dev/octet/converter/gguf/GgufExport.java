@@ -6,6 +6,7 @@ import dev.octet.converter.gguf.GgufFamily.Trait;
 import dev.octet.converter.hf.RotaryFactors;
 import dev.octet.formats.checkpoint.Checkpoint;
 import dev.octet.formats.error.InvalidDataException;
+import dev.octet.formats.error.MalformedModelException;
 import dev.octet.formats.error.UnsupportedModelException;
 import dev.octet.formats.file.ByteSink;
 import dev.octet.formats.gguf.GgufTensor;
@@ -29,7 +30,9 @@ import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.SequencedMap;
+import java.util.Set;
 import java.util.function.LongUnaryOperator;
+import java.util.stream.Collectors;
 
 /**
  * A Hugging Face checkpoint, plain or quantised in any layout, as a GGUF file that llama.cpp loads. Rows are read, dequantised and encoded tile by
@@ -67,8 +70,10 @@ public final class GgufExport {
     private final GgufConfig configuration;
     private final SequencedMap<GgufTensor, String> parameters = new LinkedHashMap<>();
     private final List<String> notes = new ArrayList<>();
+    private final Map<String, Long> lost = new LinkedHashMap<>();
     private final Optional<float[]> factors;
     private final int headSize;
+    private final int vocabulary;
 
     private GgufExport(Checkpoint checkpoint, StoredCheckpoint stored, GgufType type) {
         this.checkpoint = checkpoint;
@@ -91,13 +96,16 @@ public final class GgufExport {
         this.headSize = keys.get(family.architecture() + ".attention.key_length") instanceof GgufValue.Whole w
                 ? (int) w.number()
                 : 0;
-        this.factors = RotaryFactors.of(config, headSize, where);
         if (config.path("rope_parameters").path("partial_rotary_factor").asDouble(1) != 1
                 || config.path("partial_rotary_factor").asDouble(1) != 1) {
             throw new UnsupportedModelException(
                     "only a part of each head is rotated", where, "serve this model with another engine");
         }
         list();
+        requireWhole(keys);
+        this.vocabulary = vocabulary();
+        requireHeads(keys);
+        this.factors = RotaryFactors.of(config, headSize, where); // once it is known that heads have this size
     }
 
     /**
@@ -107,10 +115,55 @@ public final class GgufExport {
      * @param stored its quantised weights
      * @param type of all matrices whose rows it divides; one of {@link GgmlEncode#TYPES}
      * @throws UnsupportedModelException when llama.cpp has no such architecture, or would compute something else
-     * @throws dev.octet.formats.error.MalformedModelException when the configuration contradicts itself
+     * @throws MalformedModelException when the configuration contradicts itself or the weights
      */
     public static GgufExport of(Checkpoint checkpoint, StoredCheckpoint stored, GgufType type) {
         return new GgufExport(checkpoint, stored, type);
+    }
+
+    /** Rows of the embedding. */
+    private int vocabulary() {
+        long rows = parameters.keySet().stream()
+                .filter(t -> GgufNames.isEmbedding(t.name()))
+                .mapToLong(t -> t.shape().dim(0))
+                .findFirst()
+                .orElseThrow(() -> malformed("there is no embedding"));
+        if (config.path("vocab_size").asLong() != rows) {
+            throw malformed(
+                    "vocab_size is " + config.path("vocab_size").asText() + ", the embedding has " + rows + " rows");
+        }
+        return Math.toIntExact(rows);
+    }
+
+    private void requireWhole(SequencedMap<String, GgufValue> keys) {
+        int layers =
+                keys.get(family.architecture() + ".block_count") instanceof GgufValue.Whole w ? (int) w.number() : 0;
+        Set<String> there = parameters.keySet().stream().map(GgufTensor::name).collect(Collectors.toUnmodifiableSet());
+        GgufNames names = new GgufNames(family);
+        names.weights(layers).filter(t -> !there.contains(t)).findFirst().ifPresent(t -> {
+            throw malformed("the checkpoint of " + layers + " layers has no '"
+                    + names.inModel(t).orElse(t) + "'");
+        });
+    }
+
+    private void requireHeads(SequencedMap<String, GgufValue> keys) {
+        String a = family.architecture() + ".attention.";
+        if (headSize % 2 != 0) {
+            throw malformed("heads have " + headSize + " rows, which cannot be rotated in pairs");
+        }
+        for (GgufTensor t : parameters.keySet()) {
+            boolean query = GgufNames.isQuery(t.name());
+            if ((query || GgufNames.isKey(t.name()))
+                    && keys.get(a + (query ? "head_count" : "head_count_kv")) instanceof GgufValue.Whole heads
+                    && t.shape().dim(0) != heads.number() * headSize) {
+                throw malformed("'" + parameters.get(t) + "' has " + t.shape().dim(0) + " rows, not those of "
+                        + heads.number() + " heads of " + headSize);
+            }
+        }
+    }
+
+    private MalformedModelException malformed(String what) {
+        return new MalformedModelException(what, where(), "put the config.json of this model beside its weights");
     }
 
     private String where() {
@@ -143,6 +196,11 @@ public final class GgufExport {
                 .sorted(Map.Entry.comparingByKey(Comparator.comparing(GgufExport::place)))
                 .forEach(e -> {
                     Shape shape = reader.shape(e.getValue());
+                    boolean matrix = GgufNames.isMatrix(e.getKey());
+                    if (shape.rank() != (matrix ? 2 : 1) || shape.elementCount() == 0) {
+                        throw malformed("'" + e.getValue() + "' has the shape " + shape + ", not that of a "
+                                + (matrix ? "matrix" : "vector"));
+                    }
                     GgufType own = typeOf(e.getKey(), shape);
                     if (own != type && shape.rank() == 2 && !GgufNames.isTable(e.getKey())) {
                         wide.add(e.getKey());
@@ -209,6 +267,9 @@ public final class GgufExport {
     private Result result(SequencedMap<String, GgufValue> metadata) {
         boolean tokenizer = metadata.containsKey(TokenizerImport.PREFIX + "tokens");
         List<String> all = new ArrayList<>(notes);
+        lost.forEach((parameter, blocks) -> all.add(blocks + " blocks of '" + parameter
+                + "' became zero: " + type + " has no scale that small"
+                + (type == GgufType.NVFP4 ? "; mxfp4 has" : "")));
         if (!tokenizer) {
             all.add("without a tokenizer: llama.cpp loads the file for computing only");
         }
@@ -226,8 +287,7 @@ public final class GgufExport {
         keys.put("general.quantization_version", GgufValue.of(QUANTIZATION_VERSION));
         keys.putAll(new GgufConfig(family).keys(config, where()));
         if (tokenizer == Tokenizer.INCLUDED) {
-            keys.putAll(TokenizerExport.read(
-                    checkpoint.folder(), config, config.path("vocab_size").asInt()));
+            keys.putAll(TokenizerExport.read(checkpoint.folder(), config, vocabulary));
         }
         return keys;
     }
@@ -236,7 +296,7 @@ public final class GgufExport {
      * Writes the file atomically.
      *
      * @throws UnsupportedModelException when llama.cpp would tokenise otherwise
-     * @throws InvalidDataException when a weight is not finite
+     * @throws InvalidDataException when a weight is not finite, or larger than its type's largest
      * @throws IOException when reading or writing fails; nothing half-written is left
      */
     public Result write(Path output, Tokenizer tokenizer) throws IOException {
@@ -279,12 +339,33 @@ public final class GgufExport {
                             throw new InvalidDataException(
                                     "an element is " + v, "tensor '" + parameter + "'", "repair the checkpoint first");
                         }
+                        if (tensor.type() == GgufType.NVFP4 && Math.abs(v) > GgmlEncode.NVFP4_MAX) {
+                            throw new InvalidDataException(
+                                    "an element is " + v + ", NVFP4 ends at 2688 in GGUF",
+                                    "tensor '" + parameter + "'",
+                                    "give --type bf16");
+                        }
                         values[(int) (r * cols + c)] = v;
                     }
                 }
-                GgmlEncode.encode(tensor.type(), values, (int) (count * cols), blocks);
+                int zeros = encode(tensor.type(), parameter, values, (int) (count * cols), blocks);
+                if (zeros > 0) {
+                    lost.merge(parameter, (long) zeros, Long::sum);
+                }
                 sink.write(blocks.asSlice(0, tensor.type().bytes(count * cols)));
             }
+        }
+    }
+
+    private static int encode(GgufType type, String parameter, float[] values, int count, MemorySegment blocks) {
+        try {
+            return GgmlEncode.encode(type, values, count, blocks);
+        } catch (ArithmeticException e) {
+            throw new InvalidDataException(
+                    String.valueOf(e.getMessage()),
+                    "tensor '" + parameter + "'",
+                    type == GgufType.BF16 ? "give --type f32" : "give --type bf16",
+                    e);
         }
     }
 
@@ -301,7 +382,7 @@ public final class GgufExport {
     private LongUnaryOperator order(GgufTensor tensor) {
         boolean turned = GgufNames.isQuery(tensor.name()) || GgufNames.isKey(tensor.name());
         return family.has(Trait.INTERLEAVED_ROTATION) && turned
-                ? RowOrder.INTERLEAVED.fromFile(headSize)
+                ? RowOrder.fromFile(headSize)
                 : LongUnaryOperator.identity();
     }
 }

@@ -26,7 +26,6 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
-import java.util.TreeSet;
 import java.util.function.LongUnaryOperator;
 import java.util.stream.Collectors;
 
@@ -41,7 +40,7 @@ public final class GgufImport implements AutoCloseable {
     /** Bytes of a row that are decoded at once, at least one row. */
     private static final int TILE = 1 << 18;
 
-    private final Arena arena = Arena.ofShared();
+    private final Arena arena;
     private final GgufFile file;
     private final GgufKeys keys;
     private final GgufFamily family;
@@ -50,7 +49,8 @@ public final class GgufImport implements AutoCloseable {
     /** Where a parameter comes from. */
     private record Source(GgufHeader.Entry entry, LongUnaryOperator rowInFile, float offset) {}
 
-    private GgufImport(Path path) throws IOException {
+    private GgufImport(Path path, Arena arena) throws IOException {
+        this.arena = arena;
         this.file = GgufFile.open(path, arena);
         this.keys = new GgufKeys(file.header(), path.toString());
         String architecture = keys.requiredText(GgufKeys.ARCHITECTURE);
@@ -67,9 +67,16 @@ public final class GgufImport implements AutoCloseable {
      *
      * @throws UnsupportedModelException for an architecture or a type of tensors that is not known
      * @throws MalformedModelException when the file breaks a rule of its format, or has tensors that its architecture has not
+     * @throws IOException when it is missing or cannot be read
      */
     public static GgufImport open(Path path) throws IOException {
-        return new GgufImport(path);
+        Arena arena = Arena.ofShared();
+        try {
+            return new GgufImport(path, arena);
+        } catch (IOException | RuntimeException | Error e) {
+            arena.close();
+            throw e;
+        }
     }
 
     private void match() {
@@ -78,6 +85,7 @@ public final class GgufImport implements AutoCloseable {
         for (GgufHeader.Entry e : file.header().entries()) {
             GgufTensor t = e.tensor();
             if (t.name().equals(GgufNames.ROPE_FACTORS)) {
+                requireReadable(t);
                 continue;
             }
             Optional<String> parameter = names.inModel(t.name());
@@ -85,13 +93,7 @@ public final class GgufImport implements AutoCloseable {
                 unknown.add(t.name());
                 continue;
             }
-            if (!GgmlDecode.TYPES.contains(t.type())) {
-                throw new UnsupportedModelException(
-                        "tensor '" + t.name() + "' is " + t.type() + ", which cannot be decoded here",
-                        keys.where(),
-                        "take a file in one of "
-                                + GgmlDecode.TYPES.stream().map(Enum::name).collect(Collectors.joining(", ")));
-            }
+            requireReadable(t);
             sources.put(parameter.get(), new Source(e, order(t), offset(t)));
         }
         if (!unknown.isEmpty()) {
@@ -100,6 +102,31 @@ public final class GgufImport implements AutoCloseable {
                             + unknown.getFirst() + "'",
                     keys.where(),
                     "this variant of the architecture is not known; take the original model");
+        }
+        int layers = keys.size(family.architecture() + ".block_count");
+        names.weights(layers)
+                .filter(t -> names.inModel(t).filter(sources::containsKey).isEmpty())
+                .findFirst()
+                .ifPresent(t -> {
+                    throw keys.malformed("the file of " + layers + " layers has no tensor '" + t + "'");
+                });
+    }
+
+    private void requireReadable(GgufTensor t) {
+        int rank = t.shape().rank();
+        boolean possible = t.name().equals(GgufNames.ROPE_FACTORS) ? rank == 1 : rank > 0;
+        for (int d = 0; d < rank; d++) {
+            possible &= t.shape().dim(d) > 0 && t.shape().dim(d) <= GgufKeys.MAX_SIZE;
+        }
+        if (!possible) {
+            throw keys.malformed("tensor '" + t.name() + "' has the shape " + t.shape());
+        }
+        if (!GgmlDecode.TYPES.contains(t.type())) {
+            throw new UnsupportedModelException(
+                    "tensor '" + t.name() + "' is " + t.type() + ", which cannot be decoded here",
+                    keys.where(),
+                    "take a file in one of "
+                            + GgmlDecode.TYPES.stream().map(Enum::name).collect(Collectors.joining(", ")));
         }
     }
 
@@ -114,7 +141,7 @@ public final class GgufImport implements AutoCloseable {
         if (rows % heads != 0 || rows / heads % 2 != 0) {
             throw keys.malformed("tensor '" + t.name() + "' has " + rows + " rows for " + heads + " heads");
         }
-        return RowOrder.INTERLEAVED.toFile(rows / heads);
+        return RowOrder.toFile(rows / heads);
     }
 
     private float offset(GgufTensor t) {
@@ -125,7 +152,6 @@ public final class GgufImport implements AutoCloseable {
      * What the folder has, or would have.
      *
      * @param architecture {@code general.architecture}
-     * @param types types of the file's tensors, by the alphabet
      * @param type of all tensors of the folder
      * @param tensors their number
      * @param bytes of all of them
@@ -133,15 +159,8 @@ public final class GgufImport implements AutoCloseable {
      * @param notes what has changed on the way
      */
     public record Result(
-            String architecture,
-            List<String> types,
-            DType type,
-            int tensors,
-            long bytes,
-            boolean tokenizer,
-            List<String> notes) {
+            String architecture, DType type, int tensors, long bytes, boolean tokenizer, List<String> notes) {
         public Result {
-            types = List.copyOf(types);
             notes = List.copyOf(notes);
         }
     }
@@ -165,12 +184,10 @@ public final class GgufImport implements AutoCloseable {
      * @param type F32, BF16 or F16
      */
     public Result plan(DType type) {
-        TreeSet<String> types = new TreeSet<>();
         long bytes = 0;
         boolean rounds = false;
         for (TensorSpec spec : specs(type)) {
             GgufType from = source(spec.name()).entry().tensor().type();
-            types.add(from.name());
             bytes += spec.byteSize();
             rounds |= type != DType.F32 && !from.name().equals(type.name()) && from != GgufType.F32;
         }
@@ -181,14 +198,7 @@ public final class GgufImport implements AutoCloseable {
         if (!TokenizerImport.isIn(keys)) {
             notes.add("the file has no tokenizer");
         }
-        return new Result(
-                family.architecture(),
-                List.copyOf(types),
-                type,
-                sources.size(),
-                bytes,
-                TokenizerImport.isIn(keys),
-                notes);
+        return new Result(family.architecture(), type, sources.size(), bytes, TokenizerImport.isIn(keys), notes);
     }
 
     private List<TensorSpec> specs(DType type) {
@@ -213,6 +223,7 @@ public final class GgufImport implements AutoCloseable {
      * @param type F32, BF16 or F16
      * @throws UnsupportedModelException when the tokenizer is of a kind that is not known
      * @throws MalformedModelException when keys are missing or contradict each other
+     * @throws InvalidDataException when a weight is not finite, or not in {@code type}
      * @throws IOException when reading or writing fails; nothing that was written is left then
      */
     public Result write(Path output, DType type) throws IOException {
@@ -241,8 +252,8 @@ public final class GgufImport implements AutoCloseable {
     /** {@code config.json} of the folder. */
     ObjectNode config(DType type) {
         Source embedding = sources.get("model.embed_tokens.weight");
-        if (embedding == null) {
-            throw keys.malformed("there is no embedding");
+        if (embedding == null || embedding.entry().tensor().shape().rank() != 2) {
+            throw keys.malformed("there is no embedding of two dimensions");
         }
         long vocabulary = embedding.entry().tensor().shape().dim(0);
         ObjectNode config = new GgufConfig(family)
@@ -329,6 +340,13 @@ public final class GgufImport implements AutoCloseable {
                         "the file is damaged: download or convert it again");
             }
             Floats.set(spec.dtype(), into, at + i, v);
+            if (!Float.isFinite(Floats.get(spec.dtype(), into, at + i))) {
+                boolean f16 = spec.dtype() == DType.F16;
+                throw new InvalidDataException(
+                        "an element is " + v + ", " + (f16 ? "F16 ends at 65504" : "BF16 ends at 3.39e38"),
+                        "tensor '" + spec.name() + "'",
+                        f16 ? "give --dtype bf16" : "give --dtype fp32");
+            }
         }
     }
 

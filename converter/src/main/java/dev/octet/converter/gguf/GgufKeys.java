@@ -17,6 +17,9 @@ record GgufKeys(GgufHeader header, String where) {
     static final String ARCHITECTURE = "general.architecture";
     static final String NAME = "general.name";
 
+    /** No size of a known model, and no dimension of its tensors, is larger. */
+    static final long MAX_SIZE = 1 << 24;
+
     /** A text. */
     Optional<String> text(String key) {
         return header.value(key).map(v -> v instanceof GgufValue.Text t ? t.text() : wrong(key, v, "a text"));
@@ -37,7 +40,7 @@ record GgufKeys(GgufHeader header, String where) {
     /** A size: a whole number from 1 to 2^24. */
     int size(String key) {
         long number = whole(key).orElseThrow(() -> missing(key));
-        if (number < 1 || number > 1 << 24) {
+        if (number < 1 || number > MAX_SIZE) {
             throw malformed(key + " is " + Long.toUnsignedString(number) + ", not a possible size");
         }
         return (int) number;

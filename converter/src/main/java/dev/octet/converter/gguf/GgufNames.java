@@ -2,11 +2,14 @@ package dev.octet.converter.gguf;
 
 import dev.octet.converter.gguf.GgufFamily.Trait;
 import java.util.LinkedHashMap;
+import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import java.util.stream.Collectors;
+import java.util.stream.IntStream;
+import java.util.stream.Stream;
 
 /** Names of tensors in transformers and in llama.cpp. Source: llama.cpp, gguf-py/gguf/tensor_mapping.py. */
 final class GgufNames {
@@ -27,7 +30,10 @@ final class GgufNames {
     private final Map<String, String> toModel =
             WHOLE.entrySet().stream().collect(Collectors.toMap(Map.Entry::getValue, Map.Entry::getKey));
 
+    private final boolean hasHeadNorms;
+
     GgufNames(GgufFamily family) {
+        hasHeadNorms = family == GgufFamily.QWEN3;
         toBlock.put("input_layernorm", "attn_norm");
         toBlock.put("self_attn.q_proj", "attn_q");
         toBlock.put("self_attn.k_proj", "attn_k");
@@ -46,6 +52,21 @@ final class GgufNames {
             toBlock.put("post_attention_layernorm", "ffn_norm");
         }
         toLayer = toBlock.entrySet().stream().collect(Collectors.toMap(Map.Entry::getValue, Map.Entry::getKey));
+    }
+
+    /**
+     * The tensors that every file of the family has, by their names in the file: all weights but the output layer, which may be the embedding.
+     *
+     * @param layers their number
+     */
+    Stream<String> weights(int layers) {
+        List<String> parts = toBlock.values().stream()
+                .filter(part -> hasHeadNorms || !(part.endsWith("_q_norm") || part.endsWith("_k_norm")))
+                .toList();
+        Stream<String> ofLayers = IntStream.range(0, layers)
+                .boxed()
+                .flatMap(layer -> parts.stream().map(part -> "blk." + layer + "." + part + ".weight"));
+        return Stream.concat(WHOLE.values().stream().filter(name -> !name.equals(HEAD)), ofLayers);
     }
 
     /** llama.cpp's name of a parameter of transformers; empty where it has none. */
@@ -71,6 +92,16 @@ final class GgufNames {
     /** Whether this is the matrix of the embedding or of the output layer, by its name in the file. */
     static boolean isTable(String tensor) {
         return tensor.equals(EMBEDDING) || tensor.equals(HEAD);
+    }
+
+    /** Whether this is the matrix of the embedding, by its name in the file. */
+    static boolean isEmbedding(String tensor) {
+        return tensor.equals(EMBEDDING);
+    }
+
+    /** Whether this has two dimensions, by its name in the file: neither norm nor bias. */
+    static boolean isMatrix(String tensor) {
+        return !isNorm(tensor) && tensor.endsWith(".weight");
     }
 
     /** Whether this is a norm, by its name in the file. */

@@ -12,11 +12,11 @@ import org.jspecify.annotations.Nullable;
 
 /**
  * How a byte-level tokenizer splits texts before it merges: {@code tokenizer.ggml.pre} and {@code pre_tokenizer} of {@code tokenizer.json}. llama.cpp
- * has the expressions compiled in under these names; an unknown one tokenises otherwise without a word, so it is refused here. Source:
- * llama.cpp, src/llama-vocab.cpp.
+ * has the expressions compiled in under these names, and refuses a file with a name that it does not know. A file with {@code default}, or without
+ * a name, it splits at punctuation first and into three digits, which is none of these. Source: llama.cpp, src/llama-vocab.cpp.
  */
 enum PreTokenizer {
-    GPT2("gpt-2", null, List.of("default", "gpt-2", "gpt2")),
+    GPT2("gpt-2", null, List.of("gpt-2", "gpt2")),
     LLAMA3(
             "llama-bpe",
             "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r"

@@ -71,6 +71,10 @@ final class TokenizerExport {
             throw unsupported("the tokenizer is a " + bpe.path("type").asText("?") + ", not BPE");
         }
         boolean pieces = bpe.path("byte_fallback").asBoolean();
+        boolean prefix = pieces
+                && SpacePrefix.of(json)
+                        .orElseThrow(() -> unsupported("how the tokenizer treats spaces (normalizer, pre_tokenizer) is"
+                                + " not SentencePiece's way"));
         Map<String, Integer> types = new HashMap<>();
         List<@Nullable String> tokens = tokens(bpe.path("vocab"), vocabulary, types);
         for (int t = 0; t < tokens.size(); t++) {
@@ -108,7 +112,7 @@ final class TokenizerExport {
         }
         specials(keys, all, unknown);
         if (pieces) {
-            keys.put(PREFIX + "add_space_prefix", GgufValue.of(prepends(json.path("normalizer"))));
+            keys.put(PREFIX + "add_space_prefix", GgufValue.of(prefix));
         }
         template().ifPresent(t -> keys.put("tokenizer.chat_template", GgufValue.of(t)));
         return keys;
@@ -156,13 +160,19 @@ final class TokenizerExport {
         }
     }
 
-    private static List<Pair> merges(JsonNode bpe) {
+    private List<Pair> merges(JsonNode bpe) {
         List<Pair> pairs = new ArrayList<>();
         for (JsonNode merge : bpe.path("merges")) {
             if (merge.isArray()) {
                 pairs.add(new Pair(merge.path(0).asText(), merge.path(1).asText()));
             } else {
                 int space = merge.asText().indexOf(' ', 1);
+                if (space < 0) {
+                    throw new MalformedModelException(
+                            "the merge '" + merge.asText() + "' is not two tokens",
+                            folder.resolve(TOKENIZER).toString(),
+                            "put the tokenizer of this model there");
+                }
                 pairs.add(new Pair(
                         merge.asText().substring(0, space), merge.asText().substring(space + 1)));
             }
@@ -230,11 +240,6 @@ final class TokenizerExport {
                         .flatMap(s -> s.path("single").valueStream())
                         .anyMatch(
                                 p -> p.path("SpecialToken").path("id").asText().equals(token));
-    }
-
-    private static boolean prepends(JsonNode normalizer) {
-        return normalizer.path("type").asText().equals("Prepend")
-                || normalizer.path("normalizers").valueStream().anyMatch(TokenizerExport::prepends);
     }
 
     private Optional<String> template() throws IOException {

@@ -9,6 +9,7 @@ import java.util.Comparator;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 import java.util.OptionalLong;
 
 /**
@@ -87,7 +88,14 @@ final class TokenizerImport {
     }
 
     private int type(int token) {
-        return types.isEmpty() ? NORMAL : Math.toIntExact(types.get(token));
+        if (types.isEmpty()) {
+            return NORMAL;
+        }
+        long type = types.get(token);
+        if (type < 0 || type > BYTE) {
+            throw keys.malformed("the type of token " + token + " is " + Long.toUnsignedString(type));
+        }
+        return (int) type;
     }
 
     private void addedTokens(ArrayNode added) {
@@ -107,7 +115,14 @@ final class TokenizerImport {
     }
 
     private void byteLevel(ObjectNode json) {
-        String pre = keys.text(PREFIX + "pre").orElse("default");
+        String pre = keys.text(PREFIX + "pre").orElse("");
+        if (pre.isEmpty() || pre.equals("default")) {
+            throw new UnsupportedModelException(
+                    "tokenizer.ggml.pre is " + (pre.isEmpty() ? "missing" : "'default'")
+                            + ": llama.cpp splits such texts at punctuation first and into three digits",
+                    keys.where(),
+                    "convert the original model again with a current llama.cpp, which names how texts are split");
+        }
         PreTokenizer split = PreTokenizer.named(pre)
                 .orElseThrow(() -> new UnsupportedModelException(
                         "tokenizer.ggml.pre is '" + pre + "': how it splits texts is not known here",
@@ -211,7 +226,7 @@ final class TokenizerImport {
         List<Merge> merges = new ArrayList<>();
         for (int t = 0; t < tokens.size(); t++) {
             String piece = tokens.get(t);
-            if (!ids.containsKey(piece)) {
+            if (piece.isEmpty() || !ids.containsKey(piece)) {
                 continue;
             }
             List<Merge> splits = new ArrayList<>();
@@ -238,8 +253,11 @@ final class TokenizerImport {
     }
 
     private boolean adds(String which) {
-        boolean fallback =
-                which.equals("bos") && keys.text(PREFIX + "model").orElse("").equals("llama");
+        // as llama.cpp: SentencePiece's models begin with the token, and of the others those split as Llama 3
+        boolean pieces = keys.text(PREFIX + "model").orElse("").equals("llama");
+        Optional<PreTokenizer> split =
+                pieces ? Optional.empty() : keys.text(PREFIX + "pre").flatMap(PreTokenizer::named);
+        boolean fallback = which.equals("bos") && (pieces || split.equals(Optional.of(PreTokenizer.LLAMA3)));
         return keys.truth(PREFIX + "add_" + which + "_token").orElse(fallback);
     }
 

@@ -1,7 +1,9 @@
 package dev.octet.converter.hf;
 
+import com.fasterxml.jackson.databind.node.ObjectNode;
+
 /** Where a family's configuration names the activation of the MLP. */
-enum MlpActivation {
+public enum MlpActivation {
     /** {@code hidden_act}, {@code silu} where it is absent. */
     SILU("hidden_act") {
         @Override
@@ -31,7 +33,8 @@ enum MlpActivation {
         }
     };
 
-    private static final String TANH = "gelu_pytorch_tanh";
+    /** GELU by its tangent approximation. */
+    public static final String TANH = "gelu_pytorch_tanh";
 
     private final String key;
 
@@ -46,6 +49,16 @@ enum MlpActivation {
 
     /** The activation by transformers' name. */
     abstract String of(HfConfig config);
+
+    /**
+     * The activation by transformers' name.
+     *
+     * @param where the configuration, for messages
+     * @throws dev.octet.formats.error.UnsupportedModelException for one that is not known
+     */
+    public String of(ObjectNode config, String where) {
+        return of(new HfConfig(config, where));
+    }
 
     /** How the family's configurations write an activation that was seen in a graph. */
     abstract String name(String seen);

@@ -19,7 +19,7 @@ import java.util.stream.Stream;
  * i + rotated/2 of a head. Source: transformers/modeling_rope_utils.py.
  */
 final class RotaryAngles {
-    private static final double DEFAULT_THETA = 10_000;
+    static final double DEFAULT_THETA = 10_000;
     /** Of numbers that people write into configurations. */
     private static final int MAX_DIGITS = 7;
     /** What taking roots of F32 numbers loses at most here. */

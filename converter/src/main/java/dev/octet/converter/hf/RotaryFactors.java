@@ -10,6 +10,9 @@ import java.util.Optional;
  * transformers {@code rope_parameters}.
  */
 public final class RotaryFactors {
+    /** {@code rope_theta} of configurations without one. */
+    public static final double DEFAULT_THETA = RotaryAngles.DEFAULT_THETA;
+
     private RotaryFactors() {}
 
     /**
@@ -48,7 +51,7 @@ public final class RotaryFactors {
             return Optional.empty();
         }
         double theta =
-                rope.path("rope_theta").asDouble(config.path("rope_theta").asDouble(500_000));
+                rope.path("rope_theta").asDouble(config.path("rope_theta").asDouble(DEFAULT_THETA));
         float[] plain = RotaryAngles.frequencies(theta, size);
         float[] made = angles.frequencies();
         float[] factors = new float[plain.length];

@@ -4,6 +4,7 @@ import com.fasterxml.jackson.databind.node.ObjectNode;
 import dev.octet.formats.error.MalformedModelException;
 import dev.octet.formats.error.UnsupportedModelException;
 import dev.octet.formats.file.OpenFiles;
+import dev.octet.formats.gguf.GgufFile;
 import dev.octet.formats.model.Shard;
 import dev.octet.formats.model.ShardHeader;
 import dev.octet.formats.model.ShardSet;
@@ -72,7 +73,7 @@ public final class Checkpoint implements AutoCloseable {
      * @param path a file, an index, or a folder with either
      * @throws NoSuchFileException when {@code path} does not exist
      * @throws MalformedModelException when a file breaks a rule, which the message names, or {@code config.json} is not JSON
-     * @throws UnsupportedModelException when a folder holds no safetensors model, or several without an index
+     * @throws UnsupportedModelException when a folder holds no safetensors model, or several without an index, or {@code path} is a GGUF file
      */
     public static Checkpoint open(Path path) throws IOException {
         return read(path, problem -> {
@@ -113,6 +114,7 @@ public final class Checkpoint implements AutoCloseable {
                 return format;
             }
         }
+        GgufFile.requireOther(path);
         return FORMATS.getFirst();
     }
 

@@ -1,5 +1,6 @@
 package dev.octet.formats.gguf;
 
+import dev.octet.formats.error.UnsupportedModelException;
 import dev.octet.formats.file.MappedFile;
 import java.io.IOException;
 import java.lang.foreign.Arena;
@@ -21,10 +22,24 @@ public record GgufFile(Path path, GgufHeader header, MemorySegment bytes) {
     }
 
     /**
+     * Refuses a GGUF file where only other formats are read.
+     *
+     * @throws UnsupportedModelException when {@code path} is one
+     */
+    public static void requireOther(Path path) throws IOException {
+        if (isGguf(path)) {
+            throw new UnsupportedModelException(
+                    "the file is GGUF, which only `octet convert --target huggingface` reads",
+                    path.toString(),
+                    "make a folder of it: octet convert FILE -o DIR --target huggingface");
+        }
+    }
+
+    /**
      * Opens a file until {@code arena} closes.
      *
      * @throws dev.octet.formats.error.MalformedModelException when it breaks a rule of the format
-     * @throws dev.octet.formats.error.UnsupportedModelException for another version, byte order or type of tensors
+     * @throws UnsupportedModelException for another version, byte order or type of tensors
      * @throws IOException when it is missing or cannot be read
      */
     public static GgufFile open(Path path, Arena arena) throws IOException {

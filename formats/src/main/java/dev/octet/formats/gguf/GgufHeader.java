@@ -43,7 +43,6 @@ public record GgufHeader(
     static final String ALIGNMENT_KEY = "general.alignment";
     static final long DEFAULT_ALIGNMENT = 32;
     private static final long MAX_ALIGNMENT = 1 << 20;
-    private static final int MAX_RANK = 4;
     private static final String DAMAGED = "the file is damaged or its writer faulty: download or convert it again";
 
     /**
@@ -90,6 +89,8 @@ public record GgufHeader(
         private final String name;
         private final GgufLimits limits;
         private long at;
+        private long elements;
+        private long textBytes;
 
         Parser(MemorySegment file, String name, GgufLimits limits) {
             this.file = file;
@@ -193,10 +194,10 @@ public record GgufHeader(
             long start = at;
             String tensor = text("the name of " + what, limits.maxNameBytes());
             int rank = u32("the rank of '" + tensor + "'");
-            if (rank < 0 || rank > MAX_RANK) {
+            if (rank < 0 || rank > GgufTensor.MAX_RANK) {
                 throw broken(
                         "tensor '" + tensor + "' has " + Integer.toUnsignedString(rank) + " dimensions, at most "
-                                + MAX_RANK + " are possible",
+                                + GgufTensor.MAX_RANK + " are possible",
                         start,
                         DAMAGED);
             }
@@ -211,18 +212,19 @@ public record GgufHeader(
                                     + ", which is not known",
                             where(at - 4),
                             "known are " + GgufType.names()));
+            Shape shape;
             try {
-                GgufTensor made = new GgufTensor(tensor, Shape.of(dims), type);
-                if (made.rowElements() % type.blockElements() != 0) {
-                    throw broken(
-                            "tensor '" + tensor + "' has rows of " + made.rowElements() + " elements, " + type
-                                    + " has blocks of " + type.blockElements(),
-                            start,
-                            DAMAGED);
-                }
+                shape = Shape.of(dims);
+            } catch (IllegalArgumentException | ArithmeticException e) {
+                throw broken("tensor '" + tensor + "' has no possible shape: " + e.getMessage(), start, DAMAGED);
+            }
+            try {
+                GgufTensor made = new GgufTensor(tensor, shape, type);
                 made.byteSize();
                 return made;
-            } catch (IllegalArgumentException | ArithmeticException e) {
+            } catch (IllegalArgumentException e) {
+                throw broken(String.valueOf(e.getMessage()), start, DAMAGED);
+            } catch (ArithmeticException e) {
                 throw broken("tensor '" + tensor + "' has no possible shape: " + e.getMessage(), start, DAMAGED);
             }
         }
@@ -239,7 +241,14 @@ public record GgufHeader(
                 case F32 -> new GgufValue.Real(kind, Float.intBitsToFloat(u32(key)));
                 case F64 -> new GgufValue.Real(kind, Double.longBitsToDouble(u64(key)));
                 case BOOL -> new GgufValue.Truth(truth(key));
-                case STRING -> new GgufValue.Text(text(key, Integer.MAX_VALUE - 8));
+                case STRING -> {
+                    long length = count("bytes of '" + key + "'", Long.MAX_VALUE, 1);
+                    textBytes += length;
+                    if (textBytes > limits.maxTextBytes()) {
+                        throw broken("the texts have more than " + limits.maxTextBytes() + " bytes", at - 8, DAMAGED);
+                    }
+                    yield new GgufValue.Text(content(key, length));
+                }
                 case ARRAY -> sequence(key, depth);
             };
         }
@@ -250,7 +259,11 @@ public record GgufHeader(
                 throw broken("'" + key + "' nests arrays deeper than " + limits.maxNesting(), start, DAMAGED);
             }
             GgufKind element = kind("the kind of the elements of '" + key + "'");
-            long count = count("elements of '" + key + "'", Integer.MAX_VALUE - 8, element.leastBytes());
+            long count = count("elements of '" + key + "'", Long.MAX_VALUE, element.leastBytes());
+            elements += count;
+            if (elements > limits.maxElements()) {
+                throw broken("the arrays have more than " + limits.maxElements() + " elements", at - 8, DAMAGED);
+            }
             List<GgufValue> values = new ArrayList<>((int) count);
             for (long i = 0; i < count; i++) {
                 values.add(value(element, key, depth + 1));
@@ -290,8 +303,11 @@ public record GgufHeader(
         }
 
         private String text(String what, long limit) {
-            long start = at;
-            long length = count("bytes of " + what, limit, 1);
+            return content(what, count("bytes of " + what, limit, 1));
+        }
+
+        private String content(String what, long length) {
+            long start = at - Long.BYTES;
             byte[] bytes = new byte[(int) require(length, what)];
             MemorySegment.copy(file, ValueLayout.JAVA_BYTE, at, bytes, 0, bytes.length);
             at += bytes.length;

@@ -16,7 +16,7 @@ public enum GgufType {
     Q5_0(6, 32, 22),
     Q5_1(7, 32, 24),
     Q8_0(8, 32, 34),
-    Q8_1(9, 32, 40),
+    Q8_1(9, 32, 36),
     Q2_K(10, 256, 84),
     Q3_K(11, 256, 110),
     Q4_K(12, 256, 144),
@@ -73,6 +73,8 @@ public enum GgufType {
      * Bytes of {@code elements} elements.
      *
      * @param elements a multiple of {@link #blockElements}
+     * @return their blocks' bytes, scales included
+     * @throws IllegalArgumentException when {@code elements} is no whole number of blocks
      * @throws ArithmeticException when the number of bytes overflows a {@code long}
      */
     public long bytes(long elements) {

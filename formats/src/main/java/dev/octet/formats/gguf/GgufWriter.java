@@ -36,15 +36,19 @@ public final class GgufWriter {
     /**
      * Writes a file atomically: a failure leaves an earlier file at {@code path} unchanged.
      *
-     * @param metadata keys in the order in which they are written; {@code general.alignment} is left to the writer
+     * @param metadata keys in the order in which they are written; {@code general.alignment} is left out: tensors lie at multiples of 32
      * @param tensors in the order in which they are written
      * @throws UnsupportedModelException when the name of a tensor is longer than ggml can read, or there twice
+     * @throws IllegalArgumentException when {@code metadata} has {@code general.alignment}
      * @throws IllegalStateException when {@code content} writes more or fewer bytes than a tensor has
      * @throws IOException when there is no space or no permission
      */
     public static void write(
             Path path, SequencedMap<String, GgufValue> metadata, List<GgufTensor> tensors, Content content)
             throws IOException {
+        if (metadata.containsKey(GgufHeader.ALIGNMENT_KEY)) {
+            throw new IllegalArgumentException(GgufHeader.ALIGNMENT_KEY + " is always " + ALIGNMENT + ": leave it out");
+        }
         requireWritable(tensors);
         byte[] header = header(metadata, tensors);
         long bytes = header.length;

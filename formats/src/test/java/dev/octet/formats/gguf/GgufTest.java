@@ -218,6 +218,73 @@ class GgufTest {
         assertFalse(Files.exists(path));
     }
 
+    @Test
+    void arrays_and_texts_have_a_limit_for_the_whole_file() throws IOException {
+        SequencedMap<String, GgufValue> keys = new LinkedHashMap<>();
+        GgufValue inner = GgufValue.ofTexts(List.of("ab", "c"));
+        keys.put("nested", new GgufValue.Sequence(GgufKind.ARRAY, List.of(inner, inner)));
+        keys.put("more", inner);
+        Path path = folder.resolve("arrays.gguf");
+        GgufWriter.write(path, keys, List.of(), (t, sink) -> {});
+        MemorySegment file = MemorySegment.ofArray(Files.readAllBytes(path));
+        // 2 arrays, then 2 elements in each of the three
+        assertEquals(
+                2,
+                GgufHeader.parse(file, "file", new GgufLimits(1, 2, 4, 9, 8, 9))
+                        .metadata()
+                        .size());
+        assertEquals(
+                "the arrays have more than 7 elements",
+                assertThrows(
+                                MalformedModelException.class,
+                                () -> GgufHeader.parse(file, "file", new GgufLimits(1, 2, 4, 9, 7, 9)))
+                        .what());
+        assertEquals(
+                "the texts have more than 8 bytes",
+                assertThrows(
+                                MalformedModelException.class,
+                                () -> GgufHeader.parse(file, "file", new GgufLimits(1, 2, 4, 9, 8, 8)))
+                        .what());
+    }
+
+    @Test
+    void the_alignment_is_not_the_callers_to_choose() {
+        SequencedMap<String, GgufValue> keys = new LinkedHashMap<>();
+        keys.put("general.alignment", GgufValue.of(64));
+        Path path = folder.resolve("aligned.gguf");
+        assertThrows(IllegalArgumentException.class, () -> GgufWriter.write(path, keys, List.of(), (t, sink) -> {}));
+        assertFalse(Files.exists(path));
+    }
+
+    @Test
+    void tensors_of_five_dimensions_or_torn_blocks_cannot_be_made() {
+        assertThrows(IllegalArgumentException.class, () -> new GgufTensor("t", Shape.of(1, 1, 1, 1, 32), GgufType.F32));
+        assertThrows(IllegalArgumentException.class, () -> new GgufTensor("t", Shape.of(32, 16), GgufType.Q8_0));
+        assertThrows(IllegalArgumentException.class, () -> new GgufTensor("t", Shape.SCALAR, GgufType.Q8_0));
+        assertEquals(34, new GgufTensor("t", Shape.of(1, 32), GgufType.Q8_0).byteSize());
+    }
+
+    @Test
+    void a_tensor_of_torn_blocks_in_a_file_is_named() throws IOException {
+        Path path = folder.resolve("torn.gguf");
+        GgufTensor tensor = new GgufTensor("a", Shape.of(64), GgufType.Q8_0);
+        GgufWriter.write(
+                path,
+                new LinkedHashMap<>(),
+                List.of(tensor),
+                (t, sink) -> sink.write(MemorySegment.ofArray(new byte[68])));
+        MemorySegment file = MemorySegment.ofArray(Files.readAllBytes(path));
+        file.set(Tensor.I64_LE, 24 + 13, 48);
+        assertEquals(
+                "tensor 'a' has rows of 48 elements, Q8_0 has blocks of 32",
+                assertThrows(MalformedModelException.class, () -> parse(file)).what());
+    }
+
+    @Test
+    void blocks_of_q8_1_have_two_halves_and_32_bytes() {
+        assertEquals(36, GgufType.Q8_1.bytes(32)); // ggml-common.h, block_q8_1
+    }
+
     private static MemorySegment begun() {
         MemorySegment file = MemorySegment.ofArray(new byte[64]);
         MemorySegment.copy(GgufHeader.MAGIC, 0, file, ValueLayout.JAVA_BYTE, 0, 4);

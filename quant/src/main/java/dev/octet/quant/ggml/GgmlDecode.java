@@ -12,8 +12,8 @@ import java.util.EnumSet;
 import java.util.Set;
 
 /**
- * ggml's blocks as floats, bit-equal to its own {@code dequantize_row_*}. Source: ggml, src/ggml-quants.c and src/ggml-common.h (layout of the
- * blocks); scales are multipliers here as there.
+ * ggml's blocks as floats, bit-equal to the gguf Python package, which does what ggml's {@code dequantize_row_*} do. Source: ggml,
+ * src/ggml-quants.c and src/ggml-common.h (layout of the blocks), and gguf-py/gguf/quants.py; scales are multipliers here as there.
  */
 @SuppressWarnings("OperatorPrecedence") // bits are cut out of bytes as in ggml's C
 public final class GgmlDecode {
@@ -69,10 +69,12 @@ public final class GgmlDecode {
      * @param from the first element, a multiple of the type's block
      * @param count a multiple of the type's block
      * @param into the first {@code count} are written
+     * @throws IllegalArgumentException for another type, or when {@code from} or {@code count} is no whole number of blocks
+     * @throws IndexOutOfBoundsException when {@code bytes} or {@code into} is too short
      */
     public static void decode(GgufType type, MemorySegment bytes, long from, int count, float[] into) {
         GgmlDecode d = new GgmlDecode(bytes, type.bytes(from), into);
-        for (int n = count / type.blockElements(); n > 0; n--) {
+        for (long n = type.bytes(count) / type.blockBytes(); n > 0; n--) {
             d.block(type);
             d.at += type.blockBytes();
             d.to += type.blockElements();

@@ -11,7 +11,8 @@ import java.util.EnumSet;
 import java.util.Set;
 
 /**
- * Floats as ggml's blocks, bit-equal to its reference quantisers ({@code quantize_row_*_ref}). Source: ggml, src/ggml-quants.c.
+ * Floats as ggml's blocks, bit-equal to the gguf Python package, which does what ggml's reference quantisers do ({@code quantize_row_*_ref}); NVFP4,
+ * which that package cannot quantise, by ggml's formulas. Source: ggml, src/ggml-quants.c, and gguf-py/gguf/quants.py.
  */
 @SuppressWarnings("OperatorPrecedence") // bits are put together as in ggml's C
 public final class GgmlEncode {
@@ -20,12 +21,17 @@ public final class GgmlEncode {
             GgufType.F32, GgufType.F16, GgufType.BF16, GgufType.Q4_0, GgufType.Q8_0, GgufType.MXFP4, GgufType.NVFP4));
 
     private static final float E2M1_MAX = 6;
+
+    /** The largest magnitude of NVFP4, whose blocks have no scale above their own here; ggml, and so {@link #encode}, clips larger ones. */
+    public static final float NVFP4_MAX = 448 * E2M1_MAX;
+
     private static final int NVFP4_GROUP = 16;
 
     private final float[] x;
     private final MemorySegment out;
     private int from;
     private long at;
+    private int lost;
 
     private GgmlEncode(float[] x, MemorySegment out) {
         this.x = x;
@@ -39,21 +45,26 @@ public final class GgmlEncode {
      * @param x finite floats
      * @param count a multiple of the type's block
      * @param into the blocks are written from its first byte on
+     * @return the number of scales that became zero though their elements were not: all of these are zero now
+     * @throws IllegalArgumentException for another type, or when {@code count} is no whole number of blocks
+     * @throws IndexOutOfBoundsException when {@code x} or {@code into} is too short
+     * @throws ArithmeticException when an element or a scale is larger than the type's largest
      */
-    public static void encode(GgufType type, float[] x, int count, MemorySegment into) {
+    public static int encode(GgufType type, float[] x, int count, MemorySegment into) {
         GgmlEncode e = new GgmlEncode(x, into);
-        for (int n = count / type.blockElements(); n > 0; n--) {
+        for (long n = type.bytes(count) / type.blockBytes(); n > 0; n--) {
             e.block(type);
             e.from += type.blockElements();
             e.at += type.blockBytes();
         }
+        return e.lost;
     }
 
     private void block(GgufType type) {
         switch (type) {
             case F32 -> out.set(Tensor.F32_LE, at, x[from]);
-            case F16 -> half(0, x[from]);
-            case BF16 -> out.set(Tensor.I16_LE, at, BFloat16.fromFloat(x[from]));
+            case F16 -> half(x[from], "an element");
+            case BF16 -> bfloat16(x[from]);
             case Q4_0 -> q4();
             case Q8_0 -> q8();
             case MXFP4 -> mxfp4();
@@ -72,8 +83,28 @@ public final class GgmlEncode {
         out.set(ValueLayout.JAVA_BYTE, at + offset, (byte) value);
     }
 
-    private void half(int offset, float value) {
-        out.set(Tensor.I16_LE, at + offset, Half.fromFloat(value));
+    private void half(float value, String what) {
+        short bits = Half.fromFloat(value);
+        if (!Float.isFinite(Half.toFloat(bits))) {
+            throw new ArithmeticException(what + " is " + value + ", F16 ends at 65504");
+        }
+        out.set(Tensor.I16_LE, at, bits);
+    }
+
+    private void bfloat16(float value) {
+        short bits = BFloat16.fromFloat(value);
+        if (!Float.isFinite(BFloat16.toFloat(bits))) {
+            throw new ArithmeticException("an element is " + value + ", BF16 ends at 3.39e38");
+        }
+        out.set(Tensor.I16_LE, at, bits);
+    }
+
+    /** A block's scale, in its first bytes. */
+    private void scale(float value) {
+        half(value, "a scale");
+        if (value != 0 && Half.toFloat(out.get(Tensor.I16_LE, at)) == 0) {
+            lost++;
+        }
     }
 
     private float amax(int first, int count) {
@@ -101,7 +132,7 @@ public final class GgmlEncode {
         }
         float d = extreme / -8;
         float id = inverse(d);
-        half(0, d);
+        scale(d);
         for (int j = 0; j < 16; j++) {
             int low = Math.min(15, (int) (x[from + j] * id + 8.5f));
             int high = Math.min(15, (int) (x[from + j + 16] * id + 8.5f));
@@ -112,7 +143,7 @@ public final class GgmlEncode {
     private void q8() {
         float d = amax(0, 32) / 127;
         float id = inverse(d);
-        half(0, d);
+        scale(d);
         for (int j = 0; j < 32; j++) {
             byteAt(2 + j, awayFromZero(x[from + j] * id));
         }
@@ -138,7 +169,11 @@ public final class GgmlEncode {
 
     private void nvfp4() {
         for (int group = 0; group < 4; group++) {
-            int code = scaleCode(amax(group * NVFP4_GROUP, NVFP4_GROUP) / E2M1_MAX);
+            float amax = amax(group * NVFP4_GROUP, NVFP4_GROUP);
+            int code = scaleCode(amax / E2M1_MAX);
+            if (code == 0 && amax > 0) {
+                lost++;
+            }
             byteAt(group, code);
             codes(GgmlDecode.nvfp4Scale(code), 4 + group * 8, group * NVFP4_GROUP, 8);
         }

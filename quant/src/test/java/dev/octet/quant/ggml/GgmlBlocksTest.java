@@ -3,6 +3,7 @@ package dev.octet.quant.ggml;
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.octet.formats.ModelFile;
 import dev.octet.formats.gguf.GgufFile;
@@ -22,6 +23,7 @@ import org.junit.jupiter.api.DisplayNameGeneration;
 import org.junit.jupiter.api.DisplayNameGenerator;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
 import org.junit.jupiter.params.provider.MethodSource;
 
 /** Against the reference formulas of the gguf package, see testdata/make/gguf_blocks.py. */
@@ -79,6 +81,45 @@ class GgmlBlocksTest {
             GgmlEncode.encode(type, input, input.length, MemorySegment.ofArray(bytes));
             assertArrayEquals(expected, bytes);
         }
+    }
+
+    @ParameterizedTest
+    @CsvSource({"F16, 65519, 65520", "Q8_0, 8320912, 8321040", "Q4_0, 524152, 524160", "BF16, 3.38e38, 3.4e38"})
+    void what_would_become_infinite_is_refused(GgufType type, float largest, float tooLarge) {
+        float[] x = new float[64];
+        byte[] bytes = new byte[1024];
+        x[3] = -largest;
+        GgmlEncode.encode(type, x, 64, MemorySegment.ofArray(bytes));
+        float[] back = new float[64];
+        GgmlDecode.decode(type, MemorySegment.ofArray(bytes), 0, 64, back);
+        assertEquals(-largest, back[3], largest / 100);
+        x[3] = -tooLarge;
+        ArithmeticException e = assertThrows(
+                ArithmeticException.class, () -> GgmlEncode.encode(type, x, 64, MemorySegment.ofArray(bytes)));
+        assertTrue(String.valueOf(e.getMessage()).contains(" ends at "));
+    }
+
+    @Test
+    void blocks_whose_scale_becomes_zero_are_counted() {
+        float[] x = new float[64];
+        x[0] = 1e-3f; // over 6 less than half of the smallest scale, 2^-9
+        x[16] = 1e-2f;
+        x[40] = -1e-3f;
+        byte[] bytes = new byte[36];
+        assertEquals(2, GgmlEncode.encode(GgufType.NVFP4, x, 64, MemorySegment.ofArray(bytes)));
+        float[] back = new float[64];
+        GgmlDecode.decode(GgufType.NVFP4, MemorySegment.ofArray(bytes), 0, 64, back);
+        assertEquals(0, back[0]);
+        assertEquals(1e-2f, back[16], 2e-3f);
+        assertEquals(0, GgmlEncode.encode(GgufType.MXFP4, x, 64, MemorySegment.ofArray(bytes)));
+    }
+
+    @Test
+    void a_part_of_a_block_is_neither_read_nor_written() {
+        MemorySegment block = MemorySegment.ofArray(new byte[34]);
+        assertThrows(
+                IllegalArgumentException.class, () -> GgmlDecode.decode(GgufType.Q8_0, block, 0, 31, new float[32]));
+        assertThrows(IllegalArgumentException.class, () -> GgmlEncode.encode(GgufType.Q8_0, new float[32], 31, block));
     }
 
     @Test
