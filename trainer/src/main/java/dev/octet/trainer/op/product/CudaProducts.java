@@ -37,7 +37,7 @@ public final class CudaProducts {
         this(cuda, PaddingRule.STANDARD);
     }
 
-    CudaProducts(CudaStream cuda, PaddingRule rule) {
+    public CudaProducts(CudaStream cuda, PaddingRule rule) {
         this.cuda = cuda;
         this.rule = rule;
     }

@@ -16,11 +16,14 @@ import dev.octet.trainer.kernel.CudaProduct.Matrix;
  * @param leastFlops of a product
  * @param flopsPerByte FLOPs for each byte that copies read or write
  */
-record PaddingRule(long leastFlops, long flopsPerByte) {
-    static final PaddingRule STANDARD = new PaddingRule(2_000_000_000L, 100);
+public record PaddingRule(long leastFlops, long flopsPerByte) {
+    public static final PaddingRule STANDARD = new PaddingRule(2_000_000_000L, 100);
 
     /** Pads whatever is not aligned. */
-    static final PaddingRule ALWAYS = new PaddingRule(0, 0);
+    public static final PaddingRule ALWAYS = new PaddingRule(0, 0);
+
+    /** Pads nothing. */
+    public static final PaddingRule NEVER = new PaddingRule(Long.MAX_VALUE, 0);
 
     /** Elements of two bytes in 16. */
     private static final int MULTIPLE = CudaProduct.ALIGNMENT / 2;
