@@ -31,9 +31,18 @@ template <typename T> struct Plain {
             load_some<N>(x + at, v, m);
             return;
         }
+        if constexpr (sizeof(T) == 2 && N == 8) {
+            i64 begin = (i64)(x + at);
+            Bytes16 eight = bytes_16(begin, begin, m > 0 ? begin + 2 * m : 0);
 #pragma unroll
-        for (int i = 0; i < N; i++) {
-            v[i] = i < m ? widen(x[at + i]) : 0;
+            for (int i = 0; i < N; i++) {
+                v[i] = i < m ? widen(T{(u16)(eight.at[i / 4] >> (i % 4 * 16))}) : 0;
+            }
+        } else {
+#pragma unroll
+            for (int i = 0; i < N; i++) {
+                v[i] = i < m ? widen(x[at + i]) : 0;
+            }
         }
     }
     DEVICE bool is_aligned16() const { return is_aligned(x, 16); }
@@ -122,6 +131,30 @@ template <typename X, typename C> DEVICE void cast_amax(X x, C* codes, i64 n, co
     put_scale(quant_scale, scale);
 }
 
+// Eight codes at any address, those of 16 neighbouring lanes one behind the other: a lane writes 8 aligned bytes, with the last codes of the
+// lane before; the first lane writes fewer, the last its own last ones, too.
+DEVICE void put_codes(i64 at, Pack<u16, 4> pack, int group, bool there) {
+    u32 low = pack.at[0] | (u32)pack.at[1] << 16;
+    u32 high = pack.at[2] | (u32)pack.at[3] << 16;
+    u32 low_before = (u32)shuffle((int)low, lane() - 1);
+    u32 high_before = (u32)shuffle((int)high, lane() - 1);
+    if (there) {
+        int behind = (int)(at & 7);
+        u64 mine = low | (u64)high << 32;
+        if (behind == 0) {
+            *(u64*)at = mine;
+        } else {
+            if (group > 0) {
+                *(u64*)(at - behind) = (low_before | (u64)high_before << 32) >> (64 - 8 * behind) | mine << (8 * behind);
+            }
+#pragma unroll 1
+            for (int i = group == 0 ? 0 : 8 - behind; i < (group == 15 ? 8 : group == 0 ? 8 - behind : 0); i++) {
+                *(u8*)(at + i) = (u8)(mine >> (8 * i));
+            }
+        }
+    }
+}
+
 // The same of a matrix, with the transpose of the codes beside them: [cols, leading], zeros behind the rows. A block takes 64 rows of
 // 128 columns, a thread 4 rows of 8: it has four codes of a column at once, a word of the transpose.
 template <typename X, typename C>
@@ -135,6 +168,7 @@ DEVICE void cast_transpose(X x, i64 rows, i64 cols, C* codes, u8* transposed, i6
     i64 column = block_index() * 128 + group * 8;
     i64 row = block_index_y() * 64 + quad * 4;
     bool whole = cols % 8 == 0 && x.is_aligned16();
+    bool inside = block_index() * 128 + 128 <= cols; // no lane of a row is without eight columns
     u32 words[8];
 #pragma unroll
     for (int i = 0; i < 8; i++) {
@@ -162,6 +196,8 @@ DEVICE void cast_transpose(X x, i64 rows, i64 cols, C* codes, u8* transposed, i6
         }
         if (m == 8 && whole) {
             *(Pack<u16, 4>*)(codes + at) = pack;
+        } else if (inside) {
+            put_codes((i64)(codes + at), pack, group, m == 8);
         } else {
 #pragma unroll
             for (int i = 0; i < 8; i++) {
@@ -550,24 +586,21 @@ DEVICE void decode_rows(const C* codes, i64 rows, i64 cols, i64 block_rows, i64 
 #pragma unroll
         for (int k = 0; k < 4; k++) {
             i64 column = first + 256 * k;
+            i64 left = end - begin - column;
+            int m = left < 0 ? 0 : left < 8 ? (int)left : 8;
             float v[8];
 #pragma unroll
             for (int i = 0; i < 8; i++) {
-                v[i] = begin + column + i < end ? widen(C{(u8)(eight[k] >> (8 * i))}) : 0;
+                v[i] = i < m ? widen(C{(u8)(eight[k] >> (8 * i))}) : 0;
             }
-            if (row_scales && column < cols) {
-                if (block_cols % 8 == 0) {
-                    float scale = row_scales[quotient(column, block_cols)];
+            if (row_scales && m > 0) {
+                float scale = row_scales[quotient(column, block_cols)];
+                bool one = block_cols % 8 == 0;
 #pragma unroll
-                    for (int i = 0; i < 8; i++) {
-                        v[i] = begin + column + i < end ? exact_multiply(v[i], scale) : 0;
-                    }
-                } else {
-#pragma unroll
-                    for (int i = 0; i < 8; i++) {
-                        if (begin + column + i < end) {
-                            v[i] = exact_multiply(v[i], row_scales[quotient(column + i, block_cols)]);
-                        }
+                for (int i = 0; i < 8; i++) {
+                    if (i < m) { // a scale of infinity makes NaN of zeros
+                        scale = one || i == 0 ? scale : row_scales[quotient(column + i, block_cols)];
+                        v[i] = exact_multiply(v[i], scale);
                     }
                 }
             }

@@ -156,39 +156,64 @@ DEVICE void finish_sums(const float* sums, i64 leading, i64 stride, i64 rows, i6
         bool varies = column_scales && count_of_columns != 1;
         i64 before = (i64)((u64)to / sizeof(T) % EACH); // elements of the first word that are another row's
         for (i64 start = block_index_y() * 256 * EACH - before; start < n; start += step) {
-            float x[8][EACH];
+            if (start >= 0 && start + 256 * EACH <= n && !varies && !bias && !accumulate) { // the inside of long rows
+                const float* mine = from + start + lane() * EACH;
+                T* result = to + start + lane() * EACH;
+                float x[8][EACH];
 #pragma unroll
-            for (int k = 0; k < 8; k++) {
-#pragma unroll
-                for (int i = 0; i < EACH; i++) {
-                    i64 column = start + (k * WARP + lane()) * EACH + i;
-                    x[k][i] = column >= 0 && column < n ? from[column] : 0;
-                }
-            }
-#pragma unroll
-            for (int k = 0; k < 8; k++) {
-                i64 first = start + (k * WARP + lane()) * EACH;
-#pragma unroll
-                for (int i = 0; i < EACH; i++) {
-                    i64 column = first + i;
-                    if (column >= 0 && column < n) {
-                        float f = varies ? exact_multiply(left, column_scales[column]) : factor;
-                        x[k][i] = exact_multiply(x[k][i], f);
-                        if (bias) {
-                            x[k][i] = exact_add(x[k][i], rounded(bias[column], bias_type));
-                        }
-                        if (accumulate) {
-                            x[k][i] = exact_add(x[k][i], widen(to[column]));
-                        }
-                    }
-                }
-                if (first >= 0 && first + EACH <= n) {
-                    store<EACH>(to + first, x[k]);
-                } else if (EACH > 1) {
+                for (int k = 0; k < 8; k++) {
 #pragma unroll
                     for (int i = 0; i < EACH; i++) {
-                        if (first + i >= 0 && first + i < n) {
-                            to[first + i] = narrow<T>(x[k][i]);
+                        x[k][i] = mine[k * WARP * EACH + i];
+                    }
+                }
+#pragma unroll
+                for (int k = 0; k < 8; k++) {
+#pragma unroll
+                    for (int i = 0; i < EACH; i++) {
+                        x[k][i] = exact_multiply(x[k][i], factor);
+                    }
+                    store<EACH>(result + k * WARP * EACH, x[k]);
+                }
+                continue;
+            }
+#pragma unroll 1
+            for (int part = 0; part < 8; part += 4) {
+                i64 mine = start + (part * WARP + lane()) * EACH;
+                float x[4][EACH];
+#pragma unroll
+                for (int k = 0; k < 4; k++) {
+#pragma unroll
+                    for (int i = 0; i < EACH; i++) {
+                        i64 column = mine + k * WARP * EACH + i;
+                        x[k][i] = column >= 0 && column < n ? from[column] : 0;
+                    }
+                }
+#pragma unroll
+                for (int k = 0; k < 4; k++) {
+                    i64 first = mine + k * WARP * EACH;
+#pragma unroll
+                    for (int i = 0; i < EACH; i++) {
+                        i64 column = first + i;
+                        if (column >= 0 && column < n) {
+                            float f = varies ? exact_multiply(left, column_scales[column]) : factor;
+                            x[k][i] = exact_multiply(x[k][i], f);
+                            if (bias) {
+                                x[k][i] = exact_add(x[k][i], rounded(bias[column], bias_type));
+                            }
+                            if (accumulate) {
+                                x[k][i] = exact_add(x[k][i], widen(to[column]));
+                            }
+                        }
+                    }
+                    if (first >= 0 && first + EACH <= n) {
+                        store<EACH>(to + first, x[k]);
+                    } else if (EACH > 1) {
+#pragma unroll
+                        for (int i = 0; i < EACH; i++) {
+                            if (first + i >= 0 && first + i < n) {
+                                to[first + i] = narrow<T>(x[k][i]);
+                            }
                         }
                     }
                 }
