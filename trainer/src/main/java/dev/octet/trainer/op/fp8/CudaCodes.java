@@ -267,8 +267,7 @@ public final class CudaCodes {
      * @param scales 0 for the codes alone
      * @param x its rows are multiples of 16 bytes, and may be longer than {@code to}
      */
-    static void decodeRows(
-            long codes, CodedMatrix form, long scales, Matrix x, CudaLengths.Sides to, CudaStream cuda) {
+    static void decodeRows(long codes, CodedMatrix form, long scales, Matrix x, CudaLengths.Sides to, CudaStream cuda) {
         Blocks b = form.blocks();
         Grid grid = new Grid(Math.ceilDiv(to.rows(), 8), Math.ceilDiv(to.columns(), 1024), 1, 256, 0);
         cuda.kernel(

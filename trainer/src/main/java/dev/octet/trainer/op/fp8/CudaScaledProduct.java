@@ -255,8 +255,7 @@ final class CudaScaledProduct {
         }
         CudaLengths.Sides sides = to.d();
         Matrix sums = Matrix.of(cuda.workspace(sides.elements() * Float.BYTES), DType.F32, sides.leading());
-        products.write(CudaProduct.of(
-                task.transposeA(), task.transposeB(), to.m(), to.n(), to.k(), left, right, sums));
+        products.write(CudaProduct.of(task.transposeA(), task.transposeB(), to.m(), to.n(), to.k(), left, right, sums));
         finish(task, sums, scalesSums);
     }
 

@@ -38,7 +38,8 @@ final class LinearCuda implements CudaKernel<Linear> {
                         Matrix.of(w.address(), w.dtype(), op.transB() ? op.in() : op.out()),
                         Matrix.of(y.address(), y.dtype(), op.out()))
                 .accumulating(op.hasBias() && !epilogue);
-        new CudaProducts(cuda, rule).write(epilogue ? product.withBias(frame.input(2).address(), y.dtype()) : product);
+        new CudaProducts(cuda, rule)
+                .write(epilogue ? product.withBias(frame.input(2).address(), y.dtype()) : product);
     }
 
     @Override

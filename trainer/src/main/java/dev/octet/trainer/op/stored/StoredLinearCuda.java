@@ -34,14 +34,17 @@ final class StoredLinearCuda implements CudaKernel<StoredLinear> {
     public void forward(StoredLinear op, Frame<CudaTensor> frame, CudaStream cuda) {
         CudaTensor y = frame.output(0);
         CudaTensor bias = op.hasBias() ? frame.input(StoredLinear.BIAS) : null;
-        // a product added to a narrow y is rounded before it is: the library's first algorithm for a small one on an H100 did so
-        boolean epilogue = bias != null && op.transB() && bias.dtype() == y.dtype() && op.w().cols() > 0;
+        // a product added to a narrow y is rounded before it is: the library's first algorithm for a small one on an
+        // H100 did so
+        boolean epilogue = bias != null
+                && op.transB()
+                && bias.dtype() == y.dtype()
+                && op.w().cols() > 0;
         if (bias != null && !epilogue) {
             CudaRows.fill(y, bias, op.rows(), op.out(), 1, op.out(), 1, cuda);
         }
         long address = epilogue && bias != null ? bias.address() : 0;
-        multiply(
-                op, op.transB(), frame, frame.input(StoredLinear.X), y, address, bias != null && !epilogue, cuda);
+        multiply(op, op.transB(), frame, frame.input(StoredLinear.X), y, address, bias != null && !epilogue, cuda);
     }
 
     @Override
@@ -95,7 +98,11 @@ final class StoredLinearCuda implements CudaKernel<StoredLinear> {
             tiles.tile(first, count, type, band);
             CudaProduct product = transposed
                     ? product(true, m, count, cols, a, 0, cols, band, cols, c, first, rows)
-                            .withBias(bias == 0 ? 0 : bias + (long) first * c.dtype().bits() / 8, c.dtype())
+                            .withBias(
+                                    bias == 0
+                                            ? 0
+                                            : bias + (long) first * c.dtype().bits() / 8,
+                                    c.dtype())
                             .accumulating(add)
                     : product(false, m, cols, count, a, first, rows, band, cols, sums, 0, cols)
                             .accumulating(first > 0 || (!summed && add));

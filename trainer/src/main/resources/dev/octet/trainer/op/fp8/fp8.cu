@@ -168,7 +168,7 @@ DEVICE void cast_transpose(X x, i64 rows, i64 cols, C* codes, u8* transposed, i6
     i64 column = block_index() * 128 + group * 8;
     i64 row = block_index_y() * 64 + quad * 4;
     bool whole = cols % 8 == 0 && x.is_aligned16();
-    bool inside = block_index() * 128 + 128 <= cols; // no lane of a row is without eight columns
+    bool shifted = !whole && block_index() * 128 + 128 <= cols; // no lane of a row is without eight columns
     u32 words[8];
 #pragma unroll
     for (int i = 0; i < 8; i++) {
@@ -196,7 +196,7 @@ DEVICE void cast_transpose(X x, i64 rows, i64 cols, C* codes, u8* transposed, i6
         }
         if (m == 8 && whole) {
             *(Pack<u16, 4>*)(codes + at) = pack;
-        } else if (inside) {
+        } else if (shifted) {
             put_codes((i64)(codes + at), pack, group, m == 8);
         } else {
 #pragma unroll

@@ -60,7 +60,9 @@ public final class TestGpus {
 
     /** The device on a {@link LaggingGpu} on {@link #host()}, with windows of so many bytes for values of the host. */
     public static Device laggingDevice(long seed, long windowBytes) {
-        Gpu gpu = inEmulation() ? new LaggingGpu(host(), seed, LaggingGpu.Waits.HONOURED) : host(); // which has lanes of its own
+        Gpu gpu = inEmulation()
+                ? new LaggingGpu(host(), seed, LaggingGpu.Waits.HONOURED)
+                : host(); // which has lanes of its own
         return new CudaDevice(gpu, GpuFusions.ALL, windowBytes);
     }
 

@@ -1,6 +1,7 @@
 package dev.octet.trainer.op.fp8;
 
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
+import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.octet.formats.tensor.DType;
@@ -24,6 +25,7 @@ import java.util.stream.Stream;
 import org.junit.jupiter.api.DisplayNameGeneration;
 import org.junit.jupiter.api.DisplayNameGenerator;
 import org.junit.jupiter.api.Tag;
+import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.MethodSource;
 
@@ -91,6 +93,39 @@ class PaddedCodesTest {
         assertTrue(Math.sqrt(difference / norm) <= 3e-3, "relative difference");
     }
 
+    /** Rows that begin at any byte, and columns on both sides of a block's 128. */
+    @Tag("kernels")
+    @Test
+    void rows_of_any_length_are_cast_with_their_transpose() {
+        for (DType type : new DType[] {DType.BF16, DType.F16, DType.F32}) {
+            for (int[] sides : new int[][] {{5, 1}, {70, 131}, {67, 257}, {3, 300}, {65, 384}}) {
+                double[] values = numbers(sides[0] * sides[1], 7);
+                try (CudaOperands operands = new CudaOperands(TestGpus.host())) {
+                    CudaTensor x = operands.tensor(type(type, sides), values);
+                    CudaTensor quantScale = operands.tensor(type(DType.F32, 1), new double[] {100});
+                    CudaTensor codes = operands.empty(type(DType.F8_E5M2, sides));
+                    int leading = Math.toIntExact(CudaCodes.leading(sides[0]));
+                    CudaTensor transposed = operands.empty(type(DType.F8_E5M2, sides[1], leading));
+                    operands.run(cuda -> CudaCodes.whole(x, Float8Format.E5M2, cuda)
+                            .cast(codes.address(), transposed.address(), quantScale.address(), 0, 0));
+                    double[] seen = operands.numbers(x);
+                    byte[] lying = operands.bytes(codes);
+                    byte[] turned = operands.bytes(transposed);
+                    for (int i = 0; i < sides[1]; i++) {
+                        for (int j = 0; j < leading; j++) {
+                            byte expected = j < sides[0]
+                                    ? (byte) Float8Format.E5M2.encode(
+                                            (float) seen[j * sides[1] + i] * 100f, Overflow.SATURATE)
+                                    : 0;
+                            assertEquals(expected, turned[i * leading + j]);
+                            assertTrue(j >= sides[0] || expected == lying[j * sides[1] + i]);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
     private static double[] run(Form form, Size size, PaddingRule rule, Gpu gpu) {
         int[] left = form.transposeA() ? new int[] {size.k(), size.m()} : new int[] {size.m(), size.k()};
         int[] right = form.transposeB() ? new int[] {size.n(), size.k()} : new int[] {size.k(), size.n()};
@@ -101,8 +136,7 @@ class PaddedCodesTest {
                     ? operand(operands, a, left, 1)
                     : Operand.plain(operands.tensor(type(DType.BF16, left), numbers(left[0] * left[1], 1)));
             Operand with = operand(operands, b, right, 2);
-            CudaTensor bias =
-                    form.biased() ? operands.tensor(type(DType.F32, size.n()), numbers(size.n(), 3)) : null;
+            CudaTensor bias = form.biased() ? operands.tensor(type(DType.F32, size.n()), numbers(size.n(), 3)) : null;
             OperandType result = type(form.result(), size.m(), size.n());
             CudaTensor d =
                     form.adds() ? operands.tensor(result, numbers(size.m() * size.n(), 4)) : operands.empty(result);

@@ -95,8 +95,7 @@ class PaddedProductsTest {
             CudaTensor a = operands.tensor(type(form.type(), batch * m, k), numbers(batch * m * k, 1));
             CudaTensor b = operands.tensor(type(form.type(), batch * k, n), numbers(batch * k * n, 2));
             OperandType result = type(form.result(), batch * m, n);
-            CudaTensor d =
-                    form.adds() ? operands.tensor(result, numbers(batch * m * n, 3)) : operands.empty(result);
+            CudaTensor d = form.adds() ? operands.tensor(result, numbers(batch * m * n, 3)) : operands.empty(result);
             CudaTensor bias = operands.tensor(type(form.result(), 1, n), numbers(n, 4));
             CudaProduct product = CudaProduct.of(
                             form.transposeA(),
@@ -174,8 +173,7 @@ class PaddedProductsTest {
             for (int i = 0; i < c.inputs().size(); i++) {
                 OperandType type = requireNonNull(c.types().get(i));
                 inputs.add(operands.tensor(type, requireNonNull(c.inputs().get(i))));
-                gradients.add(
-                        adds ? operands.tensor(type, numbers((int) type.count(), 5 + i)) : operands.empty(type));
+                gradients.add(adds ? operands.tensor(type, numbers((int) type.count(), 5 + i)) : operands.empty(type));
             }
             OperandType result = c.op().outputs().getFirst();
             CudaTensor y = operands.empty(result);
@@ -190,8 +188,7 @@ class PaddedProductsTest {
     }
 
     /** All inputs, and all gradients wanted. */
-    private record Given(
-            List<CudaTensor> inputs, CudaTensor y, CudaTensor dy, List<CudaTensor> gradients, boolean adds)
+    private record Given(List<CudaTensor> inputs, CudaTensor y, CudaTensor dy, List<CudaTensor> gradients, boolean adds)
             implements Frame<CudaTensor> {
         @Override
         public boolean hasInput(int i) {
