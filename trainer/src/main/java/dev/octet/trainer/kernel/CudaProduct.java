@@ -37,6 +37,12 @@ public record CudaProduct(
         int batch,
         boolean fastSums) {
     /**
+     * Bytes that addresses, rows and matrices of a batch are multiples of where tensor cores are to be fed at full speed (cuBLAS 13, "Tensor Core
+     * Usage"); FP8 products must have it.
+     */
+    public static final int ALIGNMENT = 16;
+
+    /**
      * A matrix, or the first matrix of a batch.
      *
      * @param leading elements from one row in memory to the next
@@ -46,6 +52,12 @@ public record CudaProduct(
         /** A single contiguous matrix with {@code cols} columns in memory. */
         public static Matrix of(long address, DType type, long cols) {
             return new Matrix(address, type, cols, 0);
+        }
+
+        /** Whether address, rows and stride are multiples of {@link #ALIGNMENT}. */
+        public boolean isAligned() {
+            long width = type.bits() / 8;
+            return (address | leading * width | stride * width) % ALIGNMENT == 0;
         }
 
         /** Bytes from the first element to the last of {@code count} such matrices with these rows and columns in memory. */

@@ -265,6 +265,9 @@ template <> DEVICE i32 narrow<i32>(float x) { return (i32)x; }
 template <> DEVICE u8 narrow<u8>(float x) { return (u8)(i32)x; }
 template <> DEVICE i8 narrow<i8>(float x) { return (i8)(i32)x; }
 
+// A number in a type that a recipe rounds it to: 1 BF16, 2 F16, 0 as it is.
+DEVICE float rounded(float x, int type) { return type == 1 ? widen(narrow<bf16>(x)) : type == 2 ? widen(narrow<f16>(x)) : x; }
+
 // x Φ(x), or its approximation by tanh (Hendrycks and Gimpel, arXiv:1606.08415), and the derivative.
 #define GELU_SLOPE 0.7978845608028654f // √(2/π)
 #define GELU_CUBE 0.044715f
@@ -323,6 +326,34 @@ DEVICE void store(e5m2* to, const float (&from)[1]) { *to = narrow<e5m2>(from[0]
 template <int N> DEVICE void store(e4m3* to, const float (&from)[N]) { store_codes<e4m3, N>(to, from); }
 template <int N> DEVICE void store(e5m2* to, const float (&from)[N]) { store_codes<e5m2, N>(to, from); }
 DEVICE bool is_aligned(const void* p, int bytes) { return ((u64)p & (bytes - 1)) == 0; }
+
+// The 16 bytes at any address, by aligned accesses, of which none lies wholly outside of [begin, end), what may be read. Bytes outside are
+// any.
+struct Bytes16 {
+    u64 at[2];
+};
+DEVICE Bytes16 bytes_16(i64 address, i64 begin, i64 end) {
+    typedef Pack<u64, 2> Unit;
+    i64 unit = address & ~(i64)15;
+    int behind = (int)(address - unit);
+    Unit low = {{0, 0}};
+    Unit high = {{0, 0}};
+    if (unit < end && unit + 16 > begin) {
+        low = *(const Unit*)unit;
+    }
+    if (behind && unit + 16 < end && unit + 32 > begin) {
+        high = *(const Unit*)(unit + 16);
+    }
+    u64 a = behind & 8 ? low.at[1] : low.at[0];
+    u64 b = behind & 8 ? high.at[0] : low.at[1];
+    u64 c = behind & 8 ? high.at[1] : high.at[0];
+    int bits = behind % 8 * 8;
+    if (bits) {
+        a = a >> bits | b << (64 - bits);
+        b = b >> bits | c << (64 - bits);
+    }
+    return Bytes16{{a, b}};
+}
 
 // Loads or stores the first n of N elements; all N in one access.
 template <int N, typename T> DEVICE void load_some(const T* from, float (&to)[N], int n) {

@@ -8,7 +8,6 @@ import java.util.Optional;
 /** Which products cublasLt supports (cuBLAS 13, tables 2 and 3 of cublasLtMatmul), in terms of Octet's row-major products. */
 final class ProductRules {
     private static final int MOST_BATCHES = 65535;
-    private static final int FP8_ALIGNMENT = 16;
 
     private final CudaProduct p;
     private Optional<String> broken = Optional.empty();
@@ -70,22 +69,22 @@ final class ProductRules {
         rule(a != DType.F8_E5M2 || b != DType.F8_E5M2, "one operand at least is E4M3");
         rule(!p.transposeA() && p.transposeB(), "of FP8 operands the first is not transposed and the second is");
         rule(d == DType.BF16 || d == DType.F16 || d == DType.F32, "FP8 operands give BF16, F16 or F32");
-        rule(p.k() % FP8_ALIGNMENT == 0, "k is a multiple of 16 in FP8");
-        rule(bytes(d, p.n()) % FP8_ALIGNMENT == 0, "a row of the result is a multiple of 16 bytes in FP8");
+        rule(p.k() % CudaProduct.ALIGNMENT == 0, "k is a multiple of 16 in FP8");
+        rule(bytes(d, p.n()) % CudaProduct.ALIGNMENT == 0, "a row of the result is a multiple of 16 bytes in FP8");
         for (Matrix matrix : new Matrix[] {p.a(), p.b(), p.d()}) {
-            rule(matrix.address() % FP8_ALIGNMENT == 0, "matrices of FP8 products are aligned to 16 bytes");
+            rule(matrix.address() % CudaProduct.ALIGNMENT == 0, "matrices of FP8 products are aligned to 16 bytes");
             rule(
-                    bytes(matrix.type(), matrix.leading()) % FP8_ALIGNMENT == 0,
+                    bytes(matrix.type(), matrix.leading()) % CudaProduct.ALIGNMENT == 0,
                     "leading dimensions of FP8 products are multiples of 16 bytes");
             rule(
-                    bytes(matrix.type(), matrix.stride()) % FP8_ALIGNMENT == 0,
+                    bytes(matrix.type(), matrix.stride()) % CudaProduct.ALIGNMENT == 0,
                     "strides of FP8 products are multiples of 16 bytes");
         }
         rule(p.scaleA() % 4 == 0 && p.scaleB() % 4 == 0, "scales are aligned to 4 bytes");
         rule(
                 p.bias() == 0 || p.biasType() == (d == DType.F16 ? DType.F16 : DType.BF16),
                 "the bias of an FP8 product is F16 for results in F16, BF16 otherwise");
-        rule(p.bias() % FP8_ALIGNMENT == 0, "the bias of an FP8 product is aligned to 16 bytes");
+        rule(p.bias() % CudaProduct.ALIGNMENT == 0, "the bias of an FP8 product is aligned to 16 bytes");
     }
 
     private static boolean isFp8(DType type) {

@@ -10,10 +10,12 @@ import dev.octet.quant.scale.TorchaoScale;
 import dev.octet.quant.scale.TransformerEngineMxScale;
 import dev.octet.quant.scale.TransformerEngineScale;
 import dev.octet.quant.scale.WindowedScale;
+import dev.octet.trainer.kernel.CudaProduct.Matrix;
 import dev.octet.trainer.kernel.CudaSource;
 import dev.octet.trainer.kernel.CudaStream;
 import dev.octet.trainer.kernel.CudaStream.Grid;
 import dev.octet.trainer.kernel.CudaTensor;
+import dev.octet.trainer.op.product.CudaLengths;
 import java.util.ArrayList;
 import java.util.List;
 
@@ -257,5 +259,31 @@ public final class CudaCodes {
                 b.blockCols(),
                 scales,
                 to);
+    }
+
+    /**
+     * What codes stand for, as a matrix with more rows and columns, zeros behind what is there.
+     *
+     * @param scales 0 for the codes alone
+     * @param x its rows are multiples of 16 bytes, and may be longer than {@code to}
+     */
+    static void decodeRows(long codes, CodedMatrix form, long scales, Matrix x, CudaLengths.Sides to, CudaStream cuda) {
+        Blocks b = form.blocks();
+        Grid grid = new Grid(Math.ceilDiv(to.rows(), 8), Math.ceilDiv(to.columns(), 1024), 1, 256, 0);
+        cuda.kernel(
+                        SOURCE,
+                        "decode_rows_" + CudaSource.suffix(form.format().dtype()) + "_" + CudaSource.suffix(x.type()),
+                        grid)
+                .pointer("codes", codes)
+                .value("rows", b.rows())
+                .value("cols", b.cols())
+                .value("block_rows", b.blockRows())
+                .value("block_cols", b.blockCols())
+                .pointer("scales", scales)
+                .pointer("x", x.address())
+                .value("to_rows", (long) to.rows())
+                .value("to_columns", (long) to.columns())
+                .value("leading", x.leading())
+                .launch();
     }
 }

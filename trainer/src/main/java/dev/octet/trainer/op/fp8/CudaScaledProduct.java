@@ -9,7 +9,9 @@ import dev.octet.trainer.kernel.CudaSource;
 import dev.octet.trainer.kernel.CudaStream;
 import dev.octet.trainer.kernel.CudaStream.Grid;
 import dev.octet.trainer.kernel.CudaTensor;
+import dev.octet.trainer.op.product.CudaLengths;
 import dev.octet.trainer.op.product.CudaProducts;
+import dev.octet.trainer.op.product.CudaSums;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -23,11 +25,12 @@ final class CudaScaledProduct {
     /** First compute capability with FP8 tensor cores. */
     private static final int FP8 = 89;
 
-    /** What FP8 operands' lengths are multiples of. */
-    private static final int MULTIPLE = 16;
+    /** What FP8 operands' lengths are multiples of: bytes, and one code is a byte. */
+    private static final int MULTIPLE = CudaProduct.ALIGNMENT;
 
     private final ProductForm form;
     private final CudaStream cuda;
+    private final CudaProducts products;
 
     /** Rows, columns, and length of the sums. */
     record Size(int m, int n, int k) {}
@@ -51,8 +54,14 @@ final class CudaScaledProduct {
     }
 
     CudaScaledProduct(ProductForm form, CudaStream cuda) {
+        this(form, cuda, new CudaProducts(cuda));
+    }
+
+    /** With products of the same step. */
+    CudaScaledProduct(ProductForm form, CudaStream cuda, CudaProducts products) {
         this.form = form;
         this.cuda = cuda;
+        this.products = products;
     }
 
     /** Whether the product is computed on codes by FP8 tensor cores. */
@@ -131,9 +140,9 @@ final class CudaScaledProduct {
         boolean direct = isDirect(task);
         long sums = direct ? task.d().address() : cuda.workspace((long) size.m() * size.n() * Float.BYTES);
         long row = bias != null && direct ? narrowed(bias, task.biasType()) : 0;
-        CudaProducts.write(product(task, left, right, sums, row), cuda);
+        products.write(product(task, left, right, sums, row));
         if (!direct) {
-            finish(task, sums, true);
+            finish(task, Matrix.of(sums, DType.F32, size.n()), true);
         }
     }
 
@@ -208,60 +217,86 @@ final class CudaScaledProduct {
         Size size = task.size();
         CudaTensor d = task.d();
         boolean scalesSums = scalesSums(form, !task.transposeA(), task.transposeB());
-        Operand left = widened(task.a(), scalesSums);
-        Operand right = widened(task.b(), scalesSums);
+        DType type = task.a().coded() == null && task.b().coded() == null
+                ? task.a().type()
+                : scalesSums ? DType.BF16 : form.widened();
         boolean bare = !scalesSums && task.bias() == null;
-        boolean direct = bare && (d.dtype() == DType.F32 || d.dtype() == left.type());
-        long sums = direct ? d.address() : cuda.workspace((long) size.m() * size.n() * Float.BYTES);
-        CudaProducts.write(
-                CudaProduct.of(
-                                task.transposeA(),
-                                task.transposeB(),
-                                size.m(),
-                                size.n(),
-                                size.k(),
-                                Matrix.of(left.elements(), left.type(), task.transposeA() ? size.m() : size.k()),
-                                Matrix.of(right.elements(), right.type(), task.transposeB() ? size.k() : size.n()),
-                                Matrix.of(sums, direct ? d.dtype() : DType.F32, size.n()))
-                        .accumulating(direct && task.accumulate()),
-                cuda);
-        if (!direct) {
-            finish(task, sums, scalesSums);
+        boolean direct = bare && (d.dtype() == DType.F32 || d.dtype() == type);
+        CudaProduct product = CudaProduct.of(
+                        task.transposeA(),
+                        task.transposeB(),
+                        size.m(),
+                        size.n(),
+                        size.k(),
+                        natural(task.a(), type, task.transposeA() ? size.m() : size.k()),
+                        natural(task.b(), type, task.transposeB() ? size.k() : size.n()),
+                        Matrix.of(direct ? d.address() : 0, direct ? d.dtype() : DType.F32, size.n()))
+                .accumulating(direct && task.accumulate());
+        CudaLengths own = new CudaLengths(size.m(), size.n(), size.k());
+        CudaLengths to = products.lengths(product);
+        Matrix left = widened(task.a(), product.a(), own.a(product), to.a(product), scalesSums);
+        Matrix right = widened(task.b(), product.b(), own.b(product), to.b(product), scalesSums);
+        if (direct && !to.equals(own)) {
+            products.write(product, to, left, right);
+            return;
         }
+        if (direct) {
+            products.write(CudaProduct.of(
+                            task.transposeA(),
+                            task.transposeB(),
+                            size.m(),
+                            size.n(),
+                            size.k(),
+                            left,
+                            right,
+                            product.d())
+                    .accumulating(task.accumulate()));
+            return;
+        }
+        CudaLengths.Sides sides = to.d();
+        Matrix sums = Matrix.of(cuda.workspace(sides.elements() * Float.BYTES), DType.F32, sides.leading());
+        products.write(CudaProduct.of(task.transposeA(), task.transposeB(), to.m(), to.n(), to.k(), left, right, sums));
+        finish(task, sums, scalesSums);
+    }
+
+    /** An operand as it lies, or as numbers that are yet to be made of it. */
+    private static Matrix natural(Operand operand, DType type, int columns) {
+        return operand.coded() == null
+                ? Matrix.of(operand.elements(), operand.type(), columns)
+                : Matrix.of(0, type, columns);
     }
 
     /** Numbers: the codes alone where the scales go to the sums, otherwise what they stand for. */
-    private Operand widened(Operand operand, boolean scalesSums) {
+    private Matrix widened(
+            Operand operand, Matrix as, CudaLengths.Sides own, CudaLengths.Sides to, boolean scalesSums) {
         CodedMatrix coded = operand.coded();
         if (coded == null) {
-            return operand;
+            return own.equals(to) ? as : products.operand(as, own, to);
         }
-        DType type = scalesSums ? DType.BF16 : form.widened();
-        Blocks b = coded.blocks();
-        long to = cuda.workspace(b.elements() * type.bits() / 8);
-        CudaCodes.decode(operand.elements(), coded, scalesSums ? 0 : operand.scales(), type, to, cuda);
-        return new Operand(to, type, null, 0, 0);
+        long bytes = to.elements() * as.type().bits() / 8;
+        Matrix numbers = Matrix.of(cuda.workspace(bytes), as.type(), to.leading());
+        CudaCodes.decodeRows(operand.elements(), coded, scalesSums ? 0 : operand.scales(), numbers, to, cuda);
+        return numbers;
     }
 
     /** Scales, where the operands' are yet to be applied, bias and what is there already. */
-    private void finish(Task task, long sums, boolean scales) {
+    private void finish(Task task, Matrix sums, boolean scales) {
         Size size = task.size();
-        CudaTensor bias = task.bias();
-        cuda.launch(
-                CudaCodes.SOURCE,
-                "finish_sums",
-                Grid.over((long) size.m() * size.n(), 256, 1),
-                sums,
-                (long) size.m(),
-                (long) size.n(),
-                scales ? task.a().scales() : 0L,
-                scales ? blocks(task.a()).scaleCount() : 1L,
-                scales ? task.b().scales() : 0L,
-                scales ? blocks(task.b()).scaleCount() : 1L,
-                bias == null ? 0L : bias.address(),
-                task.biasType() == DType.BF16 ? 1 : task.biasType() == DType.F16 ? 2 : 0,
-                CudaSource.code(task.d().dtype()),
-                task.d(),
-                task.accumulate() ? 1 : 0);
+        CudaTensor d = task.d();
+        CudaSums.Scales factors = scales
+                ? new CudaSums.Scales(
+                        task.a().scales(),
+                        blocks(task.a()).scaleCount(),
+                        task.b().scales(),
+                        blocks(task.b()).scaleCount())
+                : CudaSums.Scales.NONE;
+        new CudaSums(sums, new CudaLengths.Sides(size.m(), size.n()), 1)
+                .finish(
+                        factors,
+                        task.bias(),
+                        task.biasType(),
+                        Matrix.of(d.address(), d.dtype(), size.n()),
+                        task.accumulate(),
+                        cuda);
     }
 }

@@ -9,6 +9,16 @@ import dev.octet.trainer.kernel.Frame;
 
 /** One product each. {@code alpha} is 1 in nearly every model; where it is not, a scaled copy of one side is made. */
 final class GemmCuda implements CudaKernel<Gemm> {
+    private final PaddingRule rule;
+
+    GemmCuda() {
+        this(PaddingRule.STANDARD);
+    }
+
+    GemmCuda(PaddingRule rule) {
+        this.rule = rule;
+    }
+
     @Override
     public void forward(Gemm op, Frame<CudaTensor> frame, CudaStream cuda) {
         CudaTensor y = frame.output(0);
@@ -16,45 +26,46 @@ final class GemmCuda implements CudaKernel<Gemm> {
             CudaRows.fill(y, frame.input(2), op.m(), op.n(), op.rowsOfC(), op.columnsOfC(), op.beta(), cuda);
         }
         CudaTensor a = scaled(frame.input(0), op.alpha(), cuda);
-        CudaProducts.write(
-                op.transA(), op.transB(), op.m(), op.n(), op.k(), a, frame.input(1), y, op.c() != null, cuda);
+        new CudaProducts(cuda, rule)
+                .write(op.transA(), op.transB(), op.m(), op.n(), op.k(), a, frame.input(1), y, op.c() != null);
     }
 
     @Override
     public void backward(Gemm op, Frame<CudaTensor> frame, CudaStream cuda) {
         CudaTensor dy = frame.upstream(0);
-        boolean products = frame.wantsGradient(0) || frame.wantsGradient(1);
-        CudaTensor up = products ? scaled(dy, op.alpha(), cuda) : dy;
+        boolean wanted = frame.wantsGradient(0) || frame.wantsGradient(1);
+        CudaTensor up = wanted ? scaled(dy, op.alpha(), cuda) : dy;
+        CudaProducts products = new CudaProducts(cuda, rule).keeping(up);
         if (frame.wantsGradient(0)) {
-            leftGradient(op, frame, up, cuda);
+            leftGradient(op, frame, up, products);
         }
         if (frame.wantsGradient(1)) {
-            rightGradient(op, frame, up, cuda);
+            rightGradient(op, frame, up, products);
         }
         if (op.c() != null && frame.wantsGradient(2)) {
             sum(op, dy, frame.gradient(2), frame.accumulates(2), cuda);
         }
     }
 
-    private static void leftGradient(Gemm op, Frame<CudaTensor> frame, CudaTensor up, CudaStream cuda) {
+    private static void leftGradient(Gemm op, Frame<CudaTensor> frame, CudaTensor up, CudaProducts products) {
         CudaTensor b = frame.input(1);
         CudaTensor da = frame.gradient(0);
         boolean add = frame.accumulates(0);
         if (op.transA()) { // a lies as [k, m]: its gradient is op(b)·dyᵀ
-            CudaProducts.write(op.transB(), true, op.k(), op.m(), op.n(), b, up, da, add, cuda);
+            products.write(op.transB(), true, op.k(), op.m(), op.n(), b, up, da, add);
         } else {
-            CudaProducts.write(false, !op.transB(), op.m(), op.k(), op.n(), up, b, da, add, cuda);
+            products.write(false, !op.transB(), op.m(), op.k(), op.n(), up, b, da, add);
         }
     }
 
-    private static void rightGradient(Gemm op, Frame<CudaTensor> frame, CudaTensor up, CudaStream cuda) {
+    private static void rightGradient(Gemm op, Frame<CudaTensor> frame, CudaTensor up, CudaProducts products) {
         CudaTensor a = frame.input(0);
         CudaTensor db = frame.gradient(1);
         boolean add = frame.accumulates(1);
         if (op.transB()) { // b lies as [n, k]: its gradient is dyᵀ·op(a)
-            CudaProducts.write(true, op.transA(), op.n(), op.k(), op.m(), up, a, db, add, cuda);
+            products.write(true, op.transA(), op.n(), op.k(), op.m(), up, a, db, add);
         } else {
-            CudaProducts.write(!op.transA(), false, op.k(), op.n(), op.m(), a, up, db, add, cuda);
+            products.write(!op.transA(), false, op.k(), op.n(), op.m(), a, up, db, add);
         }
     }
 

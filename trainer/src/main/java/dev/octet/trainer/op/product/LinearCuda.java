@@ -9,6 +9,16 @@ import dev.octet.trainer.kernel.Frame;
 
 /** One product each, the bias added to its sums before they are rounded. */
 final class LinearCuda implements CudaKernel<Linear> {
+    private final PaddingRule rule;
+
+    LinearCuda() {
+        this(PaddingRule.STANDARD);
+    }
+
+    LinearCuda(PaddingRule rule) {
+        this.rule = rule;
+    }
+
     @Override
     public void forward(Linear op, Frame<CudaTensor> frame, CudaStream cuda) {
         CudaTensor x = frame.input(0);
@@ -28,14 +38,16 @@ final class LinearCuda implements CudaKernel<Linear> {
                         Matrix.of(w.address(), w.dtype(), op.transB() ? op.in() : op.out()),
                         Matrix.of(y.address(), y.dtype(), op.out()))
                 .accumulating(op.hasBias() && !epilogue);
-        CudaProducts.write(epilogue ? product.withBias(frame.input(2).address(), y.dtype()) : product, cuda);
+        new CudaProducts(cuda, rule)
+                .write(epilogue ? product.withBias(frame.input(2).address(), y.dtype()) : product);
     }
 
     @Override
     public void backward(Linear op, Frame<CudaTensor> frame, CudaStream cuda) {
         CudaTensor dy = frame.upstream(0);
+        CudaProducts products = new CudaProducts(cuda, rule).keeping(dy);
         if (frame.wantsGradient(0)) {
-            CudaProducts.write(
+            products.write(
                     false,
                     !op.transB(),
                     op.rows(),
@@ -44,17 +56,16 @@ final class LinearCuda implements CudaKernel<Linear> {
                     dy,
                     frame.input(1),
                     frame.gradient(0),
-                    frame.accumulates(0),
-                    cuda);
+                    frame.accumulates(0));
         }
         if (frame.wantsGradient(1)) {
             CudaTensor x = frame.input(0);
             CudaTensor dw = frame.gradient(1);
             boolean add = frame.accumulates(1);
             if (op.transB()) {
-                CudaProducts.write(true, false, op.out(), op.in(), op.rows(), dy, x, dw, add, cuda);
+                products.write(true, false, op.out(), op.in(), op.rows(), dy, x, dw, add);
             } else {
-                CudaProducts.write(true, false, op.in(), op.out(), op.rows(), x, dy, dw, add, cuda);
+                products.write(true, false, op.in(), op.out(), op.rows(), x, dy, dw, add);
             }
         }
         if (op.hasBias() && frame.wantsGradient(2)) {

@@ -13,6 +13,16 @@ import java.util.stream.IntStream;
  * equal steps in all three operands; those that are added to one matrix of a result, one behind the other.
  */
 final class MatMulCuda implements CudaKernel<MatMul> {
+    private final PaddingRule rule;
+
+    MatMulCuda() {
+        this(PaddingRule.STANDARD);
+    }
+
+    MatMulCuda(PaddingRule rule) {
+        this.rule = rule;
+    }
+
     /**
      * The same product for many matrices.
      *
@@ -33,7 +43,7 @@ final class MatMulCuda implements CudaKernel<MatMul> {
             CudaTensor result,
             int[] resultOf,
             boolean accumulate) {
-        void write(CudaStream cuda) {
+        void write(CudaProducts products) {
             boolean[] begun = new boolean[resultOf.length];
             for (int t = 0; t < resultOf.length; ) {
                 boolean add = accumulate || begun[resultOf[t]];
@@ -44,7 +54,7 @@ final class MatMulCuda implements CudaKernel<MatMul> {
                 for (int i = t; i < end; i++) {
                     begun[resultOf[i]] = true;
                 }
-                write(t, end - t, add, cuda);
+                write(t, end - t, add, products);
                 t = end;
             }
         }
@@ -62,15 +72,13 @@ final class MatMulCuda implements CudaKernel<MatMul> {
             return numbers[at] - numbers[at - 1];
         }
 
-        private void write(int start, int count, boolean add, CudaStream cuda) {
+        private void write(int start, int count, boolean add, CudaProducts products) {
             Matrix a = matrix(left, leftOf, start, count, (long) m * k, transposeA ? m : k);
             Matrix b = matrix(right, rightOf, start, count, (long) k * n, transposeB ? k : n);
             Matrix d = matrix(result, resultOf, start, count, (long) m * n, n);
-            CudaProducts.write(
-                    CudaProduct.of(transposeA, transposeB, m, n, k, a, b, d)
-                            .accumulating(add)
-                            .batched(count),
-                    cuda);
+            products.write(CudaProduct.of(transposeA, transposeB, m, n, k, a, b, d)
+                    .accumulating(add)
+                    .batched(count));
         }
 
         private static Matrix matrix(CudaTensor t, int[] numbers, int start, int count, long elements, long leading) {
@@ -85,11 +93,12 @@ final class MatMulCuda implements CudaKernel<MatMul> {
         CudaTensor a = frame.input(0);
         CudaTensor b = frame.input(1);
         CudaTensor y = frame.output(0);
+        CudaProducts products = new CudaProducts(cuda, rule);
         if (op.isOneProduct()) {
-            CudaProducts.write(false, false, rows(op), op.n(), op.k(), a, b, y, false, cuda);
+            products.write(false, false, rows(op), op.n(), op.k(), a, b, y, false);
         } else {
             new Batch(false, false, op.m(), op.n(), op.k(), a, op.leftOf(), b, op.rightOf(), y, count(op), false)
-                    .write(cuda);
+                    .write(products);
         }
     }
 
@@ -97,15 +106,19 @@ final class MatMulCuda implements CudaKernel<MatMul> {
     public void backward(MatMul op, Frame<CudaTensor> frame, CudaStream cuda) {
         CudaTensor dy = frame.upstream(0);
         boolean one = op.isOneProduct();
+        CudaProducts products = new CudaProducts(cuda, rule);
+        if (one) {
+            products.keeping(dy);
+        }
         if (frame.wantsGradient(0)) {
             CudaTensor b = frame.input(1);
             CudaTensor da = frame.gradient(0);
             boolean add = frame.accumulates(0);
             if (one) {
-                CudaProducts.write(false, true, rows(op), op.k(), op.n(), dy, b, da, add, cuda);
+                products.write(false, true, rows(op), op.k(), op.n(), dy, b, da, add);
             } else {
                 new Batch(false, true, op.m(), op.k(), op.n(), dy, count(op), b, op.rightOf(), da, op.leftOf(), add)
-                        .write(cuda);
+                        .write(products);
             }
         }
         if (frame.wantsGradient(1)) {
@@ -113,10 +126,10 @@ final class MatMulCuda implements CudaKernel<MatMul> {
             CudaTensor db = frame.gradient(1);
             boolean add = frame.accumulates(1);
             if (one) {
-                CudaProducts.write(true, false, op.k(), op.n(), rows(op), a, dy, db, add, cuda);
+                products.write(true, false, op.k(), op.n(), rows(op), a, dy, db, add);
             } else {
                 new Batch(true, false, op.k(), op.n(), op.m(), a, op.leftOf(), dy, count(op), db, op.rightOf(), add)
-                        .write(cuda);
+                        .write(products);
             }
         }
     }

@@ -79,16 +79,15 @@ final class StoredLinearCuda implements CudaKernel<StoredLinear> {
         long width = type.bits() / 8;
         long row = Math.max(1, cols * width);
         int height = Math.toIntExact(Math.clamp(Math.max(1, bandBytes / row / ROWS) * ROWS, 1, Math.max(1, rows)));
+        CudaProducts products = new CudaProducts(cuda).keeping(a);
         boolean oneBand = whole != null || height >= rows || rows == 0 || cols == 0;
         if (oneBand) {
             long w = whole != null ? whole.address() : decoded(tiles, 0, rows, row, type, cuda);
             int n = transposed ? rows : cols;
             int k = transposed ? cols : rows;
-            CudaProducts.write(
-                    product(transposed, m, n, k, a, 0, k, w, cols, c, 0, n)
-                            .withBias(bias, c.dtype())
-                            .accumulating(add),
-                    cuda);
+            products.write(product(transposed, m, n, k, a, 0, k, w, cols, c, 0, n)
+                    .withBias(bias, c.dtype())
+                    .accumulating(add));
             return;
         }
         boolean summed = !transposed && c.dtype() != DType.F32;
@@ -107,7 +106,7 @@ final class StoredLinearCuda implements CudaKernel<StoredLinear> {
                             .accumulating(add)
                     : product(false, m, cols, count, a, first, rows, band, cols, sums, 0, cols)
                             .accumulating(first > 0 || (!summed && add));
-            CudaProducts.write(product, cuda);
+            products.write(product);
         }
         if (summed && c.count() > 0) {
             cuda.launch(

@@ -31,9 +31,18 @@ template <typename T> struct Plain {
             load_some<N>(x + at, v, m);
             return;
         }
+        if constexpr (sizeof(T) == 2 && N == 8) {
+            i64 begin = (i64)(x + at);
+            Bytes16 eight = bytes_16(begin, begin, m > 0 ? begin + 2 * m : 0);
 #pragma unroll
-        for (int i = 0; i < N; i++) {
-            v[i] = i < m ? widen(x[at + i]) : 0;
+            for (int i = 0; i < N; i++) {
+                v[i] = i < m ? widen(T{(u16)(eight.at[i / 4] >> (i % 4 * 16))}) : 0;
+            }
+        } else {
+#pragma unroll
+            for (int i = 0; i < N; i++) {
+                v[i] = i < m ? widen(x[at + i]) : 0;
+            }
         }
     }
     DEVICE bool is_aligned16() const { return is_aligned(x, 16); }
@@ -122,6 +131,30 @@ template <typename X, typename C> DEVICE void cast_amax(X x, C* codes, i64 n, co
     put_scale(quant_scale, scale);
 }
 
+// Eight codes at any address, those of 16 neighbouring lanes one behind the other: a lane writes 8 aligned bytes, with the last codes of the
+// lane before; the first lane writes fewer, the last its own last ones, too.
+DEVICE void put_codes(i64 at, Pack<u16, 4> pack, int group, bool there) {
+    u32 low = pack.at[0] | (u32)pack.at[1] << 16;
+    u32 high = pack.at[2] | (u32)pack.at[3] << 16;
+    u32 low_before = (u32)shuffle((int)low, lane() - 1);
+    u32 high_before = (u32)shuffle((int)high, lane() - 1);
+    if (there) {
+        int behind = (int)(at & 7);
+        u64 mine = low | (u64)high << 32;
+        if (behind == 0) {
+            *(u64*)at = mine;
+        } else {
+            if (group > 0) {
+                *(u64*)(at - behind) = (low_before | (u64)high_before << 32) >> (64 - 8 * behind) | mine << (8 * behind);
+            }
+#pragma unroll 1
+            for (int i = group == 0 ? 0 : 8 - behind; i < (group == 15 ? 8 : group == 0 ? 8 - behind : 0); i++) {
+                *(u8*)(at + i) = (u8)(mine >> (8 * i));
+            }
+        }
+    }
+}
+
 // The same of a matrix, with the transpose of the codes beside them: [cols, leading], zeros behind the rows. A block takes 64 rows of
 // 128 columns, a thread 4 rows of 8: it has four codes of a column at once, a word of the transpose.
 template <typename X, typename C>
@@ -135,6 +168,7 @@ DEVICE void cast_transpose(X x, i64 rows, i64 cols, C* codes, u8* transposed, i6
     i64 column = block_index() * 128 + group * 8;
     i64 row = block_index_y() * 64 + quad * 4;
     bool whole = cols % 8 == 0 && x.is_aligned16();
+    bool shifted = !whole && block_index() * 128 + 128 <= cols; // no lane of a row is without eight columns
     u32 words[8];
 #pragma unroll
     for (int i = 0; i < 8; i++) {
@@ -162,6 +196,8 @@ DEVICE void cast_transpose(X x, i64 rows, i64 cols, C* codes, u8* transposed, i6
         }
         if (m == 8 && whole) {
             *(Pack<u16, 4>*)(codes + at) = pack;
+        } else if (shifted) {
+            put_codes((i64)(codes + at), pack, group, m == 8);
         } else {
 #pragma unroll
             for (int i = 0; i < 8; i++) {
@@ -526,6 +562,63 @@ DEVICE void decode_blocks(const C* codes, i64 rows, i64 cols, i64 block_rows, i6
     });
 }
 
+// The same as a matrix of so many rows and columns, zeros behind those that are there: rows of it are at multiples of 16 bytes and to_columns a
+// multiple of 8. A warp takes 1024 numbers of a row, a lane 8 at a time, whose codes begin at any byte.
+template <typename C, typename T>
+DEVICE void decode_rows(const C* codes, i64 rows, i64 cols, i64 block_rows, i64 block_cols, const float* scales, T* x, i64 to_rows,
+                        i64 to_columns, i64 leading) {
+    i64 row = block_index() * 8 + warp();
+    if (row < to_rows) {
+        i64 begin = (i64)codes + row * cols;
+        i64 end = row < rows ? begin + cols : begin;
+        const float* row_scales = scales && row < rows ? scales + row / block_rows * ((cols + block_cols - 1) / block_cols) : 0;
+        i64 first = block_index_y() * 1024 + lane() * 8;
+        u64 eight[4];
+#pragma unroll
+        for (int k = 0; k < 4; k++) {
+            i64 at = begin + first + 256 * k;
+            i64 unit = at & ~(i64)7;
+            int bits = (int)(at - unit) * 8;
+            u64 low = at < end ? *(const u64*)unit : 0;
+            u64 high = bits && unit + 8 < end ? *(const u64*)(unit + 8) : 0;
+            eight[k] = bits ? low >> bits | high << (64 - bits) : low;
+        }
+#pragma unroll
+        for (int k = 0; k < 4; k++) {
+            i64 column = first + 256 * k;
+            i64 left = end - begin - column;
+            int m = left < 0 ? 0 : left < 8 ? (int)left : 8;
+            float v[8];
+#pragma unroll
+            for (int i = 0; i < 8; i++) {
+                v[i] = i < m ? widen(C{(u8)(eight[k] >> (8 * i))}) : 0;
+            }
+            if (row_scales && m > 0) {
+                float scale = row_scales[quotient(column, block_cols)];
+                bool one = block_cols % 8 == 0;
+#pragma unroll
+                for (int i = 0; i < 8; i++) {
+                    if (i < m) { // a scale of infinity makes NaN of zeros
+                        scale = one || i == 0 ? scale : row_scales[quotient(column + i, block_cols)];
+                        v[i] = exact_multiply(v[i], scale);
+                    }
+                }
+            }
+            if (column < to_columns) {
+                T* to = x + row * leading + column;
+                if (sizeof(T) == 2) {
+                    store<8>(to, v);
+                } else {
+                    const float low[4] = {v[0], v[1], v[2], v[3]};
+                    const float high[4] = {v[4], v[5], v[6], v[7]};
+                    store<4>(to, low);
+                    store<4>(to + 4, high);
+                }
+            }
+        }
+    }
+}
+
 #define M3(S, T, SC, C)                                                                                                             \
     KERNEL(encode_blocks_##S##_##SC, 256,                                                                                             \
            (const T* x, i64 rows, i64 cols, i64 block_rows, i64 block_cols, const float* quant_scales, C* codes)) {                     \
@@ -534,6 +627,11 @@ DEVICE void decode_blocks(const C* codes, i64 rows, i64 cols, i64 block_rows, i6
     KERNEL(decode_blocks_##SC##_##S, 256,                                                                                             \
            (const C* codes, i64 rows, i64 cols, i64 block_rows, i64 block_cols, const float* scales, T* x)) {                           \
         decode_blocks(codes, rows, cols, block_rows, block_cols, scales, x);                                                          \
+    }                                                                                                                                 \
+    KERNEL(decode_rows_##SC##_##S, 256,                                                                                               \
+           (const C* codes, i64 rows, i64 cols, i64 block_rows, i64 block_cols, const float* scales, T* x, i64 to_rows,                 \
+            i64 to_columns, i64 leading)) {                                                                                           \
+        decode_rows(codes, rows, cols, block_rows, block_cols, scales, x, to_rows, to_columns, leading);                              \
     }
 #define M(S, T)                                                                                                                     \
     KERNEL(whole_amax_##S, 256, (const T* x, i64 n, float* amax, int sees_nan)) { whole_amax(x, n, amax, sees_nan); }                  \
@@ -555,9 +653,6 @@ FLOAT_TYPES(M)
 
 // --- behind a product ----------------------------------------------------------------------------------------------------------
 
-// A bias in the type that a recipe rounds it to: 1 BF16, 2 F16, 0 as it is.
-DEVICE float rounded(float x, int type) { return type == 1 ? widen(narrow<bf16>(x)) : type == 2 ? widen(narrow<f16>(x)) : x; }
-
 // AccumulateCodes: sums of what a gradient stands for and what is added to it; NaN where they are not finite.
 KERNEL(add_rounded, 256, (float* sums, const float* x, i64 n, int type)) {
     for_packs<1>(n, [&](i64 at, int) {
@@ -568,31 +663,6 @@ KERNEL(add_rounded, 256, (float* sums, const float* x, i64 n, int type)) {
 
 KERNEL(round_row, 256, (const float* row, i64 n, int type, void* to)) {
     for_packs<1>(n, [&](i64 at, int) { write_number(type, to, at, row[at]); });
-}
-
-// y = rounded row, in every row.
-KERNEL(fill_rounded, 256, (const float* row, i64 rows, i64 n, int bias_type, int type, void* y)) {
-    for_packs<1>(rows * n, [&](i64 at, int) { write_number(type, y, at, rounded(row[at % n], bias_type)); });
-}
-
-// d = sums times the scales of row and column, plus bias, plus d where it is added to. One scale for all, or one for each row (column).
-KERNEL(finish_sums, 256,
-       (const float* sums, i64 rows, i64 n, const float* row_scales, i64 count_of_rows, const float* column_scales, i64 count_of_columns,
-        const float* bias, int bias_type, int type, void* d, int accumulate)) {
-    for_packs<1>(rows * n, [&](i64 at, int) {
-        i64 row = at / n;
-        i64 column = at - row * n;
-        float left = row_scales ? row_scales[count_of_rows == 1 ? 0 : row] : 1;
-        float right = column_scales ? column_scales[count_of_columns == 1 ? 0 : column] : 1;
-        float x = exact_multiply(sums[at], exact_multiply(left, right));
-        if (bias) {
-            x = exact_add(x, rounded(bias[column], bias_type));
-        }
-        if (accumulate) {
-            x = exact_add(x, (float)read_number(type, d, at));
-        }
-        write_number(type, d, at, x);
-    });
 }
 
 // --- histories -----------------------------------------------------------------------------------------------------------------

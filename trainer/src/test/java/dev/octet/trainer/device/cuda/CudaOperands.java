@@ -73,7 +73,7 @@ public final class CudaOperands implements AutoCloseable {
         return TestNumbers.read(copy);
     }
 
-    /** Writes work twice, as programs do, and runs it. */
+    /** Writes work twice, as programs do, and runs it; workspaces hold NaN before, in every type of float. */
     public void run(Consumer<CudaStream> writing) {
         WorkWriter first = WorkWriter.first(gpu);
         writing.accept(first);
@@ -82,7 +82,7 @@ public final class CudaOperands implements AutoCloseable {
             gpu.write(
                     room,
                     MemorySegment.ofArray(new byte[Math.toIntExact(first.bytes())])
-                            .fill((byte) 0x77));
+                            .fill((byte) 0xFF));
         }
         WorkWriter second = first.second(room, 0, 0, MemorySegment.NULL);
         writing.accept(second);

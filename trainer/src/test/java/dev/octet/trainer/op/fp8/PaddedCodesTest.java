@@ -1,0 +1,188 @@
+package dev.octet.trainer.op.fp8;
+
+import static org.junit.jupiter.api.Assertions.assertArrayEquals;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import dev.octet.formats.tensor.DType;
+import dev.octet.formats.tensor.Shape;
+import dev.octet.quant.block.Blocks;
+import dev.octet.quant.number.Float8Format;
+import dev.octet.quant.number.Overflow;
+import dev.octet.trainer.device.cuda.CudaOperands;
+import dev.octet.trainer.device.cuda.Gpu;
+import dev.octet.trainer.device.cuda.TestGpus;
+import dev.octet.trainer.kernel.CudaTensor;
+import dev.octet.trainer.kernel.OperandType;
+import dev.octet.trainer.op.fp8.CudaScaledProduct.Operand;
+import dev.octet.trainer.op.fp8.CudaScaledProduct.Size;
+import dev.octet.trainer.op.fp8.CudaScaledProduct.Task;
+import dev.octet.trainer.op.product.CudaProducts;
+import dev.octet.trainer.op.product.PaddingRule;
+import java.util.Arrays;
+import java.util.SplittableRandom;
+import java.util.stream.Stream;
+import org.junit.jupiter.api.DisplayNameGeneration;
+import org.junit.jupiter.api.DisplayNameGenerator;
+import org.junit.jupiter.api.Tag;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.MethodSource;
+
+/** Products of codes with lengths that FP8 units do not take: widened to rows that are multiples of 16 bytes, or as long as they are. */
+@DisplayNameGeneration(DisplayNameGenerator.ReplaceUnderscores.class)
+class PaddedCodesTest {
+    /**
+     * A product.
+     *
+     * @param blockRows rows and columns of the codes that share a scale; 0 for all
+     * @param onCodes false: what codes stand for is rounded to BF16 first
+     */
+    record Form(
+            boolean transposeA,
+            boolean transposeB,
+            DType result,
+            int blockRows,
+            int blockCols,
+            boolean onCodes,
+            boolean leftIsCoded,
+            boolean biased,
+            boolean adds) {}
+
+    static Stream<Form> forms() {
+        return Stream.of(
+                new Form(false, true, DType.BF16, 0, 0, true, true, true, false),
+                new Form(false, true, DType.F16, 0, 0, true, true, false, false),
+                new Form(false, false, DType.F32, 0, 0, true, true, false, true),
+                new Form(false, false, DType.BF16, 0, 0, true, true, false, true),
+                new Form(true, false, DType.F32, 0, 0, true, true, false, false),
+                new Form(false, true, DType.BF16, 1, 0, true, true, true, false),
+                new Form(false, true, DType.BF16, 16, 16, true, true, false, false),
+                new Form(false, true, DType.BF16, 16, 16, true, true, false, true),
+                new Form(true, false, DType.F32, 1, 7, true, true, false, true),
+                new Form(false, false, DType.F16, 1, 16, true, true, true, false),
+                new Form(false, true, DType.BF16, 0, 0, false, true, false, false),
+                new Form(false, true, DType.BF16, 0, 0, false, false, false, true),
+                new Form(true, false, DType.F32, 0, 0, false, false, false, false));
+    }
+
+    @ParameterizedTest
+    @MethodSource("forms")
+    void padded_rows_give_the_same_bits(Form form) {
+        for (Size size : new Size[] {new Size(19, 67, 45), new Size(3, 1029, 9), new Size(1, 1, 1)}) {
+            double[] plain = run(form, size, PaddingRule.NEVER, TestGpus.host());
+            assertTrue(Arrays.stream(plain).allMatch(Double::isFinite), "a result is not finite");
+            assertArrayEquals(plain, run(form, size, PaddingRule.ALWAYS, TestGpus.host()), 0.0);
+        }
+    }
+
+    @Tag("gpu")
+    @ParameterizedTest
+    @MethodSource("forms")
+    void padded_rows_give_the_same_numbers_on_the_gpu(Form form) {
+        Size size = new Size(512, 5027, 768);
+        double[] plain = run(form, size, PaddingRule.NEVER, TestGpus.shared());
+        double[] padded = run(form, size, PaddingRule.STANDARD, TestGpus.shared());
+        double difference = 0;
+        double norm = 0;
+        for (int i = 0; i < plain.length; i++) {
+            difference += (plain[i] - padded[i]) * (plain[i] - padded[i]);
+            norm += plain[i] * plain[i];
+        }
+        assertTrue(norm > 0, "nothing was computed");
+        assertTrue(Math.sqrt(difference / norm) <= 3e-3, "relative difference");
+    }
+
+    /** Rows that begin at any byte, and columns on both sides of a block's 128. */
+    @Tag("kernels")
+    @Test
+    void rows_of_any_length_are_cast_with_their_transpose() {
+        for (DType type : new DType[] {DType.BF16, DType.F16, DType.F32}) {
+            for (int[] sides : new int[][] {{5, 1}, {70, 131}, {67, 257}, {3, 300}, {65, 384}}) {
+                double[] values = numbers(sides[0] * sides[1], 7);
+                try (CudaOperands operands = new CudaOperands(TestGpus.host())) {
+                    CudaTensor x = operands.tensor(type(type, sides), values);
+                    CudaTensor quantScale = operands.tensor(type(DType.F32, 1), new double[] {100});
+                    CudaTensor codes = operands.empty(type(DType.F8_E5M2, sides));
+                    int leading = Math.toIntExact(CudaCodes.leading(sides[0]));
+                    CudaTensor transposed = operands.empty(type(DType.F8_E5M2, sides[1], leading));
+                    operands.run(cuda -> CudaCodes.whole(x, Float8Format.E5M2, cuda)
+                            .cast(codes.address(), transposed.address(), quantScale.address(), 0, 0));
+                    double[] seen = operands.numbers(x);
+                    byte[] lying = operands.bytes(codes);
+                    byte[] turned = operands.bytes(transposed);
+                    for (int i = 0; i < sides[1]; i++) {
+                        for (int j = 0; j < leading; j++) {
+                            byte expected = j < sides[0]
+                                    ? (byte) Float8Format.E5M2.encode(
+                                            (float) seen[j * sides[1] + i] * 100f, Overflow.SATURATE)
+                                    : 0;
+                            assertEquals(expected, turned[i * leading + j]);
+                            assertTrue(j >= sides[0] || expected == lying[j * sides[1] + i]);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    private static double[] run(Form form, Size size, PaddingRule rule, Gpu gpu) {
+        int[] left = form.transposeA() ? new int[] {size.k(), size.m()} : new int[] {size.m(), size.k()};
+        int[] right = form.transposeB() ? new int[] {size.n(), size.k()} : new int[] {size.k(), size.n()};
+        CodedMatrix a = coded(form, Float8Format.E5M2, left);
+        CodedMatrix b = coded(form, Float8Format.E4M3FN, right);
+        try (CudaOperands operands = new CudaOperands(gpu)) {
+            Operand from = form.leftIsCoded()
+                    ? operand(operands, a, left, 1)
+                    : Operand.plain(operands.tensor(type(DType.BF16, left), numbers(left[0] * left[1], 1)));
+            Operand with = operand(operands, b, right, 2);
+            CudaTensor bias = form.biased() ? operands.tensor(type(DType.F32, size.n()), numbers(size.n(), 3)) : null;
+            OperandType result = type(form.result(), size.m(), size.n());
+            CudaTensor d =
+                    form.adds() ? operands.tensor(result, numbers(size.m() * size.n(), 4)) : operands.empty(result);
+            ProductForm product = new ProductForm(form.leftIsCoded() ? a : null, b, form.onCodes(), DType.BF16);
+            operands.run(cuda -> new CudaScaledProduct(product, cuda, new CudaProducts(cuda, rule))
+                    .write(new Task(
+                            form.transposeA(),
+                            form.transposeB(),
+                            size,
+                            from,
+                            with,
+                            bias,
+                            DType.BF16,
+                            d,
+                            form.adds(),
+                            false)));
+            return operands.numbers(d);
+        }
+    }
+
+    private static CodedMatrix coded(Form form, Float8Format format, int[] sides) {
+        Blocks blocks = Blocks.ofMatrix(
+                sides[0],
+                sides[1],
+                form.blockRows() == 0 ? sides[0] : form.blockRows(),
+                form.blockCols() == 0 ? sides[1] : form.blockCols());
+        return new CodedMatrix(format, blocks, null);
+    }
+
+    private static Operand operand(CudaOperands operands, CodedMatrix coded, int[] sides, int seed) {
+        byte[] codes = new byte[sides[0] * sides[1]];
+        double[] numbers = numbers(codes.length, seed);
+        for (int i = 0; i < codes.length; i++) {
+            codes[i] = (byte) coded.format().encode((float) (16 * numbers[i]), Overflow.SATURATE);
+        }
+        double[] scales = numbers(Math.toIntExact(coded.blocks().scaleCount()), 10 + seed);
+        CudaTensor elements = operands.tensor(type(coded.format().dtype(), sides), codes);
+        CudaTensor factors = operands.tensor(type(DType.F32, scales.length), scales);
+        return Operand.coded(elements.address(), coded, factors.address(), 0);
+    }
+
+    private static OperandType type(DType type, int... lengths) {
+        return new OperandType(type, lengths.length == 1 ? Shape.of(lengths[0]) : Shape.of(lengths[0], lengths[1]));
+    }
+
+    private static double[] numbers(int count, int seed) {
+        return new SplittableRandom(seed).doubles(count, -1, 1).toArray();
+    }
+}
