@@ -28,6 +28,8 @@ def octet_variants(options, model, folder):
     """What Octet writes, by label; refusals in words."""
     made, refused = {}, {}
     for name, words in VARIANTS.items():
+        if not re.search(options.only, f"octet {name}"):
+            continue
         label, target = f"octet {name}", os.path.join(folder, f"octet-{name.replace(' ', '-')}.onnx")
         if os.path.exists(target) and not options.remake:
             made[label] = target
@@ -44,15 +46,18 @@ def octet_variants(options, model, folder):
 
 def peer_variants(options, model, folder):
     """What ONNX Runtime's quantizers write, by label; refusals in words."""
-    wanted = [name for name in PEERS if options.remake or not os.path.exists(os.path.join(folder, f"{name}.onnx"))]
+    peers = [name for name in PEERS if re.search(options.only, f"ort {name}")]
+    wanted = [name for name in peers if options.remake or not os.path.exists(os.path.join(folder, f"{name}.onnx"))]
     report = os.path.join(folder, "made.json")
-    if wanted and not (os.path.exists(report) and not options.remake):
+    if wanted:
         subprocess.run([sys.executable, os.path.join(HERE, "ort_quantize.py"), model.path, folder, "--samples", model.samples, "--only",
                         ",".join(wanted)], check=True, stdout=sys.stderr)
-    with open(report, encoding="utf-8") as file:
-        found = json.load(file)
-    made = {f"ort {name}": os.path.join(folder, f"{name}.onnx") for name in PEERS if os.path.exists(os.path.join(folder, f"{name}.onnx"))}
-    return made, {f"ort {name}": part["failed"] for name, part in found.items() if name in PEERS and "failed" in part}
+    found = {}
+    if os.path.exists(report):
+        with open(report, encoding="utf-8") as file:
+            found = json.load(file)
+    made = {f"ort {name}": os.path.join(folder, f"{name}.onnx") for name in peers if os.path.exists(os.path.join(folder, f"{name}.onnx"))}
+    return made, {f"ort {name}": part["failed"] for name, part in found.items() if name in peers and "failed" in part}
 
 
 def table(model, processor, files, times, quality, shapes):
