@@ -10,6 +10,8 @@ import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import dev.octet.formats.ModelFile;
 import dev.octet.formats.error.InvalidOptionException;
+import dev.octet.formats.graph.GraphEdit;
+import dev.octet.formats.graph.Initializer;
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.trainer.checkpoint.CheckpointFolder;
@@ -20,6 +22,7 @@ import dev.octet.trainer.device.reference.ReferenceDevice;
 import dev.octet.trainer.hook.RunEnd;
 import dev.octet.trainer.hook.RunPlan;
 import dev.octet.trainer.hook.StatePlan;
+import dev.octet.trainer.step.GraphSource;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -75,6 +78,25 @@ class StatesRunTest {
                 Map.of("model", "abc"));
     }
 
+    /** The same weights in tensors with other names, as exporters give them: the names of weights come from elsewhere. */
+    private static TrainingParts renamed(TrainingParts parts) {
+        GraphSource model = parts.model();
+        GraphEdit edit = GraphEdit.of(model.graph().graph());
+        model.graph()
+                .graph()
+                .initializers()
+                .forEach((name, weight) -> edit.putInitializer(Initializer.of(
+                                weight.tensor().orElseThrow().withName("onnx::MatMul_" + name))
+                        .withName(name)));
+        return new TrainingParts(
+                parts.config(),
+                new GraphSource(model.graph().withGraph(edit.build()), model.at()),
+                parts.teacher(),
+                parts.train(),
+                parts.eval(),
+                parts.inputs());
+    }
+
     private static RunEnd run(TrainingParts parts, Path folder, RunOptions options, int threads) throws IOException {
         try (Device device = CpuDevice.of(threads);
                 Trainer trainer = Trainer.of(parts, device)) {
@@ -125,6 +147,14 @@ class StatesRunTest {
         }
         assertSame(whole, pieces);
         assertEquals(losses(whole), losses(pieces));
+    }
+
+    @ParameterizedTest
+    @MethodSource("engines")
+    void what_an_exporter_called_the_tensor_of_a_weight_does_not_matter(String states) throws IOException {
+        run(parts(states), folder.resolve("plain"), RunOptions.defaults());
+        run(renamed(parts(states)), folder.resolve("renamed"), RunOptions.defaults());
+        assertSame(folder.resolve("plain"), folder.resolve("renamed"));
     }
 
     @ParameterizedTest

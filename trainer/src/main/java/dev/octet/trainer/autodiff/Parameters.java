@@ -172,7 +172,7 @@ public final class Parameters {
     public static Tensor master(Parameter parameter, Arena arena) {
         Tensor t = parameter.tensor();
         if (t.dtype() == DType.F32) {
-            return t;
+            return t.withName(parameter.name());
         }
         Shape shape = t.shape();
         Tensor wide = Tensor.allocate(arena, new TensorSpec(parameter.name(), DType.F32, shape));
