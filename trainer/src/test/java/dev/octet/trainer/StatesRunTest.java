@@ -85,9 +85,9 @@ class StatesRunTest {
         model.graph()
                 .graph()
                 .initializers()
-                .forEach((name, weight) -> edit.putInitializer(Initializer.of(
-                                weight.tensor().orElseThrow().withName("onnx::MatMul_" + name))
-                        .withName(name)));
+                .forEach((name, weight) -> edit.putInitializer(
+                        Initializer.of(weight.tensor().orElseThrow().withName("onnx::MatMul_" + name))
+                                .withName(name)));
         return new TrainingParts(
                 parts.config(),
                 new GraphSource(model.graph().withGraph(edit.build()), model.at()),
