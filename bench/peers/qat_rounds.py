@@ -33,7 +33,7 @@ checkpoint: {every: 0}
 """
 # scheme: recipe, what is trained, target and ending of its export, whether the model is a folder
 SCHEMES = {
-    "INT4 weights, INT8 inputs": ("int4-int8", "{mode: qat, weights: {format: int4, granularity: group, group_size: 32}, inputs: {format: int8}}",
+    "INT4 weights, INT8 inputs": ("int4-int8", "{mode: qat, weights: {format: int4, variant: amax, granularity: group, group_size: 32}, inputs: {format: int8}}",
                                   "onnxruntime", ".onnx", False),
     "NVFP4 weights and inputs": ("nvfp4", "{mode: qat, weights: {format: nvfp4}, inputs: {method: dynamic, format: nvfp4}}", "compressed-tensors", "", True),
 }
