@@ -32,10 +32,12 @@ public final class CudaProducts {
 
     private record Copy(Matrix of, CudaLengths.Sides own, CudaLengths.Sides to) {}
 
+    /** Of the step that this stream writes, large unaligned ones on copies. */
     public CudaProducts(CudaStream cuda) {
         this(cuda, PaddingRule.STANDARD);
     }
 
+    /** The same with another rule of which are computed on copies. */
     public CudaProducts(CudaStream cuda, PaddingRule rule) {
         this.cuda = cuda;
         this.rule = rule;

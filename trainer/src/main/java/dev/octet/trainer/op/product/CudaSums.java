@@ -25,9 +25,12 @@ public record CudaSums(Matrix sums, CudaLengths.Sides sides, int batch) {
      * What sums are multiplied by.
      *
      * @param rows address of one scale, or of one for each row; 0 for none
+     * @param countOfRows 1, or the number of rows
      * @param columns the same of columns
+     * @param countOfColumns 1, or the number of columns
      */
     public record Scales(long rows, long countOfRows, long columns, long countOfColumns) {
+        /** Sums are the result. */
         public static final Scales NONE = new Scales(0, 1, 0, 1);
     }
 

@@ -17,6 +17,7 @@ import dev.octet.trainer.kernel.CudaProduct.Matrix;
  * @param flopsPerByte FLOPs for each byte that copies read or write
  */
 public record PaddingRule(long leastFlops, long flopsPerByte) {
+    /** Pads products that gain by it, by the arithmetic above. */
     public static final PaddingRule STANDARD = new PaddingRule(2_000_000_000L, 100);
 
     /** Pads whatever is not aligned. */

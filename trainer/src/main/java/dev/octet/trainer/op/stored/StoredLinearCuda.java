@@ -34,8 +34,7 @@ final class StoredLinearCuda implements CudaKernel<StoredLinear> {
     public void forward(StoredLinear op, Frame<CudaTensor> frame, CudaStream cuda) {
         CudaTensor y = frame.output(0);
         CudaTensor bias = op.hasBias() ? frame.input(StoredLinear.BIAS) : null;
-        // a product added to a narrow y is rounded before it is: the library's first algorithm for a small one on an
-        // H100 did so
+        // in the sums: a small product added to a BF16 y was off on an H100 by as much as rounding it first is
         boolean epilogue = bias != null
                 && op.transB()
                 && bias.dtype() == y.dtype()
