@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 from int8_models import MODELS
-from int8_runtimes import Runtimes, speedups
+from int8_runtimes import RUNTIME, Runtimes, speedups
 from measured import HERE, HOME, OCTET, machine, write
 
 PROCESSORS = ("native", "avx512", "avx2-vnni", "avx2")
@@ -61,17 +61,20 @@ def peer_variants(options, model, folder):
 
 
 def table(model, processor, files, times, quality, shapes):
+    """Size and accuracy of each file, then its times in one runtime after the other."""
     size = os.path.getsize(files["fp32"])
-    heads = [f"{runtime} {shape}" for runtime in times for shape in shapes]
-    lines = [f"{model.name}, processor: {processor}", f"{'file':24} {'size':>6} {'cosine':>8} {'smallest':>8} {'Spearman':>8} {'top 1':>6}"
-             + "".join(f" {head:>20}" for head in heads)]
-    found = [speedups(times[runtime], shape) for runtime in times for shape in shapes]
+    lines = [f"{model.name}, processor: {processor}", f"{'file':24} {'size':>6} {'cosine':>8} {'smallest':>8} {'Spearman':>8} {'top 1':>6}"]
     for label, path in files.items():
         q = quality[label]
         cells = [f"{q['cosine']:8.5f}", f"{q['cosine_min']:8.5f}", f"{q['spearman']:8.5f}" if "spearman" in q else f"{'':8}",
-                 f"{q['top1']:6.3f}" if "top1" in q else f"{'':6}"] if "failed" not in q else [f"{'':33}"]
-        lines.append(f"{label:24} {os.path.getsize(path) / size:6.1%} {' '.join(cells)}"
-                     + "".join(f" {column[label][0]:9.2f} ms {column[label][1]:6.2f}x" if label in column else f"{'':21}" for column in found))
+                 f"{q['top1']:6.3f}" if "top1" in q else ""] if "failed" not in q else []
+        lines.append(f"{label:24} {os.path.getsize(path) / size:6.1%} {' '.join(cells)}".rstrip())
+    for runtime, rows in times.items():
+        lines += ["", f"{runtime:24}" + "".join(f" {shape:>20}" for shape in shapes)]
+        columns = [speedups(rows, shape) for shape in shapes]
+        for label in files:
+            cells = [f" {column[label][0]:9.2f} ms {column[label][1]:6.2f}x" if label in column else f"{'':21}" for column in columns]
+            lines.append(f"{label:24}{''.join(cells)}".rstrip())
     return lines
 
 
@@ -90,9 +93,11 @@ def main():
     parser.add_argument("--work", default=os.path.join(HOME, "bench", "target", "int8"))
     parser.add_argument("--build", help="off: what is built is measured")
     options = parser.parse_args()
-    for name, known in (("models", MODELS), ("processors", PROCESSORS), ("runtimes", ("java", "python"))):
+    for name, known in (("models", MODELS), ("processors", PROCESSORS)):
         if unknown := [value for value in getattr(options, name).split(",") if value not in known]:
             parser.error(f"--{name} {','.join(unknown)}: of {', '.join(known)}")
+    if unknown := [value for value in options.runtimes.split(",") if not re.fullmatch(RUNTIME, value)]:
+        parser.error(f"--runtimes {','.join(unknown)}: of python, java, java@VERSION")
     import onnxruntime
     facts = machine() | {"onnxruntime": f"Java as on the class path, Python {onnxruntime.__version__}, default session options"}
     runtimes, lines, everything = Runtimes(options.work), [], {}

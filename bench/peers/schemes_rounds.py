@@ -1,6 +1,7 @@
 """The rounds of bench/run-schemes; see there. Linux."""
 
 import argparse
+import json
 import os
 import re
 import subprocess
@@ -20,15 +21,31 @@ ROUNDINGS = ("nearest", "gptq")
 TRANSFORMS = {"none": [], "smoothquant": ["--transform", "smoothquant"]}
 
 
-def made(options, model, statistics_file, target, scheme, rounding, transform):
+def quantize(options, model, statistics_file, scheme, rounding, transform, more):
+    words = [*options.octet.split(), "quantize", model.path, *more, "--recipe", *SCHEMES[scheme], "--rounding", rounding, *TRANSFORMS[transform],
+             "--embeddings", "int8", "--statistics", statistics_file, "--quiet"]
+    return subprocess.run(words, capture_output=True, text=True, env=dict(os.environ, OCTET_BUILD="off"))
+
+
+def made(options, model, statistics_file, target, *scheme):
     """Writes one file; in words why not."""
-    recipe, *more = SCHEMES[scheme]
-    words = [*options.octet.split(), "quantize", model.path, "-o", target, "--recipe", recipe, *more, "--rounding", rounding, *TRANSFORMS[transform],
-             "--embeddings", "int8", "--statistics", statistics_file, "--quiet", "--force"]
-    result = subprocess.run(words, capture_output=True, text=True, env=dict(os.environ, OCTET_BUILD="off"))
+    result = quantize(options, model, statistics_file, *scheme, ["-o", target, "--force"])
     if result.returncode == 0:
         return None
     return next((line for line in result.stderr.splitlines() if line.startswith("octet: ")), result.stderr[-200:].strip()).removeprefix("octet: ")
+
+
+def predicted(options, model, statistics_file, target, *scheme):
+    """Signal over noise of the Linears' outputs in dB, as a dry run predicts it from the statistics alone."""
+    result = quantize(options, model, statistics_file, *scheme, ["-o", target, "--dry-run", "--json", "--force"])
+    return json.loads(result.stdout)["predicted"]["sqnr_db"]
+
+
+def rank_correlation(xs, ys):
+    """Spearman's, without ties."""
+    ranks = [{i: r for r, i in enumerate(sorted(range(len(v)), key=v.__getitem__))} for v in (xs, ys)]
+    n = len(xs)
+    return 1 - 6 * sum((ranks[0][i] - ranks[1][i]) ** 2 for i in range(n)) / (n * (n * n - 1))
 
 
 def main():
@@ -60,7 +77,8 @@ def main():
                         refused[label] = why
                     else:
                         files[label] = target
-                        rows.append({"label": label, "scheme": scheme, "rounding": rounding, "transform": transform})
+                        rows.append({"label": label, "scheme": scheme, "rounding": rounding, "transform": transform,
+                                     "predicted": predicted(options, model, statistics_file, target, scheme, rounding, transform)})
     runtimes = Runtimes(options.work)
     quality = runtimes.quality("native", model, options.texts, files, models)
     loads = {label: path for label, path in files.items() if "failed" not in quality[label]}
@@ -68,13 +86,16 @@ def main():
     speed = speedups(times, options.shape)
     refused |= {label: q["failed"] for label, q in quality.items() if "failed" in q}
     lines = [f"{model.name}: {os.path.getsize(model.path) / 1e6:.1f} MB in FP32, {speed['fp32'][0]:.2f} ms at {options.shape}; embeddings in INT8",
-             f"{'scheme':18} {'rounding':8} {'transform':12} {'cosine':>8} {'smallest':>8} {'Spearman':>8} {'MB':>6} {'ms':>8} {'of FP32':>8}"]
+             f"{'scheme':18} {'rounding':8} {'transform':12} {'predicted':>12} {'cosine':>8} {'smallest':>8} {'Spearman':>8} {'MB':>6} {'ms':>8} {'of FP32':>8}"]
     rows = [row for row in rows if row["label"] in loads]
     for row in rows:
         q = quality[row["label"]]
         row |= q | {"megabytes": os.path.getsize(files[row["label"]]) / 1e6, "ms": speed[row["label"]][0], "speedup": speed[row["label"]][1]}
-        lines.append(f"{row['scheme']:18} {row['rounding']:8} {row['transform']:12} {row['cosine']:8.5f} {row['cosine_min']:8.5f} {row['spearman']:8.5f}"
+        lines.append(f"{row['scheme']:18} {row['rounding']:8} {row['transform']:12} {row['predicted']:9.2f} dB {row['cosine']:8.5f} {row['cosine_min']:8.5f} {row['spearman']:8.5f}"
                      f" {row['megabytes']:6.1f} {row['ms']:8.2f} {row['speedup']:7.2f}x")
+    if len(rows) > 2:
+        order = rank_correlation([row["predicted"] for row in rows], [row["cosine"] for row in rows])
+        lines.append(f"predicted: mean of the Linears' signal over noise, from the statistics, before a file is written; rank correlation with the cosine {order:.3f}")
     lines += [f"not made or not loaded: {label}: {why}" for label, why in refused.items()]
     facts["load_average_after"] = os.getloadavg()
     write(options.result, facts, lines, {"machine": facts, "rows": rows, "refused": refused, "times": times})
