@@ -19,10 +19,13 @@ SCHEMES = {
 }
 ROUNDINGS = ("nearest", "gptq")
 TRANSFORMS = {"none": [], "smoothquant": ["--transform", "smoothquant"]}
+STATIC = ("fp8", "fp8-per-tensor", "int8")
 
 
 def quantize(options, model, statistics_file, scheme, rounding, transform, more):
-    words = [*options.octet.split(), "quantize", model.path, *more, "--recipe", *SCHEMES[scheme], "--rounding", rounding, *TRANSFORMS[transform],
+    # static scales of smoothed inputs follow from the ranges of channels
+    calibrator = ["--calibrator", "absmax"] if transform != "none" and scheme in STATIC else []
+    words = [*options.octet.split(), "quantize", model.path, *more, "--recipe", *SCHEMES[scheme], "--rounding", rounding, *TRANSFORMS[transform], *calibrator,
              "--embeddings", "int8", "--statistics", statistics_file, "--quiet"]
     return subprocess.run(words, capture_output=True, text=True, env=dict(os.environ, OCTET_BUILD="off"))
 
@@ -38,7 +41,7 @@ def made(options, model, statistics_file, target, *scheme):
 def predicted(options, model, statistics_file, target, *scheme):
     """Signal over noise of the Linears' outputs in dB, as a dry run predicts it from the statistics alone."""
     result = quantize(options, model, statistics_file, *scheme, ["-o", target, "--dry-run", "--json", "--force"])
-    return json.loads(result.stdout)["predicted"]["sqnr_db"]
+    return (json.loads(result.stdout)["predicted"] or {}).get("sqnr_db")
 
 
 def rank_correlation(xs, ys):
@@ -91,10 +94,12 @@ def main():
     for row in rows:
         q = quality[row["label"]]
         row |= q | {"megabytes": os.path.getsize(files[row["label"]]) / 1e6, "ms": speed[row["label"]][0], "speedup": speed[row["label"]][1]}
-        lines.append(f"{row['scheme']:18} {row['rounding']:8} {row['transform']:12} {row['predicted']:9.2f} dB {row['cosine']:8.5f} {row['cosine_min']:8.5f} {row['spearman']:8.5f}"
+        told = f"{row['predicted']:9.2f} dB" if row["predicted"] else ""
+        lines.append(f"{row['scheme']:18} {row['rounding']:8} {row['transform']:12} {told:12} {row['cosine']:8.5f} {row['cosine_min']:8.5f} {row['spearman']:8.5f}"
                      f" {row['megabytes']:6.1f} {row['ms']:8.2f} {row['speedup']:7.2f}x")
-    if len(rows) > 2:
-        order = rank_correlation([row["predicted"] for row in rows], [row["cosine"] for row in rows])
+    known = [row for row in rows if row["predicted"]]
+    if len(known) > 2:
+        order = rank_correlation([row["predicted"] for row in known], [row["cosine"] for row in known])
         lines.append(f"predicted: mean of the Linears' signal over noise, from the statistics, before a file is written; rank correlation with the cosine {order:.3f}")
     lines += [f"not made or not loaded: {label}: {why}" for label, why in refused.items()]
     facts["load_average_after"] = os.getloadavg()

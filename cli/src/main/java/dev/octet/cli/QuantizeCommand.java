@@ -101,7 +101,7 @@ final class QuantizeCommand implements Command {
             "NAME",
             "change the weights first, so that they lose less and the model computes the same: " + Transform.SYNTAX
                     + " (ALPHA by default 0.5, of ONNX models 0.75); of checkpoints, all but rotate need --statistics;"
-                    + " of ONNX models smoothquant alone, with --calibration");
+                    + " of ONNX models smoothquant alone, with --calibration or --statistics");
     private static final Option WEIGHT_ONLY = Flags.repeatable(
             "weight-only",
             "REGEX",

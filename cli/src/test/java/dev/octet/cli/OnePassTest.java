@@ -80,23 +80,84 @@ final class OnePassTest {
         assertEquals(12, schemes().size());
         List<Path> written = new ArrayList<>();
         for (List<String> scheme : schemes()) {
-            List<String> words =
-                    new ArrayList<>(List.of("quantize", TinyBert.MODEL.toString(), "--quiet", "--force", "-o"));
-            List<String> solved = new ArrayList<>(words);
-            solved.addAll(List.of(at("solved.onnx"), "--statistics", at("model.stats")));
-            solved.addAll(scheme);
-            ok(solved);
-            List<String> direct = new ArrayList<>(words);
-            direct.addAll(List.of(at("direct.onnx"), "--calibration", samples));
-            direct.addAll(scheme);
-            ok(direct);
-            assertEquals(-1, Files.mismatch(folder.resolve("solved.onnx"), folder.resolve("direct.onnx")), scheme + "");
-            Path kept = Files.copy(folder.resolve("solved.onnx"), folder.resolve(written.size() + ".kept"));
-            for (Path other : written) {
-                assertFalse(Files.mismatch(kept, other) < 0, scheme + " is as another scheme");
-            }
-            written.add(kept);
+            written.add(solvedAsDirect(scheme, written));
         }
+    }
+
+    @Test
+    void smoothed_models_from_one_file_are_those_of_their_own_runs_byte_for_byte() throws IOException {
+        calibrateBert("--second-moments");
+        List<Path> written = new ArrayList<>();
+        for (String alpha : List.of("0.5", "0.75")) {
+            for (List<String> recipe : List.of(
+                    List.of("int8-dynamic"),
+                    List.of("int8", "--calibrator", "absmax"),
+                    List.of("fp8", "--calibrator", "absmax"))) {
+                for (String rounding : List.of("nearest", "gptq")) {
+                    List<String> scheme = new ArrayList<>(List.of("--rounding", rounding, "--recipe"));
+                    scheme.addAll(recipe);
+                    scheme.addAll(List.of("--transform", "smoothquant:" + alpha));
+                    written.add(solvedAsDirect(scheme, written));
+                }
+            }
+        }
+        assertEquals(12, written.size());
+    }
+
+    @Test
+    void statistics_that_smoothing_cannot_go_by_are_refused() throws IOException {
+        calibrateBert();
+        assertRefused(
+                TinyBert.MODEL,
+                "int8",
+                "statistics tell the least and the greatest number alone",
+                "give --calibrator absmax, or --calibration FILE");
+        assertRefused(
+                TESTDATA.resolve("models/tiny-onnx/bert_eager_dynamo18.onnx"),
+                "int8-dynamic",
+                "the statistics are of another model",
+                "octet calibrate");
+    }
+
+    private void assertRefused(Path model, String recipe, String... texts) {
+        CommandLine run = CommandLine.run(
+                "quantize",
+                model.toString(),
+                "-o",
+                at("x.onnx"),
+                "--recipe",
+                recipe,
+                "--rounding",
+                "nearest",
+                "--transform",
+                "smoothquant",
+                "--statistics",
+                at("model.stats"));
+        assertTrue(run.code() != ExitCode.OK, run.out());
+        for (String text : texts) {
+            assertTrue(run.err().contains(text), run.err());
+        }
+        assertFalse(Files.exists(folder.resolve("x.onnx")));
+    }
+
+    /** What is written from the statistics, after comparing it with what its own run over the samples writes and with all others. */
+    private Path solvedAsDirect(List<String> scheme, List<Path> others) throws IOException {
+        List<String> words =
+                new ArrayList<>(List.of("quantize", TinyBert.MODEL.toString(), "--quiet", "--force", "-o"));
+        List<String> solved = new ArrayList<>(words);
+        solved.addAll(List.of(at("solved.onnx"), "--statistics", at("model.stats")));
+        solved.addAll(scheme);
+        ok(solved);
+        List<String> direct = new ArrayList<>(words);
+        direct.addAll(List.of(at("direct.onnx"), "--calibration", samples));
+        direct.addAll(scheme);
+        ok(direct);
+        assertEquals(-1, Files.mismatch(folder.resolve("solved.onnx"), folder.resolve("direct.onnx")), scheme + "");
+        Path kept = Files.copy(folder.resolve("solved.onnx"), folder.resolve(others.size() + ".kept"));
+        for (Path other : others) {
+            assertFalse(Files.mismatch(kept, other) < 0, scheme + " is as another scheme");
+        }
+        return kept;
     }
 
     @Test

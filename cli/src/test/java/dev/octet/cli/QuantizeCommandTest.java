@@ -377,8 +377,8 @@ class QuantizeCommandTest {
                         "int8-dynamic",
                         "--transform",
                         "smoothquant"),
-                "--transform smoothquant measures the model before and after it",
-                "--calibration FILE");
+                "--transform smoothquant needs the largest magnitudes of the layers' inputs",
+                "--calibration FILE or --statistics FILE");
         assertSays(
                 refused(
                         ExitCode.USAGE,

@@ -142,6 +142,17 @@ public final class Converter implements AutoCloseable {
     }
 
     /**
+     * A smoothed model.
+     *
+     * @param inputs what became of the smoothed inputs, by the values that Linears read before
+     */
+    public record Smoothed(Converter converter, Map<String, GraphSmoothing.Changed> inputs) {
+        public Smoothed {
+            inputs = Map.copyOf(inputs);
+        }
+    }
+
+    /**
      * This model with the inputs of some Linears smoothed: the same outputs, bit for bit where factors stay in range.
      *
      * @param plan whose {@linkplain Plan#quantizedInputs quantised inputs} are smoothed; the new model has a plan of its own
@@ -150,7 +161,7 @@ public final class Converter implements AutoCloseable {
      * @throws InvalidDataException when the statistics have no channels of an input
      * @throws UnsupportedModelException when nothing can be smoothed
      */
-    public Converter smoothed(Plan plan, Statistics statistics, Transform.SmoothQuant how) {
+    public Smoothed smoothed(Plan plan, Statistics statistics, Transform.SmoothQuant how) {
         Map<String, float[]> amax = new LinkedHashMap<>();
         for (String value : plan.quantizedInputs().keySet()) {
             TensorStatistics seen = statistics.tensors().get(value);
@@ -169,11 +180,9 @@ public final class Converter implements AutoCloseable {
             PassLog more = new PassLog();
             log.notes().forEach(n -> more.note(n.pass(), n.node(), n.text()));
             smoothed.folds().forEach(f -> more.note(how.text(), f.into(), f.how() + ": " + String.join(", ", f.of())));
-            return new Converter(
-                    source,
-                    smoothed.model().withMetadata(withTransform(smoothed.model().metadata(), how)),
-                    more,
-                    own);
+            GraphModel named =
+                    smoothed.model().withMetadata(withTransform(smoothed.model().metadata(), how));
+            return new Smoothed(new Converter(source, named, more, own), smoothed.inputs());
         } catch (RuntimeException e) {
             own.close();
             throw e;

@@ -24,6 +24,7 @@ import dev.octet.converter.plan.Plan;
 import dev.octet.converter.report.HtmlReport;
 import dev.octet.converter.report.ReportData;
 import dev.octet.converter.report.RunFacts;
+import dev.octet.converter.transform.GraphSmoothing;
 import dev.octet.formats.error.InvalidDataException;
 import dev.octet.formats.error.UnsupportedModelException;
 import dev.octet.formats.file.Sha256;
@@ -861,7 +862,7 @@ public final class Quantize {
             }
             checkStatistics(request, job);
             if (request.samples().isEmpty()) {
-                return work.convert(null);
+                return request.transforms().isEmpty() ? work.convert(null) : work.smoothed(null);
             }
             try (Dataset samples =
                     request.samples().get().open(request.model(), InputSpec.of(converter.source()), job)) {
@@ -896,10 +897,10 @@ public final class Quantize {
                             + request.recipe().name() + " leaves them as they are",
                     "leave it out");
         }
-        if (request.samples().isEmpty() && !job.dryRun()) {
+        if (request.samples().isEmpty() && request.statistics().isEmpty() && !job.dryRun()) {
             throw job.invalid(
-                    "--transform smoothquant measures the model before and after it",
-                    "give --calibration FILE" + (request.statistics().isPresent() ? " in place of --statistics" : ""));
+                    "--transform smoothquant needs the largest magnitudes of the layers' inputs",
+                    "give --calibration FILE or --statistics FILE");
         }
     }
 
@@ -1013,28 +1014,67 @@ public final class Quantize {
                     : Schemes.predict(what, request.recipe(), WeightRounds.of(rounding.rounding()), steps.job());
         }
 
-        /** Measures the model, smooths it, and goes on with what it has become. */
-        GraphResult smoothed(Dataset samples) throws IOException {
+        /**
+         * Smooths the model and goes on with what it has become: measured before and after, or solved from the statistics of the original.
+         *
+         * @param samples null for the latter
+         */
+        GraphResult smoothed(@Nullable Dataset samples) throws IOException {
             Transform.SmoothQuant how =
                     (Transform.SmoothQuant) request.transforms().getFirst();
-            Statistics seen;
+            Statistics seen = samples == null ? given() : measured(samples);
+            watch.step("measure for smoothing");
+            Converter.Smoothed smoothed = steps.converter().smoothed(steps.plan(), seen, how);
+            try (Converter changed = smoothed.converter()) {
+                Plan plan = Quantize.plan(changed, request);
+                Work work = new Work(
+                        request,
+                        rounding,
+                        source,
+                        new QuantizeSteps(changed, plan, steps.job(), steps.unit()),
+                        bytes,
+                        watch);
+                return samples == null ? work.convert(null, solved(seen, smoothed.inputs())) : work.convert(samples);
+            }
+        }
+
+        private Statistics measured(Dataset samples) throws IOException {
             try (TemporaryFolder folder = TemporaryFolder.create("statistics")) {
                 Path taken = folder.path().resolve("model.stats");
                 steps.calibrateInto(taken, samples, source, false);
-                seen = StatisticsFile.read(taken);
+                return StatisticsFile.read(taken);
             }
-            watch.step("measure for smoothing");
-            try (Converter changed = steps.converter().smoothed(steps.plan(), seen, how)) {
-                Plan plan = Quantize.plan(changed, request);
-                return new Work(
-                                request,
-                                rounding,
-                                source,
-                                new QuantizeSteps(changed, plan, steps.job(), steps.unit()),
-                                bytes,
-                                watch)
-                        .convert(samples);
+        }
+
+        /** The user's statistics, which are of this model. */
+        private Statistics given() throws IOException {
+            Path file = request.statistics().orElseThrow();
+            Statistics statistics = StatisticsFile.read(file);
+            if (!source.digest().equals(statistics.modelDigest())) {
+                throw new InvalidDataException(
+                        "the statistics are of another model than '" + request.model() + "'",
+                        file.toString(),
+                        CalibrateCommandLine.of(request.model(), file, "--force"));
             }
+            return statistics;
+        }
+
+        /** What the statistics of the original tell of the smoothed model. */
+        private Evidence solved(Statistics seen, Map<String, GraphSmoothing.Changed> inputs) throws IOException {
+            Map<String, SecondMoment> moments = new LinkedHashMap<>();
+            if (rounding.rounding() == Rounding.GPTQ) {
+                moments(request.statistics().orElseThrow()).forEach((value, moment) -> {
+                    GraphSmoothing.Changed to = inputs.get(value);
+                    moments.put(
+                            to == null ? value : to.value(),
+                            to == null ? moment : to.change().of(moment));
+                });
+                watch.step("second moments");
+            }
+            Statistics ranges = request.recipe().needsStatistics()
+                    ? ChangedStatistics.of(seen, inputs, request.calibratorUsed())
+                    : null;
+            return new Evidence(ranges, moments, null);
         }
 
         GraphResult convert(@Nullable Dataset samples) throws IOException {
@@ -1052,20 +1092,41 @@ public final class Quantize {
             }
         }
 
+        /**
+         * What a conversion goes by.
+         *
+         * @param statistics null for a recipe without
+         * @param moments empty but for rounding with compensation
+         * @param file where both are of the model as it is converted; null where they were solved for it
+         */
+        private record Evidence(
+                @Nullable Statistics statistics,
+                Map<String, SecondMoment> moments,
+                @Nullable Path file) {}
+
         /** @param taken statistics, the user's or new ones; null for a recipe without */
         private GraphResult convert(@Nullable Dataset samples, @Nullable Path taken) throws IOException {
-            Statistics statistics =
-                    request.recipe().needsStatistics() && taken != null ? StatisticsFile.read(taken) : null;
+            Statistics statistics = null;
+            if (request.recipe().needsStatistics() && taken != null) {
+                statistics = samples == null ? given() : StatisticsFile.read(taken);
+            }
             watch.step("calibrate");
+            Map<String, SecondMoment> moments = Map.of();
+            if (rounding.rounding() == Rounding.GPTQ) {
+                moments = moments(Objects.requireNonNull(taken));
+                watch.step("second moments");
+            }
+            return convert(samples, new Evidence(statistics, moments, taken));
+        }
+
+        private GraphResult convert(@Nullable Dataset samples, Evidence evidence) throws IOException {
+            Statistics statistics = evidence.statistics();
             ConversionOptions options = ConversionOptions.defaults()
                     .withTarget(request.target().runtime())
                     .withCalibrator(request.calibratorUsed())
                     .withSaturation(request.saturation())
-                    .withThreads(steps.job().threads());
-            if (rounding.rounding() == Rounding.GPTQ) {
-                options = options.withMoments(moments(Objects.requireNonNull(taken)));
-                watch.step("second moments");
-            }
+                    .withThreads(steps.job().threads())
+                    .withMoments(evidence.moments());
             Conversion converted = steps.convert(statistics, options);
             if (!request.left().isEmpty()) {
                 converted = converted.withMetadata(
@@ -1077,7 +1138,7 @@ public final class Quantize {
             conversion.save(request.output());
             watch.step("write");
             long convertedBytes = Files.size(request.output());
-            Schemes.Scheme predicted = request.report().isPresent() ? predicted(taken) : null;
+            Schemes.Scheme predicted = request.report().isPresent() ? predicted(evidence.file()) : null;
             if (request.report().isPresent()) {
                 HtmlReport.write(
                         beside(report(conversion, statistics, samples != null, convertedBytes), conversion, predicted),

@@ -16,6 +16,7 @@ import dev.octet.quant.transform.SmoothFactors;
 import dev.octet.quant.transform.Transform;
 import java.lang.foreign.Arena;
 import java.util.ArrayList;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
@@ -39,6 +40,7 @@ public final class GraphSmoothing {
     private final double alpha;
     private final Arena arena;
     private final List<TransformStep> folds = new ArrayList<>();
+    private final Map<String, Changed> changed = new LinkedHashMap<>();
 
     private GraphSmoothing(GraphModel model, double alpha, Arena arena) {
         this.structure = new ModelStructure(model.graph());
@@ -48,13 +50,23 @@ public final class GraphSmoothing {
     }
 
     /**
+     * What became of a value that Linears read.
+     *
+     * @param value what they read now: the same where a norm took the factors in
+     * @param change from the value before to this one
+     */
+    public record Changed(String value, InputChange change) {}
+
+    /**
      * A graph with its inputs smoothed.
      *
      * @param folds what was done, one for each input
+     * @param inputs the smoothed ones, by the values that Linears read before
      */
-    public record Result(GraphModel model, List<TransformStep> folds) {
+    public record Result(GraphModel model, List<TransformStep> folds, Map<String, Changed> inputs) {
         public Result {
             folds = List.copyOf(folds);
+            inputs = Map.copyOf(inputs);
         }
     }
 
@@ -81,7 +93,7 @@ public final class GraphSmoothing {
                     amax.size() + " values are quantised",
                     "leave --transform out");
         }
-        return new Result(canonical.withGraph(smoothing.edit.build()), smoothing.folds);
+        return new Result(canonical.withGraph(smoothing.edit.build()), smoothing.folds, smoothing.changed);
     }
 
     /** Whether nothing else reads the weights. */
@@ -96,7 +108,9 @@ public final class GraphSmoothing {
             scale(l.weight(), (row, column) -> factors[(int) (l.outIn() ? column : row)]);
             modules.add(l.module());
         }
+        InputChange change = InputChange.divided(() -> doubles(factors));
         if (site.maker() instanceof InputSite.Norm norm && norm.around() == 0) {
+            changed.put(site.value(), new Changed(site.value(), change));
             scale(norm.weight(), (_, column) -> 1 / factors[(int) column]);
             if (norm.bias() != null) {
                 scale(norm.bias(), (_, column) -> 1 / factors[(int) column]);
@@ -104,9 +118,18 @@ public final class GraphSmoothing {
             folds.add(new TransformStep(
                     transform, norm.text(), modules, "channels of " + norm.text() + " / s, inputs of the Linears x s"));
         } else {
-            folds.add(new TransformStep(
-                    transform, divide(site, factors), modules, "a Mul by 1 / s, inputs of the Linears x s"));
+            String divided = divide(site, factors);
+            changed.put(site.value(), new Changed(divided, change));
+            folds.add(new TransformStep(transform, divided, modules, "a Mul by 1 / s, inputs of the Linears x s"));
         }
+    }
+
+    private static double[] doubles(float[] factors) {
+        double[] all = new double[factors.length];
+        for (int c = 0; c < all.length; c++) {
+            all[c] = factors[c];
+        }
+        return all;
     }
 
     /** Powers of two; 1 where nothing was seen, for what was never seen may be large. */

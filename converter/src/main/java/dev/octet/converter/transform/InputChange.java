@@ -95,8 +95,8 @@ public final class InputChange {
         }
     }
 
-    /** The largest magnitudes of channels after the change; empty where channels are mixed, which no magnitudes tell. */
-    public Optional<float[]> amax(float[] channels) {
+    /** The least, greatest or largest numbers of channels after the change; empty where channels are mixed, which they do not tell. */
+    public Optional<float[]> extrema(float[] channels) {
         double[] all = new double[channels.length];
         for (int i = 0; i < all.length; i++) {
             all[i] = channels[i];

@@ -119,11 +119,13 @@ public final class ChannelStatistics {
         return count == 0 ? 0 : squares[channel] / count;
     }
 
-    float[] minima() {
+    /** The least element of each channel; a copy. */
+    public float[] minima() {
         return min.clone();
     }
 
-    float[] maxima() {
+    /** The greatest element of each channel; a copy. */
+    public float[] maxima() {
         return max.clone();
     }
 
