@@ -24,9 +24,9 @@ import java.util.Objects;
 import java.util.stream.Stream;
 
 /**
- * Quantises a checkpoint in several ways and measures the perplexity of each, in one process: {@code TransformRows MODEL STATISTICS DATA WORK}.
- * Standard input has a row for each, with tabs: recipe, inputs of a group or {@code -}, {@code nearest} or {@code gptq}, scale search, transform or
- * {@code none}. Standard output answers with the row, the perplexity, that of the model, the signal-to-noise ratio of the logits in dB, bytes and seconds; or with the row, {@code refused} and why.
+ * Quantises a checkpoint in several ways and measures the perplexity of each, in one process: {@code TransformRows MODEL DATA WORK}.
+ * Standard input has a row for each, with tabs: the folder that is quantised (the model, or it with its weights transformed), statistics of it or
+ * {@code -}, recipe, inputs of a group or {@code -}, {@code nearest} or {@code gptq}, scale search, transform or {@code none}. Standard output answers with the row, the perplexity, that of the model, the signal-to-noise ratio of the logits in dB, bytes and seconds; or with the row, {@code refused} and why.
  */
 public final class TransformRows {
     private TransformRows() {}
@@ -34,14 +34,13 @@ public final class TransformRows {
     /** Reads rows until there are no more. */
     public static void main(String[] args) throws IOException {
         Path model = Path.of(args[0]);
-        Path statistics = Path.of(args[1]);
-        SampleSource data = SampleSource.of(Path.of(args[2]));
-        Path made = Path.of(args[3]);
+        SampleSource data = SampleSource.of(Path.of(args[1]));
+        Path made = Path.of(args[2]);
         BufferedReader rows = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
         for (String row = rows.readLine(); row != null; row = rows.readLine()) {
             String answer;
             try {
-                answer = measured(request(row.split("\t", -1), model, statistics, made), data);
+                answer = measured(model, request(row.split("\t", -1), made), data);
             } catch (OctetException e) {
                 answer = "refused\t" + e.what();
             }
@@ -49,33 +48,31 @@ public final class TransformRows {
         }
     }
 
-    private static Quantize.CheckpointRequest request(String[] row, Path model, Path statistics, Path made) {
+    private static Quantize.CheckpointRequest request(String[] row, Path made) {
         Recipe recipe =
-                Objects.requireNonNull(Recipes.byName(Recipes.CHECKPOINT).get(row[0]), row[0]);
-        if (!row[1].equals("-")) {
-            recipe = recipe.withGroups(new Granularity.PerGroup(-1, Integer.parseInt(row[1])));
+                Objects.requireNonNull(Recipes.byName(Recipes.CHECKPOINT).get(row[2]), row[2]);
+        if (!row[3].equals("-")) {
+            recipe = recipe.withGroups(new Granularity.PerGroup(-1, Integer.parseInt(row[3])));
         }
         Quantize.WeightRounds usual =
-                row[2].equals("gptq") ? Quantize.WeightRounds.GPTQ : Quantize.WeightRounds.NEAREST;
-        ScaleSearch search = ScaleSearch.valueOf(row[3].toUpperCase(Locale.ROOT).replace('-', '_'));
+                row[4].equals("gptq") ? Quantize.WeightRounds.GPTQ : Quantize.WeightRounds.NEAREST;
+        ScaleSearch search = ScaleSearch.valueOf(row[5].toUpperCase(Locale.ROOT).replace('-', '_'));
         Quantize.CheckpointRequest request =
-                Quantize.CheckpointRequest.of(model, made, recipe).withRounding(usual.with(search));
-        boolean moments = row[2].equals("gptq") || search == ScaleSearch.HESSIAN;
-        if (row[4].equals("none")) {
-            return moments ? request.withStatistics(statistics) : request;
+                Quantize.CheckpointRequest.of(Path.of(row[0]), made, recipe).withRounding(usual.with(search));
+        if (!row[6].equals("none")) {
+            request = request.withTransforms(List.of(Transform.parse(row[6])));
         }
-        Transform transform = Transform.parse(row[4]);
-        request = request.withTransforms(List.of(transform));
-        return moments || transform.needsStatistics() ? request.withStatistics(statistics) : request;
+        return row[1].equals("-") ? request : request.withStatistics(Path.of(row[1]));
     }
 
-    private static String measured(Quantize.CheckpointRequest request, SampleSource data) throws IOException {
+    private static String measured(Path model, Quantize.CheckpointRequest request, SampleSource data)
+            throws IOException {
         Job job = Job.defaults().overwriting();
         long start = System.nanoTime();
         Quantize.run(request, job);
         double seconds = (System.nanoTime() - start) / 1e9;
         ModelComparison compared = Evaluate.run(
-                        Evaluate.Request.of(request.model(), request.output(), data)
+                        Evaluate.Request.of(model, request.output(), data)
                                 .without(Evaluate.Part.LAYERS)
                                 .with(Evaluate.Part.PERPLEXITY),
                         job)

@@ -40,6 +40,9 @@ final class HostCompiler {
             "-fsanitize=alignment,bounds,shift,signed-integer-overflow,integer-divide-by-zero",
             "-w");
 
+    /** Looked for once: every emulated GPU asks, and the answer is a process. */
+    private static final Optional<HostCompiler> FOUND = found().map(c -> new HostCompiler(c, versionOf(c)));
+
     private final String compiler;
     private final String version;
     private final Path folder;
@@ -52,7 +55,7 @@ final class HostCompiler {
 
     /** The compiler, if there is one; {@link #absence()} says why not. */
     static Optional<HostCompiler> find() {
-        return absence().isPresent() ? Optional.empty() : found().map(c -> new HostCompiler(c, versionOf(c)));
+        return absence().isPresent() ? Optional.empty() : FOUND;
     }
 
     /** Why kernels cannot run on this processor; empty when they can. */
@@ -64,7 +67,7 @@ final class HostCompiler {
             return Optional.of("kernels run on processors with Linux on x86-64 or AArch64 only; this is " + system
                     + " on " + machine);
         }
-        return found().isPresent()
+        return FOUND.isPresent()
                 ? Optional.empty()
                 : Optional.of("no C++ compiler on the PATH: g++, c++ or clang++ (Debian: apt-get install g++)");
     }
