@@ -71,14 +71,14 @@ def language(options):
         rows = sequences(np.fromfile(f"{options.folder}/{name}.bin", dtype="<u2"))
 
         def loss(i):
-            ids = rows[i % (len(rows) // options.batch) * options.batch:][:options.batch].to(options.device)
+            ids = rows[i * options.batch:][:options.batch].to(options.device)
             logits = model(input_ids=ids).logits.float()
-            return F.cross_entropy(logits[:, :-1].reshape(-1, logits.shape[-1]), ids[:, 1:].reshape(-1))
+            return F.cross_entropy(logits[:, :-1].reshape(-1, logits.shape[-1]), ids[:, 1:].reshape(-1)), ids[:, 1:].numel()
 
-        return loss, len(rows) // options.batch
+        return loss, len(rows)
 
     evaluates = os.path.exists(f"{options.folder}/eval.bin")
-    return model, losses("train")[0], losses("eval") if evaluates else (None, 0)
+    return model, losses("train"), losses("eval") if evaluates else (None, 0)
 
 
 def distilled(options):
@@ -87,23 +87,23 @@ def distilled(options):
 
     def losses(name):
         data = {k: torch.from_numpy(v) for k, v in np.load(f"{options.folder}/{name}.npz").items()}
-        count = len(data["input_ids"]) // options.batch
 
         def loss(i):
-            rows = slice(i % count * options.batch, i % count * options.batch + options.batch)
+            rows = slice(i * options.batch, (i + 1) * options.batch)
             inputs = {k: v[rows] for k, v in data.items()}
             with torch.no_grad(), torch.autocast("cpu", enabled=False):
                 target = teacher(**inputs).last_hidden_state
             apart = 1 - F.cosine_similarity(model(**inputs).last_hidden_state.float(), target, dim=-1)
-            return (apart * inputs["attention_mask"]).sum() / inputs["attention_mask"].sum()
+            seen = inputs["attention_mask"].sum()
+            return (apart * inputs["attention_mask"]).sum() / seen, seen.item()
 
-        return loss, count
+        return loss, len(data["input_ids"])
 
-    return model, losses("texts")[0], losses("eval")
+    return model, losses("texts"), losses("eval")
 
 
 def train(options):
-    model, loss_of, (held_out, count) = (language if options.what == "lm" else distilled)(options)
+    model, (loss_of, rows), (held_out, held_rows) = (language if options.what == "lm" else distilled)(options)
     if options.recompute:
         model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
         model.config.use_cache = False
@@ -114,7 +114,7 @@ def train(options):
     for i in range(options.steps):
         start = time.perf_counter()
         with narrow:
-            loss = loss_of(i)
+            loss, _ = loss_of(i % (rows // options.batch))
         optimizer.zero_grad()
         loss.backward()
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
@@ -125,7 +125,8 @@ def train(options):
     if held_out:
         model.eval()
         with torch.no_grad(), narrow:
-            answer["eval_loss"] = sum(held_out(i).item() for i in range(count)) / count
+            parts = [held_out(i) for i in range(-(-held_rows // options.batch))]  # the last may be short, as in Octet's evaluation
+            answer["eval_loss"] = sum(loss.item() * positions for loss, positions in parts) / sum(positions for _, positions in parts)
     print(json.dumps(answer))
 
 
