@@ -6,7 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
-import dev.octet.converter.checkpoint.CacheScales;
+import dev.octet.converter.checkpoint.AttentionScales;
 import dev.octet.converter.data.Dataset;
 import dev.octet.converter.data.InputSpec;
 import dev.octet.converter.data.NpzDataset;
@@ -15,6 +15,7 @@ import dev.octet.formats.npy.NpzFile;
 import dev.octet.formats.npy.NpzWriter;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.Tensor;
+import dev.octet.quant.layout.AttentionScheme;
 import dev.octet.quant.statistics.Statistics;
 import dev.octet.quant.statistics.TensorStatistics;
 import java.io.IOException;
@@ -105,7 +106,7 @@ final class ModuleCalibrationTest {
         Statistics statistics = calibrate(model, OPTIONS);
         try (CheckpointConverter converter =
                 CheckpointConverter.open(TESTDATA.resolve("models/tiny-hf").resolve(model))) {
-            CacheScales scales = converter.cacheScales(statistics);
+            AttentionScales scales = converter.attentionScales(statistics, AttentionScheme.CACHE);
             assertEquals(2, scales.byAttention().size());
         }
     }

@@ -34,6 +34,7 @@ import dev.octet.quant.calibrate.Calibrator;
 import dev.octet.quant.gptq.GptqOptions;
 import dev.octet.quant.gptq.SecondMoment;
 import dev.octet.quant.gptq.SecondMomentsFile;
+import dev.octet.quant.layout.AttentionScheme;
 import dev.octet.quant.layout.LayoutOptions;
 import dev.octet.quant.recipe.OperandSpec;
 import dev.octet.quant.recipe.Recipe;
@@ -459,8 +460,6 @@ public final class Quantize {
 
     /** What a user can choose of a checkpoint. */
     public enum Choice {
-        /** Scales of the KV cache are written, which engines then keep in FP8; needs statistics. */
-        KV_CACHE,
         /** Weights that hold a NaN or an infinity stay as they are, instead of stopping the job; costs one more reading. */
         ALLOW_NONFINITE,
         /** The scales are used again that {@link Dequantize} kept with the checkpoint. */
@@ -544,6 +543,7 @@ public final class Quantize {
             Optional<Path> statistics,
             Calibrator calibrator,
             Set<Choice> choices,
+            AttentionScheme attention,
             Optional<Path> report,
             Map<String, Recipe> recipes,
             List<Transform> transforms,
@@ -566,6 +566,7 @@ public final class Quantize {
                     Optional.empty(),
                     new Absmax(),
                     Set.of(),
+                    AttentionScheme.NONE,
                     Optional.empty(),
                     Map.of(),
                     List.of(),
@@ -584,6 +585,7 @@ public final class Quantize {
                     statistics,
                     calibrator,
                     choices,
+                    attention,
                     report,
                     recipes,
                     transforms,
@@ -602,6 +604,7 @@ public final class Quantize {
                     statistics,
                     calibrator,
                     choices,
+                    attention,
                     report,
                     recipes,
                     transforms,
@@ -620,6 +623,7 @@ public final class Quantize {
                     statistics,
                     calibrator,
                     choices,
+                    attention,
                     report,
                     recipes,
                     transforms,
@@ -638,6 +642,7 @@ public final class Quantize {
                     Optional.of(file),
                     calibrator,
                     choices,
+                    attention,
                     report,
                     recipes,
                     transforms,
@@ -656,6 +661,7 @@ public final class Quantize {
                     statistics,
                     newCalibrator,
                     choices,
+                    attention,
                     report,
                     recipes,
                     transforms,
@@ -676,6 +682,7 @@ public final class Quantize {
                     statistics,
                     calibrator,
                     more,
+                    attention,
                     report,
                     recipes,
                     transforms,
@@ -694,6 +701,7 @@ public final class Quantize {
                     statistics,
                     calibrator,
                     choices,
+                    attention,
                     Optional.of(file),
                     recipes,
                     transforms,
@@ -712,6 +720,7 @@ public final class Quantize {
                     statistics,
                     calibrator,
                     choices,
+                    attention,
                     report,
                     others,
                     transforms,
@@ -730,6 +739,7 @@ public final class Quantize {
                     statistics,
                     calibrator,
                     choices,
+                    attention,
                     report,
                     recipes,
                     newTransforms,
@@ -748,10 +758,30 @@ public final class Quantize {
                     statistics,
                     calibrator,
                     choices,
+                    attention,
                     report,
                     recipes,
                     transforms,
                     newRounding);
+        }
+
+        /** The same with scales of attention, with which engines then keep the KV cache in FP8; they need statistics. */
+        public CheckpointRequest withAttention(AttentionScheme newAttention) {
+            return new CheckpointRequest(
+                    model,
+                    output,
+                    recipe,
+                    target,
+                    selection,
+                    layout,
+                    statistics,
+                    calibrator,
+                    choices,
+                    newAttention,
+                    report,
+                    recipes,
+                    transforms,
+                    rounding);
         }
 
         boolean has(Choice choice) {
@@ -779,7 +809,7 @@ public final class Quantize {
             CheckpointConverter.Request how = new CheckpointConverter.Request(
                             request.selection(),
                             scales.byModule(),
-                            scales.cache(),
+                            scales.attention(),
                             request.has(Choice.ALLOW_NONFINITE),
                             request.has(Choice.KEEP_SCALES),
                             request.has(Choice.EXACT_ONLY))

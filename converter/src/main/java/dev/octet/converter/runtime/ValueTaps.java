@@ -43,7 +43,9 @@ public final class ValueTaps {
         }
         for (Node n : graph.nodes()) {
             if (n.is("Attention")) {
-                n.inputs().subList(0, 3).forEach(v -> taps.putIfAbsent(v, Tap.ofHeads(v, v)));
+                for (int i = 0; i < 3; i++) {
+                    taps.putIfAbsent(n.input(i), Tap.ofAttention(n.input(i), n, i));
+                }
             } else if (n.is("MatMul")) {
                 operands(n, producers, taps);
             } else if (n.domain().isEmpty() && CONVOLUTIONS.contains(n.opType())) {
@@ -61,7 +63,7 @@ public final class ValueTaps {
         for (String operand : product.inputs()) {
             Node producer = producers.get(operand);
             if (producer != null && !producer.is("Softmax")) {
-                taps.putIfAbsent(operand, new Tap(operand, untransposed(operand, producer), Tap.Rows.OF_HEADS, 0));
+                taps.putIfAbsent(operand, Tap.ofHeads(operand, untransposed(operand, producer)));
             }
         }
     }

@@ -161,9 +161,42 @@ public final class StatisticsAccumulator {
                 if (kept.get(Math.toIntExact(first)) && allFinite(f32, first, shape)) {
                     for (int head = 0; head < shape.heads; head++) {
                         loadRow(f32, (first + (long) head * shape.length) * shape.size, shape.size);
-                        to.addTo(head, row, shape.size);
+                        to.addTo(head, row, 0, shape.size);
                     }
                     to.counted(shape.size);
+                }
+            }
+        }
+    }
+
+    /**
+     * Takes in the elements of the tokens that are kept of a value {@code [batch, length, heads * size]}, whose heads lie side by side, and
+     * statistics of each head. A token counts for all heads or for none.
+     *
+     * @param f32 rows of {@code rowLength} elements each, one after another
+     * @param rowLength elements of a row, a whole number of tokens
+     * @param kept as for {@link #add(MemorySegment, long, BitSet)}
+     * @param heads how many, the same in each call
+     * @param size elements of a head
+     * @throws IllegalArgumentException when the elements are not a whole number of rows or of tokens, or there was another number of heads
+     */
+    public void addWithJoinedHeads(MemorySegment f32, long rowLength, BitSet kept, int heads, int size) {
+        int width = Math.multiplyExact(heads, size);
+        if (width < 1 || rowLength % width != 0) {
+            throw new IllegalArgumentException(
+                    "rows of " + rowLength + " elements are not of " + heads + " heads of " + size);
+        }
+        add(f32, rowLength, kept);
+        ChannelAccumulator to = accumulator(this.heads, heads);
+        this.heads = to;
+        int rows = Math.toIntExact(elements(f32) / rowLength);
+        for (int i = kept.nextSetBit(0); i >= 0 && i < rows; i = kept.nextSetBit(i + 1)) {
+            for (long at = i * rowLength; at < (i + 1L) * rowLength; at += width) {
+                if (loadRow(f32, at, width)) {
+                    for (int head = 0; head < heads; head++) {
+                        to.addTo(head, row, head * size, size);
+                    }
+                    to.counted(size);
                 }
             }
         }

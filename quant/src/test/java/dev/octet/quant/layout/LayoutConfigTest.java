@@ -79,7 +79,7 @@ class LayoutConfigTest {
             ObjectNode config =
                     Specs.json("{'architectures': ['LlamaForCausalLM'], 'rope_theta': 10000.0, 'nested': {'a': [1]}}");
             Map<String, ObjectNode> files =
-                    to.configure(config, new LayoutContents(recipe, options, weights, kept, words.contains("kv")));
+                    to.configure(config, new LayoutContents(recipe, options, weights, kept, words.contains("kv") ? AttentionScheme.CACHE : AttentionScheme.NONE));
             return new Written(config, files);
         }
 
@@ -182,7 +182,7 @@ class LayoutConfigTest {
         ObjectNode config =
                 Specs.json("{'quantization_config': {'quant_method': 'gptq', 'bits': 4}, 'compression_config': {}}");
         to.configure(
-                config, new LayoutContents(Recipes.FP8_BLOCK, LayoutOptions.defaults(), List.of(), List.of(), false));
+                config, new LayoutContents(Recipes.FP8_BLOCK, LayoutOptions.defaults(), List.of(), List.of(), AttentionScheme.NONE));
 
         assertEquals(
                 Written.of(layout, "fp8-block", List.of(), List.of()).quantization(),

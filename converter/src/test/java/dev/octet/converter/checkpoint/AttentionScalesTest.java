@@ -24,6 +24,7 @@ import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.formats.tensor.TensorSpec;
 import dev.octet.quant.calibrate.Absmax;
+import dev.octet.quant.layout.AttentionScheme;
 import dev.octet.quant.layout.LayoutOptions;
 import dev.octet.quant.recipe.Recipe;
 import dev.octet.quant.recipe.Recipes;
@@ -53,7 +54,7 @@ import org.junit.jupiter.params.provider.ValueSource;
 
 /** Static scales of the KV cache, from statistics to what verify says of the written checkpoint. */
 @DisplayNameGeneration(DisplayNameGenerator.ReplaceUnderscores.class)
-class CacheScalesTest {
+class AttentionScalesTest {
     private static final String LAYER = "model.layers.1.self_attn";
     private static final Set<Consumer> ENGINES = Set.of(Consumer.VLLM, Consumer.SGLANG, Consumer.TENSORRT_LLM);
 
@@ -110,7 +111,7 @@ class CacheScalesTest {
                                     .inputScales(statistics, new Absmax(), recipe)
                                     .byModule()
                             : Map.of(),
-                    converter.cacheScales(statistics),
+                    converter.attentionScales(statistics, AttentionScheme.CACHE),
                     false,
                     false,
                     false);
@@ -154,7 +155,7 @@ class CacheScalesTest {
         quantize(model, Recipes.CHECKPOINT_FP8, target, tensors);
         int layers = 0;
         try (Checkpoint written = Checkpoint.open(out)) {
-            for (String attention : CacheScales.attentions(MadeCheckpoint.names(source(model)))) {
+            for (String attention : AttentionScales.attentions(MadeCheckpoint.names(source(model)))) {
                 layers++;
                 for (String side : List.of("k", "v")) {
                     String name = attention + "." + (side.equals("k") ? key : value);
@@ -265,14 +266,17 @@ class CacheScalesTest {
         }
         InvalidDataException refusal = assertThrows(
                 InvalidDataException.class,
-                () -> CacheScales.of(
-                        statistics(tensors), CacheScales.attentions(MadeCheckpoint.names(source("llama")))));
+                () -> AttentionScales.of(
+                        statistics(tensors),
+                        AttentionScales.attentions(MadeCheckpoint.names(source("llama"))),
+                        AttentionScheme.CACHE,
+                        Optional.empty()));
         assertTrue(refusal.what().endsWith("1 of 2 attention layers: " + LAYER + " (" + reason + ")"), refusal.what());
     }
 
     @Test
     void a_model_without_attention_is_refused() {
-        assertThrows(InvalidDataException.class, () -> CacheScales.of(statistics(Map.of()), List.of()));
+        assertThrows(InvalidDataException.class, () -> AttentionScales.of(statistics(Map.of()), List.of(), AttentionScheme.CACHE, Optional.empty()));
     }
 
     /** The written checkpoint with its tensors renamed; a name becomes nothing to be left out. */
@@ -360,7 +364,7 @@ class CacheScalesTest {
         Path again = folder.resolve("again");
         try (CheckpointConverter converter = CheckpointConverter.open(out)) {
             CheckpointConverter.Request request = new CheckpointConverter.Request(
-                    Selection.ALL_LINEARS, Map.of(), converter.cacheScales(statistics(others)), false, false, false);
+                    Selection.ALL_LINEARS, Map.of(), converter.attentionScales(statistics(others), AttentionScheme.CACHE), false, false, false);
             ConversionRequest goal = MadeCheckpoint.goal(Recipes.FP8_DYNAMIC, "compressed-tensors");
             StreamOptions options = MadeCheckpoint.threads(1);
             converter.run(converter.plan(goal, request, options), again, options);
