@@ -6,6 +6,7 @@ import dev.octet.formats.checkpoint.StoredTensor;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.quant.layout.AttentionInput;
 import java.util.ArrayList;
+import java.util.EnumSet;
 import java.util.List;
 import java.util.Optional;
 import java.util.Set;
@@ -129,13 +130,13 @@ final class KvScaleRules {
     }
 
     /** A KV cache scheme that engines refuse. */
-    static final CheckpointRule SCHEME = Demand.error("kv-cache-scheme", Consumer.VLLM)
+    static final CheckpointRule SCHEME = Demand.error("kv-cache-scheme", Consumer.VLLM_LIKE)
             .text("kv_cache_scheme of compressed-tensors says float, 8 bits, symmetric, and strategy tensor or attn_head:"
-                    + " vLLM refuses any other.")
+                    + " vLLM refuses any other. SGLang leaves out the scales of any but tensor, with a warning.")
             .fix("write {\"num_bits\": 8, \"type\": \"float\", \"strategy\": \"tensor\", \"symmetric\": true,"
                     + " \"dynamic\": false}")
             .source("vllm-project/vllm:vllm/model_executor/layers/quantization/compressed_tensors/compressed_tensors.py,"
-                    + " vllm-project/vllm#45312")
+                    + " vllm-project/vllm#45312, sgl-project/sglang#35455")
             .onCheckpoints(KvScaleRules::scheme);
 
     private static final Set<String> STRATEGIES = Set.of("tensor", "attn_head");
@@ -155,11 +156,22 @@ final class KvScaleRules {
         if (!scheme.path("symmetric").asBoolean(false)) {
             odd.add("symmetric " + scheme.path("symmetric").asText("missing"));
         }
+        String path = "quantization_config.kv_cache_scheme";
         if (!odd.isEmpty()) {
             report.add(
+                    Severity.ERROR,
+                    EnumSet.of(Consumer.VLLM),
                     "the scheme of the KV cache is one that vLLM refuses",
-                    "quantization_config.kv_cache_scheme",
+                    path,
                     String.join(", ", odd));
+        }
+        if (!odd.isEmpty() || KvScales.byHead(subject)) {
+            report.add(
+                    Severity.WARNING,
+                    EnumSet.of(Consumer.SGLANG),
+                    "the scheme of the KV cache is one whose scales SGLang leaves out",
+                    path,
+                    scheme.path("strategy").asText("no strategy"));
         }
     }
 

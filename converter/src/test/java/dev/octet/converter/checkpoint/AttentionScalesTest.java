@@ -1,6 +1,7 @@
 package dev.octet.converter.checkpoint;
 
 import static java.util.Objects.requireNonNull;
+import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertNull;
@@ -8,6 +9,7 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
 import dev.octet.converter.CheckpointConverter;
 import dev.octet.converter.verify.Consumer;
 import dev.octet.converter.verify.Finding;
@@ -18,12 +20,15 @@ import dev.octet.converter.verify.VerifyOptions;
 import dev.octet.formats.checkpoint.Checkpoint;
 import dev.octet.formats.checkpoint.StoredTensor;
 import dev.octet.formats.error.InvalidDataException;
+import dev.octet.formats.error.InvalidOptionException;
+import dev.octet.formats.error.UnsupportedModelException;
 import dev.octet.formats.safetensors.SafetensorsWriter;
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.formats.tensor.TensorSpec;
 import dev.octet.quant.calibrate.Absmax;
+import dev.octet.quant.layout.AttentionInput;
 import dev.octet.quant.layout.AttentionScheme;
 import dev.octet.quant.layout.LayoutOptions;
 import dev.octet.quant.recipe.Recipe;
@@ -34,8 +39,12 @@ import dev.octet.quant.statistics.StatisticsAccumulator;
 import dev.octet.quant.statistics.TensorStatistics;
 import java.io.IOException;
 import java.lang.foreign.Arena;
+import java.lang.foreign.MemorySegment;
 import java.nio.FloatBuffer;
+import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.Arrays;
+import java.util.BitSet;
 import java.util.HashSet;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -50,9 +59,10 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
+import org.junit.jupiter.params.provider.EnumSource;
 import org.junit.jupiter.params.provider.ValueSource;
 
-/** Static scales of the KV cache, from statistics to what verify says of the written checkpoint. */
+/** Static scales of attention and its cache, from statistics to what verify says of the written checkpoint. */
 @DisplayNameGeneration(DisplayNameGenerator.ReplaceUnderscores.class)
 class AttentionScalesTest {
     private static final String LAYER = "model.layers.1.self_attn";
@@ -89,6 +99,34 @@ class AttentionScalesTest {
         return tensors;
     }
 
+    /** The same, of each head: head h of the i-th has (i + h / 8) as its largest magnitude; four heads of queries, two of keys and values. */
+    private static Map<String, TensorStatistics> seenByHead(String model) throws IOException {
+        Map<String, TensorStatistics> tensors = seen(model);
+        float next = 1;
+        for (String attention : AttentionScales.attentions(MadeCheckpoint.names(source(model)))) {
+            tensors.put(attention + ".q", ofHeads(next++, 4));
+            tensors.put(attention + ".k", ofHeads(next++, 2));
+            tensors.put(attention + ".v", ofHeads(next++, 2));
+        }
+        return tensors;
+    }
+
+    private static TensorStatistics ofHeads(float first, int heads) {
+        float[] row = new float[2 * heads];
+        for (int head = 0; head < heads; head++) {
+            row[2 * head] = first / 2;
+            row[2 * head + 1] = -(first + head / 8f);
+        }
+        return ofHeads(row, heads);
+    }
+
+    /** One token of heads of two elements. */
+    private static TensorStatistics ofHeads(float[] row, int heads) {
+        StatisticsAccumulator seen = new StatisticsAccumulator();
+        seen.addWithJoinedHeads(MemorySegment.ofArray(row), row.length, BitSet.valueOf(new long[] {1}), heads, 2);
+        return seen.snapshot();
+    }
+
     private static TensorStatistics of(float... values) {
         StatisticsAccumulator seen = new StatisticsAccumulator();
         seen.add(FloatBuffer.wrap(values));
@@ -101,6 +139,16 @@ class AttentionScalesTest {
 
     private void quantize(String model, Recipe recipe, String target, Map<String, TensorStatistics> tensors)
             throws IOException {
+        quantize(model, recipe, target, tensors, AttentionScheme.CACHE);
+    }
+
+    private void quantize(
+            String model,
+            Recipe recipe,
+            String target,
+            Map<String, TensorStatistics> tensors,
+            AttentionScheme scheme)
+            throws IOException {
         try (CheckpointConverter converter = CheckpointConverter.open(source(model))) {
             Statistics statistics = statistics(tensors);
             boolean staticInputs = recipe.equals(Recipes.CHECKPOINT_FP8);
@@ -111,7 +159,7 @@ class AttentionScalesTest {
                                     .inputScales(statistics, new Absmax(), recipe)
                                     .byModule()
                             : Map.of(),
-                    converter.attentionScales(statistics, AttentionScheme.CACHE),
+                    converter.attentionScales(statistics, scheme),
                     false,
                     false,
                     false);
@@ -375,9 +423,230 @@ class AttentionScalesTest {
         }
     }
 
+    @ParameterizedTest
+    @EnumSource(
+            value = AttentionScheme.class,
+            names = {"CACHE_PER_HEAD", "ALL", "ALL_PER_HEAD"})
+    void every_input_of_a_scheme_has_one_scale_or_one_for_each_head(AttentionScheme scheme) throws IOException {
+        quantize("llama", Recipes.FP8_DYNAMIC, "compressed-tensors", seenByHead("llama"), scheme);
+        try (Checkpoint written = Checkpoint.open(out)) {
+            float next = 1;
+            for (String attention : AttentionScales.attentions(MadeCheckpoint.names(source("llama")))) {
+                for (AttentionInput input : AttentionInput.values()) {
+                    float first = next++;
+                    String name = attention + "." + input.label() + "_scale";
+                    StoredTensor scale = written.tensor(name);
+                    if (!scheme.inputs().contains(input)) {
+                        assertNull(scale, name);
+                        continue;
+                    }
+                    int heads = input == AttentionInput.Q ? 4 : 2;
+                    assertEquals(
+                            scheme.perHead() ? Shape.of(heads, 1, 1) : Shape.of(1),
+                            requireNonNull(scale, name).shape());
+                    float[] values = MadeCheckpoint.floats(out, name);
+                    for (int head = 0; head < values.length; head++) {
+                        int largest = scheme.perHead() ? head : heads - 1;
+                        assertEquals((first + largest / 8f) / 448, values[head], name);
+                    }
+                }
+            }
+        }
+        assertEquals(List.of(), errors(verify("llama")));
+    }
+
     @Test
-    void a_scale_for_each_head_stays_as_it_is() throws IOException {
-        quantize("llama", Recipes.CHECKPOINT_FP8, "compressed-tensors", seen("llama"));
+    void a_group_for_the_class_of_attention_announces_scales_of_queries() throws IOException {
+        quantize("qwen2", Recipes.NVFP4, "compressed-tensors", seenByHead("qwen2"), AttentionScheme.ALL_PER_HEAD);
+        JsonNode quantization =
+                MadeCheckpoint.json(out.resolve("config.json")).path("quantization_config");
+        JsonNode group = quantization.path("config_groups").path("group_1");
+        assertEquals("Qwen2Attention", group.path("targets").path(0).asText());
+        assertEquals(1, group.path("targets").size());
+        assertEquals("attn_head", group.path("input_activations").path("strategy").asText());
+        assertEquals(quantization.path("kv_cache_scheme"), group.path("input_activations"));
+        assertTrue(group.path("weights").isNull());
+        assertEquals("nvfp4-pack-quantized", quantization.path("format").asText());
+    }
+
+    @ParameterizedTest
+    @CsvSource({
+        "modelopt, CACHE_PER_HEAD, not one for each head",
+        "modelopt, ALL, no scales of queries",
+        "fp8, CACHE_PER_HEAD, not one for each head",
+        "fp8, ALL_PER_HEAD, no scales of queries"
+    })
+    void a_layout_that_cannot_say_it_refuses_before_anything_is_written(
+            String target, AttentionScheme scheme, String reason) throws IOException {
+        Map<String, TensorStatistics> tensors = seenByHead("llama");
+        InvalidOptionException refusal = assertThrows(
+                InvalidOptionException.class,
+                () -> quantize("llama", Recipes.CHECKPOINT_FP8, target, tensors, scheme));
+        assertTrue(refusal.what().startsWith("layout " + target + " has "), refusal.what());
+        assertTrue(refusal.what().contains(reason), refusal.what());
+        assertFalse(Files.exists(out));
+    }
+
+    @Test
+    void statistics_without_heads_are_refused_with_the_command_that_takes_them() throws IOException {
+        Map<String, TensorStatistics> tensors = seen("llama");
+        InvalidDataException refusal = assertThrows(
+                InvalidDataException.class,
+                () -> quantize(
+                        "llama", Recipes.FP8_DYNAMIC, "compressed-tensors", tensors, AttentionScheme.CACHE_PER_HEAD));
+        assertTrue(refusal.what().contains(LAYER + ".k, " + LAYER + ".v"), refusal.what());
+        assertTrue(refusal.fix().contains("octet calibrate MODEL -o FILE --data DATA"), refusal.fix());
+    }
+
+    @Test
+    void statistics_without_queries_are_refused_by_name() throws IOException {
+        Map<String, TensorStatistics> tensors = seen("llama");
+        InvalidDataException refusal = assertThrows(
+                InvalidDataException.class,
+                () -> quantize("llama", Recipes.FP8_DYNAMIC, "compressed-tensors", tensors, AttentionScheme.ALL));
+        assertTrue(refusal.what().contains(LAYER + " (Q: missing)"), refusal.what());
+    }
+
+    @Test
+    void statistics_of_another_number_of_heads_than_the_configuration_has_are_refused() throws IOException {
+        Map<String, TensorStatistics> tensors = seenByHead("llama");
+        tensors.put(LAYER + ".k", ofHeads(1, 4));
+        InvalidDataException refusal = assertThrows(
+                InvalidDataException.class,
+                () -> quantize(
+                        "llama", Recipes.FP8_DYNAMIC, "compressed-tensors", tensors, AttentionScheme.CACHE_PER_HEAD));
+        assertTrue(refusal.what().contains(LAYER + " (K: 4 heads, config.json says 2)"), refusal.what());
+    }
+
+    @Test
+    void a_model_whose_heads_are_unknown_is_refused() throws IOException {
+        Map<String, TensorStatistics> tensors = seenByHead("llama");
+        InvalidDataException refusal = assertThrows(
+                InvalidDataException.class,
+                () -> AttentionScales.of(
+                        statistics(tensors),
+                        AttentionScales.attentions(MadeCheckpoint.names(source("llama"))),
+                        AttentionScheme.CACHE_PER_HEAD,
+                        HeadCounts.of(new ObjectMapper().readTree("{\"hidden_size\": 32}"))));
+        assertTrue(refusal.what().contains("does not say how many heads"), refusal.what());
+        assertTrue(refusal.fix().contains("num_key_value_heads"), refusal.fix());
+    }
+
+    @Test
+    void a_head_of_nothing_but_zeros_has_the_scale_of_the_layer() throws IOException {
+        Map<String, TensorStatistics> tensors = seenByHead("llama");
+        tensors.put(LAYER + ".v", ofHeads(new float[] {0, 0, 0.5f, -7}, 2));
+        quantize("llama", Recipes.FP8_DYNAMIC, "compressed-tensors", tensors, AttentionScheme.CACHE_PER_HEAD);
+        assertArrayEquals(new float[] {7f / 448, 7f / 448}, MadeCheckpoint.floats(out, LAYER + ".v_scale"));
+    }
+
+    @ParameterizedTest
+    @CsvSource({
+        "{}, names no class in architectures",
+        "{\"architectures\": [\"Remarkable\"]}, the class of the attention in Remarkable is unknown"
+    })
+    void a_model_whose_attention_has_no_known_class_is_refused(String config, String reason) throws IOException {
+        Path model = folder.resolve("model");
+        Files.createDirectories(model);
+        for (String file : List.of("model.safetensors")) {
+            Files.copy(source("llama").resolve(file), model.resolve(file));
+        }
+        Files.writeString(model.resolve("config.json"), config);
+        UnsupportedModelException refusal = assertThrows(
+                UnsupportedModelException.class,
+                () -> quantize(
+                        model.toString(),
+                        Recipes.FP8_DYNAMIC,
+                        "compressed-tensors",
+                        seenByHead("llama"),
+                        AttentionScheme.ALL));
+        assertTrue(refusal.what().contains(reason), refusal.what());
+        assertFalse(Files.exists(out));
+    }
+
+    @Test
+    void attention_without_a_projection_that_readers_know_it_by_is_refused() throws IOException {
+        Map<String, TensorStatistics> tensors = new LinkedHashMap<>();
+        for (String attention : AttentionScales.attentions(MadeCheckpoint.names(source("bert")))) {
+            AttentionScheme.ALL.inputs().forEach(i -> tensors.put(attention + "." + i.label(), of(1, -2)));
+        }
+        assertEquals(6, tensors.size());
+        UnsupportedModelException refusal = assertThrows(
+                UnsupportedModelException.class,
+                () -> quantize("bert", Recipes.FP8_DYNAMIC, "compressed-tensors", tensors, AttentionScheme.ALL));
+        assertTrue(refusal.what().contains("BertForMaskedLM has none"), refusal.what());
+    }
+
+    @Test
+    void a_change_of_recipe_keeps_scales_of_heads_and_what_announces_them() throws IOException {
+        quantize("llama", Recipes.FP8_DYNAMIC, "compressed-tensors", seenByHead("llama"), AttentionScheme.ALL_PER_HEAD);
+        Path converted = folder.resolve("converted");
+        MadeCheckpoint.run(
+                out, MadeCheckpoint.convert("compressed-tensors", Optional.of(Recipes.FP8_WEIGHT_ONLY)), converted);
+        for (String name : MadeCheckpoint.names(out)) {
+            if (name.endsWith(".q_scale") || name.endsWith(".k_scale") || name.endsWith(".v_scale")) {
+                assertArrayEquals(MadeCheckpoint.floats(out, name), MadeCheckpoint.floats(converted, name), name);
+            }
+        }
+        JsonNode before = MadeCheckpoint.json(out.resolve("config.json")).path("quantization_config");
+        JsonNode after = MadeCheckpoint.json(converted.resolve("config.json")).path("quantization_config");
+        assertEquals(before.path("kv_cache_scheme"), after.path("kv_cache_scheme"));
+        assertEquals(
+                before.path("config_groups").path("group_1"),
+                after.path("config_groups").path("group_1"));
+    }
+
+    @ParameterizedTest
+    @CsvSource({"modelopt, ALL, q_scale", "modelopt, CACHE_PER_HEAD, k_scale", "fp8, ALL_PER_HEAD, k_scale"})
+    void a_conversion_to_a_layout_that_cannot_say_it_is_refused_with_the_tensor(
+            String target, AttentionScheme scheme, String label) throws IOException {
+        quantize("llama", Recipes.CHECKPOINT_FP8, "compressed-tensors", seenByHead("llama"), scheme);
+        UnsupportedModelException refusal = assertThrows(
+                UnsupportedModelException.class,
+                () -> MadeCheckpoint.run(
+                        out, MadeCheckpoint.convert(target, Optional.empty()), folder.resolve("converted")));
+        assertTrue(refusal.what().startsWith("layout " + target + " has "), refusal.what());
+        assertTrue(refusal.where().contains("self_attn." + label), refusal.where());
+        assertFalse(Files.exists(folder.resolve("converted")));
+    }
+
+    @Test
+    void dequantising_drops_all_of_them_and_says_so() throws IOException {
+        quantize("llama", Recipes.FP8_DYNAMIC, "compressed-tensors", seenByHead("llama"), AttentionScheme.ALL_PER_HEAD);
+        Path plain = folder.resolve("plain");
+        MadeCheckpoint.run(out, new ConversionRequest.Dequantize(DType.BF16, false), plain);
+        assertTrue(MadeCheckpoint.names(plain).stream().noneMatch(n -> n.endsWith("_scale")));
+        assertFalse(MadeCheckpoint.json(plain.resolve("config.json")).has("quantization_config"));
+        List<String> notes = MadeCheckpoint.plan(out, new ConversionRequest.Dequantize(DType.BF16, false))
+                .notes();
+        assertTrue(notes.contains("left out " + LAYER + ".q_scale: it scales queries of 8-bit floats"), notes.toString());
+    }
+
+    @Test
+    void new_scales_of_the_cache_alone_leave_no_scales_of_queries() throws IOException {
+        quantize("llama", Recipes.FP8_DYNAMIC, "compressed-tensors", seenByHead("llama"), AttentionScheme.ALL_PER_HEAD);
+        Path again = folder.resolve("again");
+        try (CheckpointConverter converter = CheckpointConverter.open(out)) {
+            CheckpointConverter.Request request = new CheckpointConverter.Request(
+                    Selection.ALL_LINEARS,
+                    Map.of(),
+                    converter.attentionScales(statistics(seen("llama")), AttentionScheme.CACHE),
+                    false,
+                    false,
+                    false);
+            StreamOptions options = MadeCheckpoint.threads(1);
+            ConversionRequest goal = MadeCheckpoint.goal(Recipes.FP8_DYNAMIC, "compressed-tensors");
+            converter.run(converter.plan(goal, request, options), again, options);
+        }
+        assertTrue(MadeCheckpoint.names(again).stream().noneMatch(n -> n.endsWith("q_scale")));
+        JsonNode quantization =
+                MadeCheckpoint.json(again.resolve("config.json")).path("quantization_config");
+        assertEquals("tensor", quantization.path("kv_cache_scheme").path("strategy").asText());
+        assertEquals(1, quantization.path("config_groups").size());
+    }
+
+    /** The written checkpoint with another tensor. */
+    private void put(Tensor tensor) throws IOException {
         Path file = out.resolve("model.safetensors");
         Map<String, Tensor> tensors = new LinkedHashMap<>();
         try (Arena arena = Arena.ofConfined()) {
@@ -386,12 +655,59 @@ class AttentionScalesTest {
                     tensors.put(t.name(), new Tensor(t.spec(), written.read(t, arena)));
                 }
             }
-            String name = LAYER + ".k_scale";
-            tensors.put(name, Tensor.ofFloats(arena, name, Shape.of(2, 1, 1), 0.5f, 0.25f));
+            tensors.put(tensor.name(), tensor);
             SafetensorsWriter.write(file, tensors, Map.of("format", "pt"));
         }
-        Path converted = folder.resolve("converted");
-        MadeCheckpoint.run(out, MadeCheckpoint.convert("compressed-tensors", Optional.empty()), converted);
-        assertEquals(2, MadeCheckpoint.floats(converted, LAYER + ".k_scale").length);
+    }
+
+    @Test
+    void scales_of_which_some_are_of_heads_and_others_not_are_refused() throws IOException {
+        quantize("llama", Recipes.CHECKPOINT_FP8, "compressed-tensors", seen("llama"));
+        try (Arena arena = Arena.ofConfined()) {
+            put(Tensor.ofFloats(arena, LAYER + ".k_scale", Shape.of(2, 1, 1), 0.5f, 0.25f));
+        }
+        UnsupportedModelException refusal = assertThrows(
+                UnsupportedModelException.class,
+                () -> MadeCheckpoint.plan(out, MadeCheckpoint.convert("compressed-tensors", Optional.empty())));
+        assertTrue(refusal.what().contains(LAYER + ".k_scale F32 [2, 1, 1]"), refusal.what());
+    }
+
+    @ParameterizedTest
+    @ValueSource(ints = {0, 65_537})
+    void a_scale_of_more_heads_than_any_model_has_is_refused(int heads) throws IOException {
+        quantize("llama", Recipes.FP8_DYNAMIC, "compressed-tensors", seenByHead("llama"), AttentionScheme.CACHE_PER_HEAD);
+        try (Arena arena = Arena.ofConfined()) {
+            put(Tensor.ofFloats(arena, LAYER + ".k_scale", Shape.of(heads, 1, 1), new float[heads]));
+        }
+        UnsupportedModelException refusal = assertThrows(
+                UnsupportedModelException.class,
+                () -> MadeCheckpoint.plan(out, MadeCheckpoint.convert("compressed-tensors", Optional.empty())));
+        assertTrue(refusal.what().contains("has " + heads + " numbers"), refusal.what());
+    }
+
+    @ParameterizedTest
+    @CsvSource({
+        "CACHE_PER_HEAD, k_scale, '1', kv-scale-shape",
+        "CACHE_PER_HEAD, v_scale, '4,1,1', kv-scale-shape",
+        "ALL_PER_HEAD, q_scale, '2,1,1', kv-scale-shape",
+        "ALL, q_scale, '4,1,1', kv-scale-shape",
+        "CACHE, k_scale, '2,1,1', kv-scale-shape"
+    })
+    void verify_finds_a_scale_of_another_form_than_the_configuration_says(
+            AttentionScheme scheme, String label, String shape, String rule) throws IOException {
+        quantize("llama", Recipes.FP8_DYNAMIC, "compressed-tensors", seenByHead("llama"), scheme);
+        long[] dims = Arrays.stream(shape.split(","))
+                .mapToLong(Long::parseLong)
+                .toArray();
+        float[] values = new float[(int) dims[0]];
+        Arrays.fill(values, 0.02f);
+        try (Arena arena = Arena.ofConfined()) {
+            put(Tensor.ofFloats(arena, LAYER + "." + label, Shape.of(dims), values));
+        }
+        List<Finding> found = verify("llama").findings().stream()
+                .filter(f -> f.severity() == Severity.ERROR && !f.rule().equals("method-supported"))
+                .toList();
+        assertEquals(List.of(rule), found.stream().map(Finding::rule).toList());
+        assertEquals(LAYER + "." + label, found.getFirst().places().getFirst().name());
     }
 }

@@ -76,10 +76,21 @@ class LayoutConfigTest {
             List<StoredWeight> weights = quantized.stream()
                     .map(m -> to.place(m + ".weight", Shape.of(256, 256), scheme, options))
                     .toList();
+            boolean queries = words.contains("attention");
+            AttentionScheme attention = queries || words.contains("kv")
+                    ? AttentionScheme.of(queries, words.contains("heads"))
+                    : AttentionScheme.NONE;
             ObjectNode config =
                     Specs.json("{'architectures': ['LlamaForCausalLM'], 'rope_theta': 10000.0, 'nested': {'a': [1]}}");
             Map<String, ObjectNode> files =
-                    to.configure(config, new LayoutContents(recipe, options, weights, kept, words.contains("kv") ? AttentionScheme.CACHE : AttentionScheme.NONE));
+                    to.configure(config, new LayoutContents(
+                            recipe,
+                            options,
+                            weights,
+                            kept,
+                            attention,
+                            attention.queries() ? List.of("LlamaAttention") : List.of(),
+                            Map.of()));
             return new Written(config, files);
         }
 
