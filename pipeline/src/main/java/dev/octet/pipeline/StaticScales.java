@@ -111,16 +111,16 @@ record StaticScales(Optional<InputScales> inputs, AttentionScales attention, Lis
             return;
         }
         String option = scheme.option();
+        if (request.has(Quantize.Choice.FLOATS)) {
+            throw job.invalid(
+                    option + " has no place in a model of floats, which --recipe none writes",
+                    "leave it out, and give it when the written model is quantised");
+        }
         if (!transform.changedValues().isEmpty()) {
             throw job.invalid(
                     option + " takes scales of values as they were before --transform changes "
                             + transform.changedValues().getFirst(),
                     "write the transformed model with --recipe none, calibrate that, and quantise it with " + option);
-        }
-        if (request.has(Quantize.Choice.FLOATS)) {
-            throw job.invalid(
-                    option + " has no place in a model of floats, which --recipe none writes",
-                    "leave it out, and give it when the written model is quantised");
         }
         Optional<String> reason = request.target().layout().unsupported(scheme);
         if (reason.isPresent()) {
