@@ -79,9 +79,9 @@ final class QuantizeCommand implements Command {
     private static final Option ATTENTION = Flags.value(
             "attention",
             "none|int8|fp8|fp8-per-head",
-            "ONNX Runtime: the two products of attention in 8-bit integers (int8), by the ranges of each run; checkpoints, with"
-                    + " --statistics: write scales of queries, keys and values, one for all heads (fp8) or one for each"
-                    + " (fp8-per-head) (default: none)");
+            "ONNX Runtime: the two products of attention in 8-bit integers (int8), by the ranges of each run;"
+                + " checkpoints, with --statistics: write scales of queries, keys and values, one for all heads (fp8)"
+                + " or one for each (fp8-per-head) (default: none)");
     private static final List<Option> OTHERS = List.of(EMBEDDINGS, CONVOLUTIONS, ATTENTION);
     private static final PathOption REPORT = PathOption.written(
             "report",
@@ -95,8 +95,8 @@ final class QuantizeCommand implements Command {
     private static final Option KV_CACHE = Flags.value(
             "kv-cache",
             "none|fp8|fp8-per-head",
-            "checkpoints, with --statistics: write scales of the KV cache, which engines then keep in FP8: one for all heads of"
-                    + " a layer, or one for each (default: none)");
+            "checkpoints, with --statistics: write scales of the KV cache, which engines then keep in FP8: one for all"
+                    + " heads of a layer, or one for each (default: none)");
 
     private static final Option COMPARE = Flags.flag(
             "compare",
@@ -265,8 +265,7 @@ final class QuantizeCommand implements Command {
                 "let calibrate write statistics of the data first, then give --statistics FILE");
         arguments.refuse(
                 List.of(EMBEDDINGS), "is for ONNX models", "leave it out; --include embed quantises embeddings here");
-        arguments.refuse(
-                List.of(CONVOLUTIONS), "is for ONNX models", "leave it out: checkpoints have no such form");
+        arguments.refuse(List.of(CONVOLUTIONS), "is for ONNX models", "leave it out: checkpoints have no such form");
         arguments.refuse(
                 List.of(WEIGHT_ONLY, REDUCE_RANGE),
                 "is for ONNX models",
@@ -425,7 +424,8 @@ final class QuantizeCommand implements Command {
 
     /** Schemes by what stands behind the option that asks for them. */
     private static Map<String, AttentionScheme> schemes(AttentionScheme... schemes) {
-        return Flags.byName(List.of(schemes), s -> s.option().substring(s.option().indexOf(' ') + 1));
+        return Flags.byName(
+                List.of(schemes), s -> s.option().substring(s.option().indexOf(' ') + 1));
     }
 
     /** Queries are quantised as the cache is, so that one option says what the other leaves open. */
@@ -438,7 +438,8 @@ final class QuantizeCommand implements Command {
         }
         if (arguments.has(KV_CACHE) && cache != AttentionScheme.of(false, attention.perHead())) {
             throw arguments.usage(
-                    attention.option() + " quantises the KV cache with the queries and in the same way, not as --kv-cache "
+                    attention.option()
+                            + " quantises the KV cache with the queries and in the same way, not as --kv-cache "
                             + arguments.text(KV_CACHE).orElse(""),
                     "leave --kv-cache out");
         }

@@ -274,7 +274,8 @@ class CheckpointVerbsTest {
         Path stats = folder.resolve("real.stats");
         assertEquals(
                 ExitCode.OK,
-                run("calibrate " + source + " -o " + stats + " --data " + TOKENS).code());
+                run("calibrate " + source + " -o " + stats + " --data " + TOKENS)
+                        .code());
         JsonNode answer = json(run("quantize " + source + " -o OUT --json --statistics " + stats + " " + options));
         assertEquals(2, answer.get("kv_cache_layers").asInt());
         assertEquals(queryLayers, answer.get("query_layers").asInt());
@@ -284,10 +285,14 @@ class CheckpointVerbsTest {
         String scale = "model.layers.1.self_attn.k_scale";
         JsonNode inspected = json(run("inspect OUT --json"));
         assertTrue(inspected.toString().contains(scale), inspected.toString());
+        long scaleTensors = inspected.path("quantization").path("scale_tensors").asLong();
+        assertEquals(7 * 2 + 2 * 2 + queryLayers, scaleTensors);
         assertEquals(ExitCode.OK, run("diff " + source + " OUT --json").code());
         Path converted = folder.resolve("converted");
         json(run("convert OUT -o " + converted + " --target compressed-tensors --json"));
-        assertEquals(ExitCode.OK, run("verify " + converted + " --for vllm,transformers").code());
+        assertEquals(
+                ExitCode.OK,
+                run("verify " + converted + " --for vllm,transformers").code());
         try (Checkpoint written = Checkpoint.open(converted)) {
             Shape shape = requireNonNull(written.tensor(scale)).shape();
             assertEquals(keyHeads == 0 ? Shape.of(1) : Shape.of(keyHeads, 1, 1), shape);
@@ -321,8 +326,8 @@ class CheckpointVerbsTest {
 
     @Test
     void floats_have_no_scales_of_attention() {
-        CommandLine run = failed(
-                "quantize LLAMA -o OUT --recipe none --transform rotate --kv-cache fp8", ExitCode.USAGE);
+        CommandLine run =
+                failed("quantize LLAMA -o OUT --recipe none --transform rotate --kv-cache fp8", ExitCode.USAGE);
         assertTrue(run.err().contains("--kv-cache fp8 has no place in a model of floats"), run.err());
     }
 

@@ -254,7 +254,8 @@ class ClientsTest {
         Path statistics = folder.resolve("statistics");
         Path out = folder.resolve("quantised");
         octet("calibrate " + source + " -o " + statistics + " --data " + tokens);
-        octet("quantize " + source + " -o " + out + " --recipe fp8-weight-only --statistics " + statistics + " " + options);
+        octet("quantize " + source + " -o " + out + " --recipe fp8-weight-only --statistics " + statistics + " "
+                + options);
         Path file = folder.resolve("logits.npz");
         Answer answer =
                 python(script("compressed_tensors_attention.py"), out.toString(), tokens.toString(), file.toString());

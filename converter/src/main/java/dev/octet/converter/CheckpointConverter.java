@@ -420,7 +420,8 @@ public final class CheckpointConverter implements AutoCloseable {
         what.put("input scales", new TreeMap<>(request.inputScales()).toString());
         what.put(
                 "attention scales",
-                request.attentionScales().scheme() + " " + request.attentionScales().byAttention());
+                request.attentionScales().scheme() + " "
+                        + request.attentionScales().byAttention());
         what.put("allow non-finite", Boolean.toString(request.allowNonFinite()));
         what.put("scales", request.keepScales() ? "kept" : "computed");
         what.put("rounding", request.rounding().fingerprint());

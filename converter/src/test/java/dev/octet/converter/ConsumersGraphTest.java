@@ -131,8 +131,8 @@ class ConsumersGraphTest {
 
     @Test
     void keys_and_values_are_rounded_with_the_scales_of_the_cache() throws IOException {
-        Path model = withAttention(
-                "tensor", Map.of("k_scale", new float[] {0.03125f}, "v_scale", new float[] {0.0078125f}));
+        Path model =
+                withAttention("tensor", Map.of("k_scale", new float[] {0.03125f}, "v_scale", new float[] {0.0078125f}));
         float[] found = logits(model, ModelSource.Activations.AS_CONSUMERS);
         double error = difference(golden("ct-fp8-static.cache"), found);
         assertTrue(error < NEAR, "differs by " + error);

@@ -55,11 +55,13 @@ record StaticScales(Optional<InputScales> inputs, AttentionScales attention, Lis
         Recipe recipe = request.recipe();
         Statistics statistics = StatisticsFile.read(file.get());
         List<String> notes = new ArrayList<>();
-        AttentionScales scales =
-                attention ? converter.attentionScales(statistics, scheme) : AttentionScales.NONE;
+        AttentionScales scales = attention ? converter.attentionScales(statistics, scheme) : AttentionScales.NONE;
         if (attention) {
             notes.add("engines keep the KV cache in FP8 with these scales unless they are told otherwise (vLLM:"
                     + " --kv-cache-dtype)");
+            if (scheme.perHead()) {
+                notes.add("vLLM takes scales per head with its Flash Attention backend only");
+            }
         } else {
             int known = converter.cachesKnownTo(statistics).size();
             if (known > 0) {
@@ -79,8 +81,8 @@ record StaticScales(Optional<InputScales> inputs, AttentionScales attention, Lis
         boolean rounds = request.rounding().needsMoments();
         if ((attention || rounds) && !isStatic(recipe, request.target().layout())) {
             if (attention) {
-                notes.add("activations of " + recipe.name()
-                        + " are quantised at run time: of the statistics only " + used + " are used");
+                notes.add("activations of " + recipe.name() + " are quantised at run time: of the statistics only "
+                        + used + " are used");
             }
             return new StaticScales(Optional.empty(), scales, notes);
         }

@@ -125,7 +125,8 @@ final class AttentionScaleSteps {
                 throw new UnsupportedModelException(
                         reason.get(),
                         "tensor '" + name + "' of shape "
-                                + Objects.requireNonNull(source.others().get(name)).shape(),
+                                + Objects.requireNonNull(source.others().get(name))
+                                        .shape(),
                         "convert to compressed-tensors, or dequantise the checkpoint first, which drops these scales");
             }
         }
@@ -168,8 +169,8 @@ final class AttentionScaleSteps {
         }
         List<Place> places = stored.getOrDefault(spec.name(), List.of());
         if (!places.isEmpty() && !scales.byAttention().isEmpty()) {
-            notes.add("left out " + spec.name() + ": "
-                    + (scales.scheme().queries() ? "attention" : "the KV cache") + " has new scales");
+            notes.add("left out " + spec.name() + ": " + (scales.scheme().queries() ? "attention" : "the KV cache")
+                    + " has new scales");
             return;
         }
         boolean unplaced = Stream.of("q_scale", "k_scale", "v_scale")

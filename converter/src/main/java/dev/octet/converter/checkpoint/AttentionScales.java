@@ -67,10 +67,7 @@ public record AttentionScales(AttentionScheme scheme, Map<String, Map<AttentionI
      *     infinities, or have no heads or other heads than the configuration; names each such layer
      */
     public static AttentionScales of(
-            Statistics statistics,
-            Collection<String> attentions,
-            AttentionScheme scheme,
-            Optional<HeadCounts> heads) {
+            Statistics statistics, Collection<String> attentions, AttentionScheme scheme, Optional<HeadCounts> heads) {
         if (attentions.isEmpty()) {
             throw new InvalidDataException(
                     "the checkpoint has no attention layer: no module is called k_proj, or as others call it",

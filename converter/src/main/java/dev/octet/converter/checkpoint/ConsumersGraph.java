@@ -213,8 +213,8 @@ public record ConsumersGraph(GraphModel model, List<String> notes) {
             }
             long count = tensor.shape().elementCount();
             if (count < 1 || count > HeadCounts.MOST || !FLOATS.contains(tensor.dtype())) {
-                notes.add(what(input) + " of " + attention + " stay as they are: " + tensor.name() + " is " + tensor.dtype()
-                        + " " + tensor.shape());
+                notes.add(what(input) + " of " + attention + " stay as they are: " + tensor.name() + " is "
+                        + tensor.dtype() + " " + tensor.shape());
                 return new float[0];
             }
             float[] scales = new float[(int) count];
@@ -224,7 +224,8 @@ public record ConsumersGraph(GraphModel model, List<String> notes) {
                 for (int i = 0; i < scales.length; i++) {
                     scales[i] = Floats.get(tensor.dtype(), bytes, i);
                     if (!(scales[i] > 0 && scales[i] < Float.POSITIVE_INFINITY)) { // engines take 1 then
-                        notes.add(what(input) + " of " + attention + " have a scale of " + scales[i] + ": engines take 1");
+                        notes.add(what(input) + " of " + attention + " have a scale of " + scales[i]
+                                + ": engines take 1");
                         scales[i] = 1;
                     }
                 }

@@ -61,8 +61,7 @@ public final class QuantizedValues {
      * @param scales one for each head
      */
     public String perHead(Node anchor, String value, float[] scales) {
-        String split = node(
-                anchor, value, "Reshape", List.of(value, longs(value + "_heads", 0, 0, scales.length, -1)));
+        String split = node(anchor, value, "Reshape", List.of(value, longs(value + "_heads", 0, 0, scales.length, -1)));
         String perHead = edit.freshName(value + "_scales");
         edit.putInitializer(Initializer.of(Tensor.ofFloats(arena, perHead, Shape.of(scales.length), scales)));
         String zeros = edit.freshName(value + "_zeros");

@@ -184,8 +184,8 @@ final class TargetConfig {
                 .map(StoredWeight::moduleOf)
                 .anyMatch(m -> PROJECTIONS.contains(m.substring(m.lastIndexOf('.') + 1)));
         if (!found) {
-            throw refused("readers know the attention whose queries they quantise by its k_proj, and "
-                    + architecture + " has none");
+            throw refused("readers know the attention whose queries they quantise by its k_proj, and " + architecture
+                    + " has none");
         }
         return model.group(1) + "Attention";
     }

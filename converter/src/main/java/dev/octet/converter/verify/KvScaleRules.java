@@ -64,8 +64,9 @@ final class KvScaleRules {
 
     /** Scales of attention whose number is not what the configuration says. */
     static final CheckpointRule SHAPE = Demand.error("kv-scale-shape", Consumer.OF_CHECKPOINTS)
-            .text("A scale of queries, keys or values is one number; where the strategy of kv_cache_scheme is attn_head,"
-                    + " it is [heads, 1, 1]: num_attention_heads of queries, num_key_value_heads of keys and values.")
+            .text("A scale of queries, keys or values is one number; where the strategy of kv_cache_scheme is"
+                    + " attn_head, it is [heads, 1, 1]: num_attention_heads of queries, num_key_value_heads of"
+                    + " keys and values.")
             .fix("write one scale per layer for each of them, or one for each head and \"strategy\": \"attn_head\"")
             .source("vllm-project/vllm#6738, vllm-project/vllm#6761, vllm-project/vllm#30141,"
                     + " vllm-project/compressed-tensors:src/compressed_tensors/quantization/lifecycle/initialize.py")
@@ -107,8 +108,8 @@ final class KvScaleRules {
     /** Attention whose queries are to be quantised, and have no scale. */
     static final CheckpointRule QUERY_MISSING = Demand.error(
                     "query-scale-missing", Consumer.VLLM, Consumer.TRANSFORMERS)
-            .text("Where a group of the configuration quantises attention, or any attention layer has q_scale, every one"
-                    + " has it: vLLM takes 1.0 for a missing one, transformers whatever lies in memory.")
+            .text("Where a group of the configuration quantises attention, or any attention layer has q_scale, every"
+                    + " one has it: vLLM takes 1.0 for a missing one, transformers whatever lies in memory.")
             .fix("calibrate attention, or remove its group of config_groups and every q_scale")
             .source("vllm-project/vllm#30141,"
                     + " vllm-project/compressed-tensors:src/compressed_tensors/quantization/lifecycle/initialize.py")
@@ -131,12 +132,14 @@ final class KvScaleRules {
 
     /** A KV cache scheme that engines refuse. */
     static final CheckpointRule SCHEME = Demand.error("kv-cache-scheme", Consumer.VLLM_LIKE)
-            .text("kv_cache_scheme of compressed-tensors says float, 8 bits, symmetric, and strategy tensor or attn_head:"
-                    + " vLLM refuses any other. SGLang leaves out the scales of any but tensor, with a warning.")
+            .text("kv_cache_scheme of compressed-tensors says float, 8 bits, symmetric, and strategy tensor or"
+                    + " attn_head: vLLM refuses any other. SGLang leaves out the scales of any but tensor, with a"
+                    + " warning.")
             .fix("write {\"num_bits\": 8, \"type\": \"float\", \"strategy\": \"tensor\", \"symmetric\": true,"
                     + " \"dynamic\": false}")
-            .source("vllm-project/vllm:vllm/model_executor/layers/quantization/compressed_tensors/compressed_tensors.py,"
-                    + " vllm-project/vllm#45312, sgl-project/sglang#35455")
+            .source(
+                    "vllm-project/vllm:vllm/model_executor/layers/quantization/compressed_tensors/compressed_tensors.py,"
+                        + " vllm-project/vllm#45312, sgl-project/sglang#35455")
             .onCheckpoints(KvScaleRules::scheme);
 
     private static final Set<String> STRATEGIES = Set.of("tensor", "attn_head");
@@ -147,8 +150,10 @@ final class KvScaleRules {
             return;
         }
         List<String> odd = new ArrayList<>();
-        if (!scheme.path("type").asText("").equals("float") || scheme.path("num_bits").asInt(0) != 8) {
-            odd.add(scheme.path("num_bits").asText("?") + "-bit " + scheme.path("type").asText("int"));
+        if (!scheme.path("type").asText("").equals("float")
+                || scheme.path("num_bits").asInt(0) != 8) {
+            odd.add(scheme.path("num_bits").asText("?") + "-bit "
+                    + scheme.path("type").asText("int"));
         }
         if (!STRATEGIES.contains(scheme.path("strategy").asText(""))) {
             odd.add("strategy " + scheme.path("strategy").asText("missing"));
@@ -181,9 +186,10 @@ final class KvScaleRules {
                     + " input_activations alone, and kv_cache_scheme says the same as that; q_scale has such a group.")
             .fix("write a group for the class alone, without weights and outputs, and the same operand as"
                     + " kv_cache_scheme")
-            .source("vllm-project/vllm:vllm/model_executor/layers/quantization/compressed_tensors/compressed_tensors.py,"
-                    + " vllm-project/compressed-tensors:src/compressed_tensors/quantization/lifecycle/initialize.py,"
-                    + " vllm-project/compressed-tensors:src/compressed_tensors/quantization/lifecycle/apply.py")
+            .source(
+                    "vllm-project/vllm:vllm/model_executor/layers/quantization/compressed_tensors/compressed_tensors.py,"
+                        + " vllm-project/compressed-tensors:src/compressed_tensors/quantization/lifecycle/initialize.py,"
+                        + " vllm-project/compressed-tensors:src/compressed_tensors/quantization/lifecycle/apply.py")
             .onCheckpoints(KvScaleRules::group);
 
     private static final List<String> SAME = List.of("num_bits", "type", "strategy", "symmetric", "dynamic");
@@ -194,8 +200,7 @@ final class KvScaleRules {
             return;
         }
         List<QuantSettings.Group> groups = settings.attentionGroups();
-        if (groups.isEmpty()
-                && KvScales.present(subject, KvScales.attentions(subject), List.of(AttentionInput.Q))) {
+        if (groups.isEmpty() && KvScales.present(subject, KvScales.attentions(subject), List.of(AttentionInput.Q))) {
             report.add("there are scales of queries, and no group quantises attention", "config_groups", "");
         }
         JsonNode cache = settings.json().path("kv_cache_scheme");
@@ -208,7 +213,8 @@ final class KvScaleRules {
                         path,
                         group.targets().size() + " targets");
             }
-            if (json.path("weights").isObject() || json.path("output_activations").isObject()) {
+            if (json.path("weights").isObject()
+                    || json.path("output_activations").isObject()) {
                 report.add("a group of attention quantises weights or outputs", path, "");
             }
             if (!cache.isObject()) {
@@ -231,14 +237,13 @@ final class KvScaleRules {
 
     /** As compressed-tensors takes what is not there. */
     private static String value(JsonNode operand, String key) {
-        String absent =
-                switch (key) {
-                    case "num_bits" -> "8";
-                    case "type" -> "int";
-                    case "strategy" -> "tensor";
-                    case "symmetric" -> "true";
-                    default -> "false";
-                };
+        String absent = switch (key) {
+            case "num_bits" -> "8";
+            case "type" -> "int";
+            case "strategy" -> "tensor";
+            case "symmetric" -> "true";
+            default -> "false";
+        };
         return operand.path(key).asText(absent);
     }
 

@@ -58,7 +58,7 @@ final class KvScales {
     /** Whether any attention layer has a scale of one of these; some configurations cannot announce one. */
     static boolean present(CheckpointSubject subject, Set<String> attentions, Collection<AttentionInput> inputs) {
         return attentions.stream()
-                .anyMatch(a -> inputs.stream()
-                        .anyMatch(input -> of(subject, a, input).isPresent()));
+                .anyMatch(a ->
+                        inputs.stream().anyMatch(input -> of(subject, a, input).isPresent()));
     }
 }

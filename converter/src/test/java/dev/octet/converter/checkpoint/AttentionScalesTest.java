@@ -143,11 +143,7 @@ class AttentionScalesTest {
     }
 
     private void quantize(
-            String model,
-            Recipe recipe,
-            String target,
-            Map<String, TensorStatistics> tensors,
-            AttentionScheme scheme)
+            String model, Recipe recipe, String target, Map<String, TensorStatistics> tensors, AttentionScheme scheme)
             throws IOException {
         try (CheckpointConverter converter = CheckpointConverter.open(source(model))) {
             Statistics statistics = statistics(tensors);
@@ -324,7 +320,9 @@ class AttentionScalesTest {
 
     @Test
     void a_model_without_attention_is_refused() {
-        assertThrows(InvalidDataException.class, () -> AttentionScales.of(statistics(Map.of()), List.of(), AttentionScheme.CACHE, Optional.empty()));
+        assertThrows(
+                InvalidDataException.class,
+                () -> AttentionScales.of(statistics(Map.of()), List.of(), AttentionScheme.CACHE, Optional.empty()));
     }
 
     /** The written checkpoint with its tensors renamed; a name becomes nothing to be left out. */
@@ -412,7 +410,12 @@ class AttentionScalesTest {
         Path again = folder.resolve("again");
         try (CheckpointConverter converter = CheckpointConverter.open(out)) {
             CheckpointConverter.Request request = new CheckpointConverter.Request(
-                    Selection.ALL_LINEARS, Map.of(), converter.attentionScales(statistics(others), AttentionScheme.CACHE), false, false, false);
+                    Selection.ALL_LINEARS,
+                    Map.of(),
+                    converter.attentionScales(statistics(others), AttentionScheme.CACHE),
+                    false,
+                    false,
+                    false);
             ConversionRequest goal = MadeCheckpoint.goal(Recipes.FP8_DYNAMIC, "compressed-tensors");
             StreamOptions options = MadeCheckpoint.threads(1);
             converter.run(converter.plan(goal, request, options), again, options);
@@ -458,12 +461,12 @@ class AttentionScalesTest {
     @Test
     void a_group_for_the_class_of_attention_announces_scales_of_queries() throws IOException {
         quantize("qwen2", Recipes.NVFP4, "compressed-tensors", seenByHead("qwen2"), AttentionScheme.ALL_PER_HEAD);
-        JsonNode quantization =
-                MadeCheckpoint.json(out.resolve("config.json")).path("quantization_config");
+        JsonNode quantization = MadeCheckpoint.json(out.resolve("config.json")).path("quantization_config");
         JsonNode group = quantization.path("config_groups").path("group_1");
         assertEquals("Qwen2Attention", group.path("targets").path(0).asText());
         assertEquals(1, group.path("targets").size());
-        assertEquals("attn_head", group.path("input_activations").path("strategy").asText());
+        assertEquals(
+                "attn_head", group.path("input_activations").path("strategy").asText());
         assertEquals(quantization.path("kv_cache_scheme"), group.path("input_activations"));
         assertTrue(group.path("weights").isNull());
         assertEquals("nvfp4-pack-quantized", quantization.path("format").asText());
@@ -480,8 +483,7 @@ class AttentionScalesTest {
             String target, AttentionScheme scheme, String reason) throws IOException {
         Map<String, TensorStatistics> tensors = seenByHead("llama");
         InvalidOptionException refusal = assertThrows(
-                InvalidOptionException.class,
-                () -> quantize("llama", Recipes.CHECKPOINT_FP8, target, tensors, scheme));
+                InvalidOptionException.class, () -> quantize("llama", Recipes.CHECKPOINT_FP8, target, tensors, scheme));
         assertTrue(refusal.what().startsWith("layout " + target + " has "), refusal.what());
         assertTrue(refusal.what().contains(reason), refusal.what());
         assertFalse(Files.exists(out));
@@ -619,7 +621,8 @@ class AttentionScalesTest {
         assertFalse(MadeCheckpoint.json(plain.resolve("config.json")).has("quantization_config"));
         List<String> notes = MadeCheckpoint.plan(out, new ConversionRequest.Dequantize(DType.BF16, false))
                 .notes();
-        assertTrue(notes.contains("left out " + LAYER + ".q_scale: it scales queries of 8-bit floats"), notes.toString());
+        assertTrue(
+                notes.contains("left out " + LAYER + ".q_scale: it scales queries of 8-bit floats"), notes.toString());
     }
 
     @Test
@@ -641,7 +644,8 @@ class AttentionScalesTest {
         assertTrue(MadeCheckpoint.names(again).stream().noneMatch(n -> n.endsWith("q_scale")));
         JsonNode quantization =
                 MadeCheckpoint.json(again.resolve("config.json")).path("quantization_config");
-        assertEquals("tensor", quantization.path("kv_cache_scheme").path("strategy").asText());
+        assertEquals(
+                "tensor", quantization.path("kv_cache_scheme").path("strategy").asText());
         assertEquals(1, quantization.path("config_groups").size());
     }
 
@@ -675,7 +679,12 @@ class AttentionScalesTest {
     @ParameterizedTest
     @ValueSource(ints = {0, 65_537})
     void a_scale_of_more_heads_than_any_model_has_is_refused(int heads) throws IOException {
-        quantize("llama", Recipes.FP8_DYNAMIC, "compressed-tensors", seenByHead("llama"), AttentionScheme.CACHE_PER_HEAD);
+        quantize(
+                "llama",
+                Recipes.FP8_DYNAMIC,
+                "compressed-tensors",
+                seenByHead("llama"),
+                AttentionScheme.CACHE_PER_HEAD);
         try (Arena arena = Arena.ofConfined()) {
             put(Tensor.ofFloats(arena, LAYER + ".k_scale", Shape.of(heads, 1, 1), new float[heads]));
         }
@@ -696,9 +705,7 @@ class AttentionScalesTest {
     void verify_finds_a_scale_of_another_form_than_the_configuration_says(
             AttentionScheme scheme, String label, String shape, String rule) throws IOException {
         quantize("llama", Recipes.FP8_DYNAMIC, "compressed-tensors", seenByHead("llama"), scheme);
-        long[] dims = Arrays.stream(shape.split(","))
-                .mapToLong(Long::parseLong)
-                .toArray();
+        long[] dims = Arrays.stream(shape.split(",")).mapToLong(Long::parseLong).toArray();
         float[] values = new float[(int) dims[0]];
         Arrays.fill(values, 0.02f);
         try (Arena arena = Arena.ofConfined()) {

@@ -307,17 +307,30 @@ class RuleTest {
                 }),
                 ofAttention("attention-group", "tensor", m -> groups(m).remove("group_1")),
                 ofAttention(
-                        "attention-group", "tensor", m -> groups(m).withObject("group_1")
+                        "attention-group",
+                        "tensor",
+                        m -> groups(m)
+                                .withObject("group_1")
                                 .withArray("targets")
                                 .add("OtherAttention")),
                 ofAttention(
-                        "attention-group", "tensor", m -> groups(m).withObject("group_1")
+                        "attention-group",
+                        "tensor",
+                        m -> groups(m)
+                                .withObject("group_1")
                                 .set(
                                         "weights",
-                                        groups(m).path("group_0").path("weights").deepCopy())),
-                ofAttention("attention-group", "attn_head", m -> groups(m).withObject("group_1")
-                        .withObject("input_activations")
-                        .put("strategy", "tensor")),
+                                        groups(m)
+                                                .path("group_0")
+                                                .path("weights")
+                                                .deepCopy())),
+                ofAttention(
+                        "attention-group",
+                        "attn_head",
+                        m -> groups(m)
+                                .withObject("group_1")
+                                .withObject("input_activations")
+                                .put("strategy", "tensor")),
                 ofAttention("attention-group", "tensor", m -> m.quantization().putNull("kv_cache_scheme")),
                 error("kv-cache-scheme", Kind.CT_TENSOR, m -> cache(m).put("num_bits", 4))
                         .readBy(Consumer.VLLM),

@@ -82,8 +82,9 @@ class LayoutConfigTest {
                     : AttentionScheme.NONE;
             ObjectNode config =
                     Specs.json("{'architectures': ['LlamaForCausalLM'], 'rope_theta': 10000.0, 'nested': {'a': [1]}}");
-            Map<String, ObjectNode> files =
-                    to.configure(config, new LayoutContents(
+            Map<String, ObjectNode> files = to.configure(
+                    config,
+                    new LayoutContents(
                             recipe,
                             options,
                             weights,
@@ -193,7 +194,9 @@ class LayoutConfigTest {
         ObjectNode config =
                 Specs.json("{'quantization_config': {'quant_method': 'gptq', 'bits': 4}, 'compression_config': {}}");
         to.configure(
-                config, new LayoutContents(Recipes.FP8_BLOCK, LayoutOptions.defaults(), List.of(), List.of(), AttentionScheme.NONE));
+                config,
+                new LayoutContents(
+                        Recipes.FP8_BLOCK, LayoutOptions.defaults(), List.of(), List.of(), AttentionScheme.NONE));
 
         assertEquals(
                 Written.of(layout, "fp8-block", List.of(), List.of()).quantization(),
