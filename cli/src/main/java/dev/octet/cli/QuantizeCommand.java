@@ -436,7 +436,7 @@ final class QuantizeCommand implements Command {
         if (attention == AttentionScheme.NONE) {
             return cache;
         }
-        if (arguments.has(KV_CACHE) && cache != AttentionScheme.of(false, attention.perHead())) {
+        if (arguments.has(KV_CACHE) && cache != attention.ofCache()) {
             throw arguments.usage(
                     attention.option()
                             + " quantises the KV cache with the queries and in the same way, not as --kv-cache "

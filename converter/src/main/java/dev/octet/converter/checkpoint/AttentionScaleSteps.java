@@ -38,7 +38,9 @@ final class AttentionScaleSteps {
     private final AttentionScales scales;
     private final Map<String, List<Place>> stored = new LinkedHashMap<>();
     private final Set<String> done = new HashSet<>();
-    private final @Nullable Boolean storedPerHead;
+    /** Whether the source's scales, where they are kept, are of heads. */
+    private final boolean storedPerHead;
+
     private boolean written;
     private boolean queriesWritten;
 
@@ -69,13 +71,13 @@ final class AttentionScaleSteps {
                                 .add(new Place(attention, input)));
             }
         }
+        storedPerHead = layout != null && scales.byAttention().isEmpty() && perHead(source);
         if (layout == null) {
-            storedPerHead = null;
-        } else if (scales.byAttention().isEmpty()) {
-            storedPerHead = perHead(source);
-            requireSayable(layout, source, Boolean.TRUE.equals(storedPerHead));
+            return;
+        }
+        if (scales.byAttention().isEmpty()) {
+            requireSayable(layout, source);
         } else {
-            storedPerHead = null;
             Optional<String> reason = layout.unsupported(scales.scheme());
             if (reason.isPresent()) {
                 throw new InvalidOptionException(
@@ -87,8 +89,8 @@ final class AttentionScaleSteps {
         }
     }
 
-    /** Whether the source's scales are of heads; null when there are none. */
-    private @Nullable Boolean perHead(StoredCheckpoint source) {
+    /** Whether the source's scales are of heads. */
+    private boolean perHead(StoredCheckpoint source) {
         TensorSpec whole = null;
         TensorSpec ofHeads = null;
         for (String name : stored.keySet()) {
@@ -106,7 +108,7 @@ final class AttentionScaleSteps {
                     checkpoint.path().toString(),
                     "calibrate the model and quantise it again, or dequantise it first, which drops these scales");
         }
-        return whole == null && ofHeads == null ? null : ofHeads != null;
+        return ofHeads != null;
     }
 
     /** {@code [heads, 1, 1]}, or as many numbers in another shape. */
@@ -114,13 +116,13 @@ final class AttentionScaleSteps {
         return scale.shape().elementCount() != 1 || scale.shape().rank() == 3;
     }
 
-    private void requireSayable(Layout target, StoredCheckpoint source, boolean perHead) {
+    private void requireSayable(Layout target, StoredCheckpoint source) {
         for (String name : source.others().keySet()) {
             boolean query = name.endsWith("q_scale");
             if (!query && !stored.containsKey(name)) {
                 continue;
             }
-            Optional<String> reason = target.unsupported(AttentionScheme.of(query, perHead));
+            Optional<String> reason = target.unsupported(scheme(query ? AttentionScheme.ALL : AttentionScheme.CACHE));
             if (reason.isPresent()) {
                 throw new UnsupportedModelException(
                         reason.get(),
@@ -132,13 +134,18 @@ final class AttentionScaleSteps {
         }
     }
 
+    /** A scheme with one scale for all heads, or the same for each, as the source has it. */
+    private AttentionScheme scheme(AttentionScheme inputs) {
+        return storedPerHead ? inputs.forEachHead() : inputs;
+    }
+
     /** How the attention of the target is quantised. */
     AttentionScheme written() {
         if (!written) {
             return AttentionScheme.NONE;
         }
         return scales.byAttention().isEmpty()
-                ? AttentionScheme.of(queriesWritten, Boolean.TRUE.equals(storedPerHead))
+                ? scheme(queriesWritten ? AttentionScheme.ALL : AttentionScheme.CACHE)
                 : scales.scheme();
     }
 
@@ -183,7 +190,7 @@ final class AttentionScaleSteps {
             return;
         }
         List<Float> values = numbers(tensor);
-        int heads = Boolean.TRUE.equals(storedPerHead) ? values.size() : 0;
+        int heads = storedPerHead ? values.size() : 0;
         for (Place place : places) {
             steps.add(new TensorStep.AttentionScale(
                     layout.attentionScale(place.attention(), place.input(), heads), place.input(), values));

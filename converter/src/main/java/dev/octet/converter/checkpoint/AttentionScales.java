@@ -80,7 +80,7 @@ public record AttentionScales(AttentionScheme scheme, Map<String, Map<AttentionI
                             + " look up there",
                     scheme.option(),
                     "add num_attention_heads and num_key_value_heads to config.json, or take one scale for all heads: "
-                            + AttentionScheme.of(scheme.queries(), false).option());
+                            + scheme.forAllHeads().option());
         }
         requireHeads(statistics, attentions, scheme);
         Map<String, Map<AttentionInput, List<Float>>> scales = new LinkedHashMap<>();

@@ -1,5 +1,6 @@
 package dev.octet.converter.checkpoint;
 
+import dev.octet.converter.rule.AttentionNode;
 import dev.octet.formats.checkpoint.Checkpoint;
 import dev.octet.formats.checkpoint.StoredTensor;
 import dev.octet.formats.graph.GraphEdit;
@@ -178,13 +179,14 @@ public record ConsumersGraph(GraphModel model, List<String> notes) {
 
         private void round(Node n, String attention, AttentionInput input, List<String> inputs) throws IOException {
             float[] scales = scales(attention, input);
-            String x = n.input(input.ordinal());
+            int at = AttentionNode.index(input);
+            String x = n.input(at);
             if (scales.length == 1) {
-                inputs.set(input.ordinal(), values.statically(n, x, scales[0]));
+                inputs.set(at, values.statically(n, x, scales[0]));
             } else if (scales.length > 1) {
-                long heads = n.intAttribute(input == AttentionInput.Q ? "q_num_heads" : "kv_num_heads", 0);
+                int heads = new AttentionNode(n).joinedHeads(input);
                 if (heads == scales.length) {
-                    inputs.set(input.ordinal(), values.perHead(n, x, scales));
+                    inputs.set(at, values.perHead(n, x, scales));
                 } else {
                     notes.add(what(input) + " of " + attention + " stay as they are: there are " + scales.length
                             + " scales for " + heads + " heads");

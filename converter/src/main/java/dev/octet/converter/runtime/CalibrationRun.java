@@ -50,10 +50,10 @@ public final class CalibrationRun implements TapObserver {
     private final CalibrationOptions options;
     /** Null when no second moments are taken. */
     private final @Nullable MomentSums moments;
-    /** Values of queries, keys and values; and of inputs of Linears, with their channels. */
     /** Queries, keys and values, with the heads that lie side by side in them; 0 where they have an axis of heads. */
     private final Map<String, Integer> heads = new LinkedHashMap<>();
 
+    /** Inputs of Linears, with their channels. */
     private final Map<String, Integer> channels;
     /** Whether the statistics are complete, and only second moments are taken. */
     private final boolean momentsOnly;

@@ -1,5 +1,6 @@
 package dev.octet.converter.runtime;
 
+import dev.octet.converter.rule.AttentionNode;
 import dev.octet.converter.rule.CanonicalOps;
 import dev.octet.formats.graph.Graph;
 import dev.octet.formats.graph.GraphModel;
@@ -45,7 +46,7 @@ public final class ModuleTaps {
             } else if (n.is(ATTENTION)) {
                 String module = attention(n, graph.initializers().keySet());
                 for (AttentionInput input : AttentionInput.values()) {
-                    found.add(Tap.ofAttention(module + "." + input.label(), n, input.ordinal()));
+                    found.add(Tap.ofAttention(module + "." + input.label(), new AttentionNode(n), input));
                 }
             }
             for (Tap tap : found) {

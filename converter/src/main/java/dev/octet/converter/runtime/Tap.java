@@ -1,6 +1,7 @@
 package dev.octet.converter.runtime;
 
-import dev.octet.formats.graph.Node;
+import dev.octet.converter.rule.AttentionNode;
+import dev.octet.quant.layout.AttentionInput;
 
 /**
  * A value to take statistics of, and their name.
@@ -24,9 +25,8 @@ public record Tap(String name, String value, Rows rows, int channels, int joined
     }
 
     /** The queries, keys or values of an Attention node, with statistics of each head. */
-    static Tap ofAttention(String name, Node attention, int input) {
-        long heads = attention.intAttribute(input == 0 ? "q_num_heads" : "kv_num_heads", 0); // of values of three axes
-        return new Tap(name, attention.input(input), Rows.OF_HEADS, 0, Math.clamp(heads, 0, Integer.MAX_VALUE));
+    static Tap ofAttention(String name, AttentionNode attention, AttentionInput input) {
+        return new Tap(name, attention.value(input), Rows.OF_HEADS, 0, attention.joinedHeads(input));
     }
 
     /** The layout of a value's tokens, for excluding padding. */

@@ -1,9 +1,11 @@
 package dev.octet.converter.runtime;
 
+import dev.octet.converter.rule.AttentionNode;
 import dev.octet.converter.rule.CanonicalOps;
 import dev.octet.formats.graph.Graph;
 import dev.octet.formats.graph.GraphModel;
 import dev.octet.formats.graph.Node;
+import dev.octet.quant.layout.AttentionInput;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.LinkedHashMap;
@@ -43,8 +45,10 @@ public final class ValueTaps {
         }
         for (Node n : graph.nodes()) {
             if (n.is("Attention")) {
-                for (int i = 0; i < 3; i++) {
-                    taps.putIfAbsent(n.input(i), Tap.ofAttention(n.input(i), n, i));
+                AttentionNode attention = new AttentionNode(n);
+                for (AttentionInput input : AttentionInput.values()) {
+                    String value = attention.value(input);
+                    taps.putIfAbsent(value, Tap.ofAttention(value, attention, input));
                 }
             } else if (n.is("MatMul")) {
                 operands(n, producers, taps);

@@ -1,37 +1,24 @@
 package dev.octet.quant.layout;
 
-import java.util.Arrays;
 import java.util.List;
 
 /** How attention layers are quantised: which of their inputs have static scales of E4M3, and how many. */
 public enum AttentionScheme {
     /** Not at all. */
-    NONE("none", List.of(), false),
+    NONE("none"),
     /** Cached keys and values, with one scale for all heads. */
-    CACHE("--kv-cache fp8", AttentionInput.CACHED, false),
+    CACHE("--kv-cache fp8"),
     /** Cached keys and values, with a scale for each head. */
-    CACHE_PER_HEAD("--kv-cache fp8-per-head", AttentionInput.CACHED, true),
+    CACHE_PER_HEAD("--kv-cache fp8-per-head"),
     /** Queries, keys and values, with one scale for all heads. */
-    ALL("--attention fp8", List.of(AttentionInput.values()), false),
+    ALL("--attention fp8"),
     /** Queries, keys and values, with a scale for each head. */
-    ALL_PER_HEAD("--attention fp8-per-head", List.of(AttentionInput.values()), true);
+    ALL_PER_HEAD("--attention fp8-per-head");
 
     private final String option;
-    private final List<AttentionInput> inputs;
-    private final boolean perHead;
 
-    AttentionScheme(String option, List<AttentionInput> inputs, boolean perHead) {
+    AttentionScheme(String option) {
         this.option = option;
-        this.inputs = inputs;
-        this.perHead = perHead;
-    }
-
-    /** The scheme of layers that have scales of a cache. */
-    public static AttentionScheme of(boolean queries, boolean perHead) {
-        return Arrays.stream(values())
-                .filter(s -> s != NONE && s.queries() == queries && s.perHead == perHead)
-                .findFirst()
-                .orElseThrow();
     }
 
     /** As {@code octet quantize} is asked for it. */
@@ -41,16 +28,47 @@ public enum AttentionScheme {
 
     /** The inputs that have scales. */
     public List<AttentionInput> inputs() {
-        return inputs;
+        return switch (this) {
+            case NONE -> List.of();
+            case CACHE, CACHE_PER_HEAD -> AttentionInput.CACHED;
+            case ALL, ALL_PER_HEAD -> List.of(AttentionInput.values());
+        };
     }
 
     /** Whether queries have scales too. */
     public boolean queries() {
-        return inputs.contains(AttentionInput.Q);
+        return this == ALL || this == ALL_PER_HEAD;
     }
 
     /** Whether each head has its own scale: of queries as many as there are heads, of keys and values as many as those have. */
     public boolean perHead() {
-        return perHead;
+        return this == CACHE_PER_HEAD || this == ALL_PER_HEAD;
+    }
+
+    /** The same of cached keys and values alone. */
+    public AttentionScheme ofCache() {
+        return switch (this) {
+            case ALL -> CACHE;
+            case ALL_PER_HEAD -> CACHE_PER_HEAD;
+            case NONE, CACHE, CACHE_PER_HEAD -> this;
+        };
+    }
+
+    /** The same with one scale for all heads. */
+    public AttentionScheme forAllHeads() {
+        return switch (this) {
+            case CACHE_PER_HEAD -> CACHE;
+            case ALL_PER_HEAD -> ALL;
+            case NONE, CACHE, ALL -> this;
+        };
+    }
+
+    /** The same with a scale for each head. */
+    public AttentionScheme forEachHead() {
+        return switch (this) {
+            case CACHE -> CACHE_PER_HEAD;
+            case ALL -> ALL_PER_HEAD;
+            case NONE, CACHE_PER_HEAD, ALL_PER_HEAD -> this;
+        };
     }
 }

@@ -77,9 +77,9 @@ class LayoutConfigTest {
                     .map(m -> to.place(m + ".weight", Shape.of(256, 256), scheme, options))
                     .toList();
             boolean queries = words.contains("attention");
-            AttentionScheme attention = queries || words.contains("kv")
-                    ? AttentionScheme.of(queries, words.contains("heads"))
-                    : AttentionScheme.NONE;
+            AttentionScheme whole =
+                    queries ? AttentionScheme.ALL : words.contains("kv") ? AttentionScheme.CACHE : AttentionScheme.NONE;
+            AttentionScheme attention = words.contains("heads") ? whole.forEachHead() : whole;
             ObjectNode config =
                     Specs.json("{'architectures': ['LlamaForCausalLM'], 'rope_theta': 10000.0, 'nested': {'a': [1]}}");
             Map<String, ObjectNode> files = to.configure(

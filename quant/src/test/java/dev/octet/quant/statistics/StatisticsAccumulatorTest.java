@@ -157,7 +157,7 @@ final class StatisticsAccumulatorTest {
         }
         StatisticsAccumulator a = new StatisticsAccumulator();
         StatisticsAccumulator b = new StatisticsAccumulator();
-        a.addWithJoinedHeads(MemorySegment.ofArray(joined), heads * size, tokens, heads, size);
+        a.addWithJoinedHeads(MemorySegment.ofArray(joined), (long) heads * size, tokens, heads, size);
         b.addWithHeads(MemorySegment.ofArray(split), rows, new StatisticsAccumulator.HeadShape(heads, length, size));
         assertEquals(b.snapshot().heads(), a.snapshot().heads());
         assertEquals(6L * size, Objects.requireNonNull(a.snapshot().heads()).count());
