@@ -47,6 +47,7 @@ public final class StatisticsAccumulator {
     private @Nullable ChannelAccumulator channels;
     private @Nullable ChannelAccumulator heads;
     private float[] row = new float[0];
+    private final boolean seenBefore;
     private long count;
     private long zeros;
     private long nans;
@@ -71,6 +72,7 @@ public final class StatisticsAccumulator {
         ChannelStatistics ofHeads = seen.heads();
         heads = ofHeads == null ? null : new ChannelAccumulator(ofHeads.size(), ofHeads);
         count = seen.count();
+        seenBefore = count > 0;
         zeros = seen.zeros();
         nans = seen.nans();
         infinities = seen.infinities();
@@ -128,6 +130,9 @@ public final class StatisticsAccumulator {
             throw new IllegalArgumentException("rows of " + rowLength + " elements are not of " + size + " channels");
         }
         add(f32, rowLength, kept);
+        if (isLate(channels)) {
+            return;
+        }
         ChannelAccumulator to = accumulator(channels, size);
         channels = to;
         int rows = Math.toIntExact(elements(f32) / rowLength);
@@ -151,6 +156,9 @@ public final class StatisticsAccumulator {
      */
     public void addWithHeads(MemorySegment f32, BitSet kept, HeadShape shape) {
         add(f32, shape.size, kept);
+        if (isLate(heads)) {
+            return;
+        }
         ChannelAccumulator to = accumulator(heads, shape.heads);
         heads = to;
         long perSample = (long) shape.heads * shape.length;
@@ -187,6 +195,9 @@ public final class StatisticsAccumulator {
                     "rows of " + rowLength + " elements are not of " + heads + " heads of " + size);
         }
         add(f32, rowLength, kept);
+        if (isLate(this.heads)) {
+            return;
+        }
         ChannelAccumulator to = accumulator(this.heads, heads);
         this.heads = to;
         int rows = Math.toIntExact(elements(f32) / rowLength);
@@ -223,6 +234,11 @@ public final class StatisticsAccumulator {
             finite = loadRow(f32, (first + (long) head * shape.length) * shape.size, shape.size);
         }
         return finite;
+    }
+
+    /** Whether earlier samples, by another version, had none of these: of a part of the samples only, they would mislead. */
+    private boolean isLate(@Nullable ChannelAccumulator known) {
+        return known == null && seenBefore;
     }
 
     private static ChannelAccumulator accumulator(@Nullable ChannelAccumulator known, int size) {

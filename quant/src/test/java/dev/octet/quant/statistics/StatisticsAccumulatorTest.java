@@ -1,6 +1,7 @@
 package dev.octet.quant.statistics;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
@@ -162,6 +163,21 @@ final class StatisticsAccumulatorTest {
         assertEquals(b.snapshot().heads(), a.snapshot().heads());
         assertEquals(6L * size, Objects.requireNonNull(a.snapshot().heads()).count());
         assertEquals(1, a.snapshot().nans());
+    }
+
+    @Test
+    void heads_and_channels_that_earlier_samples_do_not_have_are_not_begun_with_later_ones() {
+        MemorySegment row = MemorySegment.ofArray(new float[] {1, 2, 3, 4});
+        BitSet kept = BitSet.valueOf(new long[] {1});
+        StatisticsAccumulator before = new StatisticsAccumulator();
+        before.add(row);
+        StatisticsAccumulator after = new StatisticsAccumulator(before.snapshot());
+        after.addWithJoinedHeads(row, 4, kept, 2, 2);
+        after.addWithHeads(row, BitSet.valueOf(new long[] {3}), new StatisticsAccumulator.HeadShape(2, 1, 2));
+        after.addWithChannels(row, 4, kept, 4);
+        assertEquals(16, after.snapshot().count());
+        assertNull(after.snapshot().heads());
+        assertNull(after.snapshot().channels());
     }
 
     @Test
