@@ -19,7 +19,7 @@ from safetensors import safe_open
 E2M1 = torch.tensor([0, 0.5, 1, 1.5, 2, 3, 4, 6, -0.0, -0.5, -1, -1.5, -2, -3, -4, -6])
 FP8 = (torch.float8_e4m3fn, torch.float8_e5m2)
 SCALES = ("weight_scale", "weight_scale_inv", "weight_scale_2", "weight_global_scale", "weight_zero_point", "input_scale",
-          "input_global_scale", "k_scale", "v_scale")
+          "input_global_scale", "q_scale", "k_scale", "v_scale")
 
 
 class Folder:
@@ -148,7 +148,7 @@ def main(path, original=None):
             worst = db if worst is None or (db is not None and db < worst) else worst
     for key in folder.files:
         module, _, last = key.rpartition(".")
-        if last in SCALES and last[:2] not in ("k_", "v_") and module not in modules:
+        if last in SCALES and last[:2] not in ("q_", "k_", "v_") and module not in modules:
             problems.append(f"{key}: a scale of no weight")
     for key in before.files if before else ():
         if key not in folder and key.removesuffix(".weight") not in modules:

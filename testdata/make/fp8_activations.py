@@ -3,7 +3,8 @@
 python testdata/make/fp8_activations.py: reads ../checkpoints/foreign, which other tools quantised, writes ../golden/fp8-activations. Weights are
 decoded; what quantised Linears read is rounded to E4M3, INT8 or NVFP4 and back:
 
-ct-fp8-static   with the input_scale of the file, the largest of q, k, v and of gate, up, as engines fuse these; once more ("cache") with keys and values rounded with the scales K and V below
+ct-fp8-static   with the input_scale of the file, the largest of q, k, v and of gate, up, as engines fuse these; once more ("cache") with keys and values rounded with the scales K and V below,
+                and ("attention") with queries, keys and values rounded with those of HEADS for each head
 ct-fp8-dynamic  one scale for each token, amax / 448
 hf-fp8-block    one scale for each 128 neighbours of a token, amax / 448
 ct-int8         one scale for each token, amax / 127
@@ -17,10 +18,13 @@ from pathlib import Path
 import torch
 from safetensors.torch import load_file, save_file
 from transformers import AutoConfig, AutoModelForCausalLM, DynamicCache
+from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS
+from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 ROOT = Path(__file__).parent.parent
 OUT = ROOT / "golden" / "fp8-activations"
 K, V = 0.03125, 0.0078125
+HEADS = [[0.03125, 0.0078125, 0.015625, 0.0625], [0.0625, 0.0234375], [0.0078125, 0.0029296875]]  # of queries, keys, values
 
 
 def rounded(x, scale):
@@ -80,6 +84,11 @@ class RoundingCache(DynamicCache):
         return super().update(rounded(keys, K), rounded(values, V), *args, **kwargs)
 
 
+def attend_rounded(module, *inputs_and_rest, **kwargs):
+    inputs = [rounded(x, torch.tensor(s)[:, None, None]) for x, s in zip(inputs_and_rest, HEADS)]
+    return ALL_ATTENTION_FUNCTIONS["sdpa"](module, *inputs, *inputs_and_rest[3:], **kwargs)
+
+
 def decoded(tensors):
     state, inputs = {}, {}
     for name, t in tensors.items():
@@ -125,6 +134,10 @@ for name, way in WAYS.items():
         out[name] = model(ids).logits
         if way is None:
             out[name + ".cache"] = model(ids, past_key_values=RoundingCache(config=config), use_cache=True).logits
+            ALL_ATTENTION_FUNCTIONS.register("rounded", attend_rounded)
+            ALL_MASK_ATTENTION_FUNCTIONS.register("rounded", ALL_MASK_ATTENTION_FUNCTIONS["sdpa"])
+            model.set_attn_implementation("rounded")
+            out[name + ".attention"] = model(ids, use_cache=False).logits
     for key in [k for k in out if k.startswith(name) and not k.endswith("plain")]:
         print(key, ((out[key] - out[name + ".plain"]).norm() / out[name + ".plain"].norm()).item())
 save_file(out, OUT / "logits.safetensors")

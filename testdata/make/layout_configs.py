@@ -8,7 +8,8 @@ compressed-tensors.json   recipe -> quantization_config, complete with all defau
 fp8.json                  recipe -> quantization_config
 modelopt.json             recipe -> {"hf_quant_config": ..., "quantization_config": ...}
 
-A recipe with "+static" has input scales, one with "+kv" scales of the KV cache, one with "+ue8m0" powers of two for scales. The modules
+A recipe with "+static" has input scales, one with "+kv" scales of the KV cache, one with "+attention" those and scales of the queries of
+LlamaAttention, both with "+heads" for each head, one with "+ue8m0" powers of two for scales. The modules
 "lm_head" and "model.layers.0.mlp.gate" are kept in all.
 """
 
@@ -25,7 +26,9 @@ def write(name, configs):
 
 
 def compressed_tensors():
+    from compressed_tensors.compressors.format import infer_module_format
     from compressed_tensors.quantization import QuantizationArgs, QuantizationConfig, QuantizationScheme, preset_name_to_scheme
+    from transformers.models.llama.modeling_llama import LlamaAttention
 
     static = QuantizationArgs(num_bits=8, type="float", strategy="tensor", symmetric=True, dynamic=False)
     static_int = QuantizationArgs(num_bits=8, type="int", strategy="tensor", symmetric=True, dynamic=False)
@@ -52,15 +55,25 @@ def compressed_tensors():
         "int4-asymmetric": ("pack-quantized", preset("W4A16_ASYM")),
     }
     cases["fp8-block+ue8m0"] = cases["fp8-block"]
-    cases["fp8+static+kv"] = cases["fp8+static"]
+    for attention in ("kv", "kv+heads", "attention", "attention+heads"):
+        cases[f"fp8+static+{attention}"] = cases["fp8+static"]
     configs = {}
     for recipe, (format, scheme) in cases.items():
+        words = recipe.split("+")
+        groups = {"group_0": scheme.model_copy(update={"format": format})}
+        cache = None
+        if "kv" in words or "attention" in words:
+            strategy = "attn_head" if "heads" in words else "tensor"
+            cache = QuantizationArgs(num_bits=8, type="float", strategy=strategy, symmetric=True, dynamic=False)
+        if "attention" in words:
+            own = QuantizationScheme(targets=["LlamaAttention"], input_activations=cache)
+            groups["group_1"] = own.model_copy(update={"format": infer_module_format(LlamaAttention, own)})
         config = QuantizationConfig(
-            config_groups={"group_0": scheme.model_copy(update={"format": format})},
+            config_groups=groups,
             format=format,
             quantization_status="compressed",
             ignore=KEPT,
-            kv_cache_scheme=static if recipe.endswith("+kv") else None,
+            kv_cache_scheme=cache,
         )
         configs[recipe] = json.loads(config.model_dump_json())
         QuantizationConfig.model_validate(configs[recipe])  # what it writes it reads

@@ -66,7 +66,11 @@ record CheckpointPage(CheckpointOutcome outcome, Optional<Serving> serving) {
             table.row("inputs", outcome.staticInputs() + " with a static scale");
         }
         if (outcome.kvCacheLayers() > 0) {
-            table.row("KV cache", "scales of " + outcome.kvCacheLayers() + " attention layers");
+            String perHead = outcome.scalesPerHead() ? ", one for each head" : "";
+            table.row("KV cache", "scales of " + outcome.kvCacheLayers() + " attention layers" + perHead);
+            if (outcome.queryLayers() > 0) {
+                table.row("attention", "scales of the queries of " + outcome.queryLayers() + " layers" + perHead);
+            }
         }
         if (outcome.dryRun()) {
             table.row("would write", outcome.output() + "  " + Quantity.bytes(outcome.targetBytes()));

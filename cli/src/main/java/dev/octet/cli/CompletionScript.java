@@ -17,7 +17,7 @@ final class CompletionScript {
             return choice.choices();
         }
         String argument = option.hasArg() ? option.getArgName() : "";
-        boolean words = argument.matches("[a-z0-9]+(\\|[a-z0-9]+)+"); // as json|plain|none, not cpu|cuda[:N]
+        boolean words = argument.matches("[a-z0-9-]+(\\|[a-z0-9-]+)+"); // as json|plain|none, not cpu|cuda[:N]
         return words ? Arrays.asList(argument.split("\\|", -1)) : List.of();
     }
 

@@ -13,6 +13,7 @@ import dev.octet.pipeline.Serving;
 import dev.octet.pipeline.Target;
 import dev.octet.quant.calibrate.Absmax;
 import dev.octet.quant.calibrate.Calibrator;
+import dev.octet.quant.layout.AttentionScheme;
 import dev.octet.quant.number.QuantType;
 import dev.octet.quant.recipe.Recipe;
 import dev.octet.quant.recipe.Recipes;
@@ -37,7 +38,10 @@ final class QuantizeCommand implements Command {
     private static final Map<String, Recipe> RECIPES = Recipes.byName(Recipes.GRAPH);
     private static final Map<String, Target.Graph> TARGETS = Flags.byName(Target.GRAPHS, Target::label);
     private static final Map<String, Boolean> INT8_OR_NONE = Map.of("none", false, "int8", true);
-    private static final Map<String, Boolean> KV_CACHES = Map.of("none", false, "fp8", true);
+    private static final Map<String, AttentionScheme> KV_CACHES =
+            schemes(AttentionScheme.NONE, AttentionScheme.CACHE, AttentionScheme.CACHE_PER_HEAD);
+    private static final Map<String, AttentionScheme> ATTENTIONS =
+            schemes(AttentionScheme.NONE, AttentionScheme.ALL, AttentionScheme.ALL_PER_HEAD);
 
     private static final Option RECIPE = ChoiceOption.of(
             "recipe",
@@ -74,8 +78,10 @@ final class QuantizeCommand implements Command {
                     + " in each run (default: none)");
     private static final Option ATTENTION = Flags.value(
             "attention",
-            "none|int8",
-            "ONNX Runtime: the two products of attention in 8-bit integers, by the ranges of each run (default: none)");
+            "none|int8|fp8|fp8-per-head",
+            "ONNX Runtime: the two products of attention in 8-bit integers (int8), by the ranges of each run;"
+                + " checkpoints, with --statistics: write scales of queries, keys and values, one for all heads (fp8)"
+                + " or one for each (fp8-per-head) (default: none)");
     private static final List<Option> OTHERS = List.of(EMBEDDINGS, CONVOLUTIONS, ATTENTION);
     private static final PathOption REPORT = PathOption.written(
             "report",
@@ -88,9 +94,9 @@ final class QuantizeCommand implements Command {
             "checkpoints: use the scales again that 'octet dequantize --keep-scales' kept next to the model");
     private static final Option KV_CACHE = Flags.value(
             "kv-cache",
-            "none|fp8",
-            "checkpoints, with --statistics: write scales of the KV cache, which engines then keep in FP8 (default:"
-                    + " none)");
+            "none|fp8|fp8-per-head",
+            "checkpoints, with --statistics: write scales of the KV cache, which engines then keep in FP8: one for all"
+                    + " heads of a layer, or one for each (default: none)");
 
     private static final Option COMPARE = Flags.flag(
             "compare",
@@ -259,8 +265,7 @@ final class QuantizeCommand implements Command {
                 "let calibrate write statistics of the data first, then give --statistics FILE");
         arguments.refuse(
                 List.of(EMBEDDINGS), "is for ONNX models", "leave it out; --include embed quantises embeddings here");
-        arguments.refuse(
-                List.of(CONVOLUTIONS, ATTENTION), "is for ONNX models", "leave it out: checkpoints have no such form");
+        arguments.refuse(List.of(CONVOLUTIONS), "is for ONNX models", "leave it out: checkpoints have no such form");
         arguments.refuse(
                 List.of(WEIGHT_ONLY, REDUCE_RANGE),
                 "is for ONNX models",
@@ -349,6 +354,7 @@ final class QuantizeCommand implements Command {
                     "--embeddings fp8 would not run: ONNX's Gather takes no 8-bit floats",
                     "give --embeddings int8, which loses less: one scale per row, 43 dB against 32");
         }
+        refuseOther(arguments, ATTENTION, ATTENTIONS.keySet(), INT8_OR_NONE.keySet(), "checkpoints", "ONNX models");
         Set<LayerKind> inInt8 = EnumSet.noneOf(LayerKind.class);
         Map.of(EMBEDDINGS, LayerKind.EMBEDDING, CONVOLUTIONS, LayerKind.CONV, ATTENTION, LayerKind.ATTENTION)
                 .forEach((option, kind) -> {
@@ -405,9 +411,7 @@ final class QuantizeCommand implements Command {
         if (floats) {
             request = request.with(Quantize.Choice.FLOATS);
         }
-        if (arguments.choice(KV_CACHE, KV_CACHES, false)) {
-            request = request.with(Quantize.Choice.KV_CACHE);
-        }
+        request = request.withAttention(attention(arguments));
         request = request.withRounding(RoundingFlags.ofCheckpoint(arguments));
         if (arguments.has(CheckpointFlags.ALLOW_NONFINITE)) {
             request = request.with(Quantize.Choice.ALLOW_NONFINITE);
@@ -416,6 +420,30 @@ final class QuantizeCommand implements Command {
             request = request.with(Quantize.Choice.KEEP_SCALES);
         }
         return arguments.has(CheckpointFlags.EXACT_ONLY) ? request.with(Quantize.Choice.EXACT_ONLY) : request;
+    }
+
+    /** Schemes by what stands behind the option that asks for them. */
+    private static Map<String, AttentionScheme> schemes(AttentionScheme... schemes) {
+        return Flags.byName(
+                List.of(schemes), s -> s.option().substring(s.option().indexOf(' ') + 1));
+    }
+
+    /** Queries are quantised as the cache is, so that one option says what the other leaves open. */
+    private static AttentionScheme attention(Arguments arguments) {
+        refuseOther(arguments, ATTENTION, INT8_OR_NONE.keySet(), ATTENTIONS.keySet(), "ONNX models", "checkpoints");
+        AttentionScheme cache = arguments.choice(KV_CACHE, KV_CACHES, AttentionScheme.NONE);
+        AttentionScheme attention = arguments.choice(ATTENTION, ATTENTIONS, AttentionScheme.NONE);
+        if (attention == AttentionScheme.NONE) {
+            return cache;
+        }
+        if (arguments.has(KV_CACHE) && cache != attention.ofCache()) {
+            throw arguments.usage(
+                    attention.option()
+                            + " quantises the KV cache with the queries and in the same way, not as --kv-cache "
+                            + arguments.text(KV_CACHE).orElse(""),
+                    "leave --kv-cache out");
+        }
+        return attention;
     }
 
     /** What a program that loads checkpoints is to get; empty where {@code --target} names no such program. */

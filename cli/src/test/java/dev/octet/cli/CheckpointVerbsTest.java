@@ -1,7 +1,9 @@
 package dev.octet.cli;
 
+import static java.util.Objects.requireNonNull;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.fasterxml.jackson.databind.JsonNode;
@@ -101,6 +103,8 @@ class CheckpointVerbsTest {
                         "shared_scales",
                         "static_inputs",
                         "kv_cache_layers",
+                        "query_layers",
+                        "scales_per_head",
                         "unreached_experts",
                         "notes",
                         "carried",
@@ -165,6 +169,10 @@ class CheckpointVerbsTest {
         "quantize LLAMA -o OUT --statistics NOWHERE, IO",
         "quantize LLAMA -o OUT --kv-cache fp8, USAGE",
         "quantize LLAMA -o OUT --kv-cache int8, USAGE",
+        "quantize LLAMA -o OUT --attention fp8, USAGE",
+        "quantize LLAMA -o OUT --attention int8, USAGE",
+        "quantize LLAMA -o OUT --attention fp8 --kv-cache fp8-per-head --statistics s, USAGE",
+        "quantize LLAMA -o OUT --attention fp8 --kv-cache none --statistics s, USAGE",
         "dequantize LLAMA -o OUT, INPUT",
         "dequantize LLAMA -o OUT --dtype f8, USAGE",
         "convert LLAMA -o OUT, USAGE",
@@ -247,6 +255,80 @@ class CheckpointVerbsTest {
         assertEquals(7, answer.get("static_inputs").asInt());
         assertEquals(1, answer.get("kv_cache_layers").asInt());
         assertEquals(ExitCode.OK, run("verify OUT --for vllm,tensorrt-llm").code());
+    }
+
+    private static final Path MODELS = Path.of(System.getProperty("octet.testdata"), "models", "tiny-hf");
+    private static final Path TOKENS =
+            Path.of(System.getProperty("octet.testdata"), "golden", "calibration", "tokens.npz");
+
+    @ParameterizedTest
+    @CsvSource({
+        "llama, --kv-cache fp8-per-head, 0, 2",
+        "llama, --attention fp8-per-head, 2, 2",
+        "gemma, --attention fp8-per-head --kv-cache fp8-per-head, 2, 1",
+        "qwen3, --attention fp8, 2, 0"
+    })
+    void scales_of_heads_go_from_calibration_through_every_verb(
+            String model, String options, int queryLayers, int keyHeads) throws IOException {
+        Path source = MODELS.resolve(model);
+        Path stats = folder.resolve("real.stats");
+        assertEquals(
+                ExitCode.OK,
+                run("calibrate " + source + " -o " + stats + " --data " + TOKENS)
+                        .code());
+        JsonNode answer = json(run("quantize " + source + " -o OUT --json --statistics " + stats + " " + options));
+        assertEquals(2, answer.get("kv_cache_layers").asInt());
+        assertEquals(queryLayers, answer.get("query_layers").asInt());
+        assertEquals(keyHeads > 0, answer.get("scales_per_head").asBoolean());
+        CommandLine verified = run("verify OUT --for vllm,transformers --against " + source);
+        assertEquals(ExitCode.OK, verified.code(), verified.out());
+        String scale = "model.layers.1.self_attn.k_scale";
+        JsonNode inspected = json(run("inspect OUT --json"));
+        assertTrue(inspected.toString().contains(scale), inspected.toString());
+        long scaleTensors = inspected.path("quantization").path("scale_tensors").asLong();
+        assertEquals(7 * 2 + 2 * 2 + queryLayers, scaleTensors);
+        assertEquals(ExitCode.OK, run("diff " + source + " OUT --json").code());
+        Path converted = folder.resolve("converted");
+        json(run("convert OUT -o " + converted + " --target compressed-tensors --json"));
+        assertEquals(
+                ExitCode.OK,
+                run("verify " + converted + " --for vllm,transformers").code());
+        try (Checkpoint written = Checkpoint.open(converted)) {
+            Shape shape = requireNonNull(written.tensor(scale)).shape();
+            assertEquals(keyHeads == 0 ? Shape.of(1) : Shape.of(keyHeads, 1, 1), shape);
+        }
+        CommandLine refused = run("convert OUT -o " + folder.resolve("other") + " --target fp8");
+        assertEquals(ExitCode.INPUT, refused.code());
+        assertTrue(refused.err().contains("layout fp8 has "), refused.err());
+        Path plain = folder.resolve("plain");
+        json(run("dequantize OUT -o " + plain + " --json"));
+        try (Checkpoint written = Checkpoint.open(plain)) {
+            assertNull(written.tensor(scale));
+        }
+    }
+
+    @Test
+    void statistics_without_heads_do_not_do_for_scales_of_heads() throws IOException {
+        String stats = statistics(Path.of(LLAMA), true);
+        CommandLine run = failed("quantize LLAMA -o OUT --kv-cache fp8-per-head --statistics " + stats, ExitCode.INPUT);
+        assertTrue(run.err().contains("without those of each head: model.layers.0.self_attn.k"), run.err());
+        assertTrue(run.err().contains("octet calibrate MODEL"), run.err());
+    }
+
+    @Test
+    void scales_of_queries_are_refused_for_a_layout_that_has_none() throws IOException {
+        String stats = statistics(Path.of(LLAMA), true);
+        CommandLine run = failed(
+                "quantize LLAMA -o OUT --recipe fp8 --target modelopt --attention fp8 --statistics " + stats,
+                ExitCode.USAGE);
+        assertTrue(run.err().contains("layout modelopt has no scales of queries"), run.err());
+    }
+
+    @Test
+    void floats_have_no_scales_of_attention() {
+        CommandLine run =
+                failed("quantize LLAMA -o OUT --recipe none --transform rotate --kv-cache fp8", ExitCode.USAGE);
+        assertTrue(run.err().contains("--kv-cache fp8 has no place in a model of floats"), run.err());
     }
 
     @Test

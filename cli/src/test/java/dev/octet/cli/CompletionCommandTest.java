@@ -92,7 +92,8 @@ class CompletionCommandTest {
     @ParameterizedTest
     @CsvSource({
         "octet convert m --target, 'compressed-tensors fp8 gguf huggingface modelopt onnx'",
-        "octet quantize m --kv-cache, 'fp8 none'",
+        "octet quantize m --kv-cache, 'fp8 fp8-per-head none'",
+        "octet quantize m --attention, 'fp8 fp8-per-head int8 none'",
         "octet inspect --progress, 'json none plain'",
         "octet help q, 'quantize quickstart'",
         "octet completion, 'bash fish zsh'",

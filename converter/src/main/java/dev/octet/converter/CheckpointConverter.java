@@ -1,7 +1,7 @@
 package dev.octet.converter;
 
 import com.fasterxml.jackson.databind.node.ObjectNode;
-import dev.octet.converter.checkpoint.CacheScales;
+import dev.octet.converter.checkpoint.AttentionScales;
 import dev.octet.converter.checkpoint.CheckpointPlan;
 import dev.octet.converter.checkpoint.CheckpointPlanner;
 import dev.octet.converter.checkpoint.CheckpointResult;
@@ -10,6 +10,7 @@ import dev.octet.converter.checkpoint.ConsumersGraph;
 import dev.octet.converter.checkpoint.ConversionRequest;
 import dev.octet.converter.checkpoint.Exactness;
 import dev.octet.converter.checkpoint.GraphWeights;
+import dev.octet.converter.checkpoint.HeadCounts;
 import dev.octet.converter.checkpoint.InputScales;
 import dev.octet.converter.checkpoint.KeptScales;
 import dev.octet.converter.checkpoint.MergedWeights;
@@ -29,6 +30,7 @@ import dev.octet.formats.graph.GraphModel;
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.TensorSpec;
 import dev.octet.quant.calibrate.Calibrator;
+import dev.octet.quant.layout.AttentionScheme;
 import dev.octet.quant.layout.Headers;
 import dev.octet.quant.layout.InputForms;
 import dev.octet.quant.layout.Layouts;
@@ -71,7 +73,7 @@ public final class CheckpointConverter implements AutoCloseable {
      *
      * @param selection which weights
      * @param inputScales static input scales (multipliers) by module; empty for dynamic activations
-     * @param cacheScales scales of the KV cache, with which engines keep it in FP8; none to leave the cache as the checkpoint has it
+     * @param attentionScales scales of attention, with which engines keep the KV cache in FP8; none to leave it as the checkpoint has it
      * @param allowNonFinite weights with a NaN or an infinity stay as they are instead of stopping the run; costs one more pass over the
      *     weights
      * @param keepScales reuse the scales that {@link ConversionRequest.Dequantize} kept in this checkpoint's folder
@@ -84,7 +86,7 @@ public final class CheckpointConverter implements AutoCloseable {
     public record Request(
             Selection selection,
             Map<String, Float> inputScales,
-            CacheScales cacheScales,
+            AttentionScales attentionScales,
             boolean allowNonFinite,
             boolean keepScales,
             boolean exactOnly,
@@ -100,14 +102,14 @@ public final class CheckpointConverter implements AutoCloseable {
         public Request(
                 Selection selection,
                 Map<String, Float> inputScales,
-                CacheScales cacheScales,
+                AttentionScales attentionScales,
                 boolean allowNonFinite,
                 boolean keepScales,
                 boolean exactOnly) {
             this(
                     selection,
                     inputScales,
-                    cacheScales,
+                    attentionScales,
                     allowNonFinite,
                     keepScales,
                     exactOnly,
@@ -122,7 +124,7 @@ public final class CheckpointConverter implements AutoCloseable {
             return new Request(
                     selection,
                     inputScales,
-                    cacheScales,
+                    attentionScales,
                     allowNonFinite,
                     keepScales,
                     exactOnly,
@@ -137,7 +139,7 @@ public final class CheckpointConverter implements AutoCloseable {
             return new Request(
                     selection,
                     inputScales,
-                    cacheScales,
+                    attentionScales,
                     allowNonFinite,
                     true,
                     exactOnly,
@@ -157,7 +159,7 @@ public final class CheckpointConverter implements AutoCloseable {
             return new Request(
                     selection,
                     inputScales,
-                    cacheScales,
+                    attentionScales,
                     allowNonFinite,
                     keepScales,
                     exactOnly,
@@ -172,7 +174,7 @@ public final class CheckpointConverter implements AutoCloseable {
             return new Request(
                     selection,
                     inputScales,
-                    cacheScales,
+                    attentionScales,
                     allowNonFinite,
                     keepScales,
                     exactOnly,
@@ -189,7 +191,7 @@ public final class CheckpointConverter implements AutoCloseable {
 
         /** These weights, with these static input scales (none for dynamic activations). */
         public static Request of(Selection selection, Map<String, Float> inputScales) {
-            return new Request(selection, inputScales, CacheScales.NONE, false, false, false);
+            return new Request(selection, inputScales, AttentionScales.NONE, false, false, false);
         }
     }
 
@@ -247,18 +249,23 @@ public final class CheckpointConverter implements AutoCloseable {
     }
 
     /**
-     * Scales for the KV cache of all attention layers, amax / 448.
+     * Scales for all attention layers, amax / 448.
      *
-     * @throws dev.octet.formats.error.InvalidDataException when there is no attention layer, or the statistics lack the keys or values of
-     *     one
+     * @param scheme not {@link AttentionScheme#NONE}
+     * @throws dev.octet.formats.error.InvalidDataException when there is no attention layer, or the statistics lack an input of one, or its
+     *     heads
      */
-    public CacheScales cacheScales(Statistics statistics) {
-        return CacheScales.of(statistics, CacheScales.attentions(matrices()));
+    public AttentionScales attentionScales(Statistics statistics, AttentionScheme scheme) {
+        return AttentionScales.of(
+                statistics,
+                AttentionScales.attentions(matrices()),
+                scheme,
+                HeadCounts.of(checkpoint.config().orElse(null)));
     }
 
     /** The attention layers whose keys or values the statistics cover. */
     public List<String> cachesKnownTo(Statistics statistics) {
-        return CacheScales.known(statistics, CacheScales.attentions(matrices()));
+        return AttentionScales.known(statistics, AttentionScales.attentions(matrices()));
     }
 
     private List<String> matrices() {
@@ -290,7 +297,7 @@ public final class CheckpointConverter implements AutoCloseable {
                         new CheckpointPlanner.Inputs(
                                 request.selection(),
                                 request.inputScales(),
-                                request.cacheScales(),
+                                request.attentionScales(),
                                 nonFinite,
                                 keptScales,
                                 request.recipes(),
@@ -411,7 +418,10 @@ public final class CheckpointConverter implements AutoCloseable {
         what.put("only", request.selection().only().toString());
         what.put("include", request.selection().include().toString());
         what.put("input scales", new TreeMap<>(request.inputScales()).toString());
-        what.put("cache scales", request.cacheScales().byAttention().toString());
+        what.put(
+                "attention scales",
+                request.attentionScales().scheme() + " "
+                        + request.attentionScales().byAttention());
         what.put("allow non-finite", Boolean.toString(request.allowNonFinite()));
         what.put("scales", request.keepScales() ? "kept" : "computed");
         what.put("rounding", request.rounding().fingerprint());

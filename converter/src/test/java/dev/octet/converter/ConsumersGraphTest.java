@@ -104,8 +104,8 @@ class ConsumersGraphTest {
         assertEquals(0, difference(golden(name + ".plain"), found), 1e-5);
     }
 
-    /** The static checkpoint of compressed-tensors with scales of a KV cache. */
-    private Path withCache() throws IOException {
+    /** The static checkpoint of compressed-tensors with scales of attention, by the last part of their names. */
+    private Path withAttention(String strategy, Map<String, float[]> scales) throws IOException {
         Path source = FOREIGN.resolve("ct-fp8-static");
         Map<String, Tensor> tensors = new LinkedHashMap<>();
         try (Arena arena = Arena.ofConfined();
@@ -113,26 +113,53 @@ class ConsumersGraphTest {
             for (StoredTensor t : checkpoint.tensors().values()) {
                 tensors.put(t.name(), new Tensor(t.spec(), checkpoint.read(t, arena)));
             }
-            String attention = "model.layers.0.self_attn.";
-            tensors.put(attention + "k_scale", Tensor.ofFloats(arena, attention + "k_scale", Shape.of(1), 0.03125f));
-            tensors.put(attention + "v_scale", Tensor.ofFloats(arena, attention + "v_scale", Shape.of(1), 0.0078125f));
+            scales.forEach((label, values) -> {
+                String name = "model.layers.0.self_attn." + label;
+                Shape shape = values.length == 1 ? Shape.of(1) : Shape.of(values.length, 1, 1);
+                tensors.put(name, Tensor.ofFloats(arena, name, shape, values));
+            });
             SafetensorsWriter.write(folder.resolve("model.safetensors"), tensors, Map.of("format", "pt"));
         }
         ObjectMapper json = new ObjectMapper();
         ObjectNode config =
                 (ObjectNode) json.readTree(source.resolve("config.json").toFile());
         ObjectNode scheme = ((ObjectNode) config.get("quantization_config")).putObject("kv_cache_scheme");
-        scheme.put("num_bits", 8).put("type", "float").put("strategy", "tensor").put("dynamic", false);
+        scheme.put("num_bits", 8).put("type", "float").put("strategy", strategy).put("dynamic", false);
         Files.writeString(folder.resolve("config.json"), json.writeValueAsString(config));
         return folder;
     }
 
     @Test
     void keys_and_values_are_rounded_with_the_scales_of_the_cache() throws IOException {
-        float[] found = logits(withCache(), ModelSource.Activations.AS_CONSUMERS);
+        Path model =
+                withAttention("tensor", Map.of("k_scale", new float[] {0.03125f}, "v_scale", new float[] {0.0078125f}));
+        float[] found = logits(model, ModelSource.Activations.AS_CONSUMERS);
         double error = difference(golden("ct-fp8-static.cache"), found);
         assertTrue(error < NEAR, "differs by " + error);
         assertTrue(difference(golden("ct-fp8-static"), found) > 10 * NEAR);
+    }
+
+    @Test
+    void queries_keys_and_values_are_rounded_with_the_scales_of_their_heads() throws IOException {
+        Path model = withAttention(
+                "attn_head",
+                Map.of(
+                        "q_scale", new float[] {0.03125f, 0.0078125f, 0.015625f, 0.0625f},
+                        "k_scale", new float[] {0.0625f, 0.0234375f},
+                        "v_scale", new float[] {0.0078125f, 0.0029296875f}));
+        float[] found = logits(model, ModelSource.Activations.AS_CONSUMERS);
+        double error = difference(golden("ct-fp8-static.attention"), found);
+        assertTrue(error < NEAR, "differs by " + error);
+        assertTrue(difference(golden("ct-fp8-static"), found) > 10 * NEAR);
+    }
+
+    @Test
+    void scales_of_another_number_of_heads_are_noted_and_left() throws IOException {
+        Path model = withAttention("attn_head", Map.of("k_scale", new float[] {1, 1, 1}));
+        try (ModelSource source = ModelSource.open(model, ModelSource.Activations.AS_CONSUMERS)) {
+            String notes = source.huggingFace().orElseThrow().notes().toString();
+            assertTrue(notes.contains("there are 3 scales for 2 heads"), notes);
+        }
     }
 
     @Test

@@ -1,12 +1,13 @@
 package dev.octet.converter;
 
+import static java.util.Objects.requireNonNull;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertNotNull;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
-import dev.octet.converter.checkpoint.CacheScales;
+import dev.octet.converter.checkpoint.AttentionScales;
 import dev.octet.converter.data.Dataset;
 import dev.octet.converter.data.InputSpec;
 import dev.octet.converter.data.NpzDataset;
@@ -15,6 +16,8 @@ import dev.octet.formats.npy.NpzFile;
 import dev.octet.formats.npy.NpzWriter;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.Tensor;
+import dev.octet.quant.layout.AttentionInput;
+import dev.octet.quant.layout.AttentionScheme;
 import dev.octet.quant.statistics.Statistics;
 import dev.octet.quant.statistics.TensorStatistics;
 import java.io.IOException;
@@ -105,8 +108,46 @@ final class ModuleCalibrationTest {
         Statistics statistics = calibrate(model, OPTIONS);
         try (CheckpointConverter converter =
                 CheckpointConverter.open(TESTDATA.resolve("models/tiny-hf").resolve(model))) {
-            CacheScales scales = converter.cacheScales(statistics);
+            AttentionScales scales = converter.attentionScales(statistics, AttentionScheme.CACHE);
             assertEquals(2, scales.byAttention().size());
+        }
+    }
+
+    /** Both run in F32 and add in another order, which moves the last bits of a few thousandths of a percent. */
+    @ParameterizedTest
+    @ValueSource(strings = {"gemma", "gemma2", "llama", "llama-linear", "llama3", "mistral", "qwen2", "qwen3"})
+    void scales_of_attention_are_those_of_torch_for_any_number_of_heads(String model) throws IOException {
+        JsonNode golden = new ObjectMapper()
+                .readTree(TESTDATA.resolve("golden/attention/scales.json").toFile())
+                .path(model)
+                .path("scales");
+        Statistics statistics = calibrate(model, OPTIONS);
+        try (CheckpointConverter converter =
+                CheckpointConverter.open(TESTDATA.resolve("models/tiny-hf").resolve(model))) {
+            AttentionScales heads = converter.attentionScales(statistics, AttentionScheme.ALL_PER_HEAD);
+            AttentionScales whole = converter.attentionScales(statistics, AttentionScheme.ALL);
+            assertEquals(golden.size(), heads.byAttention().size());
+            for (Map.Entry<String, JsonNode> layer : golden.properties()) {
+                for (AttentionInput input : AttentionInput.values()) {
+                    String name = layer.getKey() + "." + input.label();
+                    List<Float> found = requireNonNull(heads.byAttention().get(layer.getKey()))
+                            .get(input);
+                    JsonNode wanted = layer.getValue().path(input.label());
+                    assertNotNull(found, name);
+                    assertEquals(wanted.size(), found.size(), name);
+                    float largest = 0;
+                    for (int head = 0; head < found.size(); head++) {
+                        float scale = wanted.get(head).floatValue();
+                        assertEquals(scale, found.get(head), 1e-5 * scale, name);
+                        largest = Math.max(largest, found.get(head));
+                    }
+                    assertEquals(
+                            List.of(largest),
+                            requireNonNull(whole.byAttention().get(layer.getKey()))
+                                    .get(input),
+                            name);
+                }
+            }
         }
     }
 

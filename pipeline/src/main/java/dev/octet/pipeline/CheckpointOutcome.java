@@ -10,7 +10,7 @@ import dev.octet.converter.checkpoint.SharedScale;
 import dev.octet.converter.checkpoint.TensorStep;
 import dev.octet.converter.transform.ModelTransform;
 import dev.octet.converter.transform.TransformStep;
-import dev.octet.quant.layout.CacheSide;
+import dev.octet.quant.layout.AttentionInput;
 import dev.octet.quant.recipe.Recipe;
 import dev.octet.quant.transform.Transform;
 import dev.octet.quant.transform.WeightStep;
@@ -34,6 +34,8 @@ import org.jspecify.annotations.Nullable;
  * @param kept matrices that stay as they are, with their reasons
  * @param staticInputs weights that have the static scale of their input next to them
  * @param kvCacheLayers attention layers that have scales of a KV cache
+ * @param queryLayers of these, layers that have scales of their queries too
+ * @param scalesPerHead whether each head has scales of its own
  * @param predicted errors of the Linears, predicted from second moments next to the statistics in a dry run; null without
  * @param transformed what transforms do before weights are quantised; null without
  * @param unreachedExperts modules of experts that no sample of the statistics reached: they have a sibling's input scale
@@ -60,6 +62,8 @@ public record CheckpointOutcome(
         List<SharedScale> sharedScales,
         long staticInputs,
         long kvCacheLayers,
+        long queryLayers,
+        boolean scalesPerHead,
         List<String> unreachedExperts,
         List<String> notes,
         List<String> carried,
@@ -153,7 +157,9 @@ public record CheckpointOutcome(
                 count(
                         plan,
                         s -> s instanceof TensorStep.Quantize q && q.target().inputScale() != null),
-                count(plan, TensorStep.CacheScale.class::isInstance) / CacheSide.values().length,
+                count(plan, s -> isScaleOf(s, AttentionInput.K)),
+                count(plan, s -> isScaleOf(s, AttentionInput.Q)),
+                count(plan, CheckpointOutcome::isPerHead) > 0,
                 scales.unreached(),
                 notes,
                 result == null ? List.of() : result.carried(),
@@ -200,6 +206,8 @@ public record CheckpointOutcome(
                 sharedScales,
                 staticInputs,
                 kvCacheLayers,
+                queryLayers,
+                scalesPerHead,
                 unreachedExperts,
                 newNotes,
                 carried,
@@ -223,6 +231,15 @@ public record CheckpointOutcome(
                 && (architecture.endsWith("ForCausalLM")
                         || architecture.endsWith("LMHeadModel")
                         || architecture.endsWith("ForConditionalGeneration"));
+    }
+
+    private static boolean isScaleOf(TensorStep step, AttentionInput input) {
+        return step instanceof TensorStep.AttentionScale scale && scale.input() == input;
+    }
+
+    private static boolean isPerHead(TensorStep step) {
+        return step instanceof TensorStep.AttentionScale scale
+                && scale.target().shape().rank() == 3;
     }
 
     private static long count(CheckpointPlan plan, Predicate<TensorStep> which) {

@@ -5,7 +5,7 @@ import dev.octet.converter.CheckpointConverter;
 import dev.octet.converter.Converter;
 import dev.octet.converter.ModelSource;
 import dev.octet.converter.RestoredCheckpoint;
-import dev.octet.converter.checkpoint.CacheScales;
+import dev.octet.converter.checkpoint.AttentionScales;
 import dev.octet.converter.checkpoint.ConversionRequest;
 import dev.octet.converter.checkpoint.GraphWeights;
 import dev.octet.converter.checkpoint.Selection;
@@ -250,7 +250,7 @@ public final class Convert {
         CheckpointConverter.Request how = new CheckpointConverter.Request(
                 Selection.ALL_LINEARS,
                 Map.of(),
-                CacheScales.NONE,
+                AttentionScales.NONE,
                 false,
                 false,
                 request.exactness() == Exactness.EXACT_ONLY);

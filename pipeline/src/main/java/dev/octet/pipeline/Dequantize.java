@@ -1,7 +1,7 @@
 package dev.octet.pipeline;
 
 import dev.octet.converter.CheckpointConverter;
-import dev.octet.converter.checkpoint.CacheScales;
+import dev.octet.converter.checkpoint.AttentionScales;
 import dev.octet.converter.checkpoint.ConversionRequest;
 import dev.octet.converter.checkpoint.Selection;
 import dev.octet.formats.tensor.DType;
@@ -75,7 +75,7 @@ public final class Dequantize {
                             new CheckpointConverter.Request(
                                     Selection.ALL_LINEARS,
                                     Map.of(),
-                                    CacheScales.NONE,
+                                    AttentionScales.NONE,
                                     false,
                                     keepScales,
                                     request.choices().contains(Choice.EXACT_ONLY)),

@@ -35,6 +35,7 @@ import dev.octet.quant.calibrate.Calibrator;
 import dev.octet.quant.gptq.GptqOptions;
 import dev.octet.quant.gptq.SecondMoment;
 import dev.octet.quant.gptq.SecondMomentsFile;
+import dev.octet.quant.layout.AttentionScheme;
 import dev.octet.quant.layout.LayoutOptions;
 import dev.octet.quant.recipe.OperandSpec;
 import dev.octet.quant.recipe.Recipe;
@@ -460,8 +461,6 @@ public final class Quantize {
 
     /** What a user can choose of a checkpoint. */
     public enum Choice {
-        /** Scales of the KV cache are written, which engines then keep in FP8; needs statistics. */
-        KV_CACHE,
         /** Weights that hold a NaN or an infinity stay as they are, instead of stopping the job; costs one more reading. */
         ALLOW_NONFINITE,
         /** The scales are used again that {@link Dequantize} kept with the checkpoint. */
@@ -545,6 +544,7 @@ public final class Quantize {
             Optional<Path> statistics,
             Calibrator calibrator,
             Set<Choice> choices,
+            AttentionScheme attention,
             Optional<Path> report,
             Map<String, Recipe> recipes,
             List<Transform> transforms,
@@ -567,6 +567,7 @@ public final class Quantize {
                     Optional.empty(),
                     new Absmax(),
                     Set.of(),
+                    AttentionScheme.NONE,
                     Optional.empty(),
                     Map.of(),
                     List.of(),
@@ -585,6 +586,7 @@ public final class Quantize {
                     statistics,
                     calibrator,
                     choices,
+                    attention,
                     report,
                     recipes,
                     transforms,
@@ -603,6 +605,7 @@ public final class Quantize {
                     statistics,
                     calibrator,
                     choices,
+                    attention,
                     report,
                     recipes,
                     transforms,
@@ -621,6 +624,7 @@ public final class Quantize {
                     statistics,
                     calibrator,
                     choices,
+                    attention,
                     report,
                     recipes,
                     transforms,
@@ -639,6 +643,7 @@ public final class Quantize {
                     Optional.of(file),
                     calibrator,
                     choices,
+                    attention,
                     report,
                     recipes,
                     transforms,
@@ -657,6 +662,7 @@ public final class Quantize {
                     statistics,
                     newCalibrator,
                     choices,
+                    attention,
                     report,
                     recipes,
                     transforms,
@@ -677,6 +683,7 @@ public final class Quantize {
                     statistics,
                     calibrator,
                     more,
+                    attention,
                     report,
                     recipes,
                     transforms,
@@ -695,6 +702,7 @@ public final class Quantize {
                     statistics,
                     calibrator,
                     choices,
+                    attention,
                     Optional.of(file),
                     recipes,
                     transforms,
@@ -713,6 +721,7 @@ public final class Quantize {
                     statistics,
                     calibrator,
                     choices,
+                    attention,
                     report,
                     others,
                     transforms,
@@ -731,6 +740,7 @@ public final class Quantize {
                     statistics,
                     calibrator,
                     choices,
+                    attention,
                     report,
                     recipes,
                     newTransforms,
@@ -749,10 +759,30 @@ public final class Quantize {
                     statistics,
                     calibrator,
                     choices,
+                    attention,
                     report,
                     recipes,
                     transforms,
                     newRounding);
+        }
+
+        /** The same with scales of attention, with which engines then keep the KV cache in FP8; they need statistics. */
+        public CheckpointRequest withAttention(AttentionScheme newAttention) {
+            return new CheckpointRequest(
+                    model,
+                    output,
+                    recipe,
+                    target,
+                    selection,
+                    layout,
+                    statistics,
+                    calibrator,
+                    choices,
+                    newAttention,
+                    report,
+                    recipes,
+                    transforms,
+                    rounding);
         }
 
         boolean has(Choice choice) {
@@ -780,7 +810,7 @@ public final class Quantize {
             CheckpointConverter.Request how = new CheckpointConverter.Request(
                             request.selection(),
                             scales.byModule(),
-                            scales.cache(),
+                            scales.attention(),
                             request.has(Choice.ALLOW_NONFINITE),
                             request.has(Choice.KEEP_SCALES),
                             request.has(Choice.EXACT_ONLY))

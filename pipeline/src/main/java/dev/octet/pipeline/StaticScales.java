@@ -1,11 +1,12 @@
 package dev.octet.pipeline;
 
 import dev.octet.converter.CheckpointConverter;
-import dev.octet.converter.checkpoint.CacheScales;
+import dev.octet.converter.checkpoint.AttentionScales;
 import dev.octet.converter.checkpoint.InputScales;
 import dev.octet.converter.transform.InputChange;
 import dev.octet.converter.transform.ModelTransform;
 import dev.octet.quant.block.Granularity;
+import dev.octet.quant.layout.AttentionScheme;
 import dev.octet.quant.layout.Layout;
 import dev.octet.quant.layout.LayoutOptions;
 import dev.octet.quant.recipe.Recipe;
@@ -19,15 +20,15 @@ import java.util.Map;
 import java.util.Optional;
 
 /**
- * What the statistics of a request give: static scales of inputs, of the KV cache, or both.
+ * What the statistics of a request give: static scales of inputs, of attention, or both.
  *
  * @param inputs empty where activations are quantised at run time, or not at all
- * @param cache none where the KV cache is left alone
+ * @param attention none where attention and its cache are left alone
  * @param notes what a user should know
  */
-record StaticScales(Optional<InputScales> inputs, CacheScales cache, List<String> notes) {
+record StaticScales(Optional<InputScales> inputs, AttentionScales attention, List<String> notes) {
     /** Nothing is static. */
-    static final StaticScales NONE = new StaticScales(Optional.empty(), CacheScales.NONE, List.of());
+    static final StaticScales NONE = new StaticScales(Optional.empty(), AttentionScales.NONE, List.of());
 
     /**
      * The scales that a request asks for.
@@ -38,19 +39,15 @@ record StaticScales(Optional<InputScales> inputs, CacheScales cache, List<String
     static StaticScales of(
             Quantize.CheckpointRequest request, CheckpointConverter converter, ModelTransform transform, Job job)
             throws IOException {
-        boolean cache = request.has(Quantize.Choice.KV_CACHE);
+        AttentionScheme scheme = request.attention();
+        boolean attention = scheme != AttentionScheme.NONE;
         Optional<Path> file = request.statistics();
-        if (cache && !transform.changedValues().isEmpty()) {
-            throw job.invalid(
-                    "--kv-cache fp8 takes scales of values as they were before --transform changes "
-                            + transform.changedValues().getFirst(),
-                    "write the transformed model with --recipe none, calibrate that, and quantise it with --kv-cache"
-                            + " fp8");
-        }
+        requireSensible(request, transform, job);
         if (file.isEmpty()) {
-            if (cache) {
+            if (attention) {
                 throw job.invalid(
-                        "--kv-cache fp8 needs the statistics of keys and values",
+                        scheme.option() + " needs the statistics of "
+                                + (scheme.queries() ? "queries, keys and values" : "keys and values"),
                         "give --statistics FILE, made by 'octet calibrate'");
             }
             return NONE;
@@ -58,10 +55,13 @@ record StaticScales(Optional<InputScales> inputs, CacheScales cache, List<String
         Recipe recipe = request.recipe();
         Statistics statistics = StatisticsFile.read(file.get());
         List<String> notes = new ArrayList<>();
-        CacheScales scales = cache ? converter.cacheScales(statistics) : CacheScales.NONE;
-        if (cache) {
+        AttentionScales scales = attention ? converter.attentionScales(statistics, scheme) : AttentionScales.NONE;
+        if (attention) {
             notes.add("engines keep the KV cache in FP8 with these scales unless they are told otherwise (vLLM:"
                     + " --kv-cache-dtype)");
+            if (scheme.perHead()) {
+                notes.add("vLLM takes scales per head with its Flash Attention backend only");
+            }
         } else {
             int known = converter.cachesKnownTo(statistics).size();
             if (known > 0) {
@@ -70,18 +70,19 @@ record StaticScales(Optional<InputScales> inputs, CacheScales cache, List<String
             }
         }
         if (request.has(Quantize.Choice.FLOATS)) {
-            return new StaticScales(Optional.empty(), CacheScales.NONE, List.of());
+            return new StaticScales(Optional.empty(), AttentionScales.NONE, List.of());
         }
+        String used = scheme.queries() ? "queries, keys and values" : "keys and values";
         boolean forTransform =
                 !transform.isNone() && !isStatic(recipe, request.target().layout());
-        if (forTransform && !cache) {
+        if (forTransform && !attention) {
             return new StaticScales(Optional.empty(), scales, notes);
         }
         boolean rounds = request.rounding().needsMoments();
-        if ((cache || rounds) && !isStatic(recipe, request.target().layout())) {
-            if (cache) {
-                notes.add("activations of " + recipe.name()
-                        + " are quantised at run time: of the statistics only keys and values are used");
+        if ((attention || rounds) && !isStatic(recipe, request.target().layout())) {
+            if (attention) {
+                notes.add("activations of " + recipe.name() + " are quantised at run time: of the statistics only "
+                        + used + " are used");
             }
             return new StaticScales(Optional.empty(), scales, notes);
         }
@@ -103,6 +104,33 @@ record StaticScales(Optional<InputScales> inputs, CacheScales cache, List<String
                         recipe)),
                 scales,
                 notes);
+    }
+
+    /** Refuses scales of attention where there is no place for them, or the statistics are of another model. */
+    private static void requireSensible(Quantize.CheckpointRequest request, ModelTransform transform, Job job) {
+        AttentionScheme scheme = request.attention();
+        if (scheme == AttentionScheme.NONE) {
+            return;
+        }
+        String option = scheme.option();
+        if (request.has(Quantize.Choice.FLOATS)) {
+            throw job.invalid(
+                    option + " has no place in a model of floats, which --recipe none writes",
+                    "leave it out, and give it when the written model is quantised");
+        }
+        if (!transform.changedValues().isEmpty()) {
+            throw job.invalid(
+                    option + " takes scales of values as they were before --transform changes "
+                            + transform.changedValues().getFirst(),
+                    "write the transformed model with --recipe none, calibrate that, and quantise it with " + option);
+        }
+        Optional<String> reason = request.target().layout().unsupported(scheme);
+        if (reason.isPresent()) {
+            throw job.invalid(
+                    reason.get(),
+                    "give --target compressed-tensors, or take one scale for the keys and one for the values: "
+                            + AttentionScheme.CACHE.option());
+        }
     }
 
     /** Whether the recipe's activations have one scale, and the layout a place for it. */

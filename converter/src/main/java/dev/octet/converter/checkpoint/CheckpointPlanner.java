@@ -58,7 +58,7 @@ public final class CheckpointPlanner {
     private final List<String> notes = new ArrayList<>();
     private final TargetConfig targetConfig;
     private Map<String, WeightDecision> decisions = Map.of();
-    private final CacheScaleSteps cache;
+    private final AttentionScaleSteps attention;
     private final SharedScales sharedScales;
     private final Set<String> rewritten = new HashSet<>();
     private final Map<String, TensorStep> rescaled = new HashMap<>();
@@ -68,7 +68,7 @@ public final class CheckpointPlanner {
      *
      * @param selection which weights the user wants quantised
      * @param inputScales static input scales (multipliers) by module; empty for dynamic activations
-     * @param cacheScales scales of the KV cache; none to leave the cache as the checkpoint has it
+     * @param attentionScales scales of attention; none to leave it as the checkpoint has it
      * @param nonFinite weights that stay as they are because they hold a NaN or an infinity, with what was found
      * @param keptScales scales of an earlier quantisation to reuse; null to compute scales
      * @param recipes of weights that have another one than the goal's, by their own name
@@ -78,7 +78,7 @@ public final class CheckpointPlanner {
     public record Inputs(
             Selection selection,
             Map<String, Float> inputScales,
-            CacheScales cacheScales,
+            AttentionScales attentionScales,
             Map<String, String> nonFinite,
             @Nullable Checkpoint keptScales,
             Map<String, Recipe> recipes,
@@ -89,7 +89,7 @@ public final class CheckpointPlanner {
             return new Inputs(
                     Selection.ALL_LINEARS,
                     Map.of(),
-                    CacheScales.NONE,
+                    AttentionScales.NONE,
                     Map.of(),
                     null,
                     Map.of(),
@@ -106,7 +106,7 @@ public final class CheckpointPlanner {
         this.exactnesses = new ExactnessCheck(checkpoint);
         this.sharedScales = new SharedScales(checkpoint, stored, WeightReader.of(checkpoint, stored), inputs.merged());
         this.plainType = plainType(goal, checkpoint);
-        this.cache = new CacheScaleSteps(checkpoint, stored, goal.layout(), inputs.cacheScales());
+        this.attention = new AttentionScaleSteps(checkpoint, stored, goal.layout(), inputs.attentionScales());
         this.targetConfig = new TargetConfig(
                 checkpoint, goal.layout(), plainType, !inputs.recipes().isEmpty());
     }
@@ -190,7 +190,7 @@ public final class CheckpointPlanner {
             return mergePlan(shards);
         }
         Optional<ObjectNode> config = checkpoint.config().map(ObjectNode::deepCopy);
-        Map<String, ObjectNode> files = targetConfig.describe(config, cache.written(), notes);
+        Map<String, ObjectNode> files = targetConfig.describe(config, attention.written(), notes);
         if (!inputs.merged().added().isEmpty()) {
             config.ifPresent(c -> c.put(TIED, false)); // the head has a weight of its own now
         }
@@ -403,7 +403,7 @@ public final class CheckpointPlanner {
         } else if (stored.plain().containsKey(spec.name())) {
             addPlain(spec, steps);
         } else if (stored.others().containsKey(spec.name())) {
-            cache.addStored(spec, steps, notes);
+            attention.addStored(spec, steps, notes);
         } // else a weight's scale, which the weight's step writes
         inputs.merged().added().forEach((added, from) -> {
             if (from.equals(spec.name())
@@ -413,7 +413,7 @@ public final class CheckpointPlanner {
                 steps.add(new TensorStep.Merge(added, spec.byteSize(), own, Exactness.ONE_ROUNDING));
             }
         });
-        LinearNames.attention(weight == null ? spec.name() : weight.name()).ifPresent(a -> cache.addNew(a, steps));
+        LinearNames.attention(weight == null ? spec.name() : weight.name()).ifPresent(a -> attention.addNew(a, steps));
     }
 
     private void addPlain(TensorSpec spec, List<TensorStep> steps) throws IOException {

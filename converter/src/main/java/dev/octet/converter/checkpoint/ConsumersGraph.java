@@ -1,5 +1,6 @@
 package dev.octet.converter.checkpoint;
 
+import dev.octet.converter.rule.AttentionNode;
 import dev.octet.formats.checkpoint.Checkpoint;
 import dev.octet.formats.checkpoint.StoredTensor;
 import dev.octet.formats.graph.GraphEdit;
@@ -9,7 +10,7 @@ import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.TensorSpec;
 import dev.octet.quant.block.Granularity;
 import dev.octet.quant.cast.Floats;
-import dev.octet.quant.layout.CacheSide;
+import dev.octet.quant.layout.AttentionInput;
 import dev.octet.quant.layout.InputForms;
 import dev.octet.quant.layout.StoredCheckpoint;
 import dev.octet.quant.number.QuantType;
@@ -163,50 +164,75 @@ public record ConsumersGraph(GraphModel model, List<String> notes) {
             List<String> names = Stream.concat(stored.plain().keySet().stream(), stored.weights().keySet().stream())
                     .toList();
             Map<String, String> layers = new HashMap<>();
-            CacheScales.attentions(names).forEach(a -> layers.put(nodeOf.apply(a), a));
+            AttentionScales.attentions(names).forEach(a -> layers.put(nodeOf.apply(a), a));
             for (Node n : edit.nodes()) {
                 String attention = n.is("Attention") ? layers.get(n.name()) : null;
                 if (attention != null) {
                     List<String> inputs = new ArrayList<>(n.inputs());
-                    round(n, attention, CacheSide.K, 1, inputs);
-                    round(n, attention, CacheSide.V, 2, inputs);
+                    for (AttentionInput input : AttentionInput.values()) {
+                        round(n, attention, input, inputs);
+                    }
                     edit.replace(n, n.withInputs(inputs));
                 }
             }
         }
 
-        private void round(Node n, String attention, CacheSide side, int input, List<String> inputs)
-                throws IOException {
-            Optional<Float> scale = cacheScale(attention, side);
-            if (scale.isPresent()) {
-                inputs.set(input, values.statically(n, n.input(input), scale.get()));
+        private void round(Node n, String attention, AttentionInput input, List<String> inputs) throws IOException {
+            float[] scales = scales(attention, input);
+            int at = AttentionNode.index(input);
+            String x = n.input(at);
+            if (scales.length == 1) {
+                inputs.set(at, values.statically(n, x, scales[0]));
+            } else if (scales.length > 1) {
+                int heads = new AttentionNode(n).joinedHeads(input);
+                if (heads == scales.length) {
+                    inputs.set(at, values.perHead(n, x, scales));
+                } else {
+                    notes.add(what(input) + " of " + attention + " stay as they are: there are " + scales.length
+                            + " scales for " + heads + " heads");
+                }
             }
         }
 
-        private Optional<Float> cacheScale(String attention, CacheSide side) throws IOException {
-            Optional<TensorSpec> spec = side.names(attention).stream()
+        private static String what(AttentionInput input) {
+            return switch (input) {
+                case Q -> "the queries";
+                case K -> "the cached keys";
+                case V -> "the cached values";
+            };
+        }
+
+        /** One for all heads, or one for each; none where the input is not quantised. */
+        private float[] scales(String attention, AttentionInput input) throws IOException {
+            Optional<TensorSpec> spec = input.names(attention).stream()
                     .filter(stored.others()::containsKey)
                     .map(name -> stored.others().get(name))
                     .findFirst();
-            if (spec.isEmpty()) {
-                return Optional.empty();
+            StoredTensor tensor =
+                    spec.isEmpty() ? null : checkpoint.tensor(spec.get().name());
+            if (tensor == null) {
+                return new float[0];
             }
-            StoredTensor tensor = checkpoint.tensor(spec.get().name());
-            if (tensor == null || tensor.shape().elementCount() != 1 || !FLOATS.contains(tensor.dtype())) {
-                notes.add("the cache of " + attention + " stays as it is: "
-                        + spec.get().name() + " is not one number for all heads");
-                return Optional.empty();
+            long count = tensor.shape().elementCount();
+            if (count < 1 || count > HeadCounts.MOST || !FLOATS.contains(tensor.dtype())) {
+                notes.add(what(input) + " of " + attention + " stay as they are: " + tensor.name() + " is "
+                        + tensor.dtype() + " " + tensor.shape());
+                return new float[0];
             }
+            float[] scales = new float[(int) count];
             try (Arena scratch = Arena.ofConfined()) {
                 MemorySegment bytes = scratch.allocate(tensor.spec().byteSize(), Float.BYTES);
                 checkpoint.read(tensor, 0, bytes);
-                float scale = Floats.get(tensor.dtype(), bytes, 0);
-                if (!(scale > 0 && scale < Float.POSITIVE_INFINITY)) { // engines take 1 then
-                    notes.add("the cache of " + attention + " has a scale of " + scale + ": engines take 1");
-                    return Optional.of(1f);
+                for (int i = 0; i < scales.length; i++) {
+                    scales[i] = Floats.get(tensor.dtype(), bytes, i);
+                    if (!(scales[i] > 0 && scales[i] < Float.POSITIVE_INFINITY)) { // engines take 1 then
+                        notes.add(what(input) + " of " + attention + " have a scale of " + scales[i]
+                                + ": engines take 1");
+                        scales[i] = 1;
+                    }
                 }
-                return Optional.of(scale);
             }
+            return scales;
         }
     }
 }

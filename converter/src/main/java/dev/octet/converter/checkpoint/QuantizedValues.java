@@ -55,6 +55,24 @@ public final class QuantizedValues {
         return values;
     }
 
+    /**
+     * Quantises a query, key or value of {@code [batch, length, heads * size]} with a static scale for each head.
+     *
+     * @param scales one for each head
+     */
+    public String perHead(Node anchor, String value, float[] scales) {
+        String split = node(anchor, value, "Reshape", List.of(value, longs(value + "_heads", 0, 0, scales.length, -1)));
+        String perHead = edit.freshName(value + "_scales");
+        edit.putInitializer(Initializer.of(Tensor.ofFloats(arena, perHead, Shape.of(scales.length), scales)));
+        String zeros = edit.freshName(value + "_zeros");
+        edit.putInitializer(
+                Initializer.of(Tensor.allocate(arena, new TensorSpec(zeros, CODES, Shape.of(scales.length)))));
+        Attribute axis = Attribute.of("axis", 2);
+        String codes = node(anchor, value, "QuantizeLinear", List.of(split, perHead, zeros), axis);
+        String rounded = node(anchor, value, "DequantizeLinear", List.of(codes, perHead, zeros), axis);
+        return node(anchor, value, "Reshape", List.of(rounded, longs(value + "_joined", 0, 0, -1)));
+    }
+
     /** Quantises with one scale for each token: max(|x|) / 448 over the last axis; x / scale rounded, times scale. */
     public String perToken(Node anchor, String value) {
         return dynamically(anchor, value, value, List.of(axes(value)));

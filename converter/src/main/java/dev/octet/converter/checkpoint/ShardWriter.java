@@ -79,7 +79,7 @@ final class ShardWriter {
                     pieces.add(new Piece(count, () -> mover.copy(copy, first, count, target)));
                 }
             }
-            case TensorStep.CacheScale scale -> pieces.add(new Piece(0, () -> mover.write(scale, target)));
+            case TensorStep.AttentionScale scale -> pieces.add(new Piece(0, () -> mover.write(scale, target)));
             case TensorStep.Quantize q -> {
                 Blocks weight = q.target().blocks();
                 for (Tile tile : Tile.of(

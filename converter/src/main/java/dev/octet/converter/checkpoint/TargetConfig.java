@@ -6,6 +6,8 @@ import dev.octet.formats.checkpoint.Checkpoint;
 import dev.octet.formats.error.UnsupportedModelException;
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
+import dev.octet.quant.layout.AttentionScheme;
+import dev.octet.quant.layout.CompressedTensorsConfig;
 import dev.octet.quant.layout.Layout;
 import dev.octet.quant.layout.LayoutContents;
 import dev.octet.quant.layout.LayoutOptions;
@@ -18,10 +20,17 @@ import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
 import org.jspecify.annotations.Nullable;
 
 /** Collects, weight by weight, what the target's configuration must state of its weights, then writes it. */
 final class TargetConfig {
+    /** A class of transformers; the first group is what all classes of the family begin with. */
+    private static final Pattern MODEL_CLASS = Pattern.compile("(\\w+?)(For[A-Z]\\w*|LMHeadModel|Model)");
+
+    private static final Set<String> PROJECTIONS = Set.of("k_proj", "v_proj", "qkv_proj", "kv_b_proj");
+
     private final Checkpoint checkpoint;
     private final @Nullable Layout layout;
     private final DType plainType;
@@ -113,23 +122,31 @@ final class TargetConfig {
      * Edits {@code config.json} so that it describes the target.
      *
      * @param config of the source; changed by this method; empty if the source has none
-     * @param cacheScales whether the target has scales of a KV cache
+     * @param attention how the attention of the target is quantised
      * @param notes gets notes for the user
      * @return other files to write next to it, by name
+     * @throws UnsupportedModelException when queries have scales, and readers find no attention in models of this class to apply them
      */
-    Map<String, ObjectNode> describe(Optional<ObjectNode> config, boolean cacheScales, List<String> notes) {
+    Map<String, ObjectNode> describe(Optional<ObjectNode> config, AttentionScheme attention, List<String> notes) {
         Map<String, ObjectNode> files = new LinkedHashMap<>();
         ObjectNode edited = config.orElseGet(() -> new ObjectNode(JsonNodeFactory.instance));
+        List<String> attentionClasses = attention.queries() ? attentionClasses(edited) : List.of();
         edited.remove("quantization_config");
         edited.remove("compression_config");
         if (layout != null && recipe != null) {
             LayoutContents contents = new LayoutContents(
-                    recipe, options, quantized, keptLinears(LinearModules.of(edited)), cacheScales, others);
+                    recipe,
+                    options,
+                    quantized,
+                    keptLinears(LinearModules.of(edited)),
+                    attention,
+                    attentionClasses,
+                    others);
             files.putAll(layout.configure(edited, contents));
         } else {
             setType(edited);
         }
-        if (cacheScales && layout != null && !layout.configuresCache()) {
+        if (attention != AttentionScheme.NONE && layout != null && !layout.configuresCache()) {
             notes.add("config.json does not show that the KV cache has scales: start vLLM with --kv-cache-dtype fp8");
         }
         if (config.isEmpty()) {
@@ -138,6 +155,47 @@ final class TargetConfig {
             files.clear();
         }
         return files;
+    }
+
+    /** Those that the source's own configuration names, else the one of the architecture. */
+    private List<String> attentionClasses(ObjectNode config) {
+        List<String> own = CompressedTensorsConfig.in(config)
+                .map(CompressedTensorsConfig::attentionClasses)
+                .orElse(List.of());
+        return own.isEmpty() ? List.of(attentionClass(config)) : own;
+    }
+
+    /**
+     * The class that attends in a model: {@code LlamaAttention} for {@code LlamaForCausalLM}. Readers take a module for attention whose class is called
+     * so and that has one of {@link #PROJECTIONS} (compressed-tensors, {@code quantization/lifecycle/initialize.py},
+     * {@code is_cached_attention_module}).
+     */
+    private String attentionClass(ObjectNode config) {
+        String architecture = config.path("architectures").path(0).asText("");
+        Matcher model = MODEL_CLASS.matcher(architecture);
+        if (!model.matches()) {
+            throw refused(
+                    architecture.isEmpty()
+                            ? "config.json names no class in architectures, after which the class of its attention is"
+                                    + " called"
+                            : "the class of the attention in " + architecture + " is unknown");
+        }
+        boolean found = checkpoint.tensors().keySet().stream()
+                .map(StoredWeight::moduleOf)
+                .anyMatch(m -> PROJECTIONS.contains(m.substring(m.lastIndexOf('.') + 1)));
+        if (!found) {
+            throw refused("readers know the attention whose queries they quantise by its k_proj, and " + architecture
+                    + " has none");
+        }
+        return model.group(1) + "Attention";
+    }
+
+    private UnsupportedModelException refused(String what) {
+        return new UnsupportedModelException(
+                what,
+                checkpoint.folder().resolve("config.json").toString(),
+                "leave the queries in floats: " + AttentionScheme.CACHE.option() + ", or "
+                        + AttentionScheme.CACHE_PER_HEAD.option());
     }
 
     private void setType(ObjectNode config) {

@@ -3,6 +3,7 @@ package dev.octet.converter.checkpoint;
 import dev.octet.formats.checkpoint.StoredTensor;
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.TensorSpec;
+import dev.octet.quant.layout.AttentionInput;
 import dev.octet.quant.layout.StoredWeight;
 import dev.octet.quant.recipe.OperandSpec;
 import java.util.List;
@@ -25,7 +26,7 @@ public sealed interface TensorStep {
     /** Whether its weight is quantised in source or target. */
     default boolean isOfWeight() {
         return switch (this) {
-            case Copy _, CacheScale _ -> false;
+            case Copy _, AttentionScale _ -> false;
             case Quantize _, Dequantize _, Relayout _, Merge _ -> true;
         };
     }
@@ -54,12 +55,16 @@ public sealed interface TensorStep {
     }
 
     /**
-     * Writes a KV cache scale.
+     * Writes the scales of one input of an attention layer.
      *
-     * @param target one F32 element
-     * @param value the multiplier
+     * @param target as many F32 elements as there are values
+     * @param values the multipliers: one, or one for each head
      */
-    record CacheScale(TensorSpec target, float value) implements TensorStep {
+    record AttentionScale(TensorSpec target, AttentionInput input, List<Float> values) implements TensorStep {
+        public AttentionScale {
+            values = List.copyOf(values);
+        }
+
         @Override
         public String name() {
             return target.name();

@@ -255,11 +255,14 @@ final class TileMover {
         });
     }
 
-    /** Writes one number. */
-    void write(TensorStep.CacheScale step, TargetFile target) {
+    /** Writes a few numbers. */
+    void write(TensorStep.AttentionScale step, TargetFile target) {
         with(scratch -> {
-            MemorySegment bytes = scratch.buffer(Buffers.Use.SCALES, Float.BYTES);
-            bytes.set(Tensor.F32_LE, 0, step.value());
+            int count = step.values().size();
+            MemorySegment bytes = scratch.buffer(Buffers.Use.SCALES, (long) count * Float.BYTES);
+            for (int i = 0; i < count; i++) {
+                bytes.set(Tensor.F32_LE, (long) i * Float.BYTES, step.values().get(i));
+            }
             target.write(step.target(), 0, bytes);
             return 0f;
         });

@@ -57,7 +57,14 @@ public record Inspection(
         Quantization quantization,
         Map<String, String> metadata) {
     private static final List<String> SCALE_ENDINGS = List.of(
-            "weight_scale", "weight_scale_inv", "input_scale", "weight_scale_2", "k_scale", "v_scale", "output_scale");
+            "weight_scale",
+            "weight_scale_inv",
+            "input_scale",
+            "weight_scale_2",
+            "q_scale",
+            "k_scale",
+            "v_scale",
+            "output_scale");
     // plain searches, because regular expressions over a million names in a header would take seconds
     private static final List<String> EMBEDDING_PARTS = List.of("embed", "Embed", "wte.", "wpe.", "shared.");
     private static final List<String> NORM_PARTS = List.of("norm", "Norm", "ln_", ".ln.");

@@ -50,9 +50,10 @@ public final class CalibrationRun implements TapObserver {
     private final CalibrationOptions options;
     /** Null when no second moments are taken. */
     private final @Nullable MomentSums moments;
-    /** Values of queries, keys and values; and of inputs of Linears, with their channels. */
-    private final Set<String> heads = new LinkedHashSet<>();
+    /** Queries, keys and values, with the heads that lie side by side in them; 0 where they have an axis of heads. */
+    private final Map<String, Integer> heads = new LinkedHashMap<>();
 
+    /** Inputs of Linears, with their channels. */
     private final Map<String, Integer> channels;
     /** Whether the statistics are complete, and only second moments are taken. */
     private final boolean momentsOnly;
@@ -67,7 +68,7 @@ public final class CalibrationRun implements TapObserver {
         this.moments = moments;
         momentsOnly = moments != null && start.complete();
         channels = channels(taps);
-        taps.stream().filter(t -> t.rows() == Tap.Rows.OF_HEADS).forEach(t -> heads.add(t.value()));
+        taps.stream().filter(t -> t.rows() == Tap.Rows.OF_HEADS).forEach(t -> heads.put(t.value(), t.joinedHeads()));
         taps.forEach(t -> accumulators.put(t.value(), accumulator(start, t.name())));
         modelDigest = start.modelDigest();
         this.data = data;
@@ -223,7 +224,7 @@ public final class CalibrationRun implements TapObserver {
                 String.valueOf(batchSize),
                 String.valueOf(from),
                 moments == null ? "" : momentsOnly ? "moments only" : "moments"));
-        taps.forEach(t -> parts.add(t.value() + " " + t.rows() + " " + t.channels()));
+        taps.forEach(t -> parts.add(t.value() + " " + t.rows() + " " + t.channels() + " " + t.joinedHeads()));
         return Sha256.of(parts.toArray(String[]::new));
     }
 
@@ -232,7 +233,7 @@ public final class CalibrationRun implements TapObserver {
         return InstrumentedModel.overWeights(
                 cut.piece(from, to, types),
                 cut.wanted(from, to),
-                heads,
+                heads.keySet(),
                 InputSpec.of(model),
                 new SessionSettings(options.threads(), false));
     }
@@ -341,7 +342,8 @@ public final class CalibrationRun implements TapObserver {
     private void add(StatisticsAccumulator a, String tap, Tensor value, long rowLength, BitSet kept) {
         Shape shape = value.shape();
         int size = channels.getOrDefault(tap, 0);
-        if (heads.contains(tap) && shape.rank() == 4 && rowLength == shape.dim(3)) {
+        int joined = heads.getOrDefault(tap, 0);
+        if (heads.containsKey(tap) && shape.rank() == 4 && rowLength == shape.dim(3)) {
             a.addWithHeads(
                     value.bytes(),
                     kept,
@@ -349,6 +351,8 @@ public final class CalibrationRun implements TapObserver {
                             Math.toIntExact(shape.dim(1)),
                             Math.toIntExact(shape.dim(2)),
                             Math.toIntExact(shape.dim(3))));
+        } else if (joined > 0 && shape.rank() == 3 && shape.dim(2) % joined == 0 && rowLength % shape.dim(2) == 0) {
+            a.addWithJoinedHeads(value.bytes(), rowLength, kept, joined, Math.toIntExact(shape.dim(2) / joined));
         } else if (size > 0) {
             a.addWithChannels(value.bytes(), rowLength, kept, size);
         } else {

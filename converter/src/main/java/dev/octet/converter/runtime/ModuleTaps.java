@@ -1,11 +1,13 @@
 package dev.octet.converter.runtime;
 
+import dev.octet.converter.rule.AttentionNode;
 import dev.octet.converter.rule.CanonicalOps;
 import dev.octet.formats.graph.Graph;
 import dev.octet.formats.graph.GraphModel;
 import dev.octet.formats.graph.Initializer;
 import dev.octet.formats.graph.Node;
 import dev.octet.formats.tensor.Shape;
+import dev.octet.quant.layout.AttentionInput;
 import dev.octet.quant.statistics.Statistics;
 import dev.octet.quant.statistics.TensorStatistics;
 import java.util.ArrayList;
@@ -43,9 +45,9 @@ public final class ModuleTaps {
                 found.add(Tap.ofLinear(module(n.input(1)), n.input(0), channels(graph, n)));
             } else if (n.is(ATTENTION)) {
                 String module = attention(n, graph.initializers().keySet());
-                found.add(Tap.ofHeads(module + ".q", n.input(0)));
-                found.add(Tap.ofHeads(module + ".k", n.input(1)));
-                found.add(Tap.ofHeads(module + ".v", n.input(2)));
+                for (AttentionInput input : AttentionInput.values()) {
+                    found.add(Tap.ofAttention(module + "." + input.label(), new AttentionNode(n), input));
+                }
             }
             for (Tap tap : found) {
                 if (!once.add(tap.name())) {

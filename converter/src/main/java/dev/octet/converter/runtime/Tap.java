@@ -1,5 +1,8 @@
 package dev.octet.converter.runtime;
 
+import dev.octet.converter.rule.AttentionNode;
+import dev.octet.quant.layout.AttentionInput;
+
 /**
  * A value to take statistics of, and their name.
  *
@@ -7,27 +10,35 @@ package dev.octet.converter.runtime;
  * @param value name of a value of the graph
  * @param rows layout of its tokens
  * @param channels length of its last axis, where statistics of each channel and second moments are to be taken; 0 for none
+ * @param joinedHeads heads that lie side by side along its last axis, where statistics of each are to be taken; 0 where the value has an axis of
+ *     heads, or none
  */
-public record Tap(String name, String value, Rows rows, int channels) {
+public record Tap(String name, String value, Rows rows, int channels, int joinedHeads) {
     /** The input of a Linear with so many input channels. */
     public static Tap ofLinear(String name, String value, int channels) {
-        return new Tap(name, value, Rows.OF_TOKENS, channels);
+        return new Tap(name, value, Rows.OF_TOKENS, channels, 0);
     }
 
-    /** A query, key or value, with statistics of each head. */
+    /** A query, key or value with an axis of heads, with statistics of each head. */
     public static Tap ofHeads(String name, String value) {
-        return new Tap(name, value, Rows.OF_HEADS, 0);
+        return new Tap(name, value, Rows.OF_HEADS, 0, 0);
     }
+
+    /** The queries, keys or values of an Attention node, with statistics of each head. */
+    static Tap ofAttention(String name, AttentionNode attention, AttentionInput input) {
+        return new Tap(name, attention.value(input), Rows.OF_HEADS, 0, attention.joinedHeads(input));
+    }
+
     /** The layout of a value's tokens, for excluding padding. */
     public enum Rows {
         /** [batch, length, ...] or [batch * length, ...] by the attention mask's shape; otherwise each sample is one row. */
         OF_TOKENS,
-        /** [batch, heads, length, size], as keys and values before attention; for ranks other than 4 as {@link #OF_TOKENS}. */
+        /** [batch, heads, length, size], as keys and values before attention; for other ranks as {@link #OF_TOKENS}. */
         OF_HEADS
     }
 
     /** A tap with the name of its value. */
     public static Tap of(String value) {
-        return new Tap(value, value, Rows.OF_TOKENS, 0);
+        return new Tap(value, value, Rows.OF_TOKENS, 0, 0);
     }
 }

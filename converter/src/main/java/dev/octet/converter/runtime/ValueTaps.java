@@ -1,9 +1,11 @@
 package dev.octet.converter.runtime;
 
+import dev.octet.converter.rule.AttentionNode;
 import dev.octet.converter.rule.CanonicalOps;
 import dev.octet.formats.graph.Graph;
 import dev.octet.formats.graph.GraphModel;
 import dev.octet.formats.graph.Node;
+import dev.octet.quant.layout.AttentionInput;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.LinkedHashMap;
@@ -43,7 +45,11 @@ public final class ValueTaps {
         }
         for (Node n : graph.nodes()) {
             if (n.is("Attention")) {
-                n.inputs().subList(0, 3).forEach(v -> taps.putIfAbsent(v, Tap.ofHeads(v, v)));
+                AttentionNode attention = new AttentionNode(n);
+                for (AttentionInput input : AttentionInput.values()) {
+                    String value = attention.value(input);
+                    taps.putIfAbsent(value, Tap.ofAttention(value, attention, input));
+                }
             } else if (n.is("MatMul")) {
                 operands(n, producers, taps);
             } else if (n.domain().isEmpty() && CONVOLUTIONS.contains(n.opType())) {
@@ -61,7 +67,7 @@ public final class ValueTaps {
         for (String operand : product.inputs()) {
             Node producer = producers.get(operand);
             if (producer != null && !producer.is("Softmax")) {
-                taps.putIfAbsent(operand, new Tap(operand, untransposed(operand, producer), Tap.Rows.OF_HEADS, 0));
+                taps.putIfAbsent(operand, Tap.ofHeads(operand, untransposed(operand, producer)));
             }
         }
     }

@@ -3,14 +3,17 @@ package dev.octet.converter.verify;
 import com.fasterxml.jackson.databind.JsonNode;
 import dev.octet.converter.checkpoint.LinearNames;
 import dev.octet.formats.checkpoint.StoredTensor;
-import dev.octet.quant.layout.CacheSide;
-import java.util.Arrays;
+import dev.octet.quant.layout.AttentionInput;
+import java.util.Collection;
 import java.util.LinkedHashSet;
 import java.util.Objects;
 import java.util.Optional;
 import java.util.Set;
 
-/** Where the scales of the KV cache lie. Source: vllm-project/vllm:vllm/model_executor/layers/quantization/kv_cache.py. */
+/**
+ * Where the scales of attention lie. Source: vllm-project/vllm:vllm/model_executor/layers/quantization/kv_cache.py, and
+ * {@code compressed_tensors/compressed_tensors.py} there.
+ */
 final class KvScales {
     private KvScales() {}
 
@@ -44,18 +47,18 @@ final class KvScales {
         return attentions;
     }
 
-    /** The scale of one side under any name that vLLM takes. */
-    static Optional<StoredTensor> of(CheckpointSubject subject, String attention, CacheSide side) {
-        return side.names(attention).stream()
+    /** The scale of one input under any name that vLLM takes. */
+    static Optional<StoredTensor> of(CheckpointSubject subject, String attention, AttentionInput input) {
+        return input.names(attention).stream()
                 .map(subject.checkpoint().tensors()::get)
                 .filter(Objects::nonNull)
                 .findFirst();
     }
 
-    /** Whether any attention layer has a scale; some configurations cannot announce one. */
-    static boolean present(CheckpointSubject subject, Set<String> attentions) {
+    /** Whether any attention layer has a scale of one of these; some configurations cannot announce one. */
+    static boolean present(CheckpointSubject subject, Set<String> attentions, Collection<AttentionInput> inputs) {
         return attentions.stream()
-                .anyMatch(a -> Arrays.stream(CacheSide.values())
-                        .anyMatch(side -> of(subject, a, side).isPresent()));
+                .anyMatch(a ->
+                        inputs.stream().anyMatch(input -> of(subject, a, input).isPresent()));
     }
 }

@@ -76,10 +76,16 @@ record QuantSettings(Method method, JsonNode json, List<Group> groups, List<Stri
             @Nullable Operand inputs) {
         private static final List<ModulePattern> ALL = List.of(ModulePattern.of("Linear"));
 
-        /** A class name is taken for that of Linear. */
+        /** Whether a target is a class that attends. */
+        boolean isOfAttention() {
+            return targets.stream().anyMatch(t -> t instanceof ModulePattern.Name n && n.isAttention());
+        }
+
+        /** A class name is taken for that of Linear, unless it is one that attends. */
         boolean isFor(String module) {
             for (ModulePattern target : targets) {
-                if ((target instanceof ModulePattern.Name n && n.isClass()) || target.matches(module)) {
+                boolean linear = target instanceof ModulePattern.Name n && n.isClass() && !n.isAttention();
+                if (linear || target.matches(module)) {
                     return true;
                 }
             }
@@ -95,6 +101,11 @@ record QuantSettings(Method method, JsonNode json, List<Group> groups, List<Stri
     /** Whether weights share a scale in blocks of rows and columns. */
     boolean hasBlocks() {
         return groups.stream().anyMatch(g -> g.weights() != null && g.weights().rows() > 0);
+    }
+
+    /** Groups of classes that attend. */
+    List<Group> attentionGroups() {
+        return groups.stream().filter(Group::isOfAttention).toList();
     }
 
     /** Whether any group is meant for a module. */

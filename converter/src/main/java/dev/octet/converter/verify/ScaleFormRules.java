@@ -22,8 +22,11 @@ final class ScaleFormRules {
                         s.tensor().shape().toString()));
     }
 
-    /** A weight of one block or one row has a grid of one scale, which is right. */
+    /** A weight of one block or one row has a grid of one scale, which is right; so has attention with one head of keys, by head. */
     private static boolean isOfWholeTensor(CheckpointSubject.Scale scale, CheckpointSubject subject) {
+        if (LayerTensors.OTHER_SCALES.contains(scale.part()) && KvScales.byHead(subject)) {
+            return false;
+        }
         QuantSettings.Group group = subject.settings().group(scale.layer().module());
         return group != null
                 && (!scale.ofWeight()

@@ -1,6 +1,6 @@
 package dev.octet.converter.verify;
 
-import com.fasterxml.jackson.databind.JsonNode;
+import dev.octet.converter.checkpoint.HeadCounts;
 import dev.octet.converter.checkpoint.LinearNames;
 import dev.octet.formats.tensor.Shape;
 import java.util.ArrayList;
@@ -29,7 +29,7 @@ final class TensorParallel {
     private TensorParallel() {}
 
     private static void check(CheckpointSubject subject, Report report) {
-        Heads heads = heads(subject.config());
+        HeadCounts heads = HeadCounts.of(subject.config()).orElse(null);
         List<Integer> asked = subject.options().tensorParallel();
         String possible = null; // costs as much as the check, and is seldom reported
         for (int devices : asked.isEmpty() ? List.of(1) : asked) {
@@ -47,9 +47,6 @@ final class TensorParallel {
         }
     }
 
-    /** Key and value heads; with fewer heads than devices, each device has a whole one. */
-    private record Heads(long queries, long keys) {}
-
     private static String possible(CheckpointSubject subject) {
         List<Integer> legal = legal(subject);
         return legal.isEmpty()
@@ -59,7 +56,7 @@ final class TensorParallel {
 
     /** Numbers of devices that a checkpoint can be split onto, powers of two; empty when nothing is quantised. */
     static List<Integer> legal(CheckpointSubject subject) {
-        Heads heads = heads(subject.config());
+        HeadCounts heads = HeadCounts.of(subject.config()).orElse(null);
         List<LayerTensors> layers = subject.quantized().toList();
         return layers.isEmpty() || subject.settings().groups().isEmpty()
                 ? List.of()
@@ -70,19 +67,9 @@ final class TensorParallel {
                         .toList();
     }
 
-    private static @Nullable Heads heads(@Nullable JsonNode config) {
-        if (config == null) {
-            return null;
-        }
-        JsonNode text = config.path("text_config").isObject() ? config.path("text_config") : config;
-        long queries = text.path("num_attention_heads").asLong(0);
-        long keys = text.path("num_key_value_heads").asLong(queries);
-        return queries > 0 && keys > 0 ? new Heads(queries, keys) : null;
-    }
-
     /** Why a module cannot be split onto this many devices; empty when it can. */
     private static Optional<String> problem(
-            LayerTensors layer, int devices, @Nullable Heads heads, CheckpointSubject subject) {
+            LayerTensors layer, int devices, @Nullable HeadCounts heads, CheckpointSubject subject) {
         QuantSettings.Group group = subject.settings().group(layer.module());
         Shape shape = layer.shape();
         if (group == null || group.weights() == null || shape.rank() != 2) {
@@ -105,12 +92,13 @@ final class TensorParallel {
     }
 
     private static void byOutput(
-            LayerTensors layer, int devices, @Nullable Heads heads, long block, List<String> problems) {
+            LayerTensors layer, int devices, @Nullable HeadCounts heads, long block, List<String> problems) {
         long rows = layer.shape().dim(0);
         boolean keys = layer.last().equals("k_proj") || layer.last().equals("v_proj");
-        long parts = keys && heads != null ? Math.min(devices, heads.keys) : devices;
-        if (layer.last().equals("q_proj") && heads != null && heads.queries % devices != 0) {
-            problems.add(heads.queries + " heads / " + devices);
+        // with fewer heads than devices, each device has a whole one
+        long parts = keys && heads != null ? Math.min(devices, heads.keys()) : devices;
+        if (layer.last().equals("q_proj") && heads != null && heads.queries() % devices != 0) {
+            problems.add(heads.queries() + " heads / " + devices);
         } else if (rows % parts != 0) {
             problems.add(rows + " outputs / " + parts);
         } else if (rows / parts % block != 0 && (devices > 1 || isMergedBeforeLast(layer.last()))) {

@@ -71,7 +71,7 @@ class BadInputTest {
     }
 
     private static CheckpointConverter.Request request(Selection selection, boolean allowNonFinite) {
-        return new CheckpointConverter.Request(selection, Map.of(), CacheScales.NONE, allowNonFinite, false, false);
+        return new CheckpointConverter.Request(selection, Map.of(), AttentionScales.NONE, allowNonFinite, false, false);
     }
 
     private static Selection selection(List<String> keep, List<String> only, List<String> include) {

@@ -44,9 +44,9 @@ class RoundTripTest {
     private static final String Q = "model.layers.0.self_attn.q_proj.weight";
     private static final ConversionRequest KEEPING = new ConversionRequest.Dequantize(DType.BF16, true);
     private static final CheckpointConverter.Request WITH_KEPT =
-            new CheckpointConverter.Request(Selection.ALL_LINEARS, Map.of(), CacheScales.NONE, false, true, false);
+            new CheckpointConverter.Request(Selection.ALL_LINEARS, Map.of(), AttentionScales.NONE, false, true, false);
     private static final CheckpointConverter.Request EXACT_ONLY =
-            new CheckpointConverter.Request(Selection.ALL_LINEARS, Map.of(), CacheScales.NONE, false, false, true);
+            new CheckpointConverter.Request(Selection.ALL_LINEARS, Map.of(), AttentionScales.NONE, false, false, true);
 
     @TempDir
     Path folder;

@@ -293,7 +293,99 @@ class RuleTest {
                 error(
                         "kv-scale-shape",
                         Kind.CT_TENSOR,
-                        m -> m.put("model.layers.0.self_attn.k_scale", DType.F32, GoodCheckpoint.floats(1, 2), 2, 1)));
+                        m -> m.put("model.layers.0.self_attn.k_scale", DType.F32, GoodCheckpoint.floats(1, 2), 2, 1)),
+                ofAttention("kv-scale-shape", "tensor", m -> scales(m, "k", 2, 1, 1)),
+                ofAttention("kv-scale-shape", "attn_head", m -> scales(m, "v", 1)),
+                ofAttention("kv-scale-shape", "attn_head", m -> scales(m, "q", 2, 1, 1)),
+                ofAttention("kv-scale-shape", "attn_head", m -> scales(m, "k", 2)),
+                ofAttention("scale-not-positive", "attn_head", m -> m.set(ATTENTION + ".q_scale", 2, 0)),
+                ofAttention("scale-not-finite", "attn_head", m -> m.set(ATTENTION + ".k_scale", 1, Float.NaN)),
+                ofAttention("query-scale-missing", "attn_head", m -> m.remove(ATTENTION + ".q_scale")),
+                ofAttention("query-scale-missing", "tensor", m -> {
+                    m.remove(ATTENTION + ".q_scale");
+                    m.remove("model.layers.1.self_attn.q_scale");
+                }),
+                ofAttention("attention-group", "tensor", m -> groups(m).remove("group_1")),
+                ofAttention(
+                        "attention-group",
+                        "tensor",
+                        m -> groups(m)
+                                .withObject("group_1")
+                                .withArray("targets")
+                                .add("OtherAttention")),
+                ofAttention(
+                        "attention-group",
+                        "tensor",
+                        m -> groups(m)
+                                .withObject("group_1")
+                                .set(
+                                        "weights",
+                                        groups(m)
+                                                .path("group_0")
+                                                .path("weights")
+                                                .deepCopy())),
+                ofAttention(
+                        "attention-group",
+                        "attn_head",
+                        m -> groups(m)
+                                .withObject("group_1")
+                                .withObject("input_activations")
+                                .put("strategy", "tensor")),
+                ofAttention("attention-group", "tensor", m -> m.quantization().putNull("kv_cache_scheme")),
+                error("kv-cache-scheme", Kind.CT_TENSOR, m -> cache(m).put("num_bits", 4))
+                        .readBy(Consumer.VLLM),
+                error("kv-cache-scheme", Kind.CT_TENSOR, m -> cache(m).put("strategy", "channel"))
+                        .readBy(Consumer.VLLM),
+                error("kv-cache-scheme", Kind.CT_TENSOR, m -> cache(m).put("symmetric", false))
+                        .readBy(Consumer.VLLM),
+                warning("kv-cache-scheme", Kind.CT_TENSOR, m -> attention(m, "attn_head"))
+                        .readBy(Consumer.SGLANG));
+    }
+
+    private static final String ATTENTION = "model.layers.0.self_attn";
+
+    /** A fault in a checkpoint whose attention is quantised by this strategy. */
+    private static Fault ofAttention(String rule, String strategy, Plant plant) {
+        return error(rule, Kind.CT_TENSOR, m -> {
+                    attention(m, strategy);
+                    plant.accept(m);
+                })
+                .readBy(Consumer.VLLM, Consumer.TRANSFORMERS);
+    }
+
+    /** Quantises queries, too, all in this way; there are four heads of queries, two of keys and values. */
+    private static void attention(GoodCheckpoint m, String strategy) {
+        boolean heads = strategy.equals("attn_head");
+        for (int layer = 0; layer < 2; layer++) {
+            for (String input : List.of("q", "k", "v")) {
+                long[] dims = heads ? new long[] {input.equals("q") ? 4 : 2, 1, 1} : new long[] {1};
+                float[] values = new float[(int) dims[0]];
+                Arrays.fill(values, 0.02f);
+                m.put(
+                        "model.layers." + layer + ".self_attn." + input + "_scale",
+                        DType.F32,
+                        GoodCheckpoint.floats(values),
+                        dims);
+            }
+        }
+        cache(m).put("strategy", strategy);
+        ObjectNode group = groups(m).putObject("group_1");
+        group.putArray("targets").add("MixtralAttention");
+        group.set("input_activations", cache(m).deepCopy());
+    }
+
+    private static void scales(GoodCheckpoint m, String input, long... dims) {
+        float[] values = new float[(int) dims[0]];
+        Arrays.fill(values, 0.02f);
+        m.put(ATTENTION + "." + input + "_scale", DType.F32, GoodCheckpoint.floats(values), dims);
+    }
+
+    private static ObjectNode cache(GoodCheckpoint m) {
+        return (ObjectNode) m.quantization().path("kv_cache_scheme");
+    }
+
+    private static ObjectNode groups(GoodCheckpoint m) {
+        return (ObjectNode) m.quantization().path("config_groups");
     }
 
     private static ObjectNode inputs(GoodCheckpoint m) {

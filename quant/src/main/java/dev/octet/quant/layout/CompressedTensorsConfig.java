@@ -126,6 +126,13 @@ public record CompressedTensorsConfig(
         }
     }
 
+    /** The configuration in {@code config.json}; empty when that is of another method, or of none. */
+    public static Optional<CompressedTensorsConfig> in(ObjectNode config) {
+        return Configs.quantization(config)
+                .filter(q -> Configs.method(q).equals(CompressedTensorsLayout.NAME))
+                .map(CompressedTensorsConfig::of);
+    }
+
     /** The configuration in {@code quantization}, the object under {@code quantization_config}. */
     public static CompressedTensorsConfig of(ObjectNode quantization) {
         List<String> notes = new ArrayList<>();
@@ -153,6 +160,17 @@ public record CompressedTensorsConfig(
                 .or(() -> groups.stream()
                         .filter(g -> g.weights() != null && g.namesClass())
                         .findFirst());
+    }
+
+    /** Classes of modules that attend and whose queries, keys and values are quantised, in the order of the file. */
+    public List<String> attentionClasses() {
+        return groups.stream()
+                .filter(g -> g.weights() == null && g.inputs() != null)
+                .flatMap(g -> g.targets().stream())
+                .filter(t -> t instanceof ModulePattern.Name n && n.isAttention())
+                .map(ModulePattern::text)
+                .distinct()
+                .toList();
     }
 
     /** Whether {@code ignore} names this module. */

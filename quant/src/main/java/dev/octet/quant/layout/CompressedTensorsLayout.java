@@ -38,10 +38,12 @@ import org.jspecify.annotations.Nullable;
  * int4-asymmetric  as int4, with m.weight_zero_point I32 [out/8, in/128]
  * static inputs    m.input_scale [1]; nvfp4: m.input_global_scale F32 [1], a divisor
  * KV cache         attention.k_scale F32 [1]   attention.v_scale F32 [1]; announced as kv_cache_scheme
+ *                  for each head: F32 [key-value heads, 1, 1], strategy attn_head
+ * attention        the same, with attention.q_scale F32 [1] or [heads, 1, 1]; a group for the class of attention, without weights, too
  * </pre>
  *
  * <p>Sources: compressed-tensors at ac8e2ba, {@code quantization/quant_scheme.py} (what presets hold),
- * {@code quantization/lifecycle/initialize.py} (shapes), {@code compressors/{naive_quantized,mxfp8,nvfp4}/base.py} (names).
+ * {@code quantization/lifecycle/{initialize,apply}.py} (shapes; what a group for attention may hold), {@code compressors/{naive_quantized,mxfp8,nvfp4}/base.py} (names).
  *
  * <p>Blocks may overhang the edges of a weight for vLLM. The library itself forgets the configuration when it unpacks (as transformers does
  * without a GPU): it has rows / rows of scales for the height of a block, and takes a single column of blocks for channels
@@ -159,8 +161,14 @@ final class CompressedTensorsLayout implements Layout {
     }
 
     @Override
-    public TensorSpec cacheScale(String attention, CacheSide side) {
-        return Schemes.cacheScale(attention, side);
+    public Optional<String> unsupported(AttentionScheme scheme) {
+        return Optional.empty();
+    }
+
+    @Override
+    public TensorSpec attentionScale(String attention, AttentionInput input, int heads) {
+        TensorSpec one = Schemes.attentionScale(attention, input);
+        return heads == 0 ? one : new TensorSpec(one.name(), one.dtype(), Shape.of(heads, 1, 1));
     }
 
     @Override
@@ -193,11 +201,12 @@ final class CompressedTensorsLayout implements Layout {
             });
             quantization.put("format", "mixed-precision");
         }
+        contents.attentionClasses().forEach(c -> addAttention(groups, c, contents.attention()));
         quantization.putNull("global_compression_ratio");
         ArrayNode ignore = quantization.putArray("ignore");
         addKept(ignore, contents);
-        if (contents.kvScales()) {
-            quantization.set("kv_cache_scheme", perTensor(config.objectNode(), true));
+        if (contents.hasCacheScales()) {
+            quantization.set("kv_cache_scheme", attention(config.objectNode(), contents.attention()));
         } else {
             quantization.putNull("kv_cache_scheme");
         }
@@ -218,6 +227,23 @@ final class CompressedTensorsLayout implements Layout {
         ArrayNode targets = group.putArray("targets");
         group.set("weights", operand(maker.objectNode(), recipe.weight(), false));
         return targets;
+    }
+
+    /**
+     * Adds a group for the modules of a class that attends. vLLM takes its scales from the file by their names, and leaves out a group whose only
+     * target ends in {@code Attention} ({@code compressed_tensors.py}, {@code from_config}); any other it would take for one of weights.
+     */
+    private static void addAttention(ObjectNode groups, String attentionClass, AttentionScheme scheme) {
+        ObjectNode group = groups.putObject("group_" + groups.size());
+        group.put("format", "dense");
+        attention(group.putObject("input_activations"), scheme);
+        group.putNull("output_activations");
+        group.putArray("targets").add(attentionClass);
+        group.putNull("weights");
+    }
+
+    private static ObjectNode attention(ObjectNode node, AttentionScheme scheme) {
+        return arguments(node, true, 8, scheme.perHead() ? "attn_head" : "tensor", 0, false, true);
     }
 
     /** vLLM asks for the experts of a fused module one by one, by names that the file does not have: {@code experts.0.gate_proj}. */

@@ -113,8 +113,8 @@ final class Fp8Layout implements Layout {
     }
 
     @Override
-    public TensorSpec cacheScale(String attention, CacheSide side) {
-        return Schemes.cacheScale(attention, side);
+    public TensorSpec attentionScale(String attention, AttentionInput input, int heads) {
+        return Schemes.attentionScale(attention, input);
     }
 
     @Override

@@ -50,12 +50,19 @@ public interface Layout {
      */
     StoredWeight place(String name, Shape shape, OperandSpec scheme, LayoutOptions options);
 
+    /** Why attention cannot be quantised by {@code scheme} in this layout, as one line with a way out; empty when it can. */
+    default Optional<String> unsupported(AttentionScheme scheme) {
+        return Schemes.unsupported(this, scheme);
+    }
+
     /**
-     * The tensor that holds the scale of one side of a layer's KV cache, one F32 multiplier.
+     * The tensor that holds the scales of one input of an attention layer, F32 multipliers, of a scheme that is not {@linkplain
+     * #unsupported(AttentionScheme) unsupported}.
      *
      * @param attention path of the attention layer: {@code model.layers.0.self_attn}
+     * @param heads how many heads have scales of their own; 0 for one scale for all of them
      */
-    TensorSpec cacheScale(String attention, CacheSide side);
+    TensorSpec attentionScale(String attention, AttentionInput input, int heads);
 
     /** Whether the configuration can say that the KV cache is quantised; where not, engines need an option when they start. */
     boolean configuresCache();

@@ -16,7 +16,8 @@ import java.util.Optional;
  * @param keptLinears modules that a consumer takes for a Linear and that are not quantised, in order: {@code lm_head}, routers, kept ones,
  *     and fused tensors of experts by their own names ({@code model.layers.0.mlp.experts.gate_up_proj}): see {@link #keptModules}; a
  *     part {@code *} stands for any number
- * @param kvScales whether attention layers have {@code k_scale} and {@code v_scale}
+ * @param attention how attention layers are quantised
+ * @param attentionClasses classes of the modules that attend, where queries have scales; empty otherwise
  * @param others recipes of quantised weights that have another one, by their own name; empty unless the layout {@linkplain Layout#mixes
  *     mixes} recipes
  */
@@ -25,22 +26,29 @@ public record LayoutContents(
         LayoutOptions options,
         List<StoredWeight> quantized,
         List<String> keptLinears,
-        boolean kvScales,
+        AttentionScheme attention,
+        List<String> attentionClasses,
         Map<String, Recipe> others) {
     public LayoutContents {
+        attentionClasses = List.copyOf(attentionClasses);
         quantized = List.copyOf(quantized);
         keptLinears = List.copyOf(keptLinears);
         others = Map.copyOf(others);
     }
 
-    /** Contents with one recipe for all weights. */
+    /** Contents with one recipe for all weights, whose queries have no scales. */
     public LayoutContents(
             Recipe recipe,
             LayoutOptions options,
             List<StoredWeight> quantized,
             List<String> keptLinears,
-            boolean kvScales) {
-        this(recipe, options, quantized, keptLinears, kvScales, Map.of());
+            AttentionScheme attention) {
+        this(recipe, options, quantized, keptLinears, attention, List.of(), Map.of());
+    }
+
+    /** Whether attention layers have scales of their cached keys and values. */
+    boolean hasCacheScales() {
+        return attention != AttentionScheme.NONE;
     }
 
     /** The recipe of a quantised weight. */

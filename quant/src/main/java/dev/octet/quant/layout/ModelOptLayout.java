@@ -134,9 +134,9 @@ final class ModelOptLayout implements Layout {
     }
 
     @Override
-    public TensorSpec cacheScale(String attention, CacheSide side) {
+    public TensorSpec attentionScale(String attention, AttentionInput input, int heads) {
         return new TensorSpec(
-                attention + "." + side.label() + "_proj." + side.label() + "_scale", DType.F32, Shape.SCALAR);
+                attention + "." + input.label() + "_proj." + input.label() + "_scale", DType.F32, Shape.SCALAR);
     }
 
     @Override
@@ -175,15 +175,15 @@ final class ModelOptLayout implements Layout {
         String algorithm = algorithm(contents.recipe(), contents.options());
         ArrayNode excluded = excluded(config.arrayNode(), contents);
         config.remove("compression_config"); // an older name of what follows
-        config.set("quantization_config", flat(config, algorithm, excluded, contents.kvScales()));
-        return Map.of(QUANT_CONFIG, nested(config, algorithm, excluded.deepCopy(), contents.kvScales()));
+        config.set("quantization_config", flat(config, algorithm, excluded, contents.hasCacheScales()));
+        return Map.of(QUANT_CONFIG, nested(config, algorithm, excluded.deepCopy(), contents.hasCacheScales()));
     }
 
     private static Map<String, ObjectNode> configureMixed(
             ObjectNode config, LayoutContents contents, Map<Recipe, List<StoredWeight>> byRecipe) {
         ArrayNode excluded = excluded(config.arrayNode(), contents);
         ObjectNode layers = config.objectNode();
-        ObjectNode flat = flat(config, MIXED, excluded, contents.kvScales());
+        ObjectNode flat = flat(config, MIXED, excluded, contents.hasCacheScales());
         ObjectNode groups = config.objectNode();
         byRecipe.forEach((recipe, weights) -> {
             String algorithm = algorithm(recipe, contents.options());
@@ -197,7 +197,7 @@ final class ModelOptLayout implements Layout {
         flat.set("quantized_layers", layers);
         config.remove("compression_config");
         config.set("quantization_config", flat);
-        ObjectNode nested = nested(config, MIXED, excluded.deepCopy(), contents.kvScales());
+        ObjectNode nested = nested(config, MIXED, excluded.deepCopy(), contents.hasCacheScales());
         ((ObjectNode) nested.path("quantization")).set("quantized_layers", layers.deepCopy());
         return Map.of(QUANT_CONFIG, nested);
     }

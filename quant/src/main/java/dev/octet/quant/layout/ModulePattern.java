@@ -38,6 +38,11 @@ public sealed interface ModulePattern {
         public boolean isClass() {
             return !text.isEmpty() && Character.isUpperCase(text.charAt(0)) && text.indexOf('.') < 0;
         }
+
+        /** Whether this is a class that attends, {@code LlamaAttention}, as vLLM tells ({@code compressed_tensors.py}, {@code from_config}). */
+        public boolean isAttention() {
+            return isClass() && text.endsWith("Attention");
+        }
     }
 
     /** A regular expression, found at the start of a path. */

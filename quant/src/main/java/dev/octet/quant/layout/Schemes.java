@@ -43,9 +43,21 @@ final class Schemes {
                 ScaleTensor.Direction.MULTIPLIER);
     }
 
-    /** The scale of one side of a KV cache, as compressed-tensors names it and vLLM reads it for other layouts, too. */
-    static TensorSpec cacheScale(String attention, CacheSide side) {
-        return new TensorSpec(attention + "." + side.label() + "_scale", DType.F32, Shape.of(1));
+    /** The one scale of an input of attention, as compressed-tensors names it and vLLM reads it for other layouts, too. */
+    static TensorSpec attentionScale(String attention, AttentionInput input) {
+        return new TensorSpec(attention + "." + input.label() + "_scale", DType.F32, Shape.of(1));
+    }
+
+    /** Why a layout that knows one scale for the keys and one for the values of a layer cannot say a scheme; empty when it can. */
+    static Optional<String> unsupported(Layout layout, AttentionScheme scheme) {
+        if (scheme.queries()) {
+            return Optional.of("layout " + layout.name() + " has no scales of queries; compressed-tensors has");
+        }
+        return scheme.perHead()
+                ? Optional.of("layout " + layout.name()
+                        + " has one scale for the keys of a layer and one for its values, not one for each head;"
+                        + " compressed-tensors has")
+                : Optional.empty();
     }
 
     /** Choices that no layout has a way to say. */

@@ -60,14 +60,14 @@ final class ChannelAccumulator {
         count++;
     }
 
-    /** Takes in finite elements of one channel; {@link #counted} follows when all channels have as many. */
-    void addTo(int channel, float[] row, int n) {
+    /** Takes in {@code n} finite elements of one channel, beginning at {@code from}; {@link #counted} follows when all channels have as many. */
+    void addTo(int channel, float[] row, int from, int n) {
         float least = min[channel];
         float greatest = max[channel];
         double sum = 0;
         double magnitude = 0;
         double square = 0;
-        for (int i = 0; i < n; i++) {
+        for (int i = from; i < from + n; i++) {
             float x = row[i];
             least = Math.min(least, x);
             greatest = Math.max(greatest, x);

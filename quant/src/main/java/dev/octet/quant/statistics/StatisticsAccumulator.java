@@ -47,6 +47,7 @@ public final class StatisticsAccumulator {
     private @Nullable ChannelAccumulator channels;
     private @Nullable ChannelAccumulator heads;
     private float[] row = new float[0];
+    private final boolean seenBefore;
     private long count;
     private long zeros;
     private long nans;
@@ -71,6 +72,7 @@ public final class StatisticsAccumulator {
         ChannelStatistics ofHeads = seen.heads();
         heads = ofHeads == null ? null : new ChannelAccumulator(ofHeads.size(), ofHeads);
         count = seen.count();
+        seenBefore = count > 0;
         zeros = seen.zeros();
         nans = seen.nans();
         infinities = seen.infinities();
@@ -128,6 +130,9 @@ public final class StatisticsAccumulator {
             throw new IllegalArgumentException("rows of " + rowLength + " elements are not of " + size + " channels");
         }
         add(f32, rowLength, kept);
+        if (isLate(channels)) {
+            return;
+        }
         ChannelAccumulator to = accumulator(channels, size);
         channels = to;
         int rows = Math.toIntExact(elements(f32) / rowLength);
@@ -151,6 +156,9 @@ public final class StatisticsAccumulator {
      */
     public void addWithHeads(MemorySegment f32, BitSet kept, HeadShape shape) {
         add(f32, shape.size, kept);
+        if (isLate(heads)) {
+            return;
+        }
         ChannelAccumulator to = accumulator(heads, shape.heads);
         heads = to;
         long perSample = (long) shape.heads * shape.length;
@@ -161,9 +169,45 @@ public final class StatisticsAccumulator {
                 if (kept.get(Math.toIntExact(first)) && allFinite(f32, first, shape)) {
                     for (int head = 0; head < shape.heads; head++) {
                         loadRow(f32, (first + (long) head * shape.length) * shape.size, shape.size);
-                        to.addTo(head, row, shape.size);
+                        to.addTo(head, row, 0, shape.size);
                     }
                     to.counted(shape.size);
+                }
+            }
+        }
+    }
+
+    /**
+     * Takes in the elements of the tokens that are kept of a value {@code [batch, length, heads * size]}, whose heads lie side by side, and
+     * statistics of each head. A token counts for all heads or for none.
+     *
+     * @param f32 rows of {@code rowLength} elements each, one after another
+     * @param rowLength elements of a row, a whole number of tokens
+     * @param kept as for {@link #add(MemorySegment, long, BitSet)}
+     * @param heads how many, the same in each call
+     * @param size elements of a head
+     * @throws IllegalArgumentException when the elements are not a whole number of rows or of tokens, or there was another number of heads
+     */
+    public void addWithJoinedHeads(MemorySegment f32, long rowLength, BitSet kept, int heads, int size) {
+        int width = Math.multiplyExact(heads, size);
+        if (width < 1 || rowLength % width != 0) {
+            throw new IllegalArgumentException(
+                    "rows of " + rowLength + " elements are not of " + heads + " heads of " + size);
+        }
+        add(f32, rowLength, kept);
+        if (isLate(this.heads)) {
+            return;
+        }
+        ChannelAccumulator to = accumulator(this.heads, heads);
+        this.heads = to;
+        int rows = Math.toIntExact(elements(f32) / rowLength);
+        for (int i = kept.nextSetBit(0); i >= 0 && i < rows; i = kept.nextSetBit(i + 1)) {
+            for (long at = i * rowLength; at < (i + 1L) * rowLength; at += width) {
+                if (loadRow(f32, at, width)) {
+                    for (int head = 0; head < heads; head++) {
+                        to.addTo(head, row, head * size, size);
+                    }
+                    to.counted(size);
                 }
             }
         }
@@ -190,6 +234,11 @@ public final class StatisticsAccumulator {
             finite = loadRow(f32, (first + (long) head * shape.length) * shape.size, shape.size);
         }
         return finite;
+    }
+
+    /** Whether earlier samples, by another version, had none of these: of a part of the samples only, they would mislead. */
+    private boolean isLate(@Nullable ChannelAccumulator known) {
+        return known == null && seenBefore;
     }
 
     private static ChannelAccumulator accumulator(@Nullable ChannelAccumulator known, int size) {

@@ -76,10 +76,22 @@ class LayoutConfigTest {
             List<StoredWeight> weights = quantized.stream()
                     .map(m -> to.place(m + ".weight", Shape.of(256, 256), scheme, options))
                     .toList();
+            boolean queries = words.contains("attention");
+            AttentionScheme whole =
+                    queries ? AttentionScheme.ALL : words.contains("kv") ? AttentionScheme.CACHE : AttentionScheme.NONE;
+            AttentionScheme attention = words.contains("heads") ? whole.forEachHead() : whole;
             ObjectNode config =
                     Specs.json("{'architectures': ['LlamaForCausalLM'], 'rope_theta': 10000.0, 'nested': {'a': [1]}}");
-            Map<String, ObjectNode> files =
-                    to.configure(config, new LayoutContents(recipe, options, weights, kept, words.contains("kv")));
+            Map<String, ObjectNode> files = to.configure(
+                    config,
+                    new LayoutContents(
+                            recipe,
+                            options,
+                            weights,
+                            kept,
+                            attention,
+                            attention.queries() ? List.of("LlamaAttention") : List.of(),
+                            Map.of()));
             return new Written(config, files);
         }
 
@@ -182,7 +194,9 @@ class LayoutConfigTest {
         ObjectNode config =
                 Specs.json("{'quantization_config': {'quant_method': 'gptq', 'bits': 4}, 'compression_config': {}}");
         to.configure(
-                config, new LayoutContents(Recipes.FP8_BLOCK, LayoutOptions.defaults(), List.of(), List.of(), false));
+                config,
+                new LayoutContents(
+                        Recipes.FP8_BLOCK, LayoutOptions.defaults(), List.of(), List.of(), AttentionScheme.NONE));
 
         assertEquals(
                 Written.of(layout, "fp8-block", List.of(), List.of()).quantization(),

@@ -80,7 +80,9 @@ class LayoutRoundTripTest {
         }
         ObjectNode config = JsonNodeFactory.instance.objectNode();
         Map<String, ObjectNode> files = c.layout()
-                .configure(config, new LayoutContents(c.recipe(), c.options(), placed, List.of("lm_head"), false));
+                .configure(
+                        config,
+                        new LayoutContents(c.recipe(), c.options(), placed, List.of("lm_head"), AttentionScheme.NONE));
 
         StoredCheckpoint read =
                 Layouts.recognise(Headers.of(tensors, Map.of(), config, files.get("hf_quant_config.json")));

@@ -1,6 +1,7 @@
 package dev.octet.quant.statistics;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
@@ -127,6 +128,65 @@ final class StatisticsAccumulatorTest {
             assertEquals(amax[head], of.amax(head));
             assertEquals(squares[head] / (7 * size), of.meanSquare(head), 1e-12);
         }
+    }
+
+    @Test
+    void heads_side_by_side_give_the_statistics_of_heads_on_an_axis_of_their_own() {
+        int samples = 2;
+        int heads = 3;
+        int length = 4;
+        int size = 5;
+        SplittableRandom random = new SplittableRandom(9);
+        float[] joined = new float[samples * length * heads * size];
+        float[] split = new float[joined.length];
+        for (int i = 0; i < joined.length; i++) {
+            joined[i] = (float) random.nextDouble(-1, 1);
+            int head = i / size % heads;
+            int token = i / (size * heads) % length;
+            int sample = i / (size * heads * length);
+            split[((sample * heads + head) * length + token) * size + i % size] = joined[i];
+        }
+        joined[7] = Float.NaN; // of the second head of the first token, which then counts for no head
+        split[length * size + 2] = Float.NaN;
+        BitSet tokens = new BitSet();
+        tokens.set(0, samples * length);
+        tokens.clear(length - 1); // padding
+        BitSet rows = new BitSet();
+        rows.set(0, samples * heads * length);
+        for (int head = 0; head < heads; head++) {
+            rows.clear(head * length + length - 1);
+        }
+        StatisticsAccumulator a = new StatisticsAccumulator();
+        StatisticsAccumulator b = new StatisticsAccumulator();
+        a.addWithJoinedHeads(MemorySegment.ofArray(joined), (long) heads * size, tokens, heads, size);
+        b.addWithHeads(MemorySegment.ofArray(split), rows, new StatisticsAccumulator.HeadShape(heads, length, size));
+        assertEquals(b.snapshot().heads(), a.snapshot().heads());
+        assertEquals(6L * size, Objects.requireNonNull(a.snapshot().heads()).count());
+        assertEquals(1, a.snapshot().nans());
+    }
+
+    @Test
+    void heads_and_channels_that_earlier_samples_do_not_have_are_not_begun_with_later_ones() {
+        MemorySegment row = MemorySegment.ofArray(new float[] {1, 2, 3, 4});
+        BitSet kept = BitSet.valueOf(new long[] {1});
+        StatisticsAccumulator before = new StatisticsAccumulator();
+        before.add(row);
+        StatisticsAccumulator after = new StatisticsAccumulator(before.snapshot());
+        after.addWithJoinedHeads(row, 4, kept, 2, 2);
+        after.addWithHeads(row, BitSet.valueOf(new long[] {3}), new StatisticsAccumulator.HeadShape(2, 1, 2));
+        after.addWithChannels(row, 4, kept, 4);
+        assertEquals(16, after.snapshot().count());
+        assertNull(after.snapshot().heads());
+        assertNull(after.snapshot().channels());
+    }
+
+    @Test
+    void rows_that_are_no_whole_number_of_heads_are_refused() {
+        StatisticsAccumulator a = new StatisticsAccumulator();
+        BitSet kept = BitSet.valueOf(new long[] {1});
+        assertThrows(
+                IllegalArgumentException.class,
+                () -> a.addWithJoinedHeads(MemorySegment.ofArray(new float[10]), 10, kept, 3, 3));
     }
 
     @Test
