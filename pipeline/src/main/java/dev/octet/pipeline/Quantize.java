@@ -843,6 +843,7 @@ public final class Quantize {
                     "--embeddings, --convolutions and --attention int8 are for --target onnxruntime",
                     "leave them out: TensorRT takes 8-bit integers only between QuantizeLinear and DequantizeLinear");
         }
+        request.target().runtime().suited(request.recipe()); // refused before anything is measured
         RoundingUsed rounding = RoundingUsed.of(request, job);
         checkTransforms(request, job);
         Stopwatch watch = new Stopwatch();

@@ -285,9 +285,16 @@ class QatRunTest {
                     () -> SmallRun.parts(SmallRun.with("precision: " + precision)),
                     precision);
         }
-        String groups = "precision: {mode: qat, weights: {format: int4, granularity: group, group_size: 5}}";
-        assertThrows(
-                InvalidOptionException.class,
-                () -> run(SmallRun.parts(SmallRun.with(groups)), folder, RunOptions.defaults()));
+    }
+
+    @Test
+    void groups_that_do_not_divide_a_weight_are_refused_with_its_name() {
+        String yaml =
+                SmallRun.with("precision: {mode: qat, weights: {format: int4, granularity: group, group_size: 5}}");
+        InvalidOptionException e = assertThrows(
+                InvalidOptionException.class, () -> run(SmallRun.parts(yaml), folder, RunOptions.defaults()));
+        assertTrue(e.what().contains("the weight of 'first', [8, 16], cannot be cut into groups"), e.what());
+        assertTrue(e.fix().contains("group_size that divides its inputs"), e.fix());
+        assertTrue(e.fix().contains("layers: [{match: 'first', quantize: false}]"), e.fix());
     }
 }
