@@ -122,8 +122,7 @@ class BoundedPairsTest {
                 sevenBits += e * e;
             }
         }
-        // codes of seven bits are among the candidates; the scale is rounded to F32, which no error of a part in 10,000 comes from
-        assertTrue(error(w, bounded) <= sevenBits * 1.0001, error(w, bounded) + " > " + sevenBits);
+        assertTrue(error(w, bounded) <= sevenBits, error(w, bounded) + " > " + sevenBits);
     }
 
     @ParameterizedTest(name = "[out, in] {0}")
