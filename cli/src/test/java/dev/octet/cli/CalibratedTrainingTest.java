@@ -360,12 +360,24 @@ class CalibratedTrainingTest {
     }
 
     @Test
-    void statistics_of_another_model_are_refused() throws IOException {
+    void statistics_of_another_model_are_refused_as_quantize_refuses_them() throws IOException {
         Statistics all = StatisticsFile.read(calibrated());
-        CommandLine line = trainFrom(new Statistics(all.octetVersion(), "00ff", all.data(), all.tensors()));
-        assertEquals(ExitCode.INPUT, line.code(), line.err());
-        assertTrue(
-                line.err().contains("the statistics are of another model than '" + TinyBert.MODEL + "'"), line.err());
+        CommandLine trained = trainFrom(new Statistics(all.octetVersion(), "00ff", all.data(), all.tensors()));
+        CommandLine quantized = CommandLine.run(
+                "quantize",
+                TinyBert.MODEL.toString(),
+                "-o",
+                folder.resolve("m.onnx").toString(),
+                "--recipe",
+                "int8",
+                "--statistics",
+                folder.resolve("model.stats").toString());
+        for (CommandLine line : List.of(trained, quantized)) {
+            assertEquals(ExitCode.INPUT, line.code(), line.err());
+            assertTrue(
+                    line.err().contains("the statistics are of another model than '" + TinyBert.MODEL + "'"),
+                    line.err());
+        }
     }
 
     @Test

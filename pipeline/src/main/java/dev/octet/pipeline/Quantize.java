@@ -1057,6 +1057,9 @@ public final class Quantize {
         private GraphResult convert(@Nullable Dataset samples, @Nullable Path taken) throws IOException {
             Statistics statistics =
                     request.recipe().needsStatistics() && taken != null ? StatisticsFile.read(taken) : null;
+            if (statistics != null) {
+                CalibratedInputs.requireOf(statistics, source.digest(), request.model(), Objects.requireNonNull(taken));
+            }
             watch.step("calibrate");
             ConversionOptions options = ConversionOptions.defaults()
                     .withTarget(request.target().runtime())

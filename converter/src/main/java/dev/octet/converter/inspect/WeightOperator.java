@@ -17,10 +17,8 @@ public enum WeightOperator {
     Q_LINEAR_CONV("", "QLinearConv", Kind.CONVOLUTION, Reads.CODES, codes(3, 4, 5), 0),
     MAT_MUL_INTEGER("", "MatMulInteger", Kind.LINEAR, Reads.CODES, codes(1, -1, 3), -1),
     CONV_INTEGER("", "ConvInteger", Kind.CONVOLUTION, Reads.CODES, codes(1, -1, 3), 0),
-    DYNAMIC_QUANTIZE_MAT_MUL(
-            Domains.RUNTIME, "DynamicQuantizeMatMul", Kind.LINEAR, Reads.CODES, codes(1, 2, 3), -1),
-    MAT_MUL_INTEGER_TO_FLOAT(
-            Domains.RUNTIME, "MatMulIntegerToFloat", Kind.LINEAR, Reads.CODES, codes(1, 3, 5), -1),
+    DYNAMIC_QUANTIZE_MAT_MUL(Domains.RUNTIME, "DynamicQuantizeMatMul", Kind.LINEAR, Reads.CODES, codes(1, 2, 3), -1),
+    MAT_MUL_INTEGER_TO_FLOAT(Domains.RUNTIME, "MatMulIntegerToFloat", Kind.LINEAR, Reads.CODES, codes(1, 3, 5), -1),
     Q_GEMM(Domains.RUNTIME, "QGemm", Kind.LINEAR, Reads.CODES, codes(3, 4, 5), -1),
     Q_ATTENTION(Domains.RUNTIME, "QAttention", Kind.ATTENTION, Reads.CODES, codes(1, 4, 7), -1);
 
@@ -64,8 +62,7 @@ public enum WeightOperator {
         this(domain, type, kind, Reads.FLOATS, codes(weight, -1, -1), -1);
     }
 
-    WeightOperator(
-            String domain, String type, Kind kind, Reads reads, QuantizedConstant.Inputs inputs, long axis) {
+    WeightOperator(String domain, String type, Kind kind, Reads reads, QuantizedConstant.Inputs inputs, long axis) {
         this.domain = domain;
         this.type = type;
         this.kind = kind;

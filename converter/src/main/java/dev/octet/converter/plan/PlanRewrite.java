@@ -129,7 +129,8 @@ public final class PlanRewrite {
             layers.add(embeddings.rewrite(node(nodes, d)));
         }
         DynamicProducts products = new DynamicProducts(edit, arena);
-        for (Decision.Converted d : plan.converted()) { // in the graph's order: codes are made before their first reader
+        for (Decision.Converted d :
+                plan.converted()) { // in the graph's order: codes are made before their first reader
             if (d.kind() == LayerKind.CONV) {
                 layers.add(products.convolution(node(nodes, d)));
             } else if (d.kind() == LayerKind.ATTENTION) {

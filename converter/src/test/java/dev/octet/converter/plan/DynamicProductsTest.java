@@ -248,8 +248,8 @@ class DynamicProductsTest {
                 .toList()
                 .forEach(n -> edit.replace(n, n.withInputs(List.of(n.input(0), "b"))));
         edit.append(Node.of("c", "Conv", List.of("b", "c.weight"), List.of("z")));
-        edit.putInitializer(Initializer.of(
-                Tensor.ofFloats(arena, "c.weight", Shape.of(OUT, TOKENS, 1), normal(OUT * TOKENS))));
+        edit.putInitializer(
+                Initializer.of(Tensor.ofFloats(arena, "c.weight", Shape.of(OUT, TOKENS, 1), normal(OUT * TOKENS))));
         List<ValueInfo> outputs = new ArrayList<>(edit.outputs());
         outputs.add(value("z", 1, OUT, WIDTH));
         edit.setOutputs(outputs);

@@ -148,11 +148,7 @@ public final class Gptq {
             }
             Scales scales = find.apply(rows);
             Codes codes = new Codes(rows, spec.type(), scratch);
-            roundAll(
-                    rows,
-                    factor.get(),
-                    boundsPairs(spec, options) ? ChannelTile.Grid.bounded(scales) : scales,
-                    codes);
+            roundAll(rows, factor.get(), boundsPairs(spec, options) ? ChannelTile.Grid.bounded(scales) : scales, codes);
             TensorSpec codesSpec = new TensorSpec(weight.name(), spec.type().dtype(), weight.shape());
             Tensor target = Tensor.allocate(arena, codesSpec);
             codes.copyTo(target.bytes(), transB, scratch);

@@ -194,13 +194,7 @@ public final class AwqSearch {
 
     /** The error of some rows for each candidate. */
     private static double[] losses(
-            Problem problem,
-            Reader reader,
-            int first,
-            int count,
-            int every,
-            double[][] candidates,
-            float[] wholes) {
+            Problem problem, Reader reader, int first, int count, int every, double[][] candidates, float[] wholes) {
         int channels = problem.magnitudes.length;
         float[][] rows = new float[count][channels];
         for (int r = 0; r < count; r++) {

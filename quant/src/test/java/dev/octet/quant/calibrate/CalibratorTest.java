@@ -175,7 +175,8 @@ final class CalibratorTest {
                 best = Math.min(best, integerError(x, clip, type));
             }
             double found = integerError(x, new Mse().clip(of(x), type), type);
-            // tried are clips 3 % apart, and bins hide where in them a sample lies: 5 % of the error; outliers stand alone in wide bins
+            // tried are clips 3 % apart, and bins hide where in them a sample lies: 5 % of the error; outliers stand
+            // alone in wide bins
             double slack = samples == Samples.HEAVY_TAILS ? 1.3 : 1.05;
             assertTrue(found <= best * slack, samples + " " + type + ": " + found + " > " + best);
         }
@@ -190,7 +191,8 @@ final class CalibratorTest {
             for (Calibrator c : List.of(new Mse(), new Percentile(99.99))) {
                 double clip = c.clip(of(x), type);
                 assertTrue(clip <= of(x).amax());
-                // percentiles cut what the error weighs most in heavy tails; elsewhere a part in 10,000 that saturates costs less than half of the rounding
+                // percentiles cut what the error weighs most in heavy tails; elsewhere a part in 10,000 that saturates
+                // costs less than half of the rounding
                 boolean tails = samples == Samples.HEAVY_TAILS || samples == Samples.NORMAL_WITH_ONE_OUTLIER;
                 assertTrue((tails && c instanceof Percentile) || integerError(x, clip, type) < 1.5 * usual, c.text());
             }

@@ -109,7 +109,8 @@ class CompensatedGroupsTest {
                 GptqResult.Done.class,
                 Gptq.parallel(2).quantizeGroups(w, outIn, moment, spec, GptqOptions.defaults(), arena));
         double found = error(w, done.tensor(), outIn);
-        // the moment's error is of codes times scales in F32, each off by a part in 2^24 of a weight that is some 15 steps
+        // the moment's error is of codes times scales in F32, each off by a part in 2^24 of a weight that is some 15
+        // steps
         assertEquals(done.error(), found, 1e-5 * found);
         // of inputs whose neighbours are alike GPTQ takes half away; without compensation nothing is
         assertTrue(done.error() < 0.7 * done.nearestError(), done.error() + " of " + done.nearestError());

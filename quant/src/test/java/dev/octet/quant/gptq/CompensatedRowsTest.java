@@ -137,7 +137,8 @@ class CompensatedRowsTest {
             CompensatedRows.Errors errors = compensated.round(rows, values);
             Case nearest = Case.of(spec, values, OUT, arena);
             nearest.nearest(values);
-            // both are sums of 128 x 128 products in double precision, of errors that are differences of F32 numbers; the damping is taken off again
+            // both are sums of 128 x 128 products in double precision, of errors that are differences of F32 numbers;
+            // the damping is taken off again
             assertEquals(compensated.error(values, h, arena), errors.error(), 1e-9 * errors.nearest());
             assertEquals(nearest.error(values, h, arena), errors.nearest(), 1e-9 * errors.nearest());
             // of inputs whose neighbours are alike GPTQ takes half away; without compensation nothing is
