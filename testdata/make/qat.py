@@ -7,6 +7,9 @@ gradients are autograd's in float64 through formulations of the papers (and of M
 x + (round(x) - x).detach(). Metadata say grid, granularity, rule and form in the words of the node dev.octet.GridQuantize.
 
 ../qat-gradients/dorefa-BITS.safetensors: dy, noise and dx of DoReFa's gradients in BITS bits.
+
+../qat-methods/OPERAND-NAME.safetensors: a method as a configuration names it, its whole graph: w or x goes in with dy; start.PLACE is where its parameters start, y and dx or dw
+come out, and dPLACE of parameters that are learned. Metadata have the operand's settings.
 """
 import pathlib
 import sys
@@ -197,8 +200,182 @@ def gradients(folder, bits):
     save_file({"dy": dy, "noise": u, "dx": dx}, folder / f"dorefa-{bits}.safetensors", metadata={"seed": "42", "step": "3", "micro_batch": "1"})
 
 
+def blocks_of(x, granularity):
+    """The elements that share a parameter, a row for each."""
+    kind, *n = granularity.split()
+    if kind == "tensor":
+        return x.reshape(1, -1)
+    return x if kind in ("channel", "token") else x.reshape(-1, int(n[1]))
+
+
+def whole(folder, operand, name, settings, seed, grid, granularity, start, formula, learned=()):
+    """Learned steps of integers have four bits: with eight, x / step in float32 is off by up to a millionth of its gradient.
+
+    start: parameters of the blocks, a row of elements each, as {place: values}; formula(x, parameters, spread) is differentiated."""
+    g = torch.Generator().manual_seed(seed)
+    x = torch.randn(12, 32, generator=g) * (0.3 if operand == "weight" else 1)
+    if "uint" in settings and "range" not in settings and "lsq+" not in settings and operand == "input":
+        x = x * 4 if "pact" in settings else x
+        x = x.abs()
+    dy = torch.randn(12, 32, generator=g)
+    first = {k: v.float() for k, v in start(blocks_of(x.double(), granularity)).items()}
+    wide = x.double().requires_grad_()
+    # codes are those of float32, by which y is made; only the rounding is taken from there
+    single = lambda p: spread(p, x.shape, granularity.replace("token", "channel -2") if granularity == "token" else granularity)
+    y = formula(x, first, single, False)
+    ps = {k: v.double().requires_grad_(k in learned) for k, v in first.items()}
+    formula(wide, ps, single, True).backward(dy.double())
+    out = {"w" if operand == "weight" else "x": x, "dy": dy, "y": y.detach()}
+    out["dw" if operand == "weight" else "dx"] = wide.grad.float()
+    for k, v in first.items():
+        out["start." + k] = v.contiguous()
+    for k in learned:
+        out["d" + k] = ps[k].grad.float()
+    out = {k: v.contiguous().clone() for k, v in out.items()}
+    save_file(out, folder / f"{operand}-{name}.safetensors", metadata={"operand": operand + "s", "settings": settings})
+
+
+def methods(folder):
+    folder.mkdir(parents=True, exist_ok=True)
+    rows = "channel -2"
+    amax = lambda b: b.abs().amax(1)
+
+    def lsq(grid, per, offset=False):
+        low, high = ends(grid)
+        factor = 1 / (per * high) ** 0.5
+
+        def f(x, p, at, wide):
+            s = at(scaled(p["scale"], factor) if wide else p["scale"])
+            b = at(scaled(p["offset"], factor) if wide else p["offset"]) if offset else 0
+            v = (x - b) / s
+            if not wide:
+                return nearest(v, grid) * s + b if offset else nearest(v, grid) * s
+            single = lambda t: t.detach().float() if torch.is_tensor(t) else t
+            v32 = (single(x) - single(b)) / single(s)
+            inside = (v32 > low) & (v32 < high)  # strictly, as the paper has it; starts lie on the ends
+            return straight(torch.where(inside, v, v.detach().clamp(low, high)), nearest(v32, grid).double()) * s + b
+        return f
+
+    mean = lambda high: lambda b: {"scale": 2 * b.abs().mean(1) / high**0.5}
+    three = lambda d: lambda b: {"scale": torch.maximum((b.mean(1) - 3 * b.std(1, correction=0)).abs(), (b.mean(1) + 3 * b.std(1, correction=0)).abs()) / d}
+    one = ["scale"]
+    weight = lambda *a, **k: whole(folder, "weight", *a, **k)
+    given = lambda *a, **k: whole(folder, "input", *a, **k)
+    weight("lsq", "{method: lsq, format: int4}", 31, "-8..7", rows, mean(7), lsq("-8..7", 32), one)
+    weight("lsq-amax", "{method: lsq, variant: amax, format: int4}", 32, "-8..7", rows, lambda b: {"scale": amax(b) / 7}, lsq("-8..7", 32), one)
+    weight("lsq-e4m3", "{method: lsq, format: e4m3}", 33, "E4M3FN", rows, lambda b: {"scale": amax(b) / 448}, lsq("E4M3FN", 32), one)
+    weight("lsq-plus-paper", "{method: lsq+, format: int4}", 34, "-8..7", rows, three(8), lsq("-8..7", 32), one)
+    weight("lsq-plus-code", "{method: lsq+, variant: code, format: int4}", 35, "-8..7", rows, three(15), lsq("-8..7", 32), one)
+    given("lsq", "{method: lsq, format: int4}", 36, "-8..7", "tensor", mean(7), lsq("-8..7", 384), one)
+    given("lsq-plus", "{method: lsq+, format: uint8}", 37, "0..255", "tensor",
+          lambda b: {"scale": (b.amax(1) - b.amin(1)) / 255, "offset": b.amin(1)}, lsq("0..255", 384, True), ["scale", "offset"])
+
+    def dorefa_weight(x, p, at, wide):
+        t = torch.tanh(x) if wide else torch.tanh(x.double()).float()
+        z = t / (t.abs().max() * 2) + 0.5
+        q = torch.round(z.detach().float() / p["scale"].float()).clamp(0, 15) * p["scale"].float()
+        return (straight(z, q.double()) if wide else q) * 2 - 1
+    weight("dorefa", "{method: dorefa, format: uint4}", 38, "0..15", "tensor", lambda b: {"scale": torch.tensor([1 / 15])}, dorefa_weight)
+
+    def clipped(x, p, at, wide):
+        alpha, s = at(p["amax"]), at(p["amax"].detach().float() / 255)
+        q = nearest(x.detach().float() / s, "0..255") * s
+        if not wide:
+            return q
+        return straight(torch.where(x < 0, 0 * x, torch.where(x >= alpha, alpha, x)), q.double())
+    given("pact", "{method: pact, format: uint8}", 39, "0..255", "tensor", lambda b: {"amax": torch.tensor([10.0])}, clipped, ["amax"])
+    given("dorefa", "{method: dorefa, format: uint8}", 40, "0..255", "tensor", lambda b: {"amax": torch.tensor([1.0])}, clipped)
+
+    def fixed(grid):
+        def f(x, p, at, wide):
+            s = at(p["amax"].detach().float() / ends(grid)[1])
+            q = nearest(x.detach().float() / s, grid) * s
+            return straight(torch.where(x.abs() <= at(p["amax"]), x, x.detach()), q.double()) if wide else q
+        return f
+    largest = lambda b: {"amax": amax(b)}
+    weight("fixed", "{method: fixed, format: e4m3}", 41, "E4M3FN", rows, largest, fixed("E4M3FN"))
+    given("fixed", "{method: fixed, format: int8}", 42, "-128..127", "tensor", largest, fixed("-128..127"))
+
+    def dynamic(grid, granularity, through):
+        def f(x, p, at, wide):
+            m = amax(blocks_of(x, granularity))
+            s = at(m / ends(grid)[1])
+            if not wide:
+                return nearest(x / s, grid) * s
+            s = s if through else s.detach()
+            v = x / s
+            single = x.detach().float() / at(amax(blocks_of(x.detach().float(), granularity)) / ends(grid)[1])
+            return straight(v, nearest(single, grid).double()) * s
+        return f
+    nothing = lambda b: {}
+    given("dynamic", "{method: dynamic, format: int8, granularity: token}", 43, "-128..127", "token", nothing, dynamic("-128..127", "token", False))
+    given("torchao-float8", "{method: dynamic, variant: through_scale, format: e4m3, granularity: token}", 44, "E4M3FN", "token", nothing,
+          dynamic("E4M3FN", "token", True))
+    weight("torchao-float8", "{method: dynamic, variant: through_scale, format: e4m3}", 45, "E4M3FN", rows, nothing, dynamic("E4M3FN", rows, True))
+
+    def mx(x, p, at, wide):
+        least = amax(blocks_of(x.detach().float(), "group -1 32")) / 448
+        s = at(2.0 ** torch.ceil(torch.log2(least)))
+        q = nearest(x.detach().float() / s, "E4M3FN") * s
+        return straight(x, q.double()) if wide else q
+    weight("mxfp8", "{method: dynamic, format: mxfp8}", 51, "E4M3FN", "group -1 32", nothing, mx)
+
+    def nvfp4(x, p, at, wide):
+        g = p["global_scale"].float()
+        s = at((amax(blocks_of(x.detach().float(), "group -1 16")) / 6 / g).clamp(2.0**-9, 448).to(torch.float8_e4m3fn).float() * g)
+        q = nearest(x.detach().float() / s, "E2M1") * s
+        return straight(x, q.double()) if wide else q  # no element is beyond the amax of its block
+    above = lambda b: {"global_scale": (b.abs().max() / (6 * 448)).reshape(1)}
+    given("nvfp4", "{method: dynamic, format: nvfp4}", 52, "E2M1", "group -1 16", above, nvfp4)
+
+    def learned_range(grid):
+        low, high = ends(grid)
+
+        def f(x, p, at, wide):
+            s, z = at(p["scale"]), p["zero_point"]
+            z = at(straight(z, torch.round(z.detach()).clamp(low, high)) if wide else torch.round(z).clamp(low, high))
+            r = torch.round(x.detach().float() / s.detach().float()).to(x.dtype)
+            r = straight(x / s, r) if wide else r
+            return (torch.clamp(r + z, low, high) - z) * s
+        return f
+
+    def affine(b, low, high):
+        least, most = b.amin(1).clamp(max=0), b.amax(1).clamp(min=0)
+        s = ((most - least) / (high - low)).float().double()
+        return {"scale": s, "zero_point": low - torch.round(least / s)}
+    both = ["scale", "zero_point"]
+    weight("range", "{method: range, format: int4}", 46, "-8..7", rows, lambda b: affine(b, -8, 7), learned_range("-8..7"), both)
+    given("range", "{method: range, format: uint8}", 47, "0..255", "tensor", lambda b: affine(b, 0, 255), learned_range("0..255"), both)
+
+    def fp4(tied):
+        def f(x, p, at, wide):
+            def step(a):
+                s = a / 6
+                g = p["global_scale"].to(s.dtype)
+                block = s / g  # its clipping, too, passes gradients on: starts lie on the end
+                e = (a.detach().float() / 6 / p["global_scale"].float()).clamp(2.0**-9, 448).to(torch.float8_e4m3fn).to(s.dtype)
+                return at((straight(block, e) if wide else e) * g)
+            post = step(p["amax"])
+            pre = post if tied else step(p["pre_amax"])
+            if not wide:
+                return nearest(x / pre, "E2M1") * post
+            code = nearest(x.detach().float() / pre.detach().float(), "E2M1").double()
+            v = x / pre
+            return straight(torch.where(v.abs() <= 6, v, v.detach()), code) * post
+        return f
+
+    def two(b, tied):
+        start = {"amax": amax(b), "global_scale": (b.abs().max() / (6 * 448)).reshape(1)}
+        return start if tied else start | {"pre_amax": amax(b)}
+    groups = "group -1 16"
+    weight("modelopt-lsq", "{method: modelopt-lsq, format: nvfp4}", 48, "E2M1", groups, lambda b: two(b, False), fp4(False), ["amax"])
+    weight("modelopt-lsq-dual", "{method: modelopt-lsq, variant: dual, format: nvfp4}", 49, "E2M1", groups, lambda b: two(b, False), fp4(False), ["amax", "pre_amax"])
+    weight("modelopt-lsq-tied", "{method: modelopt-lsq, variant: tied, format: nvfp4}", 50, "E2M1", groups, lambda b: two(b, True), fp4(True), ["amax"])
+
+
 def main():
     folder = pathlib.Path(sys.argv[1])
+    methods(folder.parent / "qat-methods")
     rounded = folder.parent / "qat-gradients"
     rounded.mkdir(parents=True, exist_ok=True)
     for bits in (1, 2, 6, 8):

@@ -443,13 +443,22 @@ public final class Converter implements AutoCloseable {
                     "give --calibration FILE or --statistics FILE, which octet calibrate makes; int8-dynamic and"
                             + " fp8-weight-only need none");
         }
+        requireComplete(statistics);
+        return ActivationScales.solve(plan, ModuleTaps.withValues(canonical, statistics), options.calibrator());
+    }
+
+    /**
+     * Refuses statistics of some of the samples.
+     *
+     * @throws InvalidDataException when a calibration was interrupted
+     */
+    public static void requireComplete(Statistics statistics) {
         if (!statistics.complete()) {
             throw new InvalidDataException(
                     "the statistics are of an interrupted calibration: " + statistics.samplesDone() + " samples",
                     "statistics of " + statistics.tensors().size() + " values",
                     "run the calibration again with the same output; it resumes where it stopped");
         }
-        return ActivationScales.solve(plan, ModuleTaps.withValues(canonical, statistics), options.calibrator());
     }
 
     /** Metadata on how the file was made; docs/metadata.md documents the keys. */

@@ -42,12 +42,7 @@ record CalibratedInputs(
         }
         Path file = request.statistics().get();
         Statistics statistics = StatisticsFile.read(file);
-        if (!statistics.modelDigest().equals(model)) {
-            throw new InvalidDataException(
-                    "the statistics are of another model than '" + request.model() + "'",
-                    file.toString(),
-                    "calibrate this model: octet calibrate " + request.model() + " -o FILE --data DATA");
-        }
+        requireOf(statistics, model, request.model(), file);
         Path beside = SecondMomentsFile.besides(file);
         if (!Files.exists(beside)) {
             return new CalibratedInputs(file, statistics, null);
@@ -59,6 +54,21 @@ record CalibratedInputs(
         } catch (RuntimeException e) {
             moments.close();
             throw e;
+        }
+    }
+
+    /**
+     * Refuses statistics of another model.
+     *
+     * @param digest of the model
+     * @param file of the statistics
+     */
+    static void requireOf(Statistics statistics, String digest, Path model, Path file) {
+        if (!statistics.modelDigest().equals(digest)) {
+            throw new InvalidDataException(
+                    "the statistics are of another model than '" + model + "'",
+                    file.toString(),
+                    "calibrate this model: " + CalibrateCommandLine.of(model, file, "--force"));
         }
     }
 

@@ -29,7 +29,6 @@ import java.nio.file.Files;
 import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 import java.util.ArrayList;
-import java.util.Comparator;
 import java.util.EnumMap;
 import java.util.List;
 import java.util.Map;
@@ -374,18 +373,27 @@ public final class Convert {
         }
     }
 
-    /** The type of most bytes of plain floats, BF16 where there are none. */
     private static GgufType ownType(Checkpoint checkpoint) {
         Map<DType, Long> bytes = new EnumMap<>(DType.class);
         checkpoint
                 .tensors()
                 .values()
                 .forEach(t -> bytes.merge(t.spec().dtype(), t.spec().byteSize(), Long::sum));
-        return Map.of(DType.F32, GgufType.F32, DType.F16, GgufType.F16, DType.BF16, GgufType.BF16).entrySet().stream()
-                .filter(e -> bytes.containsKey(e.getKey()))
-                .max(Comparator.comparingLong(e -> bytes.getOrDefault(e.getKey(), 0L)))
-                .map(Map.Entry::getValue)
-                .orElse(GgufType.BF16);
+        return ownType(bytes);
+    }
+
+    /** The type of most bytes of plain floats, BF16 where there are none; of as many bytes the one that loses least of the other: F32, then BF16, which has its range. */
+    static GgufType ownType(Map<DType, Long> bytes) {
+        GgufType own = GgufType.BF16;
+        long most = 0;
+        for (DType type : List.of(DType.F32, DType.BF16, DType.F16)) {
+            long of = bytes.getOrDefault(type, 0L);
+            if (of > most) {
+                most = of;
+                own = type == DType.F32 ? GgufType.F32 : type == DType.F16 ? GgufType.F16 : GgufType.BF16;
+            }
+        }
+        return own;
     }
 
     /**

@@ -874,6 +874,7 @@ public final class Quantize {
                     "--embeddings, --convolutions and --attention int8 are for --target onnxruntime",
                     "leave them out: TensorRT takes 8-bit integers only between QuantizeLinear and DequantizeLinear");
         }
+        request.target().runtime().suited(request.recipe()); // refused before anything is measured
         RoundingUsed rounding = RoundingUsed.of(request, job);
         checkTransforms(request, job);
         Stopwatch watch = new Stopwatch();
@@ -1080,12 +1081,7 @@ public final class Quantize {
         private Statistics given() throws IOException {
             Path file = request.statistics().orElseThrow();
             Statistics statistics = StatisticsFile.read(file);
-            if (!source.digest().equals(statistics.modelDigest())) {
-                throw new InvalidDataException(
-                        "the statistics are of another model than '" + request.model() + "'",
-                        file.toString(),
-                        CalibrateCommandLine.of(request.model(), file, "--force"));
-            }
+            CalibratedInputs.requireOf(statistics, source.digest(), request.model(), file);
             return statistics;
         }
 
@@ -1136,9 +1132,10 @@ public final class Quantize {
 
         /** @param taken statistics, the user's or new ones; null for a recipe without */
         private GraphResult convert(@Nullable Dataset samples, @Nullable Path taken) throws IOException {
-            Statistics statistics = null;
-            if (request.recipe().needsStatistics() && taken != null) {
-                statistics = samples == null ? given() : StatisticsFile.read(taken);
+            Statistics statistics =
+                    request.recipe().needsStatistics() && taken != null ? StatisticsFile.read(taken) : null;
+            if (statistics != null) {
+                CalibratedInputs.requireOf(statistics, source.digest(), request.model(), Objects.requireNonNull(taken));
             }
             watch.step("calibrate");
             Map<String, SecondMoment> moments = Map.of();

@@ -243,6 +243,7 @@ public final class Train {
         read.addFirst(request.model());
         config.data().chat().template().ifPresent(read::add);
         config.loss().distillation().ifPresent(d -> read.add(d.teacher()));
+        config.precision().qat().flatMap(q -> q.scales().calibration()).ifPresent(c -> read.add(c.statistics()));
         if (DataFiles.isRows(config.data().train())
                 || config.data().eval().filter(DataFiles::isRows).isPresent()) {
             read.add(DatasetTexts.tokenizer(config.data(), request.model()));

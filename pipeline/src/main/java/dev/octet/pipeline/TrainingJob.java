@@ -1,6 +1,8 @@
 package dev.octet.pipeline;
 
+import dev.octet.converter.Converter;
 import dev.octet.converter.ModelSource;
+import dev.octet.converter.runtime.ModuleTaps;
 import dev.octet.formats.error.InvalidOptionException;
 import dev.octet.formats.file.Sha256;
 import dev.octet.formats.graph.GraphModel;
@@ -9,6 +11,8 @@ import dev.octet.formats.tensor.Tensor;
 import dev.octet.pipeline.run.DatasetTexts;
 import dev.octet.pipeline.run.OpenedModel;
 import dev.octet.quant.layout.StoredGrids;
+import dev.octet.quant.statistics.Statistics;
+import dev.octet.quant.statistics.StatisticsFile;
 import dev.octet.trainer.Trainer;
 import dev.octet.trainer.TrainingParts;
 import dev.octet.trainer.adapter.AdapterInputs;
@@ -20,6 +24,8 @@ import dev.octet.trainer.config.TrainingConfig;
 import dev.octet.trainer.data.Feed;
 import dev.octet.trainer.data.Samples;
 import dev.octet.trainer.device.Device;
+import dev.octet.trainer.qat.CalibratedRanges;
+import dev.octet.trainer.qat.ScaleLearning.Calibration;
 import dev.octet.trainer.step.GraphSource;
 import java.io.IOException;
 import java.nio.file.Path;
@@ -74,6 +80,7 @@ public final class TrainingJob implements AutoCloseable {
                     teacher,
                     train,
                     eval,
+                    ranges(model, config, student),
                     adapter(model, config),
                     digests(model, config));
             trainer = Trainer.of(parts, device);
@@ -146,6 +153,25 @@ public final class TrainingJob implements AutoCloseable {
                 text.isPresent() ? DatasetTexts.tokens(text.get(), config.data(), model) : List.of());
     }
 
+    /** What calibration saw, where the configuration names a file of it. */
+    private static Optional<CalibratedRanges> ranges(Path model, TrainingConfig config, OpenedModel opened)
+            throws IOException {
+        Calibration from =
+                config.precision().qat().flatMap(q -> q.scales().calibration()).orElse(null);
+        if (from == null) {
+            return Optional.empty();
+        }
+        Path file = from.statistics();
+        Statistics statistics = StatisticsFile.read(file);
+        CalibratedInputs.requireOf(statistics, opened.file().digest(), model, file);
+        Converter.requireComplete(statistics);
+        return Optional.of(new CalibratedRanges(
+                ModuleTaps.withValues(opened.canonical(), statistics).tensors(),
+                from.calibrator(),
+                file.toString(),
+                CalibrateCommandLine.of(model, file, "--force")));
+    }
+
     private Optional<GraphSource> teacher(LossConfig loss) throws IOException {
         if (loss.distillation().isEmpty()) {
             return Optional.empty();
@@ -169,6 +195,11 @@ public final class TrainingJob implements AutoCloseable {
             digests.put(
                     "teacher",
                     OpenedModel.digest(config.loss().distillation().get().teacher()));
+        }
+        Optional<Calibration> calibration =
+                config.precision().qat().flatMap(q -> q.scales().calibration());
+        if (calibration.isPresent()) {
+            digests.put("statistics", Sha256.of(calibration.get().statistics()));
         }
         Optional<Path> from = config.adapter().flatMap(AdapterSettings::from);
         if (from.isPresent()) {

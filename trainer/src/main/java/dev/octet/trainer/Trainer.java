@@ -158,6 +158,7 @@ public final class Trainer implements AutoCloseable {
                 .map(a -> a.adapt(base.graph(), initialValues(), parts.adapter().promptTokens()));
         this.floats = adapted.map(base::withAdapter).orElse(base);
         this.quantized = config.precision().qat().map(q -> QuantizedGraph.of(floats.graph(), q, config.seed()));
+        quantized.ifPresent(q -> parts.ranges().ifPresent(r -> r.require(q)));
         this.model = quantized.map(q -> floats.with(q.model())).orElse(floats);
         Parameters found = Parameters.of(floats.graph().graph());
         this.parameters = adapted.map(a -> found.with(floats.graph().graph(), a.trained()))
@@ -288,7 +289,7 @@ public final class Trainer implements AutoCloseable {
     }
 
     /**
-     * Before the first step of a new run, takes the ranges of inputs from the first micro-batches. The scales of a run that is resumed are the checkpoint's.
+     * Before the first step of a new run, takes the ranges of inputs from calibration, or from the first micro-batches. The scales of a run that is resumed are the checkpoint's.
      *
      * @throws InvalidOptionException when a layer with learned scales is never executed
      */
@@ -307,7 +308,10 @@ public final class Trainer implements AutoCloseable {
             StartingScales starting = new StartingScales(quantized.get(), floats, session.policy(), device);
             starting.requireExecuted(session.program(first.getFirst()));
             if (!session.isRestored()) {
-                session.put(starting.of(first, session.parameters(arena), arena));
+                session.put(
+                        parts.ranges().isPresent()
+                                ? parts.ranges().get().start(quantized.get(), arena)
+                                : starting.of(first, session.parameters(arena), arena));
             }
         }
     }

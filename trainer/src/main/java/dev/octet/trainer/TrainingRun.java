@@ -177,6 +177,7 @@ final class TrainingRun implements RunControl {
                 || key.contains("data.eval")
                 || key.equals("loss.distillation.teacher")
                 || key.equals("adapter.from")
+                || key.equals("precision.qat.scales.calibration.statistics")
                 || key.equals("data.tokenizer")
                 || ((key.equals("eval_every") || key.equals("eval_delay"))
                         && trainer.measuredRate().isEmpty())

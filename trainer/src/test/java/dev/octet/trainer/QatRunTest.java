@@ -26,6 +26,7 @@ import dev.octet.trainer.checkpoint.CheckpointFolder;
 import dev.octet.trainer.device.Device;
 import dev.octet.trainer.device.cpu.CpuDevice;
 import dev.octet.trainer.hook.RunEnd;
+import dev.octet.trainer.qat.Method;
 import dev.octet.trainer.step.GraphSource;
 import java.io.IOException;
 import java.lang.foreign.Arena;
@@ -117,6 +118,29 @@ class QatRunTest {
         List<Double> losses = losses(folder);
         assertEquals(40, losses.size());
         assertTrue(losses.getFirst() > 0.7 && losses.getLast() < 0.4, losses.toString());
+    }
+
+    @ParameterizedTest
+    @MethodSource("modes")
+    void a_few_steps_of_distillation_bring_the_model_nearer_to_its_teacher(String precision) throws IOException {
+        String yaml = SmallRun.with(
+                "loss: {type: cross-entropy, distillation: {teacher: made, temperature: 2, weight: 1}}",
+                "precision: " + precision);
+        run(SmallRun.taught(yaml), folder, RunOptions.defaults().withMaxSteps(20));
+        List<Double> losses = losses(folder);
+        assertEquals(20, losses.size());
+        // batches differ, so four are compared with four
+        double early = losses.subList(0, 4).stream().mapToDouble(d -> d).sum();
+        double late = losses.subList(16, 20).stream().mapToDouble(d -> d).sum();
+        assertTrue(Double.isFinite(late) && late < 0.9 * early, losses.toString());
+    }
+
+    @Test
+    void every_method_is_among_the_modes_that_are_tried() {
+        for (Method method : Method.values()) {
+            String word = method == Method.LSQ ? "{mode: qat, weights: {format: int4}" : "method: " + method.label();
+            assertTrue(modes().stream().anyMatch(m -> m.contains(word)), method.label());
+        }
     }
 
     @ParameterizedTest
@@ -285,9 +309,16 @@ class QatRunTest {
                     () -> SmallRun.parts(SmallRun.with("precision: " + precision)),
                     precision);
         }
-        String groups = "precision: {mode: qat, weights: {format: int4, granularity: group, group_size: 5}}";
-        assertThrows(
-                InvalidOptionException.class,
-                () -> run(SmallRun.parts(SmallRun.with(groups)), folder, RunOptions.defaults()));
+    }
+
+    @Test
+    void groups_that_do_not_divide_a_weight_are_refused_with_its_name() {
+        String yaml =
+                SmallRun.with("precision: {mode: qat, weights: {format: int4, granularity: group, group_size: 5}}");
+        InvalidOptionException e = assertThrows(
+                InvalidOptionException.class, () -> run(SmallRun.parts(yaml), folder, RunOptions.defaults()));
+        assertTrue(e.what().contains("the weight of 'first', [8, 16], cannot be cut into groups"), e.what());
+        assertTrue(e.fix().contains("group_size that divides its inputs"), e.fix());
+        assertTrue(e.fix().contains("layers: [{match: 'first', quantize: false}]"), e.fix());
     }
 }

@@ -154,7 +154,7 @@ public record ConsumersGraph(GraphModel model, List<String> notes) {
 
         private boolean fits(String weight, long width, int size) {
             if (width % size != 0) {
-                notes.add("the input of " + weight + " stays as it is: " + width + " elements are not multiple of "
+                notes.add("the input of " + weight + " stays as it is: " + width + " elements are no multiple of "
                         + size);
             }
             return width % size == 0;

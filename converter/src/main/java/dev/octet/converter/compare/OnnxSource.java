@@ -2,6 +2,7 @@ package dev.octet.converter.compare;
 
 import dev.octet.converter.inspect.QuantizedConstant;
 import dev.octet.converter.inspect.QuantizedConstants;
+import dev.octet.converter.inspect.WeightOperator;
 import dev.octet.converter.rule.ModulePath;
 import dev.octet.formats.ModelFile;
 import dev.octet.formats.error.UnsupportedModelException;
@@ -36,27 +37,6 @@ import org.jspecify.annotations.Nullable;
 final class OnnxSource implements WeightSource {
     /** Most nodes between a constant and its product. */
     private static final int MOST_STEPS = 4;
-
-    /** Operators by the input that has the weight. */
-    private static final Map<String, Integer> PRODUCTS = Map.of(
-            "MatMul",
-            1,
-            "Gemm",
-            1,
-            "Linear",
-            1,
-            "QuantizedLinear",
-            1,
-            "Conv",
-            1,
-            "MatMulInteger",
-            1,
-            "MatMulNBits",
-            1,
-            "QLinearMatMul",
-            3,
-            "QLinearConv",
-            3);
 
     private static final Set<String> PASSES_ON =
             Set.of("DequantizeLinear", "Transpose", "Identity", "Cast", "QuantizeLinear");
@@ -177,8 +157,10 @@ final class OnnxSource implements WeightSource {
             for (String value : open) {
                 for (Node node : consumers.getOrDefault(value, List.of())) {
                     ModulePath path = ModulePath.of(node);
-                    boolean weightOf = PRODUCTS.getOrDefault(node.opType(), -1)
-                            == node.inputs().indexOf(value);
+                    boolean weightOf = WeightOperator.of(node)
+                            .filter(o -> o.kind() != WeightOperator.Kind.ATTENTION) // of three modules in one
+                            .filter(o -> o.weight() == node.inputs().indexOf(value))
+                            .isPresent();
                     if (weightOf && path != null) {
                         found.add(path.dotted() + ".weight");
                     } else if (PASSES_ON.contains(node.opType())

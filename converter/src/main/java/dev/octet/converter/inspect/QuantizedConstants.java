@@ -33,35 +33,8 @@ import org.jspecify.annotations.Nullable;
  * </table>
  */
 public final class QuantizedConstants {
-    /** Where an operator has its weight. */
-    private record Form(QuantizedConstant.Inputs inputs, long axis) {
-        Form(int codes, int scale, int zero, long axis) {
-            this(new QuantizedConstant.Inputs(codes, scale, zero), axis);
-        }
-    }
-
-    private static final String RUNTIME = "com.microsoft.";
     private static final String MUL = "Mul";
     private static final String GATHER = "Gather";
-
-    /** Operators by name; the scales of all but the first two lie along the output channels. */
-    private static final Map<String, Form> FORMS = Map.of(
-            "QLinearMatMul",
-            new Form(3, 4, 5, -1),
-            "QLinearConv",
-            new Form(3, 4, 5, 0),
-            "MatMulInteger",
-            new Form(1, -1, 3, -1),
-            "ConvInteger",
-            new Form(1, -1, 3, 0),
-            RUNTIME + "DynamicQuantizeMatMul",
-            new Form(1, 2, 3, -1),
-            RUNTIME + "MatMulIntegerToFloat",
-            new Form(1, 3, 5, -1),
-            RUNTIME + "QGemm",
-            new Form(3, 4, 5, -1),
-            RUNTIME + "QAttention",
-            new Form(1, 4, 7, -1));
 
     private final Function<String, Optional<Tensor>> constants;
     private final Map<String, Node> producers = new HashMap<>();
@@ -104,14 +77,13 @@ public final class QuantizedConstants {
     }
 
     private void read(Node node) {
-        String operator = (node.domain().isEmpty() ? "" : node.domain() + ".") + node.opType();
-        Form form = FORMS.get(operator);
-        if (form != null) {
-            read(node, form);
+        WeightOperator operator = WeightOperator.of(node).orElse(null);
+        if (operator != null && operator.reads() == WeightOperator.Reads.CODES) {
+            read(node, operator);
+        } else if (operator != null && operator.reads() == WeightOperator.Reads.BLOCKS) {
+            blocks(node);
         } else if (node.opType().equals("DequantizeLinear")) {
             dequantize(node);
-        } else if (operator.equals(RUNTIME + "MatMulNBits")) {
-            blocks(node);
         } else if (node.is(MUL)) {
             table(node);
         }
@@ -129,8 +101,8 @@ public final class QuantizedConstants {
         }
     }
 
-    private void read(Node node, Form form) {
-        QuantizedConstant.Inputs in = form.inputs();
+    private void read(Node node, WeightOperator operator) {
+        QuantizedConstant.Inputs in = operator.inputs();
         Tensor codes = constant(node.input(in.codes()));
         Tensor scale = in.scale() < 0 ? scaleBehind(node) : constant(node.input(in.scale()));
         if (codes == null || scale == null || codes.shape().rank() < 2) {
@@ -138,7 +110,7 @@ public final class QuantizedConstants {
         }
         boolean turned = node.opType().equals("QGemm") && node.intAttribute("transB", 0) == 1;
         Granularity granularity =
-                QuantizedConstant.granularity(codes.shape(), scale.shape(), turned ? -2 : form.axis(), 0);
+                QuantizedConstant.granularity(codes.shape(), scale.shape(), turned ? -2 : operator.axis(), 0);
         put(node, codes, scale, constant(node.input(in.zero())), granularity, in);
     }
 

@@ -9,7 +9,6 @@ import dev.octet.formats.tensor.Tensor;
 import java.util.ArrayDeque;
 import java.util.Deque;
 import java.util.HashSet;
-import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
 import org.jspecify.annotations.Nullable;
@@ -23,21 +22,6 @@ public final class QuantizedLayers {
     private static final Set<String> CARRYING = Set.of("Identity", "Cast", "Transpose", "Reshape", "Flatten");
 
     private static final String QUANTIZE = "QuantizeLinear";
-
-    /** Operators of ONNX and of ONNX Runtime that multiply with codes, by the input that has them. */
-    private static final Map<String, Integer> PRODUCTS = Map.of(
-            "QLinearMatMul",
-            3,
-            "MatMulInteger",
-            1,
-            "DynamicQuantizeMatMul",
-            1,
-            "MatMulIntegerToFloat",
-            1,
-            "QGemm",
-            3,
-            "MatMulNBits",
-            1);
 
     private final GraphEdit graph;
 
@@ -58,8 +42,10 @@ public final class QuantizedLayers {
         if (n.is("MatMul") || n.is("Gemm")) {
             return isDequantizedConstant(n.input(1));
         }
-        int weight = PRODUCTS.getOrDefault(n.opType(), -1);
-        return weight >= 0 && constant(n.input(weight)).isPresent();
+        return WeightOperator.of(n)
+                .filter(o -> o.kind() == WeightOperator.Kind.LINEAR && o.reads() != WeightOperator.Reads.FLOATS)
+                .flatMap(o -> constant(n.input(o.weight())))
+                .isPresent();
     }
 
     private boolean isDequantizedConstant(String value) {

@@ -51,7 +51,7 @@ public record ActivationScales(Plan plan, Map<String, ActivationScale> scales) {
                         "statistics of " + statistics.tensors().size() + " values",
                         "calibrate this model again; its --keep must not be wider than the one used now");
             }
-            Optional<String> refusal = refusal(t);
+            Optional<String> refusal = t.whyNoScale();
             if (refusal.isPresent()) {
                 refusals.put(tap, refusal.get());
             } else {
@@ -94,20 +94,6 @@ public record ActivationScales(Plan plan, Map<String, ActivationScale> scales) {
                     (a, b) -> a.scale() >= b.scale() ? a : b);
         }
         return new ActivationScales(plan.keeping(kept), chosen);
-    }
-
-    private static Optional<String> refusal(TensorStatistics t) {
-        if (t.count() == 0) {
-            return Optional.of("calibration never reached its input");
-        }
-        if (t.nans() + t.infinities() > 0) {
-            return Optional.of(
-                    "its input had " + (t.nans() + t.infinities()) + " NaN or infinite elements in calibration");
-        }
-        if (t.amax() < Float.MIN_NORMAL * 1024.0) {
-            return Optional.of("its input was zero in all of calibration");
-        }
-        return Optional.empty();
     }
 
     private static ActivationScale scale(String tap, TensorStatistics t, Calibrator calibrator, QuantType type) {

@@ -128,14 +128,15 @@ public final class PlanRewrite {
         for (Decision.Converted d : plan.converted(LayerKind.EMBEDDING)) {
             layers.add(embeddings.rewrite(node(nodes, d)));
         }
-        DynamicProducts convolutions = new DynamicProducts(edit, arena);
-        for (Decision.Converted d : plan.converted(LayerKind.CONV)) {
-            layers.add(convolutions.convolution(node(nodes, d)));
-        }
         DynamicProducts products = new DynamicProducts(edit, arena);
-        for (Decision.Converted d : plan.converted(LayerKind.ATTENTION)) {
-            ValueType.TensorType first = types.type(d.input());
-            products.product(node(nodes, d), first == null ? null : first.dtype());
+        for (Decision.Converted d :
+                plan.converted()) { // in the graph's order: codes are made before their first reader
+            if (d.kind() == LayerKind.CONV) {
+                layers.add(products.convolution(node(nodes, d)));
+            } else if (d.kind() == LayerKind.ATTENTION) {
+                ValueType.TensorType first = types.type(d.input());
+                products.product(node(nodes, d), first == null ? null : first.dtype());
+            }
         }
         edit.removeUnreachable();
         return new Result(model.withGraph(edit.build()).withOpset(Node.OCTET_DOMAIN, 1, model.irVersion()), layers);

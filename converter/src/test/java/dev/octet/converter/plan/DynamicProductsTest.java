@@ -13,6 +13,7 @@ import dev.octet.converter.runtime.SessionSettings;
 import dev.octet.formats.graph.Attribute;
 import dev.octet.formats.graph.Dim;
 import dev.octet.formats.graph.Graph;
+import dev.octet.formats.graph.GraphEdit;
 import dev.octet.formats.graph.GraphModel;
 import dev.octet.formats.graph.Initializer;
 import dev.octet.formats.graph.Node;
@@ -237,6 +238,35 @@ class DynamicProductsTest {
         for (int i = 0; i < y.length; i++) {
             assertEquals(want[i], y[i], 1e-4, "element " + i);
         }
+    }
+
+    @Test
+    void a_value_that_a_product_and_a_convolution_read_is_rounded_once() throws Exception {
+        GraphEdit edit = GraphEdit.of(attention());
+        edit.nodes().stream()
+                .filter(n -> n.is("MatMul") && n.input(1).equals("values"))
+                .toList()
+                .forEach(n -> edit.replace(n, n.withInputs(List.of(n.input(0), "b"))));
+        edit.append(Node.of("c", "Conv", List.of("b", "c.weight"), List.of("z")));
+        edit.putInitializer(
+                Initializer.of(Tensor.ofFloats(arena, "c.weight", Shape.of(OUT, TOKENS, 1), normal(OUT * TOKENS))));
+        List<ValueInfo> outputs = new ArrayList<>(edit.outputs());
+        outputs.add(value("z", 1, OUT, WIDTH));
+        edit.setOutputs(outputs);
+        GraphModel model = quantised(edit.build(), List.of());
+        assertTrue(model.graph().nodes().stream().anyMatch(n -> n.is("ConvInteger")));
+        assertEquals(
+                1,
+                model.graph().nodes().stream()
+                        .filter(n -> n.is("DynamicQuantizeLinear") && n.input(0).equals("b"))
+                        .count());
+        Shape shape = Shape.of(1, TOKENS, WIDTH);
+        float[] y = run(
+                model,
+                Map.of(
+                        "a", Tensor.ofFloats(arena, "a", shape, normal(TOKENS * WIDTH)),
+                        "b", Tensor.ofFloats(arena, "b", shape, normal(TOKENS * WIDTH))));
+        assertEquals(TOKENS * WIDTH, y.length);
     }
 
     @Test

@@ -28,6 +28,7 @@ import dev.octet.trainer.hook.TrainingHook;
 import dev.octet.trainer.hook.TransformerEngineLog;
 import dev.octet.trainer.observe.DebugSettings;
 import dev.octet.trainer.observe.TensorDumps;
+import dev.octet.trainer.qat.ScaleLearning;
 import dev.octet.trainer.yaml.Section;
 import dev.octet.trainer.yaml.YamlFile;
 import java.io.IOException;
@@ -266,6 +267,12 @@ public record RunFolder(Path folder, Path model, TrainingConfig config) {
         named.put("data.tokenizer", config.data().tokenizer());
         named.put("adapter.from", config.adapter().flatMap(AdapterSettings::from));
         named.put("data.chat_template", config.data().chat().template());
+        named.put(
+                "precision.scales.statistics",
+                config.precision()
+                        .qat()
+                        .flatMap(q -> q.scales().calibration())
+                        .map(ScaleLearning.Calibration::statistics));
         named.put("teacher", config.loss().distillation().map(LossConfig.Distillation::teacher));
         RunPaths all = paths;
         for (Map.Entry<String, Optional<Path>> path : named.entrySet()) {

@@ -66,6 +66,11 @@ final class ChannelTile {
                 }
 
                 @Override
+                public int zeroPoint(long channel, int input) {
+                    return grid.zeroPoint(channel, input);
+                }
+
+                @Override
                 public boolean boundsPairs() {
                     return true;
                 }

@@ -16,6 +16,7 @@ import java.lang.foreign.ValueLayout;
 import java.util.Optional;
 import java.util.OptionalInt;
 import java.util.OptionalLong;
+import java.util.function.Function;
 
 /**
  * Rounds the weight of a Linear layer so that the output error over the rows of a {@link SecondMoment} is small: rounds the input channels
@@ -81,6 +82,56 @@ public final class Gptq {
     public GptqResult quantize(
             Tensor weight, boolean transB, SecondMoment input, OperandSpec spec, GptqOptions options, Arena arena) {
         WeightedScales.requireOutputScales(weight, transB, spec);
+        boolean pairs = boundsPairs(spec, options);
+        return compensated(
+                weight,
+                transB,
+                input,
+                spec,
+                options,
+                arena,
+                rows -> new OutputScales(
+                        WeightedScales.find(rows, input.diagonal(), spec, cast, threads, pairs), weight, spec));
+    }
+
+    private static boolean boundsPairs(OperandSpec spec, GptqOptions options) {
+        return options.boundedPairs() && spec.type() == QuantType.INT8;
+    }
+
+    /** Scales, and zero points, of a weight that is rounded. */
+    interface Scales extends ChannelTile.Grid {
+        /**
+         * Codes with these scales.
+         *
+         * @param transB whether the codes lie as {@code [out, in]}
+         * @param arena owns the scales
+         */
+        QuantizedTensor with(TensorSpec codes, MemorySegment bytes, boolean transB, Arena arena);
+    }
+
+    /** One scale for each output channel. */
+    @SuppressWarnings("ArrayRecordComponent") // handed over, never compared
+    private record OutputScales(float[] scales, Tensor weight, OperandSpec spec) implements Scales {
+        @Override
+        public float scale(long channel, int input) {
+            return scales[(int) channel];
+        }
+
+        @Override
+        public QuantizedTensor with(TensorSpec codes, MemorySegment bytes, boolean transB, Arena arena) {
+            Tensor scale = WeightedScales.stored(weight, scales, spec, arena);
+            return new QuantizedTensor(codes, bytes, scale, spec.granularity(), spec.type());
+        }
+    }
+
+    private GptqResult compensated(
+            Tensor weight,
+            boolean transB,
+            SecondMoment input,
+            OperandSpec spec,
+            GptqOptions options,
+            Arena arena,
+            Function<WeightRows, Scales> find) {
         try (Arena scratch = Arena.ofShared()) {
             WeightRows rows = WeightRows.of(weight, transB, scratch);
             if (input.size() != rows.in()) {
@@ -95,19 +146,14 @@ public final class Gptq {
             if (factor.isEmpty()) {
                 return new GptqResult.Refused(weight.name(), "the second moment is not positive semidefinite");
             }
-            boolean pairs = options.boundedPairs() && spec.type() == QuantType.INT8;
-            float[] scales = WeightedScales.find(rows, input.diagonal(), spec, cast, threads, pairs);
+            Scales scales = find.apply(rows);
             Codes codes = new Codes(rows, spec.type(), scratch);
-            ChannelTile.Grid grid = (c, _) -> scales[(int) c];
-            roundAll(rows, factor.get(), pairs ? ChannelTile.Grid.bounded(grid) : grid, codes);
+            roundAll(rows, factor.get(), boundsPairs(spec, options) ? ChannelTile.Grid.bounded(scales) : scales, codes);
             TensorSpec codesSpec = new TensorSpec(weight.name(), spec.type().dtype(), weight.shape());
             Tensor target = Tensor.allocate(arena, codesSpec);
             codes.copyTo(target.bytes(), transB, scratch);
-            Tensor scale = WeightedScales.stored(weight, scales, spec, arena);
             return new GptqResult.Done(
-                    new QuantizedTensor(codesSpec, target.bytes(), scale, spec.granularity(), spec.type()),
-                    sum(codes.costs),
-                    sum(codes.nearestCosts));
+                    scales.with(codesSpec, target.bytes(), transB, arena), sum(codes.costs), sum(codes.nearestCosts));
         }
     }
 
@@ -120,7 +166,15 @@ public final class Gptq {
      */
     public GptqResult quantizeGroups(
             Tensor weight, boolean transB, SecondMoment input, OperandSpec spec, GptqOptions options, Arena arena) {
-        return CompensatedGroups.quantize(weight, transB, input, spec, options, threads, arena);
+        GroupScales.require(weight, transB, spec);
+        return compensated(
+                weight,
+                transB,
+                input,
+                spec,
+                options,
+                arena,
+                rows -> GroupScales.find(rows, input.diagonal(), spec, threads));
     }
 
     private static Optional<String> refusal(WeightRows rows, SecondMoment input) {

@@ -309,29 +309,42 @@ public final class SecondMoment {
      * @throws IllegalArgumentException for another length
      */
     public double[] costs(List<float[]> vectors) {
-        flush();
-        double[][] sumsOf = new double[vectors.size()][size()];
-        double[] h = new double[size()];
-        for (float[] e : vectors) {
+        double[][] channels = new double[size()][vectors.size()];
+        for (int v = 0; v < vectors.size(); v++) {
+            float[] e = vectors.get(v);
             if (e.length != size()) {
                 throw new IllegalArgumentException("a vector of " + e.length + " for " + size() + " channels");
             }
-        }
-        for (int i = 0; i < h.length; i++) {
-            copyRow(i, h);
-            for (int v = 0; v < sumsOf.length; v++) {
-                double twice = 2.0 * vectors.get(v)[i];
-                double[] to = sumsOf[v];
-                for (int j = 0; j < i; j++) {
-                    to[j] += twice * h[j];
-                }
-                to[i] += vectors.get(v)[i] * h[i];
+            for (int i = 0; i < e.length; i++) {
+                channels[i][v] = e[i];
             }
         }
-        double[] costs = new double[sumsOf.length];
-        for (int v = 0; v < costs.length; v++) {
-            for (int j = 0; j < h.length; j++) {
-                costs[v] += sumsOf[v][j] * vectors.get(v)[j];
+        return costs(channels);
+    }
+
+    /**
+     * The same of vectors that lie side by side, so that H is read once for all of them. Threads may ask at the same time once one has, as long as no rows are added.
+     *
+     * @param channels {@code [size][vectors]}
+     */
+    public double[] costs(double[][] channels) {
+        int count = channels[0].length;
+        double[] costs = new double[count];
+        double[] product = new double[count];
+        double[] h = new double[size()];
+        for (int i = 0; i < h.length; i++) {
+            copyRow(i, h);
+            Arrays.fill(product, 0);
+            for (int j = 0; j < i; j++) {
+                double twice = 2 * h[j];
+                double[] e = channels[j];
+                for (int v = 0; v < count; v++) {
+                    product[v] += twice * e[v];
+                }
+            }
+            double[] e = channels[i];
+            for (int v = 0; v < count; v++) {
+                costs[v] += e[v] * (product[v] + h[i] * e[v]);
             }
         }
         return costs;

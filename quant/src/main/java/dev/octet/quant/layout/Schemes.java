@@ -94,7 +94,7 @@ final class Schemes {
         }
         int size = groupSize(scheme.granularity());
         if (size > 1 && shape.dim(-1) % size != 0) {
-            return Optional.of(shape.dim(-1) + " inputs are not multiple of " + size + ", the size of a block");
+            return Optional.of(shape.dim(-1) + " inputs are no multiple of " + size + ", the size of a block");
         }
         return Optional.empty();
     }

@@ -3,6 +3,7 @@ package dev.octet.quant.scale;
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.quant.cast.ElementCast.Range;
+import dev.octet.quant.number.CodeGrid;
 import dev.octet.quant.number.QuantType;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
@@ -23,9 +24,18 @@ public record AffineScale(float scale, byte zeroPoint) {
      * @param scaleType what the scale is stored as; it is rounded up to it before the zero point is found, so that the range still fits
      */
     public static AffineScale of(Range range, QuantType integers, DType scaleType) {
+        return of(range, new CodeGrid.Integers(integers.lowest(), integers.highest()), scaleType);
+    }
+
+    /**
+     * The same for integers of any width.
+     *
+     * @param integers signed, so that a byte has them
+     */
+    public static AffineScale of(Range range, CodeGrid.Integers integers, DType scaleType) {
         double span = (double) range.largest() - range.smallest(); // of floats, so it can be more than a float
-        int lowest = integers.lowest();
-        int highest = integers.highest();
+        int lowest = integers.least();
+        int highest = integers.largest();
         float scale = span == 0 ? 1 : StoredScale.roundUp((float) (span / (highest - lowest)), scaleType);
         double zeroPoint = Math.clamp(lowest - range.smallest() / (double) scale, lowest, highest);
         return new AffineScale(scale, (byte) Math.rint(zeroPoint));

@@ -1,5 +1,6 @@
 package dev.octet.quant.statistics;
 
+import java.util.Optional;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -31,6 +32,9 @@ public record TensorStatistics(
         @Nullable ChannelStatistics heads) {
     /** Magnitudes from about here on are constants of masks; activations are far below. */
     public static final float LEAST_MASK = 1e30f;
+
+    /** Scales of smaller magnitudes would be subnormal. */
+    private static final double LEAST_AMAX = Float.MIN_NORMAL * 1024.0;
 
     /** Nothing seen yet. */
     public static final TensorStatistics EMPTY =
@@ -93,6 +97,20 @@ public record TensorStatistics(
             throw new IllegalArgumentException(
                     "greatest magnitude is " + amax + ", but the histogram has " + histogram);
         }
+    }
+
+    /** Why codes of these elements have no scale, of an input in words that follow its layer's name; empty where they have. */
+    public Optional<String> whyNoScale() {
+        if (count == 0) {
+            return Optional.of("calibration never reached its input");
+        }
+        if (nans + infinities > 0) {
+            return Optional.of("its input had " + (nans + infinities) + " NaN or infinite elements in calibration");
+        }
+        if (amax() < LEAST_AMAX) {
+            return Optional.of("its input was zero in all of calibration");
+        }
+        return Optional.empty();
     }
 
     /** Greatest finite magnitude; 0 when there is none. */

@@ -9,7 +9,6 @@ import dev.octet.quant.merge.WeightGrid;
 import dev.octet.quant.work.Workers;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
-import java.util.Arrays;
 import java.util.List;
 import org.jspecify.annotations.Nullable;
 
@@ -99,7 +98,7 @@ public final class AwqSearch {
             }
             wholes[i] = problem.grid.hasWholeScale() ? problem.grid.wholeScale(amax) : 1;
         }
-        double[][] moment = lower(problem.moment);
+        problem.moment.diagonal(); // what waits is added up, and threads may read it
         double[] losses = new double[RATIOS];
         long measured = 0;
         for (Reader reader : problem.readers) {
@@ -110,7 +109,7 @@ public final class AwqSearch {
             Workers.run(sums.length, problem.threads, b -> {
                 int first = b * band;
                 int count = Math.min(band, rows - first);
-                sums[b] = losses(problem, reader, first, count, every, candidates, wholes, moment);
+                sums[b] = losses(problem, reader, first, count, every, candidates, wholes);
             });
             for (double[] sum : sums) {
                 for (int i = 0; i < RATIOS; i++) {
@@ -193,27 +192,9 @@ public final class AwqSearch {
         return s;
     }
 
-    private static double[][] lower(SecondMoment moment) {
-        double[][] rows = new double[moment.size()][];
-        for (int i = 0; i < rows.length; i++) {
-            rows[i] = new double[i + 1];
-            for (int j = 0; j <= i; j++) {
-                rows[i][j] = moment.get(i, j);
-            }
-        }
-        return rows;
-    }
-
     /** The error of some rows for each candidate. */
     private static double[] losses(
-            Problem problem,
-            Reader reader,
-            int first,
-            int count,
-            int every,
-            double[][] candidates,
-            float[] wholes,
-            double[][] moment) {
+            Problem problem, Reader reader, int first, int count, int every, double[][] candidates, float[] wholes) {
         int channels = problem.magnitudes.length;
         float[][] rows = new float[count][channels];
         for (int r = 0; r < count; r++) {
@@ -237,35 +218,11 @@ public final class AwqSearch {
                         errors[c][r] = rounded.getAtIndex(Tensor.F32_LE, (long) r * channels + c) / s[c] - rows[r][c];
                     }
                 }
-                losses[k] = quadratic(errors, count, moment);
+                for (double cost : problem.moment.costs(errors)) {
+                    losses[k] += cost;
+                }
             }
         }
         return losses;
-    }
-
-    /** {@code sum of e^T H e} over columns e: several rows of a weight at once, so that H is read once for all of them. */
-    private static double quadratic(double[][] errors, int count, double[][] lower) {
-        double[] sums = new double[count];
-        double[] product = new double[count];
-        for (int i = 0; i < errors.length; i++) {
-            double[] h = lower[i];
-            Arrays.fill(product, 0);
-            for (int j = 0; j < i; j++) {
-                double twice = 2 * h[j];
-                double[] e = errors[j];
-                for (int r = 0; r < count; r++) {
-                    product[r] += twice * e[r];
-                }
-            }
-            double[] e = errors[i];
-            for (int r = 0; r < count; r++) {
-                sums[r] += e[r] * (product[r] + h[i] * e[r]);
-            }
-        }
-        double sum = 0;
-        for (double s : sums) {
-            sum += s;
-        }
-        return sum;
     }
 }

@@ -113,9 +113,10 @@ final class CalibratorTest {
         float[] x = new float[100];
         x[0] = 5;
         x[1] = -7;
-        assertEquals(7, new Percentile(99.5).clip(of(x), Float8Format.E4M3FN), 0.5);
-        assertEquals(5, new Percentile(98.5).clip(of(x), Float8Format.E4M3FN), 0.5);
-        assertEquals(5, new Percentile(50).clip(of(x), Float8Format.E4M3FN), 0.5);
+        double bin = 8.0 / LogHistogram.BINS_PER_OCTAVE; // of 4 to 8, which 5 and 7 lie in; it hides where
+        assertEquals(7, new Percentile(99.5).clip(of(x), Float8Format.E4M3FN), bin);
+        assertEquals(5, new Percentile(98.5).clip(of(x), Float8Format.E4M3FN), bin);
+        assertEquals(5, new Percentile(50).clip(of(x), Float8Format.E4M3FN), bin);
         assertTrue(new Percentile(1e-9).clip(of(0f, Float.MIN_VALUE), Float8Format.E4M3FN) > 0);
     }
 
@@ -174,7 +175,8 @@ final class CalibratorTest {
                 best = Math.min(best, integerError(x, clip, type));
             }
             double found = integerError(x, new Mse().clip(of(x), type), type);
-            // outliers stand alone in wide bins
+            // tried are clips 3 % apart, and bins hide where in them a sample lies: 5 % of the error; outliers stand
+            // alone in wide bins
             double slack = samples == Samples.HEAVY_TAILS ? 1.3 : 1.05;
             assertTrue(found <= best * slack, samples + " " + type + ": " + found + " > " + best);
         }
@@ -189,7 +191,8 @@ final class CalibratorTest {
             for (Calibrator c : List.of(new Mse(), new Percentile(99.99))) {
                 double clip = c.clip(of(x), type);
                 assertTrue(clip <= of(x).amax());
-                // percentiles cut what the error weighs most in heavy tails
+                // percentiles cut what the error weighs most in heavy tails; elsewhere a part in 10,000 that saturates
+                // costs less than half of the rounding
                 boolean tails = samples == Samples.HEAVY_TAILS || samples == Samples.NORMAL_WITH_ONE_OUTLIER;
                 assertTrue((tails && c instanceof Percentile) || integerError(x, clip, type) < 1.5 * usual, c.text());
             }
@@ -307,8 +310,10 @@ final class CalibratorTest {
                 }
             }
             double found = divergence(m, clip, MagnitudeGrid.of(type, t, clip));
-            assertEquals(best, found, 1e-9, samples + " " + type + " clip " + clip + " of " + t.amax());
-            assertTrue(t.shareAbove(clip) <= 0.0101);
+            // the same sums in double precision in another order, of divergences of about 1e-2
+            assertEquals(best, found, 1e-12, samples + " " + type + " clip " + clip + " of " + t.amax());
+            // the share of the bin that the clip lies in is an estimate: a part in 10,000 is one of the samples
+            assertTrue(t.shareAbove(clip) <= Entropy.MAX_SATURATED + 1.0 / N);
         }
     }
 

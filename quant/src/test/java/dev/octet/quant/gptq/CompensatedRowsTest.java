@@ -137,14 +137,22 @@ class CompensatedRowsTest {
             CompensatedRows.Errors errors = compensated.round(rows, values);
             Case nearest = Case.of(spec, values, OUT, arena);
             nearest.nearest(values);
-            assertEquals(compensated.error(values, h, arena), errors.error(), 1e-6 * errors.nearest());
-            assertEquals(nearest.error(values, h, arena), errors.nearest(), 1e-6 * errors.nearest());
+            // both are sums of 128 x 128 products in double precision, of errors that are differences of F32 numbers;
+            // the damping is taken off again
+            assertEquals(compensated.error(values, h, arena), errors.error(), 1e-9 * errors.nearest());
+            assertEquals(nearest.error(values, h, arena), errors.nearest(), 1e-9 * errors.nearest());
+            // of inputs whose neighbours are alike GPTQ takes half away; without compensation nothing is
             assertTrue(errors.error() < 0.7 * errors.nearest(), errors.toString());
         }
     }
 
+    /** Those of which a part has the scales of the whole: all but one scale for the tensor. */
+    static Stream<OperandSpec> specsOfParts() {
+        return specs().filter(s -> !s.perTensor());
+    }
+
     @ParameterizedTest
-    @MethodSource("specs")
+    @MethodSource("specsOfParts")
     void parts_of_a_weight_have_the_codes_of_the_whole(OperandSpec spec) {
         try (Arena arena = Arena.ofConfined()) {
             MemorySegment values = weight(arena).bytes();
@@ -152,9 +160,6 @@ class CompensatedRowsTest {
                     CompensatedRows.of(moment(), GptqOptions.defaults()).orElseThrow();
             Case whole = Case.of(spec, values, OUT, arena);
             whole.round(rows, values);
-            if (spec.perTensor()) {
-                return; // a part would have another scale
-            }
             MemorySegment lower = values.asSlice(32L * IN * Float.BYTES);
             Case part = Case.of(spec, lower, OUT - 32, arena);
             part.round(rows, lower);
@@ -176,7 +181,8 @@ class CompensatedRowsTest {
             assertTrue(whole instanceof GptqResult.Done);
             GptqResult.Done done = (GptqResult.Done) whole;
             assertEquals(-1, done.tensor().codes().mismatch(tile.codes));
-            assertEquals(done.error(), errors.error(), 1e-9 * done.error());
+            // sums of the same costs in another order
+            assertEquals(done.error(), errors.error(), 1e-12 * done.error());
         }
     }
 }

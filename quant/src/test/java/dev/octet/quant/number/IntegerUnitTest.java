@@ -1,9 +1,10 @@
 package dev.octet.quant.number;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
-import static org.junit.jupiter.api.Assertions.assertNotNull;
+import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.util.List;
+import jdk.incubator.vector.IntVector;
 import org.junit.jupiter.api.DisplayNameGeneration;
 import org.junit.jupiter.api.DisplayNameGenerator;
 import org.junit.jupiter.api.Test;
@@ -27,6 +28,13 @@ class IntegerUnitTest {
         assertEquals(IntegerUnit.WIDE, IntegerUnit.of("aarch64", List.of()));
         assertEquals(IntegerUnit.UNKNOWN, IntegerUnit.of("amd64", List.of()));
         assertEquals(IntegerUnit.UNKNOWN, of("avx"));
-        assertNotNull(IntegerUnit.ofThisMachine());
+    }
+
+    @Test
+    void a_machine_with_vectors_of_256_bits_is_known_on_Linux() {
+        boolean linux = System.getProperty("os.name").equals("Linux");
+        boolean known = linux && IntVector.SPECIES_PREFERRED.vectorBitSize() >= 256; // by the JVM: AVX2 at least
+        IntegerUnit unit = IntegerUnit.ofThisMachine();
+        assertTrue(!known || unit != IntegerUnit.UNKNOWN, unit.text());
     }
 }

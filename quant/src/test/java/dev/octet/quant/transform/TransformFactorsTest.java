@@ -78,6 +78,7 @@ class TransformFactorsTest {
     @ValueSource(doubles = {0.5, 0.9})
     void SmoothQuant_has_the_factors_of_the_reference(double alpha) {
         double[] factors = SmoothFactors.of(amaxOfColumns("x"), amaxOfColumns("w1", "w2"), alpha);
+        // powers in double precision, of two libraries that round their last bits on their own
         assertClose(doubles("smooth." + alpha), factors, 1e-12);
     }
 
@@ -114,9 +115,11 @@ class TransformFactorsTest {
                 List.of(reader("w1"), reader("w2")),
                 GRID,
                 2));
-        assertClose(doubles(kind + ".losses"), found.losses(), 1e-6);
+        // sums in double precision in another order
+        assertClose(doubles(kind + ".losses"), found.losses(), 1e-9);
         assertEquals(doubles(kind + ".ratio")[0], found.ratio());
-        assertClose(doubles(kind + ".factors"), found.factors(), 1e-9);
+        // powers and means in double precision, in another order
+        assertClose(doubles(kind + ".factors"), found.factors(), 1e-12);
     }
 
     @Test

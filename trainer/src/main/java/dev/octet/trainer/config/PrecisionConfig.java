@@ -14,6 +14,7 @@ import dev.octet.trainer.precision.PrecisionPolicy;
 import dev.octet.trainer.qat.QatSettings;
 import dev.octet.trainer.reduction.RankSettings;
 import dev.octet.trainer.yaml.Section;
+import java.nio.file.Path;
 import java.util.Arrays;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -43,6 +44,7 @@ public record PrecisionConfig(
             "cpu", AutocastList.CPU, "cuda", AutocastList.CUDA, "apex", AutocastList.APEX, "all", AutocastList.ALL);
     private static final String MSAMP = "msamp";
     private static final String QAT = "qat";
+    private static final Mode FP32 = (s, _, _) -> fp32(s);
     private static final Map<String, Mode> MODES = modes();
     /** Keys that only one mode uses; in another mode they are an error, and the message suggests this mode. */
     private static final Map<String, List<String>> KEYS_OF_MODES = Map.of(
@@ -60,25 +62,25 @@ public record PrecisionConfig(
 
     /** Reads the remaining keys of a mode. */
     private interface Mode {
-        PrecisionConfig read(Section s, String name);
+        PrecisionConfig read(Section s, String name, Path folder);
     }
 
     private static Map<String, Mode> modes() {
         Map<String, Mode> modes = new LinkedHashMap<>();
-        modes.put("fp32", PrecisionConfig::fp32);
+        modes.put("fp32", FP32);
         modes.put(
                 "bf16",
-                (s, name) -> new PrecisionConfig(
+                (s, name, _) -> new PrecisionConfig(
                         name, new Autocast(name, DType.BF16, list(s)), scaling(s, LossScaling.Fixed.NONE)));
         modes.put(
                 "fp16",
-                (s, name) -> new PrecisionConfig(
+                (s, name, _) -> new PrecisionConfig(
                         name, new Autocast(name, DType.F16, list(s)), scaling(s, LossScaling.GradScaler.DEFAULT)));
-        modes.put("fp8", (s, name) -> fp8(s));
-        modes.put(MSAMP, (s, name) -> msamp(s));
-        modes.put(QAT, (s, name) -> qat(s));
+        modes.put("fp8", (s, _, _) -> fp8(s));
+        modes.put(MSAMP, (s, _, _) -> msamp(s));
+        modes.put(QAT, (s, _, folder) -> qat(s, folder));
         for (ApexLevel level : ApexLevel.values()) {
-            modes.put(level.name(), (s, name) -> apex(s, level));
+            modes.put(level.name(), (s, _, _) -> apex(s, level));
         }
         return modes;
     }
@@ -106,9 +108,10 @@ public record PrecisionConfig(
         return policy instanceof MsampPolicy p ? Optional.of(p) : Optional.empty();
     }
 
-    static PrecisionConfig read(Section s) {
+    /** @param folder base of relative paths */
+    static PrecisionConfig read(Section s, Path folder) {
         String name = s.text("mode").map(FloatName::normal).orElse("fp32");
-        Mode mode = s.choice("mode", MODES, PrecisionConfig::fp32);
+        Mode mode = s.choice("mode", MODES, FP32);
         boolean apex = Arrays.stream(ApexLevel.values()).anyMatch(l -> l.name().equals(name));
         KEYS_OF_MODES.forEach((owner, keys) -> {
             boolean has = owner.equals(name) || (apex && owner.equals("O2"));
@@ -121,11 +124,11 @@ public record PrecisionConfig(
                                 k, "mode " + name + " has no " + k, "leave the key out, or choose mode: " + owner);
                     });
         });
-        PrecisionConfig read = mode.read(s, name);
+        PrecisionConfig read = mode.read(s, name, folder);
         return new PrecisionConfig(read.mode, read.policy, read.scaling, read.notes, RanksConfig.read(s), read.qat);
     }
 
-    private static PrecisionConfig fp32(Section s, String name) {
+    private static PrecisionConfig fp32(Section s) {
         if (s.has(LOSS_SCALE)) {
             throw s.error(LOSS_SCALE, "fp32 needs no loss scaling", "leave the key out, or choose mode: fp16");
         }
@@ -161,7 +164,7 @@ public record PrecisionConfig(
         return new PrecisionConfig(MSAMP, policy, scaling(s, usual));
     }
 
-    private static PrecisionConfig qat(Section s) {
+    private static PrecisionConfig qat(Section s, Path folder) {
         DType base = s.choice("base", FloatName.types(), DType.F32);
         String name = s.text("base").map(FloatName::normal).orElse("fp32");
         LossScaling usual = base == DType.F16 ? LossScaling.GradScaler.DEFAULT : LossScaling.Fixed.NONE;
@@ -171,7 +174,7 @@ public record PrecisionConfig(
                 scaling(s, usual),
                 List.of(),
                 RankSettings.NONE,
-                Optional.of(QatConfig.read(s)));
+                Optional.of(QatConfig.read(s, folder)));
     }
 
     private static AutocastList list(Section s) {

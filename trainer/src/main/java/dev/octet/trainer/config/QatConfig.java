@@ -1,9 +1,14 @@
 package dev.octet.trainer.config;
 
+import dev.octet.formats.error.InvalidOptionException;
 import dev.octet.formats.tensor.DType;
 import dev.octet.quant.block.Granularity;
+import dev.octet.quant.calibrate.Absmax;
+import dev.octet.quant.calibrate.Calibrator;
+import dev.octet.quant.calibrate.Percentile;
 import dev.octet.quant.number.CodeGrid;
 import dev.octet.quant.number.Float8Format;
+import dev.octet.quant.number.QuantType;
 import dev.octet.trainer.op.qat.GradientQuantize;
 import dev.octet.trainer.op.qat.QuantizeNode;
 import dev.octet.trainer.qat.Method;
@@ -13,7 +18,9 @@ import dev.octet.trainer.qat.QuantizerSettings;
 import dev.octet.trainer.qat.QuantizerSettings.Levels;
 import dev.octet.trainer.qat.QuantizerSettings.Variant;
 import dev.octet.trainer.qat.ScaleLearning;
+import dev.octet.trainer.qat.ScaleLearning.Calibration;
 import dev.octet.trainer.yaml.Section;
+import java.nio.file.Path;
 import java.util.Arrays;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -23,6 +30,7 @@ import java.util.Optional;
 import java.util.OptionalDouble;
 import java.util.OptionalInt;
 import java.util.OptionalLong;
+import java.util.stream.Stream;
 
 /** Reads what {@code mode: qat} takes: how weights and inputs are fake-quantised, and what is different for some layers. */
 final class QatConfig {
@@ -33,6 +41,8 @@ final class QatConfig {
     private static final String GRANULARITY = "granularity";
     private static final String GROUP_SIZE = "group_size";
     private static final String QUANTIZE = "quantize";
+    private static final String CALIBRATOR = "calibrator";
+    private static final String START_BATCHES = "start_batches";
 
     private static final Map<String, QuantizeNode.Count> COUNTS = Map.of(
             "shared", QuantizeNode.Count.SHARED,
@@ -55,7 +65,8 @@ final class QatConfig {
 
     private QatConfig() {}
 
-    static QatSettings read(Section s) {
+    /** @param folder base of relative paths */
+    static QatSettings read(Section s, Path folder) {
         Method method = method(s, Method.LSQ);
         Optional<QuantizerSettings> weights = operand(s, WEIGHTS, method);
         Optional<QuantizerSettings> inputs = operand(s, INPUTS, method);
@@ -68,7 +79,8 @@ final class QatConfig {
                 s.sections("layers").stream()
                         .map(l -> l.read(layer -> layer(layer, method, weights, inputs)))
                         .toList(),
-                s.section("scales").read(QatConfig::scales));
+                s.section("scales").read(x -> scales(x, folder)));
+        settings.scales().calibration().ifPresent(c -> requireKnown(s, settings, c));
         boolean none = weights.isEmpty()
                 && inputs.isEmpty()
                 && settings.layers().stream()
@@ -247,7 +259,51 @@ final class QatConfig {
         return granularity;
     }
 
-    private static ScaleLearning scales(Section s) {
+    /** Calibrators that look at the codes know those that files have. */
+    private static void requireKnown(Section s, QatSettings settings, Calibration calibration) {
+        if (calibration.calibrator() instanceof Absmax || calibration.calibrator() instanceof Percentile) {
+            return;
+        }
+        Stream.concat(settings.inputs().stream(), settings.layers().stream().flatMap(l -> l.inputs().stream()))
+                .filter(i -> i.grid() instanceof CodeGrid.Integers codes
+                        && QuantType.integers(codes.bits(), false).isEmpty())
+                .findFirst()
+                .ifPresent(i -> {
+                    throw s.section("scales")
+                            .error(
+                                    CALIBRATOR,
+                                    calibration.calibrator().text() + " is for integers of 4 or 8 bits, and inputs are "
+                                            + i.grid().text(),
+                                    "choose absmax, or percentile:P");
+                });
+    }
+
+    private static Optional<Calibration> calibration(Section s, Path folder) {
+        Optional<Path> statistics = s.path("statistics", folder);
+        String text = s.text(CALIBRATOR).orElse(new Absmax().text());
+        if (statistics.isEmpty()) {
+            if (s.has(CALIBRATOR)) {
+                throw s.error(
+                        CALIBRATOR,
+                        "a calibrator chooses ranges from statistics, and there are none",
+                        "add statistics: FILE, which octet calibrate makes, or leave calibrator out");
+            }
+            return Optional.empty();
+        }
+        if (s.has(START_BATCHES)) {
+            throw s.error(
+                    START_BATCHES,
+                    "ranges of inputs come from the statistics, and no micro-batch is looked at",
+                    "leave out start_batches, or statistics");
+        }
+        try {
+            return Optional.of(new Calibration(statistics.get(), Calibrator.parse(text)));
+        } catch (InvalidOptionException e) {
+            throw s.error(CALIBRATOR, e.what(), e.fix());
+        }
+    }
+
+    private static ScaleLearning scales(Section s, Path folder) {
         OptionalLong fold = s.has("fold_at")
                 ? OptionalLong.of(s.requiredWhole("fold_at", 1, Long.MAX_VALUE))
                 : OptionalLong.empty();
@@ -260,7 +316,8 @@ final class QatConfig {
         }
         return new ScaleLearning(
                 s.optionalNumber("lr_factor", 0, 1e6).map(OptionalDouble::of).orElse(OptionalDouble.empty()),
-                (int) s.whole("start_batches", 1, 1, 1 << 20),
+                (int) s.whole(START_BATCHES, 1, 1, 1 << 20),
+                calibration(s, folder),
                 fold,
                 type);
     }

@@ -24,7 +24,13 @@ import org.jspecify.annotations.Nullable;
 public final class Settings {
     /** Keys that are left out where they have no value. */
     private static final Set<String> NEW_KEYS = Set.of(
-            "adapter", "precision.qat", "optimizer.rule", "optimizer.others", "loss.label_smoothing", "eval_delay");
+            "adapter",
+            "precision.qat",
+            "precision.qat.scales.calibration",
+            "optimizer.rule",
+            "optimizer.others",
+            "loss.label_smoothing",
+            "eval_delay");
 
     private Settings() {}
 

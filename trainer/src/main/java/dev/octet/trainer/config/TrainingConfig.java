@@ -136,7 +136,7 @@ public record TrainingConfig(
             throw s.error("epochs", "steps and epochs are both given", "give one of them");
         }
         long steps = epochs.isPresent() ? 0 : s.requiredWhole("steps", 1, Long.MAX_VALUE);
-        PrecisionConfig precision = s.section("precision").read(PrecisionConfig::read);
+        PrecisionConfig precision = s.section("precision").read(p -> PrecisionConfig.read(p, folder));
         int ranks = precision.ranks().ranks();
         long microBatches = s.whole("gradient_accumulation", 1, 1, Integer.MAX_VALUE);
         if (microBatches % ranks != 0) {

@@ -2,7 +2,9 @@ package dev.octet.trainer.qat;
 
 import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.Tensor;
+import dev.octet.quant.calibrate.Calibrator;
 import dev.octet.quant.recipe.LinearTensor;
+import dev.octet.quant.statistics.TensorStatistics;
 import dev.octet.trainer.op.qat.QuantizeNode;
 import dev.octet.trainer.precision.LinearModule;
 import java.lang.foreign.Arena;
@@ -14,6 +16,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
+import java.util.function.ToDoubleFunction;
 
 /**
  * One fake quantisation of a graph: of a weight, or of a value that layers read.
@@ -107,11 +110,25 @@ public record FakeQuantizer(
         for (float[] elements : seen) {
             range = range.and(Range.of(elements));
         }
+        Range all = range;
+        return start(place -> InitialScales.start(settings, tensor, all, place), arena);
+    }
+
+    /**
+     * Where its parameters start in a calibrated model: those of an input.
+     *
+     * @param seen of its values
+     * @param arena owns what is made
+     */
+    public Map<String, Tensor> start(TensorStatistics seen, Calibrator calibrator, Arena arena) {
+        CalibratedStart start = CalibratedStart.of(settings, seen, calibrator);
+        return start(start::of, arena);
+    }
+
+    private Map<String, Tensor> start(ToDoubleFunction<Place> of, Arena arena) {
         Map<String, Tensor> values = new LinkedHashMap<>();
-        for (Map.Entry<Place, String> p : parameters.entrySet()) {
-            float start = InitialScales.start(settings, tensor, range, p.getKey());
-            values.put(p.getValue(), Tensor.ofFloats(arena, p.getValue(), Shape.SCALAR, start));
-        }
+        parameters.forEach((place, parameter) -> values.put(
+                parameter, Tensor.ofFloats(arena, parameter, Shape.SCALAR, (float) of.applyAsDouble(place))));
         return values;
     }
 

@@ -27,6 +27,7 @@ import dev.octet.trainer.precision.LayerFilter;
 import dev.octet.trainer.precision.LossScaling;
 import dev.octet.trainer.precision.OperandChange;
 import dev.octet.trainer.yaml.YamlFile;
+import java.nio.file.Path;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
@@ -41,7 +42,7 @@ class Fp8ConfigTest {
     private static PrecisionConfig parse(String precision) {
         return YamlFile.parse("precision: {mode: fp8" + precision + "}", "c.yaml")
                 .section("precision")
-                .read(PrecisionConfig::read);
+                .read(s -> PrecisionConfig.read(s, Path.of("")));
     }
 
     private static Fp8Settings settings(String precision) {
@@ -204,7 +205,7 @@ class Fp8ConfigTest {
     void float_types_are_known_in_the_spellings_of_other_tools(String typed, String mode) {
         PrecisionConfig config = YamlFile.parse("precision: {mode: " + typed + "}", "c.yaml")
                 .section("precision")
-                .read(PrecisionConfig::read);
+                .read(s -> PrecisionConfig.read(s, Path.of("")));
         assertEquals(mode, config.mode());
         assertEquals(mode, config.policy().name());
         assertEquals("fp8 delayed, " + mode, parse(", base: " + typed).policy().name());
@@ -216,7 +217,7 @@ class Fp8ConfigTest {
                 InvalidOptionException.class,
                 () -> YamlFile.parse("precision: {mode: bf16, recipe: delayed}", "c.yaml")
                         .section("precision")
-                        .read(PrecisionConfig::read));
+                        .read(s -> PrecisionConfig.read(s, Path.of(""))));
         assertEquals("mode bf16 has no recipe", e.what());
     }
 }
