@@ -5,6 +5,7 @@ import dev.octet.pipeline.TaskListener;
 import dev.octet.trainer.collective.Collectives;
 import dev.octet.trainer.collective.RankEnvironment;
 import dev.octet.trainer.collective.RankProcesses;
+import java.io.IOException;
 import java.io.OutputStream;
 import java.io.PrintStream;
 import java.nio.charset.StandardCharsets;
@@ -15,12 +16,11 @@ import java.util.Optional;
  * This process among those that a launcher started together, from joining them to a good end, or to one that ends them all. One process alone is a world of its own. The first
  * rank speaks for all.
  */
-final class RankSession implements AutoCloseable {
+final class RankSession {
     private final Collectives world;
     private final Screen screen;
     private final Screen errors;
     private final Job job;
-    private boolean complete;
 
     private RankSession(Collectives world, Screen screen, Job job) {
         this.world = world;
@@ -41,7 +41,8 @@ final class RankSession implements AutoCloseable {
         if (ranks.isEmpty()) {
             return new RankSession(Collectives.alone(), screen, job);
         }
-        Job shared = arguments.has(Flags.THREADS) ? job : job.withThreads(ranks.get().threads(job.threads()));
+        Job shared =
+                arguments.has(Flags.THREADS) ? job : job.withThreads(ranks.get().threads(job.threads()));
         return new RankSession(RankProcesses.join(ranks.get(), variables), screen, shared);
     }
 
@@ -68,18 +69,28 @@ final class RankSession implements AutoCloseable {
         return job;
     }
 
-    /** The work is done. */
-    void complete() {
-        complete = true;
-    }
-
-    @Override
-    public void close() {
-        if (!complete && !world.isAlone()) {
-            // the error itself is printed when it has come to the top; then the process ends, and the others with it
-            errors.err().println("octet: " + world.name() + " failed, and ends the others:");
-            world.abandon(ExitCode.CHECK_FAILED.number());
+    /**
+     * Does the work of this rank. The error of one that fails is printed as any other; then its process ends, and the other ranks with it.
+     *
+     * @throws IOException as the work does
+     */
+    ExitCode run(Work work) throws IOException {
+        ExitCode code;
+        try {
+            code = work.run(this);
+        } catch (IOException | RuntimeException | Error e) {
+            if (!world.isAlone()) {
+                errors.err().println("octet: " + world.name() + " failed, and ends the others:");
+                world.abandon(Failure.of(e).code().number());
+            }
+            throw e;
         }
         world.close();
+        return code;
+    }
+
+    /** What a rank does. */
+    interface Work {
+        ExitCode run(RankSession rank) throws IOException;
     }
 }

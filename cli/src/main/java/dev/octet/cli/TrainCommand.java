@@ -128,25 +128,22 @@ final class TrainCommand implements Command {
         if (arguments.has(RESUME)) {
             request = request.resumingFrom(arguments.integer(FROM_STEP, 0, 1, Integer.MAX_VALUE));
         }
-        try (RankSession ranks = RankSession.join(arguments, screen)) {
-            ExitCode code = run(request, arguments, ranks);
-            ranks.complete();
-            return code;
-        }
+        Train.Request all = request;
+        return RankSession.join(arguments, screen).run(rank -> run(all, arguments, rank));
     }
 
-    private static ExitCode run(Train.Request request, Arguments arguments, RankSession ranks) throws IOException {
-        Screen screen = ranks.screen();
+    private static ExitCode run(Train.Request request, Arguments arguments, RankSession rank) throws IOException {
+        Screen screen = rank.screen();
         Optional<LogCadence> lines = lines(arguments);
-        Optional<Path> report = ranks.isFirst() ? report(arguments) : Optional.empty();
-        Job job = ranks.job();
+        Optional<Path> report = rank.isFirst() ? report(arguments) : Optional.empty();
+        Job job = rank.job();
         if (arguments.has(Flags.DRY_RUN)) {
-            Train.Planned planned = Train.plan(request, job, ranks.world());
+            Train.Planned planned = Train.plan(request, job, rank.world());
             TrainPage.of(planned.setup(), arguments, lines, screen).plan(planned.plan(), planned.firstStep());
             return ExitCode.OK;
         }
         try (TrainSession session = new TrainSession(setup -> TrainPage.of(setup, arguments, lines, screen))) {
-            ExitCode code = session.end(Train.run(request, session, job, ranks.world()));
+            ExitCode code = session.end(Train.run(request, session, job, rank.world()));
             if (report.isPresent()) {
                 List<Path> runs = List.of(request.folder());
                 Report.Result _ = Report.run(new Report.Request(runs, report.get()), job);

@@ -121,8 +121,8 @@ public final class TrainingJob implements AutoCloseable {
      * @throws dev.octet.formats.error.OctetException as there, and when the run does something that ranks cannot do together
      * @throws IOException when reading fails
      */
-    public static TrainingJob open(
-            Path model, TrainingConfig config, DeviceName device, Job job, Collectives world) throws IOException {
+    public static TrainingJob open(Path model, TrainingConfig config, DeviceName device, Job job, Collectives world)
+            throws IOException {
         return new TrainingJob(model, config, device, job, world);
     }
 

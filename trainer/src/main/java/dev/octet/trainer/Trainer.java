@@ -623,6 +623,7 @@ public final class Trainer implements AutoCloseable {
         idle.removeAll(used);
         List<String> notes = new ArrayList<>(parts.config().precision().notes());
         muonNote().ifPresent(notes::add);
+        ranksNote().ifPresent(notes::add);
         notes.addAll(debug.notes());
         notes.addAll(debugChanges.notes());
         if (!policyFor(device).equals(debugChanges.policy())) {
@@ -668,6 +669,20 @@ public final class Trainer implements AutoCloseable {
                     + own.stream().limit(SHOWN_TIES).collect(Collectors.joining(", "))
                     + (own.size() > SHOWN_TIES ? " and " + (own.size() - SHOWN_TIES) + " more" : "") + "; " + rest;
         });
+    }
+
+    /** Which process is which rank: launchers name one that was killed by its number in the system. */
+    private Optional<String> ranksNote() {
+        if (world.isAlone()) {
+            return Optional.empty();
+        }
+        String own = String.valueOf(ProcessHandle.current().pid());
+        String processes = world.gather(own.getBytes(StandardCharsets.UTF_8)).stream()
+                .map(b -> new String(b, StandardCharsets.UTF_8))
+                .collect(Collectors.joining(", "));
+        return Optional.of(world.size() + " ranks, joined by " + world.engine() + ", are the processes " + processes
+                + "; gradients are averaged by "
+                + parts.config().precision().ranks().reduction().text());
     }
 
     /** Says which moments blocks cannot keep. */

@@ -120,17 +120,19 @@ final class Mpi {
     void init() {
         try (Arena arena = Arena.ofConfined()) {
             MemorySegment provided = arena.allocate(ValueLayout.JAVA_INT);
-            check("MPI_Init_thread", call(
-                    function(
-                            "MPI_Init_thread",
-                            ValueLayout.ADDRESS,
-                            ValueLayout.ADDRESS,
-                            ValueLayout.JAVA_INT,
-                            ValueLayout.ADDRESS),
-                    MemorySegment.NULL,
-                    MemorySegment.NULL,
-                    MULTIPLE,
-                    provided));
+            check(
+                    "MPI_Init_thread",
+                    call(
+                            function(
+                                    "MPI_Init_thread",
+                                    ValueLayout.ADDRESS,
+                                    ValueLayout.ADDRESS,
+                                    ValueLayout.JAVA_INT,
+                                    ValueLayout.ADDRESS),
+                            MemorySegment.NULL,
+                            MemorySegment.NULL,
+                            MULTIPLE,
+                            provided));
             int level = provided.get(ValueLayout.JAVA_INT, 0);
             if (level < SERIALIZED) {
                 throw new UnavailableException(
@@ -166,11 +168,13 @@ final class Mpi {
             MemorySegment length = arena.allocate(ValueLayout.JAVA_INT);
             check(
                     "MPI_Get_library_version",
-                    call(
-                            function("MPI_Get_library_version", ValueLayout.ADDRESS, ValueLayout.ADDRESS),
-                            text,
-                            length));
-            return text.getString(0).lines().findFirst().orElse(name).replaceAll("\\s+", " ").strip();
+                    call(function("MPI_Get_library_version", ValueLayout.ADDRESS, ValueLayout.ADDRESS), text, length));
+            return text.getString(0)
+                    .lines()
+                    .findFirst()
+                    .orElse(name)
+                    .replaceAll("\\s+", " ")
+                    .strip();
         }
     }
 

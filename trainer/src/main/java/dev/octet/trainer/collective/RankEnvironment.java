@@ -91,9 +91,7 @@ public record RankEnvironment(Launcher launcher, int rank, int size, int onHost)
      * @throws InvalidOptionException when the variable is no number of seconds
      */
     public static Duration deadline(Map<String, String> variables) {
-        return variables.containsKey(DEADLINE)
-                ? Duration.ofSeconds(number(variables, DEADLINE, 1))
-                : USUAL_DEADLINE;
+        return variables.containsKey(DEADLINE) ? Duration.ofSeconds(number(variables, DEADLINE, 1)) : USUAL_DEADLINE;
     }
 
     /** The share of this machine's processors that a rank has, at least 1. */

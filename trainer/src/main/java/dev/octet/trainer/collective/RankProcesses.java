@@ -31,8 +31,8 @@ public final class RankProcesses {
             String found = ranks.name();
             ranks.close();
             throw new UnavailableException(
-                    environment.launcher().text() + " started rank " + environment.rank() + " of "
-                            + environment.size() + ", which is " + found + " for " + ranks.engine(),
+                    environment.launcher().text() + " started rank " + environment.rank() + " of " + environment.size()
+                            + ", which is " + found + " for " + ranks.engine(),
                     "environment variables and the MPI library",
                     "set " + Mpi.LIBRARY + " to the library that the launcher belongs to");
         }

@@ -27,9 +27,8 @@ final class RankSum {
 
     /** @throws IllegalArgumentException for a type that is not added */
     RankSum(DType type, Reduction reduction, int ranks) {
-        Optional<Float8Format> format = type == DType.F8_E4M3FN || type == DType.F8_E5M2
-                ? Float8Format.of(type)
-                : Optional.empty();
+        Optional<Float8Format> format =
+                type == DType.F8_E4M3FN || type == DType.F8_E5M2 ? Float8Format.of(type) : Optional.empty();
         if (format.isEmpty() && type != DType.F32 && type != DType.BF16 && type != DType.F16) {
             throw new IllegalArgumentException("ranks add F32, BF16, F16, E4M3 and E5M2, not " + type);
         }

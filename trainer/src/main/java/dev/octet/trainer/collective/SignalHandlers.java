@@ -35,10 +35,7 @@ final class SignalHandlers {
                 .downcallHandle(
                         system.findOrThrow("sigaction"),
                         FunctionDescriptor.of(
-                                ValueLayout.JAVA_INT,
-                                ValueLayout.JAVA_INT,
-                                ValueLayout.ADDRESS,
-                                ValueLayout.ADDRESS)));
+                                ValueLayout.JAVA_INT, ValueLayout.JAVA_INT, ValueLayout.ADDRESS, ValueLayout.ADDRESS)));
         for (int signal = 1; signal <= LAST; signal++) {
             MemorySegment handler = Arena.ofAuto().allocate(STRUCT_BYTES, Long.BYTES);
             if (kept.call(signal, MemorySegment.NULL, handler) == 0) {

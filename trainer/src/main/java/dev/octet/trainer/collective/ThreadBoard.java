@@ -55,7 +55,8 @@ final class ThreadBoard {
     }
 
     /** Waits for a letter, which stays until {@link #taken}; returns null when none came before the deadline. */
-    @Nullable Letter await(int from, int to, Call call) {
+    @Nullable
+    Letter await(int from, int to, Call call) {
         int at = from * size + to;
         lock.lock();
         try {
@@ -118,8 +119,7 @@ final class ThreadBoard {
 
     private UnavailableException lost(Failure known, int own, Call call) {
         return new UnavailableException(
-                "rank " + known.rank + " of " + size + " failed, and rank " + own + " ends with it: "
-                        + known.what(),
+                "rank " + known.rank + " of " + size + " failed, and rank " + own + " ends with it: " + known.what(),
                 "ranks of the run, in " + call.text(),
                 "see what rank " + known.rank + " says",
                 known.cause);

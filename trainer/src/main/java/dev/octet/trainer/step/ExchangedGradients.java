@@ -98,8 +98,9 @@ final class ExchangedGradients implements RankGradients {
     private void averageFloats() {
         for (List<String> names : buckets(plain, Float.BYTES)) {
             try (Arena arena = Arena.ofConfined()) {
-                long bytes =
-                        names.stream().mapToLong(n -> programs.own(n).type().byteSize()).sum();
+                long bytes = names.stream()
+                        .mapToLong(n -> programs.own(n).type().byteSize())
+                        .sum();
                 MemorySegment bucket = arena.allocate(Math.max(1, bytes), 64).asSlice(0, bytes);
                 long at = 0;
                 for (String name : names) {
@@ -128,10 +129,8 @@ final class ExchangedGradients implements RankGradients {
         float[] largest = new float[coded.size()];
         for (int i = 0; i < said.length; i++) {
             RankPrograms.Coded kept = kept(coded.get(i));
-            RankGradient rank = new RankGradient(
-                    settings.rule(),
-                    (float) memory.readNumber(kept.scale()),
-                    (float) memory.readNumber(kept.preScale()));
+            RankGradient rank = new RankGradient(settings.rule(), (float) memory.readNumber(kept.scale()), (float)
+                    memory.readNumber(kept.preScale()));
             largest[i] = RankGradient.amax(own(coded.get(i)));
             said[i] = rank.announce(largest[i]);
             ranks.add(rank);
@@ -191,7 +190,9 @@ final class ExchangedGradients implements RankGradients {
         write(kept.scale(), rank.kept());
         write(
                 kept.preScale(),
-                automatic.map(a -> a.next(preScale, saturated, sum.length, largest)).orElse(preScale));
+                automatic
+                        .map(a -> a.next(preScale, saturated, sum.length, largest))
+                        .orElse(preScale));
         write(kept.saturated(), saturated);
     }
 

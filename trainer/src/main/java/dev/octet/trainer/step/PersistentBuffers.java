@@ -93,7 +93,8 @@ final class PersistentBuffers implements AutoCloseable {
             throw new IllegalArgumentException("'" + parameter + "' has no gradient");
         }
         try (Arena arena = Arena.ofConfined()) {
-            CpuTensor t = new CpuTensor(v.type(), arena.allocate(Math.max(1, v.type().byteSize()), 64));
+            CpuTensor t =
+                    new CpuTensor(v.type(), arena.allocate(Math.max(1, v.type().byteSize()), 64));
             t.write(0, elements, 0, elements.length);
             memory.write(v, t.bytes().asSlice(0, v.type().byteSize()));
         }

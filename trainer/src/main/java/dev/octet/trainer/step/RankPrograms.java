@@ -65,7 +65,10 @@ record RankPrograms(List<Program> collect, Program average, Set<String> paramete
             }
         });
         return new RankPrograms(
-                List.of(collect(training, 0)), builder.build(), training.gradients().keySet(), coded);
+                List.of(collect(training, 0)),
+                builder.build(),
+                training.gradients().keySet(),
+                coded);
     }
 
     /**
@@ -129,8 +132,7 @@ record RankPrograms(List<Program> collect, Program average, Set<String> paramete
         List<Value> inputs = inputs(builder, name, g, settings.ranks());
         Coded states = states(builder, name, g, settings);
         inputs.addAll(List.of(states.scale, states.preScale));
-        List<Value> outputs =
-                List.of(builder.gradient(name, tensor), states.scale, states.preScale, states.saturated);
+        List<Value> outputs = List.of(builder.gradient(name, tensor), states.scale, states.preScale, states.saturated);
         CodedRankAverage op = new CodedRankAverage(tensor, settings.rule(), settings.automatic());
         builder.step(Phase.UPDATE, name, op, List.copyOf(inputs), outputs);
         return states;

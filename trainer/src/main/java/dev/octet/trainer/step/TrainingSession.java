@@ -135,7 +135,8 @@ public final class TrainingSession implements AutoCloseable {
      */
     public TrainingSession(TrainingSetup setup, Device device, Offload offload, Collectives world) {
         if (!world.isAlone() && setup.ranks().ranks() != world.size()) {
-            throw new IllegalArgumentException(world.name() + " in a run of " + setup.ranks().ranks());
+            throw new IllegalArgumentException(
+                    world.name() + " in a run of " + setup.ranks().ranks());
         }
         this.world = world;
         this.setup = setup;
@@ -316,8 +317,7 @@ public final class TrainingSession implements AutoCloseable {
                 .collect(Collectors.toSet());
         return world.isAlone()
                 ? new SimulatedGradients(settings, RankPrograms.of(training, settings, matrices), memory)
-                : new ExchangedGradients(
-                        settings, RankPrograms.ofOne(training, settings, matrices), memory, world);
+                : new ExchangedGradients(settings, RankPrograms.ofOne(training, settings, matrices), memory, world);
     }
 
     private Update update() {
@@ -411,6 +411,9 @@ public final class TrainingSession implements AutoCloseable {
             if (ranks != null) {
                 ranks.take(losses.size() - 1, losses.size() == batches.size());
             }
+        }
+        if (!world.isAlone()) {
+            memory.writeDraw(step, inStep(losses.size()) - 1L); // a checkpoint has the step's last one
         }
         return losses;
     }

@@ -34,8 +34,7 @@ import org.junit.jupiter.params.provider.ValueSource;
 @DisplayNameGeneration(DisplayNameGenerator.ReplaceUnderscores.class)
 class CollectivesTest {
     private static final Duration DEADLINE = Duration.ofSeconds(20);
-    private static final List<DType> TYPES =
-            List.of(DType.F32, DType.BF16, DType.F16, DType.F8_E4M3FN, DType.F8_E5M2);
+    private static final List<DType> TYPES = List.of(DType.F32, DType.BF16, DType.F16, DType.F8_E4M3FN, DType.F8_E5M2);
 
     /** Sizes on both sides of the smallest that travels in slices, odd ones, and one of several rounds. */
     private static final int[] COUNTS = {0, 1, 13, 207, 16_384, 16_385, 4_200_001};
@@ -57,10 +56,8 @@ class CollectivesTest {
             case BF16 -> all.set(Tensor.I16_LE, 2L * i, BFloat16.fromFloat(x));
             case F16 -> all.set(Tensor.I16_LE, 2L * i, Half.fromFloat(x));
             default ->
-                all.set(
-                        ValueLayout.JAVA_BYTE,
-                        i,
-                        (byte) Float8Format.of(type).orElseThrow().encode(x, Overflow.SATURATE));
+                all.set(ValueLayout.JAVA_BYTE, i, (byte)
+                        Float8Format.of(type).orElseThrow().encode(x, Overflow.SATURATE));
         }
     }
 
@@ -167,8 +164,7 @@ class CollectivesTest {
         byte less = (byte) Float8Format.E4M3FN.encode(-448, Overflow.SATURATE);
         List<Float> hops = RankThreads.run(3, DEADLINE, world -> {
             byte[] own = world.rank() == 2 ? new byte[] {less} : values.clone();
-            world.allReduce(
-                    MemorySegment.ofArray(own), DType.F8_E4M3FN, Reduction.SUM.rounding(SumRounding.EVERY_HOP));
+            world.allReduce(MemorySegment.ofArray(own), DType.F8_E4M3FN, Reduction.SUM.rounding(SumRounding.EVERY_HOP));
             return get(own, DType.F8_E4M3FN, 0);
         });
         List<Float> once = RankThreads.run(3, DEADLINE, world -> {
@@ -281,7 +277,8 @@ class CollectivesTest {
     @Test
     void a_rank_that_hangs_is_named_at_the_deadline() {
         UnavailableException failed = assertThrows(
-                UnavailableException.class, () -> RankThreads.run(2, Duration.ofMillis(50), world -> {
+                UnavailableException.class,
+                () -> RankThreads.run(2, Duration.ofMillis(50), world -> {
                     if (world.isFirst()) {
                         world.allReduce(1, Reduction.SUM);
                     } else {
@@ -299,7 +296,8 @@ class CollectivesTest {
     @Test
     void ranks_that_make_different_calls_are_told_so() {
         UnavailableException failed = assertThrows(
-                UnavailableException.class, () -> RankThreads.run(2, DEADLINE, world -> {
+                UnavailableException.class,
+                () -> RankThreads.run(2, DEADLINE, world -> {
                     if (world.isFirst()) {
                         world.barrier();
                     } else {
@@ -323,7 +321,9 @@ class CollectivesTest {
             assertArrayEquals(own, gathered);
             alone.broadcast(MemorySegment.ofArray(gathered), 0);
             alone.barrier();
-            assertEquals(List.of(5), alone.gather(new byte[5]).stream().map(b -> b.length).toList());
+            assertEquals(
+                    List.of(5),
+                    alone.gather(new byte[5]).stream().map(b -> b.length).toList());
         }
     }
 
