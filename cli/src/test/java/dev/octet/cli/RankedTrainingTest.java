@@ -40,17 +40,19 @@ class RankedTrainingTest {
 
     /** A launcher, as Debian and others call it beside others. */
     enum Mpirun {
-        OPEN_MPI("/usr/bin/mpirun.openmpi", "--allow-run-as-root", "--oversubscribe"),
+        OPEN_MPI("/usr/bin/mpirun.openmpi --allow-run-as-root --oversubscribe"),
         MPICH("/usr/bin/mpirun.mpich");
 
-        private final List<String> words;
+        private final String words;
 
-        Mpirun(String... words) {
-            this.words = List.of(words);
+        Mpirun(String words) {
+            this.words = words;
         }
 
-        private void require() {
-            assumeTrue(Files.isExecutable(Path.of(words.getFirst())), words.getFirst() + " is not installed");
+        private List<String> command() {
+            List<String> command = new ArrayList<>(List.of(words.split(" ", -1)));
+            assumeTrue(Files.isExecutable(Path.of(command.getFirst())), command.getFirst() + " is not installed");
+            return command;
         }
     }
 
@@ -86,8 +88,7 @@ class RankedTrainingTest {
     }
 
     private Process start(Mpirun mpirun, List<String> words) throws IOException {
-        mpirun.require();
-        List<String> command = new ArrayList<>(mpirun.words);
+        List<String> command = mpirun.command();
         command.addAll(List.of("-n", "2"));
         command.addAll(Child.java("-XX:TieredStopAtLevel=1"));
         command.add(Start.class.getName());

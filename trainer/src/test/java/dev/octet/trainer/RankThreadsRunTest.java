@@ -121,6 +121,8 @@ class RankThreadsRunTest {
                 "2 | mode: fp32, gradient_reduction: legacy |",
                 "3 | mode: fp32, gradient_reduction: zero |",
                 "2 | mode: fp32, gradient_reduction: f32 | gradient_checkpointing: {match: act}",
+                "2 | mode: fp32, gradient_reduction: f32 | optimizer: {type: muon, lr: 0.01}",
+                "2 | mode: fp32, gradient_reduction: f32 | optimizer: {type: adafactor, lr: 0.01}",
                 "2 | mode: fp32, gradient_reduction: f32 | averaging: {ema: {decay: 0.9}}",
                 "3 | mode: fp32, gradient_reduction: f32 | data: {train: made, eval: more, shuffle: true} ;"
                         + " eval_every: 2 ; schedule: {type: reduce_lr_on_plateau, patience: 1}",

@@ -13,6 +13,7 @@ import java.lang.invoke.MethodHandles;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 
 /**
  * The functions of an installed MPI library that ranks need, the same for both ABIs: messages between two ranks that are begun, and asked whether they are done. Handles
@@ -76,13 +77,9 @@ final class Mpi {
             names.addAll(ANY);
         }
         for (String name : names) {
-            try {
-                SymbolLookup library = SymbolLookup.libraryLookup(name, Arena.global());
-                if (library.find("MPI_Init_thread").isPresent()) {
-                    return new Mpi(name, library);
-                }
-            } catch (IllegalArgumentException e) {
-                continue; // not here under this name
+            Optional<SymbolLookup> library = library(name);
+            if (library.isPresent()) {
+                return new Mpi(name, library.get());
             }
         }
         throw new UnavailableException(
@@ -90,6 +87,15 @@ final class Mpi {
                 String.join(", ", names) + "; " + LIBRARY + (own.isEmpty() ? " is not set" : "=" + own),
                 "install Open MPI or MPICH (Debian: libopenmpi3 or libmpich12), or set " + LIBRARY
                         + " to the library that " + launcher.text() + " belongs to");
+    }
+
+    private static Optional<SymbolLookup> library(String name) {
+        try {
+            SymbolLookup library = SymbolLookup.libraryLookup(name, Arena.global());
+            return library.find("MPI_Init_thread").map(_ -> library);
+        } catch (IllegalArgumentException e) {
+            return Optional.empty(); // not here under this name
+        }
     }
 
     private MethodHandle function(String symbol, MemoryLayout... arguments) {

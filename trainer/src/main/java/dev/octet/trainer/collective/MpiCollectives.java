@@ -14,12 +14,10 @@ import java.util.concurrent.locks.LockSupport;
  */
 final class MpiCollectives extends OrderedCollectives {
     /** How often to ask without giving the processor away; MPI makes progress only when it is asked. */
-    private static final int SPINS = 200;
+    private static final int SPINS = 1000;
 
-    /** How often to ask while others may have the processor, before this rank sleeps in between. */
-    private static final int YIELDS = 2000;
-
-    private static final long NAP_NANOS = 50_000;
+    /** How long to sleep between two questions after that: others may need the processor to come. */
+    private static final long NAP_NANOS = 20_000;
 
     private final Mpi mpi;
     private final int rank;
@@ -38,7 +36,7 @@ final class MpiCollectives extends OrderedCollectives {
         this.rank = mpi.rank();
         this.size = mpi.size();
         this.engine = mpi.version();
-        this.requests = arena.allocate(2 * size * mpi.requestBytes(), Long.BYTES);
+        this.requests = arena.allocate(2L * size * mpi.requestBytes(), Long.BYTES);
         this.flag = arena.allocate(ValueLayout.JAVA_INT);
         Runtime.getRuntime().addShutdownHook(new Thread(this::abort, "octet-rank-abort"));
     }
@@ -60,7 +58,7 @@ final class MpiCollectives extends OrderedCollectives {
 
     @Override
     void exchange(Call call, MemorySegment[] out, MemorySegment[] in) {
-        int tag = call.ordinal();
+        int tag = call.tag();
         List<Integer> open = new ArrayList<>();
         for (int r = 0; r < in.length; r++) {
             if (r != rank && in[r].byteSize() > 0) {
@@ -91,8 +89,6 @@ final class MpiCollectives extends OrderedCollectives {
             }
             if (asked < SPINS) {
                 Thread.onSpinWait();
-            } else if (asked < YIELDS) {
-                Thread.yield();
             } else {
                 if (System.nanoTime() - start > deadline.toNanos()) {
                     throw late(deadline, "rank " + open.getFirst() % size, call);

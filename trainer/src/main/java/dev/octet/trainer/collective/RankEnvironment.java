@@ -43,6 +43,11 @@ public record RankEnvironment(Launcher launcher, int rank, int size, int onHost)
             this.onHost = onHost;
         }
 
+        /** The variables for rank and number of ranks, as the page about runs of several processes writes them. */
+        String variables() {
+            return "`" + rank + "`, `" + size + "`";
+        }
+
         /** Its name for messages. */
         public String text() {
             return text;

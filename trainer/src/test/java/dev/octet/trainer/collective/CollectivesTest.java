@@ -1,5 +1,6 @@
 package dev.octet.trainer.collective;
 
+import static java.util.Objects.requireNonNull;
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertInstanceOf;
@@ -182,7 +183,7 @@ class CollectivesTest {
         int ranks = 3;
         List<byte[]> got = RankThreads.run(ranks, DEADLINE, world -> {
             try (Arena arena = Arena.ofConfined()) {
-                MemorySegment data = arena.allocate(ranks * share, 1);
+                MemorySegment data = arena.allocate((long) ranks * share, 1);
                 for (int r = 0; r < ranks; r++) {
                     data.asSlice((long) r * share, share).fill((byte) (0x38 + 8 * r)); // 1, 2, 4
                 }
@@ -306,7 +307,8 @@ class CollectivesTest {
                     return 0;
                 }));
         IllegalStateException why = assertInstanceOf(IllegalStateException.class, failed.getCause());
-        assertTrue(why.getMessage().matches("rank . of 2 is in .* bytes, rank . in .* with \\d"), why.getMessage());
+        String said = requireNonNull(why.getMessage());
+        assertTrue(said.matches("rank . of 2 is in .* bytes, rank . in .* with \\d"), said);
     }
 
     @Test

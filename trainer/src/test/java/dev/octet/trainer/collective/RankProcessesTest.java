@@ -33,25 +33,19 @@ class RankProcessesTest {
 
     /** The launcher of an MPI, as Debian and others call it beside others. */
     enum Mpirun {
-        OPEN_MPI("mpirun.openmpi", "--allow-run-as-root", "--oversubscribe"),
-        MPICH("mpirun.mpich");
+        OPEN_MPI("/usr/bin/mpirun.openmpi --allow-run-as-root --oversubscribe"),
+        MPICH("/usr/bin/mpirun.mpich");
 
-        private final List<String> words;
+        private final String words;
 
-        Mpirun(String... words) {
-            this.words = List.of(words);
+        Mpirun(String words) {
+            this.words = words;
         }
 
         /** The words that start so many processes; skips the test where there is no such launcher. */
         List<String> start(int processes) {
-            Optional<Path> program =
-                    List.of("/usr/bin", "/usr/local/bin", "/usr/lib64/" + name().toLowerCase() + "/bin").stream()
-                            .map(f -> Path.of(f, words.getFirst()))
-                            .filter(Files::isExecutable)
-                            .findFirst();
-            assumeTrue(program.isPresent(), words.getFirst() + " is not installed");
-            List<String> command = new ArrayList<>(words);
-            command.set(0, program.orElseThrow().toString());
+            List<String> command = new ArrayList<>(List.of(words.split(" ", -1)));
+            assumeTrue(Files.isExecutable(Path.of(command.getFirst())), command.getFirst() + " is not installed");
             command.addAll(List.of("-n", String.valueOf(processes)));
             return command;
         }
@@ -147,6 +141,18 @@ class RankProcessesTest {
                                 () -> RankEnvironment.deadline(Map.of(RankEnvironment.DEADLINE, "0")))
                         .where());
         assertEquals(Duration.ofSeconds(5), RankEnvironment.deadline(Map.of(RankEnvironment.DEADLINE, "5")));
+    }
+
+    @Test
+    void the_page_names_the_variables_of_launchers_and_those_of_Octet() throws IOException {
+        String page =
+                Files.readString(Path.of(System.getProperty("octet.testdata")).resolveSibling("docs/distributed.md"));
+        for (Launcher launcher : Launcher.values()) {
+            assertTrue(page.contains(launcher.variables()), launcher.variables());
+        }
+        assertTrue(page.contains("`" + RankEnvironment.DEADLINE + "`"));
+        assertTrue(page.contains("`" + Mpi.LIBRARY + "`"));
+        assertEquals(Duration.ofMinutes(30), RankEnvironment.deadline(Map.of()), "half an hour");
     }
 
     @Test
