@@ -13,7 +13,7 @@ import dev.octet.trainer.checkpoint.ResumeCheck;
 import dev.octet.trainer.checkpoint.TrainingState;
 import dev.octet.trainer.collective.Collectives;
 import dev.octet.trainer.collective.RankAgreement;
-import dev.octet.trainer.collective.Reduction;
+import dev.octet.trainer.collective.RankReduction;
 import dev.octet.trainer.config.Cadence;
 import dev.octet.trainer.config.NonFinitePolicy;
 import dev.octet.trainer.config.ScheduleConfig;
@@ -267,7 +267,7 @@ final class TrainingRun implements RunControl {
             return stop.get() != null;
         }
         Stop own = stop.get();
-        if (world.allReduce(own == null ? 0 : 1, Reduction.MAX) == 0) {
+        if (world.allReduce(own == null ? 0 : 1, RankReduction.MAX) == 0) {
             return false;
         }
         String said = own == null ? "" : own.reason() + " " + own.message();

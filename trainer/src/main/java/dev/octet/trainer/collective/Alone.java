@@ -21,7 +21,7 @@ final class Alone extends OrderedCollectives {
     }
 
     @Override
-    public void allReduce(MemorySegment data, DType type, Reduction reduction) {
+    public void allReduce(MemorySegment data, DType type, RankReduction reduction) {
         RankSum sum = new RankSum(type, reduction, 1);
         sum.requireWhole(data);
         sum.of(new MemorySegment[] {data}, data);

@@ -9,7 +9,7 @@ import java.util.List;
 
 /**
  * What the ranks of a run do together. All ranks make the same calls in the same order with data of the same size; each call returns when its result is there. Numbers are little-endian, and
- * {@link Reduction} says in which order they are added.
+ * {@link RankReduction} says in which order they are added.
  *
  * <p>Types of numbers are F32, BF16, F16, E4M3 and E5M2. Data may lie on the heap or off it, at any address. A rank calls from one thread.
  *
@@ -46,7 +46,7 @@ public interface Collectives extends AutoCloseable {
      *
      * @throws IllegalArgumentException for a type that is not added
      */
-    void allReduce(MemorySegment data, DType type, Reduction reduction);
+    void allReduce(MemorySegment data, DType type, RankReduction reduction);
 
     /**
      * Reduces numbers and leaves each rank its share of the result.
@@ -54,7 +54,7 @@ public interface Collectives extends AutoCloseable {
      * @param data the shares of all ranks, one after another
      * @param own takes the share of this rank
      */
-    void reduceScatter(MemorySegment data, MemorySegment own, DType type, Reduction reduction);
+    void reduceScatter(MemorySegment data, MemorySegment own, DType type, RankReduction reduction);
 
     /**
      * Gathers bytes of all ranks on each of them.
@@ -77,14 +77,14 @@ public interface Collectives extends AutoCloseable {
     void barrier();
 
     /** A number of each rank, reduced in F32. */
-    default float allReduce(float own, Reduction reduction) {
+    default float allReduce(float own, RankReduction reduction) {
         float[] one = {own};
         allReduce(one, reduction);
         return one[0];
     }
 
-    /** As {@link #allReduce(MemorySegment, DType, Reduction)}, of F32. */
-    default void allReduce(float[] numbers, Reduction reduction) {
+    /** As {@link #allReduce(MemorySegment, DType, RankReduction)}, of F32. */
+    default void allReduce(float[] numbers, RankReduction reduction) {
         MemorySegment bytes = MemorySegment.ofArray(new byte[numbers.length * Float.BYTES]);
         MemorySegment.copy(numbers, 0, bytes, Tensor.F32_LE, 0, numbers.length);
         allReduce(bytes, DType.F32, reduction);

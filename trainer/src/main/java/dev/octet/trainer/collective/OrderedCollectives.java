@@ -32,7 +32,7 @@ abstract class OrderedCollectives implements Collectives {
     abstract void exchange(Call call, MemorySegment[] out, MemorySegment[] in);
 
     @Override
-    public void allReduce(MemorySegment data, DType type, Reduction reduction) {
+    public void allReduce(MemorySegment data, DType type, RankReduction reduction) {
         RankSum sum = new RankSum(type, reduction, size());
         sum.requireWhole(data);
         long bytes = data.byteSize();
@@ -65,7 +65,7 @@ abstract class OrderedCollectives implements Collectives {
     }
 
     @Override
-    public void reduceScatter(MemorySegment data, MemorySegment own, DType type, Reduction reduction) {
+    public void reduceScatter(MemorySegment data, MemorySegment own, DType type, RankReduction reduction) {
         RankSum sum = new RankSum(type, reduction, size());
         sum.requireWhole(own);
         requireAll(data, own);

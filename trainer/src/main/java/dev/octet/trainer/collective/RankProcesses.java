@@ -19,7 +19,7 @@ public final class RankProcesses {
             throw new UnavailableException(
                     "torchrun started " + count + ", but has no MPI to join them with",
                     "environment variables RANK and WORLD_SIZE",
-                    "start them with mpirun -n " + environment.size() + " or srun --mpi=pmix; for one process unset"
+                    "start them with mpirun -n " + environment.size() + " or srun; for one process unset"
                             + " both variables");
         }
         SignalHandlers handlers = SignalHandlers.current();

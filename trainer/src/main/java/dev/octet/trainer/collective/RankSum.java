@@ -20,13 +20,13 @@ final class RankSum {
     private static final int CHUNK = 2048;
 
     private final DType type;
-    private final Reduction reduction;
+    private final RankReduction reduction;
     private final @Nullable Float8Format code;
     private final boolean hops;
     private final float factor;
 
     /** @throws IllegalArgumentException for a type that is not added */
-    RankSum(DType type, Reduction reduction, int ranks) {
+    RankSum(DType type, RankReduction reduction, int ranks) {
         Optional<Float8Format> format =
                 type == DType.F8_E4M3FN || type == DType.F8_E5M2 ? Float8Format.of(type) : Optional.empty();
         if (format.isEmpty() && type != DType.F32 && type != DType.BF16 && type != DType.F16) {
@@ -57,7 +57,7 @@ final class RankSum {
      * @param to takes the result; may be the first part
      */
     void of(MemorySegment[] parts, MemorySegment to) {
-        if (type == DType.F8_E4M3FN && hops && reduction.kind() == Reduction.Kind.SUM) {
+        if (type == DType.F8_E4M3FN && hops && reduction.kind() == RankReduction.Kind.SUM) {
             codes(parts, to);
             return;
         }

@@ -10,7 +10,7 @@ import java.util.List;
  * Ranks that are threads of this process: what a run on several does, without a launcher or a library. Tests and simulations use it.
  *
  * <pre>{@code
- * List<Float> sums = RankThreads.run(3, Duration.ofSeconds(10), ranks -> ranks.allReduce(ranks.rank(), Reduction.SUM));
+ * List<Float> sums = RankThreads.run(3, Duration.ofSeconds(10), ranks -> ranks.allReduce(ranks.rank(), RankReduction.SUM));
  * }</pre>
  */
 public final class RankThreads {

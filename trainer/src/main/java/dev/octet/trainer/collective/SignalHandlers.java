@@ -4,11 +4,11 @@ import java.lang.foreign.Arena;
 import java.lang.foreign.FunctionDescriptor;
 import java.lang.foreign.Linker;
 import java.lang.foreign.MemorySegment;
-import java.lang.foreign.SymbolLookup;
 import java.lang.foreign.ValueLayout;
 import java.lang.invoke.MethodHandle;
 import java.util.LinkedHashMap;
 import java.util.Map;
+import java.util.Optional;
 
 /**
  * The JVM's handlers of signals, kept while a native library is loaded. UCX, which MPI libraries use, puts a handler of its own in place of the JVM's for SIGSEGV, which a
@@ -22,20 +22,19 @@ final class SignalHandlers {
     private static final long STRUCT_BYTES = 1024;
 
     private final Map<Integer, MemorySegment> handlers = new LinkedHashMap<>();
-    private final MethodHandle sigaction;
+    private final Optional<MethodHandle> sigaction;
 
-    private SignalHandlers(MethodHandle sigaction) {
+    private SignalHandlers(Optional<MethodHandle> sigaction) {
         this.sigaction = sigaction;
     }
 
     /** What is installed now. */
     static SignalHandlers current() {
-        SymbolLookup system = Linker.nativeLinker().defaultLookup();
-        SignalHandlers kept = new SignalHandlers(Linker.nativeLinker()
-                .downcallHandle(
-                        system.findOrThrow("sigaction"),
-                        FunctionDescriptor.of(
-                                ValueLayout.JAVA_INT, ValueLayout.JAVA_INT, ValueLayout.ADDRESS, ValueLayout.ADDRESS)));
+        FunctionDescriptor descriptor = FunctionDescriptor.of(
+                ValueLayout.JAVA_INT, ValueLayout.JAVA_INT, ValueLayout.ADDRESS, ValueLayout.ADDRESS);
+        Linker linker = Linker.nativeLinker();
+        SignalHandlers kept = new SignalHandlers(
+                linker.defaultLookup().find("sigaction").map(f -> linker.downcallHandle(f, descriptor)));
         for (int signal = 1; signal <= LAST; signal++) {
             MemorySegment handler = Arena.ofAuto().allocate(STRUCT_BYTES, Long.BYTES);
             if (kept.call(signal, MemorySegment.NULL, handler) == 0) {
@@ -54,8 +53,11 @@ final class SignalHandlers {
     }
 
     private int call(int signal, MemorySegment set, MemorySegment get) {
+        if (sigaction.isEmpty()) {
+            return -1; // Windows has no such signals
+        }
         try {
-            return (int) sigaction.invokeExact(signal, set, get);
+            return (int) sigaction.get().invokeExact(signal, set, get);
         } catch (Throwable e) {
             throw new IllegalStateException("a call of a native library failed", e);
         }

@@ -6,7 +6,7 @@ import dev.octet.quant.number.Float8Format;
 import dev.octet.quant.number.Overflow;
 import dev.octet.trainer.collective.CodeSum;
 import dev.octet.trainer.collective.Collectives;
-import dev.octet.trainer.collective.Reduction;
+import dev.octet.trainer.collective.RankReduction;
 import dev.octet.trainer.collective.SumRounding;
 import java.lang.foreign.MemorySegment;
 import java.util.List;
@@ -18,7 +18,7 @@ import java.util.List;
  */
 public final class RankGradient {
     /** The second collective: of codes in E4M3, {@link CodeSum} hop by hop. */
-    public static final Reduction CODES = Reduction.SUM.rounding(SumRounding.EVERY_HOP);
+    public static final RankReduction CODES = RankReduction.SUM.rounding(SumRounding.EVERY_HOP);
 
     private static final Float8Format E4M3 = Float8Format.E4M3FN;
 
@@ -155,8 +155,8 @@ public final class RankGradient {
     }
 
     /** The first collective: of what ranks {@link #announce}. */
-    public static Reduction agreement(ReductionRule rule) {
-        return rule.reduction().sharesScales() ? Reduction.MIN : Reduction.MAX;
+    public static RankReduction agreement(ReductionRule rule) {
+        return rule.reduction().sharesScales() ? RankReduction.MIN : RankReduction.MAX;
     }
 
     /**

@@ -5,7 +5,7 @@ import dev.octet.formats.tensor.Tensor;
 import dev.octet.quant.number.Float8Format;
 import dev.octet.trainer.collective.CodeSum;
 import dev.octet.trainer.collective.Collectives;
-import dev.octet.trainer.collective.Reduction;
+import dev.octet.trainer.collective.RankReduction;
 import dev.octet.trainer.device.Executable;
 import dev.octet.trainer.program.Phase;
 import dev.octet.trainer.program.Value;
@@ -77,7 +77,7 @@ final class ExchangedGradients implements RankGradients {
             largest[i] = RankGradient.amax(own(coded.get(i)));
         }
         if (!settings.reduction().sharesScales()) {
-            world.allReduce(largest, Reduction.MAX);
+            world.allReduce(largest, RankReduction.MAX);
         }
         for (int i = 0; i < largest.length; i++) {
             float[] gradient = own(coded.get(i));
@@ -108,7 +108,7 @@ final class ExchangedGradients implements RankGradients {
                     memory.memory().read(own, bucket.asSlice(at, own.type().byteSize()));
                     at += own.type().byteSize();
                 }
-                world.allReduce(bucket, DType.F32, Reduction.AVERAGE);
+                world.allReduce(bucket, DType.F32, RankReduction.AVERAGE);
                 at = 0;
                 for (String name : names) {
                     Value own = programs.own(name);
@@ -137,7 +137,7 @@ final class ExchangedGradients implements RankGradients {
         }
         world.allReduce(said, RankGradient.agreement(settings.rule()));
         if (settings.automatic().isPresent()) {
-            world.allReduce(largest, Reduction.MAX);
+            world.allReduce(largest, RankReduction.MAX);
         }
         for (int i = 0; i < said.length; i++) {
             ranks.get(i).agree(said[i]);

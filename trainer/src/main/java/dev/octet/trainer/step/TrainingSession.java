@@ -17,7 +17,7 @@ import dev.octet.trainer.autodiff.Parameter;
 import dev.octet.trainer.autodiff.ProgramOptions;
 import dev.octet.trainer.checkpoint.CodedMasters;
 import dev.octet.trainer.collective.Collectives;
-import dev.octet.trainer.collective.Reduction;
+import dev.octet.trainer.collective.RankReduction;
 import dev.octet.trainer.data.MicroBatch;
 import dev.octet.trainer.device.Device;
 import dev.octet.trainer.device.Executable;
@@ -360,7 +360,7 @@ public final class TrainingSession implements AutoCloseable {
         List<Supplier<LossValue>> losses = forwardAndBackward(batches, watch, tensors);
         if (!world.isAlone()) {
             float bad = (float) memory.readNumber(program.badLoss());
-            scalars.write(memory.memory(), program.badLoss(), world.allReduce(bad, Reduction.MAX));
+            scalars.write(memory.memory(), program.badLoss(), world.allReduce(bad, RankReduction.MAX));
         }
         if (afterBackward != null) {
             afterBackward.accept(gradients());

@@ -97,7 +97,7 @@ class CollectivesTest {
         int ranks = 3;
         List<byte[]> sums = RankThreads.run(ranks, DEADLINE, world -> {
             byte[] own = random(world.rank(), type, n);
-            world.allReduce(MemorySegment.ofArray(own), type, Reduction.SUM.rounding(rounding));
+            world.allReduce(MemorySegment.ofArray(own), type, RankReduction.SUM.rounding(rounding));
             return own;
         });
         DType between = rounding == SumRounding.ONCE ? DType.F32 : type;
@@ -132,7 +132,7 @@ class CollectivesTest {
                 for (int at = 0; at < own.length; at += pattern.length) {
                     System.arraycopy(pattern, 0, own, at, Math.min(pattern.length, own.length - at));
                 }
-                world.allReduce(MemorySegment.ofArray(own), DType.F32, Reduction.AVERAGE);
+                world.allReduce(MemorySegment.ofArray(own), DType.F32, RankReduction.AVERAGE);
                 return own;
             });
             for (int i = 0; i < n; i++) {
@@ -150,8 +150,8 @@ class CollectivesTest {
         List<float[]> got = RankThreads.run(3, DEADLINE, world -> {
             float[] largest = {world.rank(), world.rank() == 1 ? Float.NaN : 1, -world.rank()};
             float[] smallest = largest.clone();
-            world.allReduce(largest, Reduction.MAX);
-            world.allReduce(smallest, Reduction.MIN);
+            world.allReduce(largest, RankReduction.MAX);
+            world.allReduce(smallest, RankReduction.MIN);
             return new float[] {largest[0], largest[1], largest[2], smallest[0], smallest[1], smallest[2]};
         });
         for (float[] each : got) {
@@ -165,12 +165,13 @@ class CollectivesTest {
         byte less = (byte) Float8Format.E4M3FN.encode(-448, Overflow.SATURATE);
         List<Float> hops = RankThreads.run(3, DEADLINE, world -> {
             byte[] own = world.rank() == 2 ? new byte[] {less} : values.clone();
-            world.allReduce(MemorySegment.ofArray(own), DType.F8_E4M3FN, Reduction.SUM.rounding(SumRounding.EVERY_HOP));
+            world.allReduce(
+                    MemorySegment.ofArray(own), DType.F8_E4M3FN, RankReduction.SUM.rounding(SumRounding.EVERY_HOP));
             return get(own, DType.F8_E4M3FN, 0);
         });
         List<Float> once = RankThreads.run(3, DEADLINE, world -> {
             byte[] own = world.rank() == 2 ? new byte[] {less} : values.clone();
-            world.allReduce(MemorySegment.ofArray(own), DType.F8_E4M3FN, Reduction.SUM);
+            world.allReduce(MemorySegment.ofArray(own), DType.F8_E4M3FN, RankReduction.SUM);
             return get(own, DType.F8_E4M3FN, 0);
         });
         assertEquals(List.of(0f, 0f, 0f), hops, "448 + 448 is 448, and 448 - 448 is 0");
@@ -188,7 +189,7 @@ class CollectivesTest {
                     data.asSlice((long) r * share, share).fill((byte) (0x38 + 8 * r)); // 1, 2, 4
                 }
                 MemorySegment own = arena.allocate(share, 1);
-                world.reduceScatter(data, own, DType.F8_E4M3FN, Reduction.SUM);
+                world.reduceScatter(data, own, DType.F8_E4M3FN, RankReduction.SUM);
                 byte[] all = new byte[ranks * share];
                 world.allGather(own, MemorySegment.ofArray(all));
                 return all;
@@ -281,7 +282,7 @@ class CollectivesTest {
                 UnavailableException.class,
                 () -> RankThreads.run(2, Duration.ofMillis(50), world -> {
                     if (world.isFirst()) {
-                        world.allReduce(1, Reduction.SUM);
+                        world.allReduce(1, RankReduction.SUM);
                     } else {
                         try {
                             Thread.sleep(400);
@@ -302,7 +303,7 @@ class CollectivesTest {
                     if (world.isFirst()) {
                         world.barrier();
                     } else {
-                        world.allReduce(1, Reduction.SUM);
+                        world.allReduce(1, RankReduction.SUM);
                     }
                     return 0;
                 }));
@@ -316,7 +317,7 @@ class CollectivesTest {
         byte[] own = random(3, DType.BF16, 100);
         byte[] sum = own.clone();
         try (Collectives alone = Collectives.alone()) {
-            alone.allReduce(MemorySegment.ofArray(sum), DType.BF16, Reduction.SUM);
+            alone.allReduce(MemorySegment.ofArray(sum), DType.BF16, RankReduction.SUM);
             assertArrayEquals(own, sum);
             byte[] gathered = new byte[200];
             alone.allGather(MemorySegment.ofArray(own), MemorySegment.ofArray(gathered));
@@ -334,10 +335,10 @@ class CollectivesTest {
         try (Collectives alone = Collectives.alone()) {
             assertThrows(
                     IllegalArgumentException.class,
-                    () -> alone.allReduce(MemorySegment.ofArray(new byte[8]), DType.I64, Reduction.SUM));
+                    () -> alone.allReduce(MemorySegment.ofArray(new byte[8]), DType.I64, RankReduction.SUM));
             assertThrows(
                     IllegalArgumentException.class,
-                    () -> alone.allReduce(MemorySegment.ofArray(new byte[7]), DType.F32, Reduction.SUM));
+                    () -> alone.allReduce(MemorySegment.ofArray(new byte[7]), DType.F32, RankReduction.SUM));
         }
     }
 }

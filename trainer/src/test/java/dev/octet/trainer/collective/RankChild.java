@@ -34,9 +34,9 @@ final class RankChild {
         try {
             MessageDigest sha = MessageDigest.getInstance("SHA-256");
             for (DType type : List.of(DType.F32, DType.BF16, DType.F16, DType.F8_E4M3FN, DType.F8_E5M2)) {
-                for (Reduction.Kind kind : Reduction.Kind.values()) {
+                for (RankReduction.Kind kind : RankReduction.Kind.values()) {
                     for (SumRounding rounding : SumRounding.values()) {
-                        sums(world, sha, type, new Reduction(kind, rounding));
+                        sums(world, sha, type, new RankReduction(kind, rounding));
                     }
                 }
             }
@@ -62,7 +62,7 @@ final class RankChild {
         }
     }
 
-    private static void sums(Collectives world, MessageDigest sha, DType type, Reduction reduction) {
+    private static void sums(Collectives world, MessageDigest sha, DType type, RankReduction reduction) {
         for (int count : new int[] {1, 13, 2000, 40_003}) {
             byte[] data = numbers(world.rank(), type, count);
             world.allReduce(MemorySegment.ofArray(data), type, reduction);

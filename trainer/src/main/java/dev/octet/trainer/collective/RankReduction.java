@@ -7,18 +7,18 @@ package dev.octet.trainer.collective;
  * @param kind sum, average, largest or smallest
  * @param rounding where sums and averages are rounded; the others are exact
  */
-public record Reduction(Kind kind, SumRounding rounding) {
+public record RankReduction(Kind kind, SumRounding rounding) {
     /** The largest number; NaN if one is. */
-    public static final Reduction MAX = new Reduction(Kind.MAX, SumRounding.ONCE);
+    public static final RankReduction MAX = new RankReduction(Kind.MAX, SumRounding.ONCE);
 
     /** The smallest number; NaN if one is. */
-    public static final Reduction MIN = new Reduction(Kind.MIN, SumRounding.ONCE);
+    public static final RankReduction MIN = new RankReduction(Kind.MIN, SumRounding.ONCE);
 
     /** The sum, rounded once. */
-    public static final Reduction SUM = new Reduction(Kind.SUM, SumRounding.ONCE);
+    public static final RankReduction SUM = new RankReduction(Kind.SUM, SumRounding.ONCE);
 
     /** The average, rounded once: each number times {@code 1 / N} in F32, then added, as torch's DistributedDataParallel does. */
-    public static final Reduction AVERAGE = new Reduction(Kind.AVERAGE, SumRounding.ONCE);
+    public static final RankReduction AVERAGE = new RankReduction(Kind.AVERAGE, SumRounding.ONCE);
 
     /** What is computed. */
     public enum Kind {
@@ -33,7 +33,7 @@ public record Reduction(Kind kind, SumRounding rounding) {
     }
 
     /** The same, rounded elsewhere. */
-    public Reduction rounding(SumRounding other) {
-        return new Reduction(kind, other);
+    public RankReduction rounding(SumRounding other) {
+        return new RankReduction(kind, other);
     }
 }
