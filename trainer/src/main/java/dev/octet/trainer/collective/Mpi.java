@@ -167,7 +167,7 @@ final class Mpi {
         }
     }
 
-    /** First line of what the library says of itself. */
+    /** Name and version, as the library says them. */
     String version() {
         try (Arena arena = Arena.ofConfined()) {
             MemorySegment text = arena.allocate(VERSION_BYTES);
