@@ -15,6 +15,7 @@ module dev.octet.trainer {
     exports dev.octet.trainer.autodiff;
     exports dev.octet.trainer.check;
     exports dev.octet.trainer.checkpoint;
+    exports dev.octet.trainer.collective;
     exports dev.octet.trainer.config;
     exports dev.octet.trainer.data;
     exports dev.octet.trainer.device;

@@ -4,7 +4,6 @@ import dev.octet.pipeline.DeviceName;
 import dev.octet.pipeline.ExampleConfig;
 import dev.octet.pipeline.Job;
 import dev.octet.pipeline.Report;
-import dev.octet.pipeline.TaskListener;
 import dev.octet.pipeline.Train;
 import dev.octet.pipeline.run.RunFolder;
 import dev.octet.trainer.RunManifest;
@@ -105,7 +104,8 @@ final class TrainCommand implements Command {
                 "octet train model.onnx --config train.yaml -o runs/first",
                 "octet train model.onnx --config train.yaml -o runs/second --set optimizer.lr=5e-5",
                 "octet train gpt2 --deepspeed ds.json --hf-args args.json --config data.yaml -o runs/third",
-                "octet train --resume runs/first --steps 500");
+                "octet train --resume runs/first --steps 500",
+                "mpirun -n 2 octet train model.onnx --config train.yaml -o runs/fourth");
     }
 
     @Override
@@ -128,16 +128,22 @@ final class TrainCommand implements Command {
         if (arguments.has(RESUME)) {
             request = request.resumingFrom(arguments.integer(FROM_STEP, 0, 1, Integer.MAX_VALUE));
         }
+        Train.Request all = request;
+        return RankSession.join(arguments, screen).run(rank -> run(all, arguments, rank));
+    }
+
+    private static ExitCode run(Train.Request request, Arguments arguments, RankSession rank) throws IOException {
+        Screen screen = rank.screen();
         Optional<LogCadence> lines = lines(arguments);
-        Optional<Path> report = report(arguments);
-        Job job = arguments.job(TaskListener.NONE);
+        Optional<Path> report = rank.isFirst() ? report(arguments) : Optional.empty();
+        Job job = rank.job();
         if (arguments.has(Flags.DRY_RUN)) {
-            Train.Planned planned = Train.plan(request, job);
+            Train.Planned planned = Train.plan(request, job, rank.world());
             TrainPage.of(planned.setup(), arguments, lines, screen).plan(planned.plan(), planned.firstStep());
             return ExitCode.OK;
         }
         try (TrainSession session = new TrainSession(setup -> TrainPage.of(setup, arguments, lines, screen))) {
-            ExitCode code = session.end(Train.run(request, session, job));
+            ExitCode code = session.end(Train.run(request, session, job, rank.world()));
             if (report.isPresent()) {
                 List<Path> runs = List.of(request.folder());
                 Report.Result _ = Report.run(new Report.Request(runs, report.get()), job);

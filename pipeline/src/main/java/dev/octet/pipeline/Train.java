@@ -9,6 +9,7 @@ import dev.octet.pipeline.run.ShellWord;
 import dev.octet.trainer.RunOptions;
 import dev.octet.trainer.Trainer;
 import dev.octet.trainer.checkpoint.CheckpointFolder;
+import dev.octet.trainer.collective.Collectives;
 import dev.octet.trainer.config.TrainingConfig;
 import dev.octet.trainer.dialect.DialectFiles;
 import dev.octet.trainer.hook.RunEnd;
@@ -190,22 +191,40 @@ public final class Train {
 
     /** The same, watched. */
     public static RunEnd run(Request request, Watcher watcher, Job job) throws IOException {
-        return with(request, job, (trainer, setup) -> {
+        return run(request, watcher, job, Collectives.alone());
+    }
+
+    /**
+     * The same, as one rank of a run that several do together, each with the same request. What the configuration leaves out about ranks follows from their number. The first rank
+     * writes the folder.
+     *
+     * @param world the ranks; the caller closes it, and abandons it when this throws
+     */
+    public static RunEnd run(Request request, Watcher watcher, Job job, Collectives world) throws IOException {
+        return with(request, job, world, (trainer, setup) -> {
             List<TrainingHook> hooks = new ArrayList<>(watcher.hooks(setup));
-            hooks.add(new RunFolder.SavedConfig(
-                    request.config(),
-                    request.settings(),
-                    dialects(request),
-                    setup.config().debug().file()));
+            if (world.isFirst()) {
+                hooks.add(new RunFolder.SavedConfig(
+                        request.config(),
+                        request.settings(),
+                        dialects(request),
+                        setup.config().debug().file()));
+            }
             return trainer.run(request.folder(), options(request, job).withHooks(hooks));
         });
     }
 
     /** Says what {@link #run} would do; trains and writes nothing. */
     public static Planned plan(Request request, Job job) throws IOException {
+        return plan(request, job, Collectives.alone());
+    }
+
+    /** The same of a run that several ranks do together: what it needs on this one. */
+    public static Planned plan(Request request, Job job, Collectives world) throws IOException {
         return with(
                 request,
                 job,
+                world,
                 (trainer, setup) ->
                         new Planned(setup, trainer.plan(), trainer.firstStep(request.folder(), options(request, job))));
     }
@@ -214,14 +233,14 @@ public final class Train {
         T apply(Trainer trainer, Setup setup) throws IOException;
     }
 
-    private static <T> T with(Request request, Job job, Work<T> work) throws IOException {
+    private static <T> T with(Request request, Job job, Collectives world, Work<T> work) throws IOException {
         DialectFiles.Merged merged = RunFolder.merged(request.config(), request.settings(), dialects(request));
-        TrainingConfig config =
-                TrainingConfig.of(merged.section(), RunFolder.configFolder(request.config(), request.folder()));
+        TrainingConfig config = TrainingConfig.of(
+                merged.section(), RunFolder.configFolder(request.config(), request.folder()), world.size());
         boolean resumed = request.resumeFrom().isPresent();
         RunFolder.requireApart(paths(request), request.folder(), request.config(), config, resumed);
         requireReady(request, config); // before the model is opened, which may take long
-        try (TrainingJob opened = TrainingJob.open(request.model(), config, request.device(), job)) {
+        try (TrainingJob opened = TrainingJob.open(request.model(), config, request.device(), job, world)) {
             Optional<Data> evaluated = opened.eval().map(e -> new Data(e.name(), e.count()));
             Data trained = new Data(opened.train().name(), opened.train().count());
             return work.apply(

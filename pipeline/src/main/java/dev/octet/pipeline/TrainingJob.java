@@ -18,6 +18,7 @@ import dev.octet.trainer.TrainingParts;
 import dev.octet.trainer.adapter.AdapterInputs;
 import dev.octet.trainer.adapter.AdapterSettings;
 import dev.octet.trainer.adapter.MergeAwareness;
+import dev.octet.trainer.collective.Collectives;
 import dev.octet.trainer.config.DataConfig;
 import dev.octet.trainer.config.LossConfig;
 import dev.octet.trainer.config.TrainingConfig;
@@ -59,7 +60,8 @@ public final class TrainingJob implements AutoCloseable {
         void close() throws IOException;
     }
 
-    private TrainingJob(Path model, TrainingConfig config, DeviceName where, Job job) throws IOException {
+    private TrainingJob(Path model, TrainingConfig config, DeviceName where, Job job, Collectives world)
+            throws IOException {
         boolean opened = false;
         try {
             OpenedModel opening = config.adapter().isPresent() ? OpenedModel.asStored(model) : OpenedModel.of(model);
@@ -83,7 +85,7 @@ public final class TrainingJob implements AutoCloseable {
                     ranges(model, config, student),
                     adapter(model, config),
                     digests(model, config));
-            trainer = Trainer.of(parts, device);
+            trainer = Trainer.of(parts, device, world);
             open.push(trainer::close);
             opened = true;
         } finally {
@@ -114,7 +116,21 @@ public final class TrainingJob implements AutoCloseable {
      * @throws IOException when reading fails
      */
     public static TrainingJob open(Path model, TrainingConfig config, DeviceName device, Job job) throws IOException {
-        return new TrainingJob(model, config, device, job);
+        return open(model, config, device, job, Collectives.alone());
+    }
+
+    /**
+     * Opens all that a configuration names, for one rank of a run that several do together.
+     *
+     * @param device as there
+     * @param job as there
+     * @param world the ranks, as many as {@code config} has; the caller closes it
+     * @throws dev.octet.formats.error.OctetException as there, and when the run does something that ranks cannot do together
+     * @throws IOException when reading fails
+     */
+    public static TrainingJob open(Path model, TrainingConfig config, DeviceName device, Job job, Collectives world)
+            throws IOException {
+        return new TrainingJob(model, config, device, job, world);
     }
 
     /** What training that is aware of the merge must know of the base's layout. */

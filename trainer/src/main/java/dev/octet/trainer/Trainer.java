@@ -23,6 +23,7 @@ import dev.octet.trainer.autodiff.Ties;
 import dev.octet.trainer.autodiff.Ties.Tie;
 import dev.octet.trainer.checkpoint.CheckpointFolder;
 import dev.octet.trainer.checkpoint.TrainingState;
+import dev.octet.trainer.collective.Collectives;
 import dev.octet.trainer.config.CheckpointConfig.Best;
 import dev.octet.trainer.config.LossConfig;
 import dev.octet.trainer.config.OptimizerConfig;
@@ -73,6 +74,7 @@ import dev.octet.trainer.state.StateTensors;
 import dev.octet.trainer.step.AdapterSaving;
 import dev.octet.trainer.step.GraphSource;
 import dev.octet.trainer.step.ProductWatch;
+import dev.octet.trainer.step.RankLosses;
 import dev.octet.trainer.step.ReferenceModel;
 import dev.octet.trainer.step.StartingScales;
 import dev.octet.trainer.step.StepResult;
@@ -82,10 +84,12 @@ import dev.octet.trainer.step.TrainingSession;
 import dev.octet.trainer.step.TrainingSetup;
 import java.io.IOException;
 import java.lang.foreign.Arena;
+import java.lang.foreign.MemorySegment;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
@@ -125,6 +129,7 @@ public final class Trainer implements AutoCloseable {
 
     private final TrainingParts parts;
     private final Device device;
+    private final Collectives world;
     private final GraphSource model;
     private final List<Tie> ties;
     private final Optional<AdaptedGraph> adapted;
@@ -147,10 +152,12 @@ public final class Trainer implements AutoCloseable {
     private boolean held;
     private double dataSeconds;
 
-    private Trainer(TrainingParts parts, Device device) {
+    private Trainer(TrainingParts parts, Device device, Collectives world) {
         TrainingConfig config = parts.config();
+        RankSupport.require(config, device, world);
         this.parts = parts;
         this.device = device;
+        this.world = world;
         this.ties = Ties.find(parts.model().graph().graph());
         GraphSource base = parts.model().withTies(restored());
         requireOriginals(config, restored());
@@ -177,7 +184,7 @@ public final class Trainer implements AutoCloseable {
         this.measuredRate = MeasuredRate.of(schedule);
         this.debug = DebugPlan.of(config.debug(), LinearModule.of(floats.graph().graph()));
         this.debugChanges = config.changesFor(floats.graph().graph());
-        this.session = new TrainingSession(setup(policyFor(device)), device, config.offload());
+        this.session = new TrainingSession(setup(policyFor(device)), device, config.offload(), world);
         try {
             this.teacher = parts.teacher()
                     .map(t -> Teacher.of(t, model, config.loss().outputOf(model.graph()), device))
@@ -198,7 +205,18 @@ public final class Trainer implements AutoCloseable {
      * @throws dev.octet.formats.error.InvalidDataException when there is less data than one batch
      */
     public static Trainer of(TrainingParts parts, Device device) {
-        return new Trainer(parts, device);
+        return of(parts, device, Collectives.alone());
+    }
+
+    /**
+     * The trainer of one rank of a run that several do together. All ranks call the same methods in the same order; with equal parts they have equal weights after each
+     * step. Checkpoints have the bytes of the run in which one process plays all ranks. {@link #run} writes only on the first rank.
+     *
+     * @param world the ranks, as many as {@code parts} has in its precision; the caller closes it
+     * @throws InvalidOptionException as in {@link #of(TrainingParts, Device)}, and when the run does something that ranks cannot do together
+     */
+    public static Trainer of(TrainingParts parts, Device device, Collectives world) {
+        return new Trainer(parts, device, world);
     }
 
     /** Rejects a pattern that matches no parameter: it is most likely mistyped. */
@@ -446,6 +464,11 @@ public final class Trainer implements AutoCloseable {
         return session;
     }
 
+    /** The ranks of the run. */
+    Collectives world() {
+        return world;
+    }
+
     /** The configured policy where the run computes in FP8; empty where it does not, or where the device cannot. */
     public Optional<Fp8Policy> fp8Policy() {
         return policyFor(device) instanceof Fp8Policy fp8 ? Optional.of(fp8) : Optional.empty();
@@ -604,6 +627,7 @@ public final class Trainer implements AutoCloseable {
         idle.removeAll(used);
         List<String> notes = new ArrayList<>(parts.config().precision().notes());
         muonNote().ifPresent(notes::add);
+        ranksNote().ifPresent(notes::add);
         notes.addAll(debug.notes());
         notes.addAll(debugChanges.notes());
         if (!policyFor(device).equals(debugChanges.policy())) {
@@ -649,6 +673,20 @@ public final class Trainer implements AutoCloseable {
                     + own.stream().limit(SHOWN_TIES).collect(Collectors.joining(", "))
                     + (own.size() > SHOWN_TIES ? " and " + (own.size() - SHOWN_TIES) + " more" : "") + "; " + rest;
         });
+    }
+
+    /** Which process is which rank: launchers name one that was killed by its number in the system. */
+    private Optional<String> ranksNote() {
+        if (world.isAlone()) {
+            return Optional.empty();
+        }
+        String own = String.valueOf(ProcessHandle.current().pid());
+        String processes = world.gather(own.getBytes(StandardCharsets.UTF_8)).stream()
+                .map(b -> new String(b, StandardCharsets.UTF_8))
+                .collect(Collectors.joining(", "));
+        return Optional.of(world.size() + " ranks, joined by " + world.engine() + ", are the processes " + processes
+                + "; gradients are averaged by "
+                + parts.config().precision().ranks().reduction().text());
     }
 
     /** Says which moments blocks cannot keep. */
@@ -704,14 +742,23 @@ public final class Trainer implements AutoCloseable {
         try (Arena arena = Arena.ofConfined()) {
             dataSeconds = 0;
             List<MicroBatch> drawn = new ArrayList<>();
-            for (int i = 0; i < accumulation; i++) {
+            for (int i = world.rank(); i < accumulation; i += world.size()) {
                 drawn.add(draw(batches, skipped.of(step) * accumulation + i, arena));
             }
             StepResult result = step(step, drawn, afterBackward, measuresFp8);
             long samples = drawn.stream().mapToLong(MicroBatch::size).sum();
-            return new Done(
-                    result, samples, drawn.stream().mapToLong(this::tokens).sum(), dataSeconds);
+            long tokens = drawn.stream().mapToLong(this::tokens).sum();
+            return new Done(result, ofAllRanks(samples), ofAllRanks(tokens), dataSeconds);
         }
+    }
+
+    private long ofAllRanks(long own) {
+        if (world.isAlone()) {
+            return own;
+        }
+        long[] all = new long[world.size()];
+        world.allGather(MemorySegment.ofArray(new long[] {own}), MemorySegment.ofArray(all));
+        return Arrays.stream(all).sum();
     }
 
     /** Runs the step; an error in the data names the samples' positions in the file, since positions in a shuffled batch would not help. */
@@ -773,12 +820,12 @@ public final class Trainer implements AutoCloseable {
         }
         start();
         List<LossValue> losses = new ArrayList<>();
-        for (long i = 0; i < from.perEpoch(); i++) {
+        for (long i = world.rank(); i < from.perEpoch(); i += world.size()) {
             try (Arena arena = Arena.ofConfined()) {
                 losses.add(evaluate(draw(from, i, arena)));
             }
         }
-        return LossValue.meanOverPositions(losses);
+        return LossValue.meanOverPositions(RankLosses.of(world, losses));
     }
 
     /**
@@ -965,6 +1012,9 @@ public final class Trainer implements AutoCloseable {
             new CheckpointFolder(folder).requireSome();
         } else {
             plan(); // rejects untrainable models before the folder is created
+        }
+        if (!world.isFirst()) {
+            return new TrainingRun(this, folder, options).run();
         }
         Files.createDirectories(folder);
         try (FolderLock _ = FolderLock.of(folder, LOCK)) {

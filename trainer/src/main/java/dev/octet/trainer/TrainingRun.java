@@ -1,5 +1,6 @@
 package dev.octet.trainer;
 
+import dev.octet.formats.OctetVersion;
 import dev.octet.formats.error.DeviceLostException;
 import dev.octet.formats.error.InvalidOptionException;
 import dev.octet.formats.error.MalformedModelException;
@@ -10,6 +11,9 @@ import dev.octet.trainer.checkpoint.CheckpointFolder;
 import dev.octet.trainer.checkpoint.CodedMasters;
 import dev.octet.trainer.checkpoint.ResumeCheck;
 import dev.octet.trainer.checkpoint.TrainingState;
+import dev.octet.trainer.collective.Collectives;
+import dev.octet.trainer.collective.RankAgreement;
+import dev.octet.trainer.collective.RankReduction;
 import dev.octet.trainer.config.Cadence;
 import dev.octet.trainer.config.NonFinitePolicy;
 import dev.octet.trainer.config.ScheduleConfig;
@@ -42,6 +46,7 @@ import dev.octet.trainer.step.TensorWatch;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.lang.foreign.Arena;
+import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Clock;
@@ -75,6 +80,7 @@ final class TrainingRun implements RunControl {
     private static final String STATES = "optimizer.states.";
 
     private final Trainer trainer;
+    private final Collectives world;
     private final TrainingConfig config;
     private final Path folder;
     private final RunOptions options;
@@ -116,13 +122,16 @@ final class TrainingRun implements RunControl {
      */
     TrainingRun(Trainer trainer, Path folder, RunOptions options) throws IOException {
         this.trainer = trainer;
+        this.world = trainer.world();
         this.config = trainer.parts().config();
         this.folder = folder;
         this.options = options;
         this.checkpoints = new CheckpointFolder(folder);
         this.settings = settings(trainer);
-        hooks.add(new MetricsFile(folder.resolve(MetricsFile.NAME)));
-        hooks.add(new TensorBoard(folder.resolve(TensorBoard.FOLDER), Settings.of(config)));
+        if (world.isFirst()) {
+            hooks.add(new MetricsFile(folder.resolve(MetricsFile.NAME)));
+            hooks.add(new TensorBoard(folder.resolve(TensorBoard.FOLDER), Settings.of(config)));
+        }
         hooks.add(new DivergenceStop(config.divergence()));
         hooks.add(new CheckpointCadence(config.checkpoint(), trainer::epochsEndingWith));
         best = config.checkpoint().best().map(BestCheckpoint::new);
@@ -173,12 +182,7 @@ final class TrainingRun implements RunControl {
      * numbers.
      */
     private boolean isFree(String key) {
-        return key.equals("data.train")
-                || key.contains("data.eval")
-                || key.equals("loss.distillation.teacher")
-                || key.equals("adapter.from")
-                || key.equals("precision.qat.scales.calibration.statistics")
-                || key.equals("data.tokenizer")
+        return isFile(key)
                 || ((key.equals("eval_every") || key.equals("eval_delay"))
                         && trainer.measuredRate().isEmpty())
                 || key.equals("eval_on_start")
@@ -199,12 +203,35 @@ final class TrainingRun implements RunControl {
                 || (config.schedule().stretch() && (key.equals("steps") || key.equals("schedule.warmup")));
     }
 
+    /** Whether a setting is the name of a file, whose digest is compared instead. */
+    private static boolean isFile(String key) {
+        return key.equals("data.train")
+                || key.contains("data.eval")
+                || key.equals("loss.distillation.teacher")
+                || key.equals("adapter.from")
+                || key.equals("precision.qat.scales.calibration.statistics")
+                || key.equals("data.tokenizer");
+    }
+
+    /** What ranks must agree on before the first step. */
+    private Map<String, String> facts(long first, long end) {
+        Map<String, String> facts = new TreeMap<>(settings);
+        facts.keySet().removeIf(TrainingRun::isFile);
+        facts.put("octet", OctetVersion.current());
+        facts.put("first step", String.valueOf(first));
+        facts.put("last step", String.valueOf(end));
+        return facts;
+    }
+
     RunEnd run() throws IOException {
         start();
         long first = done + 1;
         long end = options.maxSteps() >= config.steps() - done ? config.steps() : done + options.maxSteps();
+        RankAgreement.require(world, facts(first, end));
         TrainingHook.RunStart start = new TrainingHook.RunStart(folder, first, end, trainer.plan());
-        RunManifest.write(folder, settings, options, start);
+        if (world.isFirst()) {
+            RunManifest.write(folder, settings, options, start);
+        }
         lastScales = watches(TrainingHook::watchesScales) ? trainer.session().scales() : Map.of();
         boolean ended = false;
         try {
@@ -212,7 +239,7 @@ final class TrainingRun implements RunControl {
             if (config.evalOnStart() && done == 0 && trainer.evaluates()) {
                 evaluate(0); // no rate follows it, and no checkpoint is chosen by it
             }
-            while (done < end && stop.get() == null) {
+            while (done < end && !stops()) {
                 step(done + 1);
             }
             Stop why = stop.get();
@@ -233,6 +260,26 @@ final class TrainingRun implements RunControl {
             }
             keep(null);
         }
+    }
+
+    /** Whether the run ends here. Where one rank was asked to, all end at the same step, with its reason. */
+    private boolean stops() {
+        if (world.isAlone()) {
+            return stop.get() != null;
+        }
+        Stop own = stop.get();
+        if (world.allReduce(own == null ? 0 : 1, RankReduction.MAX) == 0) {
+            return false;
+        }
+        String said = own == null ? "" : own.reason() + " " + own.message();
+        String first = world.gather(said.getBytes(StandardCharsets.UTF_8)).stream()
+                .map(b -> new String(b, StandardCharsets.UTF_8))
+                .filter(s -> !s.isEmpty())
+                .findFirst()
+                .orElseThrow();
+        int end = first.indexOf(' ');
+        stop.set(new Stop(RunEnd.Reason.valueOf(first.substring(0, end)), first.substring(end + 1)));
+        return true;
     }
 
     /** Device memory is lost: the message adds the last checkpoint and how many steps are lost. */
@@ -300,7 +347,9 @@ final class TrainingRun implements RunControl {
             }
             return;
         }
-        checkpoints.sweep();
+        if (world.isFirst()) {
+            checkpoints.sweep();
+        }
         try (CheckpointFile file = checkpointToGoOnFrom()) {
             restore(file.state());
         } catch (NumberFormatException e) {
@@ -630,6 +679,10 @@ final class TrainingRun implements RunControl {
     }
 
     private void checkpoint() throws IOException {
+        if (!world.isFirst()) {
+            lastCheckpoint = done;
+            return; // all ranks have the same weights and state
+        }
         long from = System.nanoTime();
         Path written;
         try (Arena arena = Arena.ofConfined()) {

@@ -88,7 +88,7 @@ class RanksRunTest {
     }
 
     @ParameterizedTest
-    @EnumSource
+    @EnumSource(names = "F32", mode = EnumSource.Mode.EXCLUDE)
     void gradients_are_those_of_one_process_within_the_rounding_of_E4M3_and_biases_to_the_bits_of_F32(
             GradientReduction reduction) throws IOException {
         Map<String, float[]> plain = gradients(parts("{mode: fp32}"), CpuDevice.of(2));
@@ -116,7 +116,7 @@ class RanksRunTest {
     }
 
     @ParameterizedTest
-    @EnumSource
+    @EnumSource(names = "F32", mode = EnumSource.Mode.EXCLUDE)
     void a_run_in_pieces_on_other_threads_is_the_whole_run_byte_for_byte_mu_included(GradientReduction reduction)
             throws IOException {
         TrainingParts parts = ranks(reduction, ", auto_scale: true");
@@ -149,7 +149,7 @@ class RanksRunTest {
     }
 
     @ParameterizedTest
-    @EnumSource
+    @EnumSource(names = "F32", mode = EnumSource.Mode.EXCLUDE)
     void the_loss_falls_in_mode_msamp_with_several_micro_batches_a_rank_and_resumes_to_the_byte(
             GradientReduction reduction) throws IOException {
         String precision = "{mode: msamp, base: fp32, ranks: 2, gradient_reduction: " + reduction.text() + "}";
@@ -169,14 +169,15 @@ class RanksRunTest {
     void gradients_between_micro_batches_are_rounded_with_one_scale_or_each_with_its_own() {
         for (GradientReduction reduction : List.of(GradientReduction.MIN_SCALE, GradientReduction.ZERO)) {
             List<float[]> ranks = List.of(new float[] {1.03f, -0.51f}, new float[] {0.001953125f, 0.000003f});
-            RankGradient.rounded(ReductionRule.of(reduction, 2), ranks);
+            float largest = RankGradient.amax(ranks);
+            ranks.forEach(g -> RankGradient.round(ReductionRule.of(reduction, 2), g, largest));
             assertArrayEquals(new float[] {1, -0.5f}, ranks.get(0));
             // 2^8 makes 0.000003 vanish below half of 2^-9; a scale of its own keeps it
             assertEquals(reduction == GradientReduction.ZERO, ranks.get(1)[1] == 0);
             assertEquals(0.001953125f, ranks.get(1)[0]);
         }
         float[] bad = {Float.NaN, 0.3f};
-        RankGradient.rounded(ReductionRule.of(GradientReduction.ZERO, 1), List.of(bad));
+        RankGradient.round(ReductionRule.of(GradientReduction.ZERO, 1), bad, Float.NaN);
         assertEquals(0.3f, bad[1]);
     }
 

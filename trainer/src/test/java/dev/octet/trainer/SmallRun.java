@@ -14,10 +14,12 @@ import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.trainer.config.TrainingConfig;
 import dev.octet.trainer.data.Samples;
+import dev.octet.trainer.op.dropout.Dropout;
 import dev.octet.trainer.step.GraphSource;
 import dev.octet.trainer.yaml.YamlFile;
 import java.lang.foreign.Arena;
 import java.nio.file.Path;
+import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
@@ -62,23 +64,35 @@ final class SmallRun {
         return Tensor.ofFloats(Arena.ofAuto(), name, shape, normal(random, (int) shape.elementCount(), deviation));
     }
 
-    private static GraphModel model(Dim batch, int hidden, long seed) {
+    private static GraphModel model(Dim batch, int hidden, long seed, float dropout) {
         SplittableRandom random = new SplittableRandom(seed);
         List<Tensor> weights = List.of(
                 tensor(random, "w1", 0.3, IN, hidden),
                 tensor(random, "b1", 0.1, hidden),
                 tensor(random, "w2", 0.3, CLASSES, hidden),
                 tensor(random, "b2", 0.1, CLASSES));
-        List<Node> nodes = List.of(
+        List<Node> nodes = new ArrayList<>(List.of(
                 Node.of("first", "Linear", Node.OCTET_DOMAIN, List.of("x", "w1", "b1"), List.of("h")),
                 Node.of("act", "Gelu", List.of("h"), List.of("a")),
                 Node.of(
                         "second",
                         "Linear",
                         Node.OCTET_DOMAIN,
-                        List.of("a", "w2", "b2"),
+                        List.of(dropout == 0 ? "a" : "kept", "w2", "b2"),
                         List.of("logits"),
-                        Attribute.of("transB", 1)));
+                        Attribute.of("transB", 1))));
+        if (dropout > 0) {
+            nodes.add(
+                    2,
+                    Node.of(
+                            "drop",
+                            "Dropout",
+                            Node.OCTET_DOMAIN,
+                            List.of("a"),
+                            List.of("kept"),
+                            Attribute.of(Dropout.RATIO, dropout),
+                            Attribute.of(Dropout.SEED, 7)));
+        }
         Graph graph = Graph.of(
                 "small",
                 nodes,
@@ -89,12 +103,12 @@ final class SmallRun {
     }
 
     static GraphSource source(int hidden) {
-        return source(hidden, 1);
+        return source(hidden, 1, 0);
     }
 
-    private static GraphSource source(int hidden, long seed) {
+    private static GraphSource source(int hidden, long seed, float dropout) {
         return new GraphSource(
-                model(Dim.of("batch"), hidden, seed),
+                model(Dim.of("batch"), hidden, seed, dropout),
                 (graph, sizes) -> at(graph, Dim.of(sizes.getOrDefault("batch", 1L))));
     }
 
@@ -112,10 +126,22 @@ final class SmallRun {
         return new TrainingParts(
                 parts.config(),
                 parts.model(),
-                Optional.of(source(2 * HIDDEN, 2)),
+                Optional.of(source(2 * HIDDEN, 2, 0)),
                 parts.train(),
                 parts.eval(),
                 Map.of("model", "abc", "teacher", "def"));
+    }
+
+    /** The parts of a classifier that drops a third of what is hidden. */
+    static TrainingParts dropping(String yaml) {
+        TrainingParts parts = parts(yaml);
+        return new TrainingParts(
+                parts.config(),
+                source(HIDDEN, 1, 0.3f),
+                Optional.empty(),
+                parts.train(),
+                parts.eval(),
+                Map.of("model", "abc"));
     }
 
     /** Samples around a centre for each class. */

@@ -1,23 +1,50 @@
 package dev.octet.trainer.config;
 
+import dev.octet.formats.tensor.FloatName;
 import dev.octet.quant.scale.MsampScale;
 import dev.octet.trainer.reduction.AutoScale;
 import dev.octet.trainer.reduction.GradientReduction;
 import dev.octet.trainer.reduction.RankSettings;
 import dev.octet.trainer.state.StateForm;
 import dev.octet.trainer.yaml.Section;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 
-/** Reads the keys of {@code precision} that simulate data-parallel ranks. */
+/** Reads the keys of {@code precision} that say how many data-parallel ranks there are, and how their gradients are averaged. */
 final class RanksConfig {
+    private static final String SECTION = "precision";
     private static final String RANKS = "ranks";
     private static final String REDUCTION = "gradient_reduction";
     private static final String AUTO = "auto_scale";
     private static final int MOST = 1024;
 
     private RanksConfig() {}
+
+    /** A configuration with what follows from the number of processes. */
+    static Section with(Section file, int processes) {
+        if (processes == 1) {
+            return file;
+        }
+        Section own = file.section(SECTION);
+        if (own.isWritten(RANKS)) {
+            long written = own.whole(RANKS, 1, 1, MOST);
+            if (written != processes) {
+                throw own.error(
+                        RANKS,
+                        "the run has " + processes + " processes, and each is one rank",
+                        "leave ranks out, or start " + written + " processes; one process alone plays all ranks");
+            }
+            return file;
+        }
+        List<String> keys = new ArrayList<>(List.of(SECTION + "." + RANKS + "=" + processes));
+        boolean codes = own.text("mode").map(FloatName::normal).orElse("").equals("msamp");
+        if (!own.isWritten(REDUCTION) && !codes) {
+            keys.add(SECTION + "." + REDUCTION + "=" + GradientReduction.F32.text());
+        }
+        return file.with(keys, "number of processes");
+    }
 
     static RankSettings read(Section s) {
         int ranks = (int) s.whole(RANKS, 1, 1, MOST);
@@ -33,6 +60,10 @@ final class RanksConfig {
         Map<String, GradientReduction> names = GradientReduction.byName();
         boolean quirks = s.has("compat") && s.choice("compat", Map.of("none", false, "msamp", true), false);
         GradientReduction reduction = s.choice(REDUCTION, names, GradientReduction.MIN_SCALE);
+        if (!reduction.isCoded() && s.has(AUTO)) {
+            throw s.error(
+                    AUTO, "averages in F32 have no scale", "leave the key out, or choose " + REDUCTION + ": min-scale");
+        }
         // the paper's scheme has it; what was shipped has not
         boolean automatic = s.flag(AUTO, reduction == GradientReduction.MIN_SCALE && !quirks);
         return new RankSettings(
@@ -48,12 +79,19 @@ final class RanksConfig {
         if (!ranks.isOn()) {
             return;
         }
+        if (!ranks.reduction().isCoded() && config.precision().msamp().isPresent()) {
+            throw s.section(SECTION)
+                    .error(
+                            REDUCTION,
+                            "gradients of mode msamp are codes",
+                            "choose min-scale, ddp, legacy or zero, or mode: bf16");
+        }
         StateForm gradients = config.optimizer()
                 .states()
                 .forms(config.optimizer().optimizer())
                 .gradients();
         if (!(gradients instanceof StateForm.Plain)) {
-            throw s.section("precision")
+            throw s.section(SECTION)
                     .error(
                             RANKS,
                             "gradients of ranks are not kept as " + gradients.text(),

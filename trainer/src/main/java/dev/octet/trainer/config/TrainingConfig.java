@@ -113,6 +113,17 @@ public record TrainingConfig(
         return file.read(s -> read(s, folder));
     }
 
+    /**
+     * Reads the configuration of a run that several processes do together.
+     *
+     * @param folder base of relative paths
+     * @param ranks how many; where the file does not say how their gradients are averaged, they are in F32, in mode msamp by {@code min-scale}
+     * @throws dev.octet.formats.error.InvalidOptionException as in {@link #read}, and when {@code precision.ranks} is another number
+     */
+    public static TrainingConfig of(Section file, Path folder, int ranks) {
+        return of(RanksConfig.with(file, ranks), folder);
+    }
+
     /** Whether most of the outermost keys of a file are those of a configuration here. */
     public static boolean knows(Section file) {
         Set<String> keys = Arrays.stream(TrainingConfig.class.getRecordComponents())

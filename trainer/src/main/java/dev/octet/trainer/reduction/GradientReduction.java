@@ -4,7 +4,10 @@ import java.util.Collections;
 import java.util.LinkedHashMap;
 import java.util.Map;
 
-/** The ways in which MS-AMP averages the E4M3 gradients of data-parallel ranks. They differ in the scale that the ranks agree on. */
+/**
+ * How the gradients of data-parallel ranks are averaged: in F32, or as E4M3 codes in one of MS-AMP's ways, which differ in the scale that the ranks agree
+ * on.
+ */
 public enum GradientReduction {
     /**
      * Each rank scales its gradient by its own amax; the smallest scale is shared, and codes made with another one are made again (msamp/megatron/optimizer/distrib_optimizer.py;
@@ -19,7 +22,9 @@ public enum GradientReduction {
      * The same numbers, reduced to the rank that owns the tensor, the only one to have the average (msamp/deepspeed/runtime/zero/fp8_stage_1_and_2.py, {@code
      * fp8_average_tensor}).
      */
-    ZERO("zero");
+    ZERO("zero"),
+    /** In F32, as torch's DistributedDataParallel does; nothing is cast. */
+    F32("f32");
 
     private final String text;
 
@@ -39,6 +44,11 @@ public enum GradientReduction {
             all.put(r.text, r);
         }
         return Collections.unmodifiableMap(all);
+    }
+
+    /** Whether gradients of matrices are averaged as codes. */
+    public boolean isCoded() {
+        return this != F32;
     }
 
     /** What each rank's scale is multiplied by where no {@link AutoScale} does it: room for the sum. */

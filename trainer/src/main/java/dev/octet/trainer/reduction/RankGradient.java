@@ -4,6 +4,10 @@ import dev.octet.formats.tensor.DType;
 import dev.octet.quant.cast.ElementCast;
 import dev.octet.quant.number.Float8Format;
 import dev.octet.quant.number.Overflow;
+import dev.octet.trainer.collective.CodeSum;
+import dev.octet.trainer.collective.Collectives;
+import dev.octet.trainer.collective.RankReduction;
+import dev.octet.trainer.collective.SumRounding;
 import java.lang.foreign.MemorySegment;
 import java.util.List;
 
@@ -13,6 +17,9 @@ import java.util.List;
  * by to give the average. After {@link #agree} threads may encode different tiles.
  */
 public final class RankGradient {
+    /** The second collective: of codes in E4M3, {@link CodeSum} hop by hop. */
+    public static final RankReduction CODES = RankReduction.SUM.rounding(SumRounding.EVERY_HOP);
+
     private static final Float8Format E4M3 = Float8Format.E4M3FN;
 
     private final ReductionRule rule;
@@ -136,41 +143,50 @@ public final class RankGradient {
      * All that this rank does to average a whole tensor with the others.
      *
      * @param gradient its elements; overwritten
-     * @return codes of the sum; undefined on ranks that do not own the tensor, where one does
+     * @param others the ranks, this one among them
+     * @return codes of the sum
      */
-    public byte[] average(float[] gradient, Collective others) {
-        float said = announce(amax(gradient));
-        agree(rule.reduction().sharesScales() ? others.min(said) : others.max(said));
+    public byte[] average(float[] gradient, Collectives others) {
+        agree(others.allReduce(announce(amax(gradient)), agreement(rule)));
         byte[] codes = new byte[gradient.length];
         encode(gradient, gradient.length, codes);
-        others.sum(codes);
+        others.allReduce(MemorySegment.ofArray(codes), DType.F8_E4M3FN, CODES);
         return codes;
     }
 
+    /** The first collective: of what ranks {@link #announce}. */
+    public static RankReduction agreement(ReductionRule rule) {
+        return rule.reduction().sharesScales() ? RankReduction.MIN : RankReduction.MAX;
+    }
+
     /**
-     * Rounds gradients as ranks keep them between two of a step's micro-batches: E4M3 with each rank's own scale where ranks share scales, otherwise with that of the
+     * Rounds a gradient as a rank keeps it between two of a step's micro-batches: to E4M3 with the rank's own scale where ranks share scales, otherwise with that of the
      * largest amax of all. A gradient with NaN or an infinity stays as it is: its step is left out.
      *
-     * @param ranks the gradient of each; overwritten
+     * @param gradient overwritten
+     * @param largest amax of all ranks, NaN if that of one is
      */
-    public static void rounded(ReductionRule rule, List<float[]> ranks) {
-        float all = 0;
-        for (float[] gradient : ranks) {
-            all = Math.max(all, amax(gradient));
-        }
-        for (float[] gradient : ranks) {
-            float amax = rule.reduction().sharesScales() ? amax(gradient) : all;
-            if (amax > 0 && Float.isFinite(amax)) {
-                float scale = rule.scale().quantScale(amax, 1, E4M3.maxValue());
-                float inverse = 1 / scale;
-                multiply(gradient, gradient.length, scale);
-                byte[] codes = new byte[gradient.length];
-                cast(gradient, gradient.length, codes);
-                for (int i = 0; i < codes.length; i++) {
-                    gradient[i] = E4M3.decode(codes[i] & 0xFF) * inverse;
-                }
+    public static void round(ReductionRule rule, float[] gradient, float largest) {
+        float amax = rule.reduction().sharesScales() ? amax(gradient) : largest;
+        if (amax > 0 && Float.isFinite(amax)) {
+            float scale = rule.scale().quantScale(amax, 1, E4M3.maxValue());
+            float inverse = 1 / scale;
+            multiply(gradient, gradient.length, scale);
+            byte[] codes = new byte[gradient.length];
+            cast(gradient, gradient.length, codes);
+            for (int i = 0; i < codes.length; i++) {
+                gradient[i] = E4M3.decode(codes[i] & 0xFF) * inverse;
             }
         }
+    }
+
+    /** The largest magnitude of all ranks; NaN if an element is. */
+    public static float amax(List<float[]> ranks) {
+        float largest = 0;
+        for (float[] gradient : ranks) {
+            largest = Math.max(largest, amax(gradient));
+        }
+        return largest;
     }
 
     /** The largest magnitude; NaN if an element is. */

@@ -6,9 +6,10 @@ import java.util.Map;
 import java.util.Optional;
 
 /**
- * Data-parallel ranks that a run simulates in its one process: {@code ranks} consecutive micro-batches of a step are the batches of so many ranks.
+ * Data-parallel ranks: {@code ranks} consecutive micro-batches of a step are the batches of so many ranks. Ranks that are processes or threads compute one each; a run that is
+ * alone simulates all.
  *
- * @param ranks how many; 1 for a run that simulates none
+ * @param ranks how many; 1 for a run without
  * @param reduction how the gradients of matrices are averaged; other gradients are averaged in F32
  * @param automatic µ, if it is automatic
  * @param scale MS-AMP's scales, with or without their oddities
@@ -24,7 +25,7 @@ public record RankSettings(int ranks, GradientReduction reduction, Optional<Auto
         }
     }
 
-    /** Whether the run simulates ranks. */
+    /** Whether gradients of several ranks are averaged. */
     public boolean isOn() {
         return ranks > 1;
     }

@@ -1,5 +1,6 @@
 package dev.octet.trainer.reduction;
 
+import dev.octet.trainer.collective.CodeSum;
 import java.util.ArrayList;
 import java.util.List;
 

@@ -86,16 +86,17 @@ final class PersistentBuffers implements AutoCloseable {
         return executable;
     }
 
-    /** Replaces the F32 gradient of a parameter. */
+    /** Replaces the gradient of a parameter, rounded to the type that it is kept in. */
     void writeGradient(String parameter, float[] elements) {
         Value v = values.get("d:" + parameter);
         if (v == null) {
             throw new IllegalArgumentException("'" + parameter + "' has no gradient");
         }
         try (Arena arena = Arena.ofConfined()) {
-            memory.write(
-                    v,
-                    Tensor.ofFloats(arena, v.name(), v.type().shape(), elements).bytes());
+            CpuTensor t =
+                    new CpuTensor(v.type(), arena.allocate(Math.max(1, v.type().byteSize()), 64));
+            t.write(0, elements, 0, elements.length);
+            memory.write(v, t.bytes().asSlice(0, v.type().byteSize()));
         }
     }
 

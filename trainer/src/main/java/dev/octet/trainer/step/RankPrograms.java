@@ -11,19 +11,22 @@ import dev.octet.trainer.program.Program;
 import dev.octet.trainer.program.ProgramBuilder;
 import dev.octet.trainer.program.Value;
 import dev.octet.trainer.reduction.RankSettings;
+import dev.octet.trainer.reduction.ReductionReport;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
+import java.util.Optional;
 import java.util.Set;
 import java.util.TreeSet;
 
 /**
- * What a step on simulated ranks does besides training programs and the update: {@code collect} adds the gradients of a micro-batch to those of its rank, {@code average} puts
+ * What a step on ranks does besides training programs and the update: {@code collect} adds the gradients of a micro-batch to those of its rank, {@code average} puts
  * the average of all ranks where the gradients were.
  *
- * @param collect a program for each rank
+ * @param collect a program for each rank that this process plays
  * @param average the reduction
  * @param parameters whose gradients are averaged
  * @param coded what is known of each tensor averaged in E4M3, by parameter
@@ -40,7 +43,7 @@ record RankPrograms(List<Program> collect, Program average, Set<String> paramete
      *
      * @param elements of the tensor
      */
-    record Coded(Value preScale, Value saturated, long elements) {}
+    record Coded(Value scale, Value preScale, Value saturated, long elements) {}
 
     RankPrograms {
         collect = List.copyOf(collect);
@@ -49,8 +52,29 @@ record RankPrograms(List<Program> collect, Program average, Set<String> paramete
     }
 
     /**
-     * The programs for gradients of {@code training}.
+     * The programs of a process that plays one of several ranks. Its {@code average} has no steps, only what codes need from one step to the next.
      *
+     * @param matrices the parameters whose gradients are averaged in E4M3
+     */
+    static RankPrograms ofOne(Program training, RankSettings settings, Set<String> matrices) {
+        Map<String, Coded> coded = new LinkedHashMap<>();
+        ProgramBuilder builder = new ProgramBuilder();
+        training.gradients().forEach((name, g) -> {
+            if (matrices.contains(name)) {
+                coded.put(name, states(builder, name, g, settings));
+            }
+        });
+        return new RankPrograms(
+                List.of(collect(training, 0)),
+                builder.build(),
+                training.gradients().keySet(),
+                coded);
+    }
+
+    /**
+     * The programs of a process that plays all ranks.
+     *
+     * @param training whose gradients are averaged
      * @param matrices the parameters whose gradients are averaged in E4M3
      */
     static RankPrograms of(Program training, RankSettings settings, Set<String> matrices) {
@@ -76,17 +100,55 @@ record RankPrograms(List<Program> collect, Program average, Set<String> paramete
         return new RankPrograms(collect, builder.build(), training.gradients().keySet(), coded);
     }
 
+    /** How the averages of the last step fitted E4M3; empty where all are in F32. */
+    Optional<ReductionReport> report(PersistentBuffers memory) {
+        if (coded.isEmpty()) {
+            return Optional.empty();
+        }
+        long saturated = 0;
+        long elements = 0;
+        String worst = "";
+        double worstShare = 0;
+        float smallest = Float.POSITIVE_INFINITY;
+        float largest = 0;
+        for (Map.Entry<String, RankPrograms.Coded> e : coded.entrySet()) {
+            long count = (long) memory.readNumber(e.getValue().saturated());
+            double share = (double) count / Math.max(1, e.getValue().elements());
+            saturated += count;
+            elements += e.getValue().elements();
+            if (share > worstShare) {
+                worst = e.getKey();
+                worstShare = share;
+            }
+            float preScale = (float) memory.readNumber(e.getValue().preScale());
+            smallest = Math.min(smallest, preScale);
+            largest = Math.max(largest, preScale);
+        }
+        return Optional.of(new ReductionReport(saturated, elements, worst, worstShare, smallest, largest));
+    }
+
     private static Coded averageCodes(ProgramBuilder builder, String name, Value g, RankSettings settings) {
         OperandType tensor = g.type();
         List<Value> inputs = inputs(builder, name, g, settings.ranks());
-        Value scale = builder.state(SCALE + name, UpdateOp.SCALAR, 1);
-        Value preScale = builder.state(PRE_SCALE + name, UpdateOp.SCALAR, settings.firstPreScale());
-        Value saturated = builder.state(SATURATED + name, UpdateOp.SCALAR, 0);
-        inputs.addAll(List.of(scale, preScale));
-        List<Value> outputs = List.of(builder.gradient(name, tensor), scale, preScale, saturated);
+        Coded states = states(builder, name, g, settings);
+        inputs.addAll(List.of(states.scale, states.preScale));
+        List<Value> outputs = List.of(builder.gradient(name, tensor), states.scale, states.preScale, states.saturated);
         CodedRankAverage op = new CodedRankAverage(tensor, settings.rule(), settings.automatic());
         builder.step(Phase.UPDATE, name, op, List.copyOf(inputs), outputs);
-        return new Coded(preScale, saturated, tensor.count());
+        return states;
+    }
+
+    private static Coded states(ProgramBuilder builder, String name, Value g, RankSettings settings) {
+        return new Coded(
+                builder.state(SCALE + name, UpdateOp.SCALAR, 1),
+                builder.state(PRE_SCALE + name, UpdateOp.SCALAR, settings.firstPreScale()),
+                builder.state(SATURATED + name, UpdateOp.SCALAR, 0),
+                g.type().count());
+    }
+
+    /** The F32 gradient of the only rank that this process plays. */
+    Value own(String parameter) {
+        return Objects.requireNonNull(collect.getFirst().gradients().get(ofRank(parameter, 0)), parameter);
     }
 
     private static List<Value> inputs(ProgramBuilder builder, String name, Value g, int ranks) {

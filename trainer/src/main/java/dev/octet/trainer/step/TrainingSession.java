@@ -16,6 +16,8 @@ import dev.octet.trainer.autodiff.Autodiff;
 import dev.octet.trainer.autodiff.Parameter;
 import dev.octet.trainer.autodiff.ProgramOptions;
 import dev.octet.trainer.checkpoint.CodedMasters;
+import dev.octet.trainer.collective.Collectives;
+import dev.octet.trainer.collective.RankReduction;
 import dev.octet.trainer.data.MicroBatch;
 import dev.octet.trainer.device.Device;
 import dev.octet.trainer.device.Executable;
@@ -40,13 +42,17 @@ import dev.octet.trainer.program.Program;
 import dev.octet.trainer.program.Step;
 import dev.octet.trainer.program.Value;
 import dev.octet.trainer.program.ValueRole;
+import dev.octet.trainer.reduction.RankSettings;
 import dev.octet.trainer.state.StateForm;
 import dev.octet.trainer.state.StateForms;
 import dev.octet.trainer.state.StateTensors;
 import java.io.IOException;
 import java.lang.foreign.Arena;
+import java.nio.ByteBuffer;
+import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.Comparator;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
@@ -73,6 +79,7 @@ public final class TrainingSession implements AutoCloseable {
     private static final String HISTORY = ".amax_history";
 
     private final TrainingSetup setup;
+    private final Collectives world;
     private PrecisionPolicy policy;
     private final PersistentBuffers memory;
     private final WeightCasts casts;
@@ -117,6 +124,21 @@ public final class TrainingSession implements AutoCloseable {
      * @throws dev.octet.formats.error.InvalidOptionException when the device cannot do that
      */
     public TrainingSession(TrainingSetup setup, Device device, Offload offload) {
+        this(setup, device, offload, Collectives.alone());
+    }
+
+    /**
+     * A session that is one rank of several.
+     *
+     * @param offload as there
+     * @param world all ranks; as many as {@code setup} has, unless this one is alone and plays them all
+     */
+    public TrainingSession(TrainingSetup setup, Device device, Offload offload, Collectives world) {
+        if (!world.isAlone() && setup.ranks().ranks() != world.size()) {
+            throw new IllegalArgumentException(
+                    world.name() + " in a run of " + setup.ranks().ranks());
+        }
+        this.world = world;
         this.setup = setup;
         this.policy = setup.policy();
         this.scale = setup.scaling().initial();
@@ -282,16 +304,20 @@ public final class TrainingSession implements AutoCloseable {
         return new Loaded(executable, loss, parts, graph.counted(), fp8, plan);
     }
 
-    /** Gradients of the matrices kept in few bits, or of all, are averaged in E4M3. */
+    /** Gradients of the matrices kept in few bits, or of all, are averaged in E4M3, unless all are averaged in F32. */
     private RankGradients loadRanks(Program training) {
+        RankSettings settings = setup.ranks();
         StateForms states = setup.states();
         Set<String> matrices = setup.parameters().all().stream()
+                .filter(_ -> settings.reduction().isCoded())
                 .filter(p -> states.isF32()
                         ? p.use() == Parameter.Use.WEIGHT
                         : !states.parameter(p.name(), p.tensor().shape()).isF32())
                 .map(Parameter::name)
                 .collect(Collectors.toSet());
-        return new RankGradients(setup.ranks(), RankPrograms.of(training, setup.ranks(), matrices), memory);
+        return world.isAlone()
+                ? new SimulatedGradients(settings, RankPrograms.of(training, settings, matrices), memory)
+                : new ExchangedGradients(settings, RankPrograms.ofOne(training, settings, matrices), memory, world);
     }
 
     private Update update() {
@@ -317,7 +343,7 @@ public final class TrainingSession implements AutoCloseable {
     /**
      * Runs one step.
      *
-     * @param batches its micro-batches
+     * @param batches its micro-batches; of N ranks, of which this is number r, those with the numbers r, r + N, r + 2N, ...
      * @param rate learning rate, and the first beta where it moves
      * @param afterBackward reads the gradients before they are clipped and used; may be null
      * @param measuresFp8 whether to count what FP8 casts lose; does not change the step's numbers
@@ -332,6 +358,10 @@ public final class TrainingSession implements AutoCloseable {
         TensorWatch tensors = tensorWatch;
         tensorWatch = null;
         List<Supplier<LossValue>> losses = forwardAndBackward(batches, watch, tensors);
+        if (!world.isAlone()) {
+            float bad = (float) memory.readNumber(program.badLoss());
+            scalars.write(memory.memory(), program.badLoss(), world.allReduce(bad, RankReduction.MAX));
+        }
         if (afterBackward != null) {
             afterBackward.accept(gradients());
         }
@@ -348,7 +378,8 @@ public final class TrainingSession implements AutoCloseable {
         // the device has already decided whether the step counts: the host waits only from here on
         Fetched norm = memory.memory().fetch(program.norm());
         Fetched nonFinite = memory.memory().fetch(program.nonFinite());
-        LossValue loss = LossValue.mean(losses.stream().map(Supplier::get).toList());
+        LossValue loss = LossValue.mean(
+                RankLosses.of(world, losses.stream().map(Supplier::get).toList()));
         boolean counts = Scalars.of(nonFinite) == 0;
         StepResult result =
                 result(batches, loss, Scalars.of(norm), counts, watch == null ? List.of() : watch.tensors());
@@ -370,10 +401,10 @@ public final class TrainingSession implements AutoCloseable {
             StepObserver measured = products == null ? null : products.observer();
             executable.observe(both(both(casts, read), measured));
             if (prepared.add(executable)) {
-                memory.writeLossGradient(executable.program(), scale.scale() * count / batches.size());
+                memory.writeLossGradient(executable.program(), scale.scale() * count / inStep(batches.size()));
                 executable.run(Phase.PREPARE);
             }
-            memory.writeDraw(step, losses.size());
+            memory.writeDraw(step, world.rank() + inStep(losses.size()));
             losses.add(forward(loaded, batch));
             executable.run(Phase.BACKWARD);
             executable.observe(null);
@@ -381,7 +412,15 @@ public final class TrainingSession implements AutoCloseable {
                 ranks.take(losses.size() - 1, losses.size() == batches.size());
             }
         }
+        if (!world.isAlone()) {
+            memory.writeDraw(step, inStep(losses.size()) - 1L); // a checkpoint has the step's last one
+        }
         return losses;
+    }
+
+    /** How many micro-batches all ranks have where this one has so many. */
+    private int inStep(int own) {
+        return own * world.size();
     }
 
     private static @Nullable StepObserver both(@Nullable StepObserver one, @Nullable StepObserver other) {
@@ -435,7 +474,7 @@ public final class TrainingSession implements AutoCloseable {
                 before,
                 scale.scale(),
                 fp8,
-                Optional.ofNullable(ranks).map(RankGradients::report));
+                Optional.ofNullable(ranks).flatMap(RankGradients::report));
     }
 
     private String badGradients(UpdateProgram program) {
@@ -452,8 +491,35 @@ public final class TrainingSession implements AutoCloseable {
                 : "gradient of " + String.join(", ", bad.subList(0, shown)) + more;
     }
 
-    /** Repeats the micro-batches under observation to find the first non-finite result; restores the recipes' state afterwards. */
+    /** The first non-finite result of all ranks' micro-batches. */
     private String search(List<MicroBatch> batches) {
+        if (world.isAlone()) {
+            return searchOwn(batches).where();
+        }
+        Found own = searchOwn(batches);
+        long number = world.rank() + (long) inStep(own.batch());
+        byte[] text = own.where().getBytes(StandardCharsets.UTF_8);
+        byte[] said = ByteBuffer.allocate(Long.BYTES + text.length)
+                .putLong(number)
+                .put(text)
+                .array();
+        return world.gather(said).stream()
+                .filter(s -> s.length > Long.BYTES)
+                .min(Comparator.comparingLong(s -> ByteBuffer.wrap(s).getLong()))
+                .map(s -> new String(s, Long.BYTES, s.length - Long.BYTES, StandardCharsets.UTF_8))
+                .orElse("");
+    }
+
+    /**
+     * Where something was not finite.
+     *
+     * @param batch number of the micro-batch among this rank's
+     * @param where empty for nowhere
+     */
+    private record Found(int batch, String where) {}
+
+    /** Repeats the micro-batches under observation to find the first non-finite result; restores the recipes' state afterwards. */
+    private Found searchOwn(List<MicroBatch> batches) {
         try (Arena arena = Arena.ofConfined()) {
             // moments do not change: only the programs of the micro-batches run
             Set<String> touched = batches.stream()
@@ -462,26 +528,25 @@ public final class TrainingSession implements AutoCloseable {
                     .collect(Collectors.toSet());
             Map<String, Tensor> states = memory.copies(ValueRole.STATE, touched::contains, arena);
             String where = "";
-            for (int i = 0; i < batches.size(); i++) {
+            int i = -1;
+            while (where.isEmpty() && i + 1 < batches.size()) {
+                i++;
                 MicroBatch batch = batches.get(i);
                 Loaded loaded = loaded(batch, true);
                 NonFiniteSearch search = new NonFiniteSearch();
                 loaded.executable().observe(search);
                 try {
                     loaded.executable().run(Phase.PREPARE);
-                    memory.writeDraw(step, i);
+                    memory.writeDraw(step, world.rank() + inStep(i));
                     forward(loaded, batch);
                     loaded.executable().run(Phase.BACKWARD);
                 } finally {
                     loaded.executable().observe(null);
                 }
                 where = search.where().orElse("");
-                if (!where.isEmpty()) {
-                    break;
-                }
             }
             memory.restore(states);
-            return where;
+            return new Found(i, where);
         }
     }
 

@@ -1,4 +1,4 @@
-package dev.octet.trainer.reduction;
+package dev.octet.trainer.collective;
 
 import dev.octet.quant.number.Float8Format;
 import dev.octet.quant.number.Half;

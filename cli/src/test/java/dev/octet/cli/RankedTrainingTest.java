@@ -1,0 +1,242 @@
+package dev.octet.cli;
+
+import static org.junit.jupiter.api.Assertions.assertArrayEquals;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertNotEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+import static org.junit.jupiter.api.Assumptions.assumeTrue;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+import java.util.Map;
+import java.util.SplittableRandom;
+import java.util.TreeMap;
+import java.util.concurrent.TimeUnit;
+import java.util.stream.Stream;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.DisplayNameGeneration;
+import org.junit.jupiter.api.DisplayNameGenerator;
+import org.junit.jupiter.api.Tag;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.EnumSource;
+
+/** {@code mpirun -n 2 octet train}, with the launchers of Open MPI and MPICH where they are installed. */
+@DisplayNameGeneration(DisplayNameGenerator.ReplaceUnderscores.class)
+class RankedTrainingTest {
+    private static final Path ROOT = Path.of(System.getProperty("octet.root", ".."));
+    private static final String MODEL =
+            ROOT.resolve("testdata/models/tiny-onnx/gpt2_eager_dynamo18.onnx").toString();
+
+    @TempDir
+    Path folder;
+
+    /** A launcher, as Debian and others call it beside others. */
+    enum Mpirun {
+        OPEN_MPI("/usr/bin/mpirun.openmpi --allow-run-as-root --oversubscribe"),
+        MPICH("/usr/bin/mpirun.mpich");
+
+        private final String words;
+
+        Mpirun(String words) {
+            this.words = words;
+        }
+
+        private List<String> command() {
+            List<String> command = new ArrayList<>(List.of(words.split(" ", -1)));
+            assumeTrue(Files.isExecutable(Path.of(command.getFirst())), command.getFirst() + " is not installed");
+            return command;
+        }
+    }
+
+    @BeforeEach
+    void make() throws IOException {
+        byte[] tokens = new byte[2 * 600];
+        SplittableRandom random = new SplittableRandom(3);
+        for (int i = 0; i < tokens.length; i += 2) {
+            tokens[i] = (byte) random.nextInt(100);
+        }
+        Files.write(folder.resolve("tokens.bin"), tokens);
+        Files.writeString(folder.resolve("c.yaml"), """
+            data: {train: tokens.bin, eval: tokens.bin, sequence: 8}
+            loss: {type: causal-lm}
+            batch_size: 2
+            gradient_accumulation: 4
+            steps: 6
+            optimizer: {type: adamw, lr: 1.0e-3}
+            checkpoint: {every: 2, keep: 100}
+            """);
+    }
+
+    private List<String> words(String run, String... more) {
+        List<String> words = new ArrayList<>(List.of(
+                "train",
+                MODEL,
+                "--config",
+                folder.resolve("c.yaml").toString(),
+                "-o",
+                folder.resolve(run).toString()));
+        words.addAll(Arrays.asList(more));
+        return words;
+    }
+
+    private Process start(Mpirun mpirun, List<String> words) throws IOException {
+        List<String> command = mpirun.command();
+        command.addAll(List.of("-n", "2"));
+        command.addAll(Child.java("-XX:TieredStopAtLevel=1"));
+        command.add(Start.class.getName());
+        command.addAll(words);
+        return Child.start(command, folder.resolve("printed.txt"));
+    }
+
+    private String printed() throws IOException {
+        return Files.readString(folder.resolve("printed.txt"));
+    }
+
+    private Map<String, byte[]> files(String run, long step) throws IOException {
+        Map<String, byte[]> files = new TreeMap<>();
+        try (Stream<Path> all =
+                Files.list(folder.resolve(run).resolve("checkpoints").resolve("step-" + step))) {
+            for (Path file : all.toList()) {
+                files.put(file.getFileName().toString(), Files.readAllBytes(file));
+            }
+        }
+        return files;
+    }
+
+    private void assertSameBytes(String expected, String got, long step) throws IOException {
+        Map<String, byte[]> first = files(expected, step);
+        Map<String, byte[]> second = files(got, step);
+        assertEquals(first.keySet(), second.keySet());
+        first.forEach((name, bytes) -> assertArrayEquals(bytes, second.get(name), name));
+    }
+
+    /** The run in which one process plays both ranks. */
+    private void play(String run, String... more) {
+        List<String> words = words(run, "--set", "precision.ranks=2", "--set", "precision.gradient_reduction=f32");
+        words.addAll(List.of(more));
+        CommandLine line = CommandLine.run(words.toArray(String[]::new));
+        assertEquals(ExitCode.OK, line.code(), line.err());
+    }
+
+    @Test
+    void two_processes_leave_the_bytes_that_one_does_and_the_first_speaks_for_both() throws Exception {
+        requireSameRun(Mpirun.OPEN_MPI);
+    }
+
+    @Test
+    void a_killed_rank_is_named_the_others_end_within_seconds_and_the_last_checkpoint_is_whole() throws Exception {
+        requireGoodEnd(Mpirun.MPICH);
+    }
+
+    @Test
+    void an_error_is_printed_with_the_name_of_its_rank_and_its_code_is_that_of_the_launcher() throws Exception {
+        requireNamedError(Mpirun.OPEN_MPI);
+    }
+
+    /** What {@code verify} does with one launcher, with each of them. */
+    @Tag("sweep")
+    @ParameterizedTest
+    @EnumSource
+    void runs_killed_ranks_and_errors_are_the_same_with_each_launcher(Mpirun mpirun) throws Exception {
+        requireSameRun(mpirun);
+        clear();
+        requireGoodEnd(mpirun);
+        clear();
+        requireNamedError(mpirun);
+    }
+
+    private void clear() throws IOException {
+        Files.move(
+                folder.resolve("real"),
+                Files.createTempDirectory(folder, "done").resolve("real"));
+        if (Files.exists(folder.resolve("played"))) {
+            Files.move(
+                    folder.resolve("played"),
+                    Files.createTempDirectory(folder, "done").resolve("played"));
+        }
+    }
+
+    private void requireSameRun(Mpirun mpirun) throws Exception {
+        Process process = start(mpirun, words("real"));
+        play("played");
+        assertTrue(process.waitFor(60, TimeUnit.SECONDS), "the run ended");
+        assertEquals(0, process.exitValue(), printed());
+        assertSameBytes("played", "real", 6);
+        assertEquals(1, printed().split("completed at step 6", -1).length - 1, printed());
+        assertEquals(1, printed().split("2 ranks, joined by ", -1).length - 1, printed());
+        List<String> expected = numbers("played");
+        assertEquals(expected, numbers("real"));
+        assertEquals(7, expected.size(), "steps and an evaluation");
+    }
+
+    /** What metrics say but for times and memory. */
+    private List<String> numbers(String run) throws IOException {
+        List<String> all = new ArrayList<>();
+        for (String line : Files.readAllLines(folder.resolve(run).resolve("metrics.jsonl"))) {
+            JsonNode node = new ObjectMapper().readTree(line);
+            StringBuilder text = new StringBuilder();
+            for (String key : List.of("step", "loss", "eval_loss", "eval_perplexity", "grad_norm", "tokens")) {
+                text.append(key).append(' ').append(node.path(key)).append(' ');
+            }
+            if (node.has("loss") || node.has("eval_loss")) {
+                all.add(text.toString());
+            }
+        }
+        return all;
+    }
+
+    private void requireGoodEnd(Mpirun mpirun) throws Exception {
+        Process process = start(mpirun, words("real", "--set", "steps=4000", "--set", "checkpoint.minutes=0"));
+        Path second = folder.resolve("real/checkpoints/step-4");
+        while (!Files.isDirectory(second) && !process.waitFor(20, TimeUnit.MILLISECONDS)) {}
+        JsonNode notes = new ObjectMapper()
+                .readTree(folder.resolve("real/run.json").toFile())
+                .path("sessions")
+                .path(0)
+                .path("notes");
+        String note = Stream.of(notes.toString().split("\"", -1))
+                .filter(n -> n.startsWith("2 ranks"))
+                .findFirst()
+                .orElseThrow();
+        String pid = note.replaceAll(".*processes \\d+, (\\d+);.*", "$1");
+        long killed = System.nanoTime();
+        assertTrue(ProcessHandle.of(Long.parseLong(pid)).orElseThrow().destroyForcibly());
+        assertTrue(process.waitFor(20, TimeUnit.SECONDS), "the others ended");
+        long seconds = TimeUnit.NANOSECONDS.toSeconds(System.nanoTime() - killed);
+        assertTrue(seconds < 15, seconds + " s");
+        assertNotEquals(0, process.exitValue());
+        // Open MPI names the rank, MPICH the process, which the run has named
+        String named = mpirun == Mpirun.OPEN_MPI ? "process rank 1 " : "PID " + pid;
+        assertTrue(printed().contains(named), printed());
+        long newest = newest("real");
+        play("played", "--set", "steps=4000", "--steps", String.valueOf(newest));
+        assertSameBytes("played", "real", newest);
+    }
+
+    private long newest(String run) throws IOException {
+        try (Stream<Path> all = Files.list(folder.resolve(run).resolve("checkpoints"))) {
+            return all.map(p -> p.getFileName().toString())
+                    .filter(n -> n.matches("step-\\d+"))
+                    .mapToLong(n -> Long.parseLong(n.substring(5)))
+                    .max()
+                    .orElseThrow();
+        }
+    }
+
+    private void requireNamedError(Mpirun mpirun) throws Exception {
+        Process process = start(mpirun, words("real", "--set", "precision.mode=fp8"));
+        assertTrue(process.waitFor(60, TimeUnit.SECONDS), "the processes ended");
+        assertEquals(ExitCode.USAGE.number(), process.exitValue(), printed());
+        assertTrue(printed().matches("(?s).*octet: rank [01] of 2 failed, and ends the others:.*"), printed());
+        assertTrue(printed().contains("where: precision.mode: fp8; rank "), printed());
+        assertTrue(Files.notExists(folder.resolve("real")), "nothing was written");
+    }
+}

@@ -1,0 +1,154 @@
+package dev.octet.pipeline;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+
+import dev.octet.formats.error.InvalidOptionException;
+import dev.octet.formats.npy.NpzWriter;
+import dev.octet.formats.tensor.Shape;
+import dev.octet.formats.tensor.Tensor;
+import dev.octet.trainer.collective.Collectives;
+import dev.octet.trainer.collective.RankThreads;
+import dev.octet.trainer.config.TrainingConfig;
+import dev.octet.trainer.reduction.GradientReduction;
+import dev.octet.trainer.step.StepResult;
+import dev.octet.trainer.yaml.YamlFile;
+import java.io.IOException;
+import java.lang.foreign.Arena;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.SplittableRandom;
+import org.junit.jupiter.api.DisplayNameGeneration;
+import org.junit.jupiter.api.DisplayNameGenerator;
+import org.junit.jupiter.api.Tag;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
+
+/** Tiny GPT-2, Llama and ViT trained by one to four ranks, beside one process that knows of no ranks. */
+@DisplayNameGeneration(DisplayNameGenerator.ReplaceUnderscores.class)
+class RanksOfModelsTest {
+    private static final Path MODELS =
+            Path.of(System.getProperty("octet.testdata")).resolve("models/tiny-onnx");
+    private static final int STEPS = 20;
+
+    @TempDir
+    Path folder;
+
+    private String data(String model) throws IOException {
+        SplittableRandom random = new SplittableRandom(3);
+        if (model.equals("vit")) {
+            float[] pixels = new float[32 * 3 * 16 * 16];
+            long[] labels = new long[32];
+            for (int i = 0; i < pixels.length; i++) {
+                pixels[i] = (float) random.nextDouble();
+            }
+            for (int i = 0; i < labels.length; i++) {
+                labels[i] = random.nextInt(5);
+            }
+            try (Arena arena = Arena.ofConfined();
+                    NpzWriter writer = NpzWriter.stored(folder.resolve("images.npz"))) {
+                writer.add(Tensor.ofFloats(arena, "pixel_values", Shape.of(32, 3, 16, 16), pixels));
+                writer.add(Tensor.ofLongs(arena, "labels", Shape.of(32), labels));
+                writer.commit();
+            }
+            return "data: {train: images.npz}\nloss: {type: cross-entropy}\n";
+        }
+        byte[] tokens = new byte[2 * 600];
+        for (int i = 0; i < tokens.length; i += 2) {
+            tokens[i] = (byte) random.nextInt(100);
+        }
+        Files.write(folder.resolve("tokens.bin"), tokens);
+        return "data: {train: tokens.bin, sequence: 6}\nloss: {type: causal-lm}\n";
+    }
+
+    private TrainingConfig config(String text, int ranks) {
+        return TrainingConfig.of(YamlFile.parse(text, "c.yaml"), folder, ranks);
+    }
+
+    private List<StepResult> steps(String model, String text, Collectives world) throws IOException {
+        List<StepResult> results = new ArrayList<>();
+        Path file = MODELS.resolve(model + "_eager_dynamo18.onnx");
+        try (TrainingJob job = TrainingJob.open(
+                file, config(text, world.size()), DeviceName.CPU, Job.defaults().withThreads(1), world)) {
+            for (long step = 1; step <= STEPS; step++) {
+                results.add(job.trainer().step(step));
+            }
+        }
+        return results;
+    }
+
+    @ParameterizedTest
+    @ValueSource(strings = {"gpt2", "llama", "vit"})
+    void losses_of_twenty_steps_in_F32_are_those_of_one_process(String model) throws IOException {
+        requireSameLosses(model, 3, 3);
+    }
+
+    @Tag("sweep")
+    @ParameterizedTest
+    @ValueSource(strings = {"gpt2", "llama", "vit"})
+    void losses_of_twenty_steps_on_one_to_four_ranks_are_those_of_one_process(String model) throws IOException {
+        requireSameLosses(model, 12, 1, 2, 3, 4);
+    }
+
+    private void requireSameLosses(String model, int microBatches, int... counts) throws IOException {
+        String text = data(model) + "batch_size: 2\nsteps: " + STEPS + "\ngradient_accumulation: " + microBatches
+                + "\noptimizer: {type: adamw, lr: 1.0e-3}\nclip_grad_norm: 1.0\n";
+        List<StepResult> one = steps(model, text, Collectives.alone());
+        for (int ranks : counts) {
+            List<List<StepResult>> all =
+                    RankThreads.run(ranks, Duration.ofSeconds(60), world -> steps(model, text, world));
+            for (List<StepResult> rank : all) {
+                assertEquals(all.getFirst(), rank, "what ranks know of a step is the same on all");
+            }
+            for (int i = 0; i < STEPS; i++) {
+                String where = ranks + " ranks, step " + (i + 1);
+                // gradients are added up in another order; AdamW makes of that at most some units in the last place
+                assertEquals(one.get(i).loss(), all.getFirst().get(i).loss(), 1e-6, where);
+                assertEquals(
+                        one.get(i).gradNorm(),
+                        all.getFirst().get(i).gradNorm(),
+                        1e-5 * one.get(i).gradNorm(),
+                        where);
+            }
+        }
+    }
+
+    @Test
+    void a_configuration_takes_what_it_leaves_out_about_ranks_from_their_number() throws IOException {
+        String text = data("gpt2") + "steps: 1\ngradient_accumulation: 2\noptimizer: {type: adamw, lr: 1.0e-3}\n";
+        assertEquals(GradientReduction.F32, config(text, 2).precision().ranks().reduction());
+        assertEquals(2, config(text, 2).precision().ranks().ranks());
+        assertEquals(1, config(text, 1).precision().ranks().ranks());
+        assertEquals(
+                GradientReduction.MIN_SCALE,
+                config(text + "precision: {ranks: 2}\n", 2).precision().ranks().reduction());
+        assertEquals(
+                GradientReduction.MIN_SCALE,
+                config(text + "precision: {mode: msamp}\n", 2)
+                        .precision()
+                        .ranks()
+                        .reduction());
+        assertEquals(
+                GradientReduction.DDP,
+                config(text + "precision: {gradient_reduction: ddp}\n", 2)
+                        .precision()
+                        .ranks()
+                        .reduction());
+    }
+
+    @Test
+    void another_number_of_ranks_than_of_processes_is_refused_and_so_are_micro_batches_that_they_cannot_share()
+            throws IOException {
+        String text = data("gpt2") + "steps: 1\ngradient_accumulation: 4\noptimizer: {type: adamw, lr: 1.0e-3}\n";
+        InvalidOptionException other =
+                assertThrows(InvalidOptionException.class, () -> config(text + "precision: {ranks: 4}\n", 2));
+        assertEquals("the run has 2 processes, and each is one rank", other.what());
+        InvalidOptionException uneven = assertThrows(InvalidOptionException.class, () -> config(text, 3));
+        assertEquals("3 ranks cannot share 4 micro-batches a step evenly", uneven.what());
+    }
+}

@@ -1,0 +1,133 @@
+package dev.octet.trainer.collective;
+
+import dev.octet.formats.tensor.DType;
+import dev.octet.formats.tensor.Tensor;
+import java.lang.foreign.MemorySegment;
+import java.nio.ByteBuffer;
+import java.util.ArrayList;
+import java.util.List;
+
+/**
+ * What the ranks of a run do together. All ranks make the same calls in the same order with data of the same size; each call returns when its result is there. Numbers are little-endian, and
+ * {@link RankReduction} says in which order they are added.
+ *
+ * <p>Types of numbers are F32, BF16, F16, E4M3 and E5M2. Data may lie on the heap or off it, at any address. A rank calls from one thread.
+ *
+ * <p>All methods throw {@link dev.octet.formats.error.UnavailableException} with the name of the rank when another rank has ended, or when one does not answer before
+ * the deadline of the engine.
+ */
+public interface Collectives extends AutoCloseable {
+    /** The number of this rank, from 0. */
+    int rank();
+
+    /** How many ranks there are. */
+    int size();
+
+    /** What moves the bytes: {@code threads}, or the name and version of an MPI library. */
+    String engine();
+
+    /** Whether there is no other rank. */
+    default boolean isAlone() {
+        return size() == 1;
+    }
+
+    /** Whether this is the rank that writes and speaks for all. */
+    default boolean isFirst() {
+        return rank() == 0;
+    }
+
+    /** How messages call this rank: {@code rank 1 of 4}; ranks count from 0. */
+    default String name() {
+        return "rank " + rank() + " of " + size();
+    }
+
+    /**
+     * Replaces numbers by those of all ranks, reduced element by element.
+     *
+     * @throws IllegalArgumentException for a type that is not added
+     */
+    void allReduce(MemorySegment data, DType type, RankReduction reduction);
+
+    /**
+     * Reduces numbers and leaves each rank its share of the result.
+     *
+     * @param data the shares of all ranks, one after another
+     * @param own takes the share of this rank
+     */
+    void reduceScatter(MemorySegment data, MemorySegment own, DType type, RankReduction reduction);
+
+    /**
+     * Gathers bytes of all ranks on each of them.
+     *
+     * @param own the bytes of this rank, as many as of each
+     * @param all takes those of all ranks, one after another
+     */
+    void allGather(MemorySegment own, MemorySegment all);
+
+    /** Copies the bytes of one rank to all others. */
+    void broadcast(MemorySegment data, int from);
+
+    /** Sends bytes to another rank, and returns when they may be changed. Two messages between the same ranks arrive in their order. */
+    void send(MemorySegment data, int to);
+
+    /** Takes bytes that another rank sends, as many as it sends. */
+    void receive(MemorySegment data, int from);
+
+    /** Returns when all ranks are here. */
+    void barrier();
+
+    /** A number of each rank, reduced in F32. */
+    default float allReduce(float own, RankReduction reduction) {
+        float[] one = {own};
+        allReduce(one, reduction);
+        return one[0];
+    }
+
+    /** As {@link #allReduce(MemorySegment, DType, RankReduction)}, of F32. */
+    default void allReduce(float[] numbers, RankReduction reduction) {
+        MemorySegment bytes = MemorySegment.ofArray(new byte[numbers.length * Float.BYTES]);
+        MemorySegment.copy(numbers, 0, bytes, Tensor.F32_LE, 0, numbers.length);
+        allReduce(bytes, DType.F32, reduction);
+        MemorySegment.copy(bytes, Tensor.F32_LE, 0, numbers, 0, numbers.length);
+    }
+
+    /** Bytes of each rank, of any number, in the order of ranks. */
+    default List<byte[]> gather(byte[] own) {
+        byte[] length = ByteBuffer.allocate(Integer.BYTES).putInt(own.length).array();
+        byte[] lengths = new byte[length.length * size()];
+        allGather(MemorySegment.ofArray(length), MemorySegment.ofArray(lengths));
+        ByteBuffer numbers = ByteBuffer.wrap(lengths);
+        int longest = 0;
+        for (int r = 0; r < size(); r++) {
+            longest = Math.max(longest, numbers.getInt(r * Integer.BYTES));
+        }
+        byte[] padded = new byte[longest];
+        System.arraycopy(own, 0, padded, 0, own.length);
+        byte[] all = new byte[Math.multiplyExact(longest, size())];
+        allGather(MemorySegment.ofArray(padded), MemorySegment.ofArray(all));
+        List<byte[]> each = new ArrayList<>();
+        for (int r = 0; r < size(); r++) {
+            byte[] of = new byte[numbers.getInt(r * Integer.BYTES)];
+            System.arraycopy(all, r * longest, of, 0, of.length);
+            each.add(of);
+        }
+        return each;
+    }
+
+    /**
+     * This rank cannot go on, and the others are to end. Ranks that are threads end at once, with the name of this rank; processes when this one does, so that it can say
+     * why.
+     *
+     * @param exitCode the exit code of the process
+     */
+    void abandon(int exitCode);
+
+    /** Leaves the others in good order: returns when all do. */
+    @Override
+    void close();
+
+    /** One rank, which needs no other. */
+    static Collectives alone() {
+        return new Alone();
+    }
+}

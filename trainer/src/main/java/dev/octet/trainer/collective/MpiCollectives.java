@@ -1,0 +1,120 @@
+package dev.octet.trainer.collective;
+
+import java.lang.foreign.Arena;
+import java.lang.foreign.MemorySegment;
+import java.lang.foreign.ValueLayout;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.locks.LockSupport;
+
+/**
+ * Ranks that are processes, joined by an installed MPI library. Only messages between two ranks are used, none of MPI's own collectives: their order of summation is not
+ * ours, and while they wait nobody knows for whom.
+ */
+final class MpiCollectives extends OrderedCollectives {
+    /** How often to ask without giving the processor away; MPI makes progress only when it is asked. */
+    private static final int SPINS = 1000;
+
+    /** How long to sleep between two questions after that: others may need the processor to come. */
+    private static final long NAP_NANOS = 20_000;
+
+    private final Mpi mpi;
+    private final int rank;
+    private final int size;
+    private final String engine;
+    private final Duration deadline;
+    private final Arena arena = Arena.ofShared();
+    private final MemorySegment requests;
+    private final MemorySegment flag;
+    private volatile int abandoned;
+    private volatile boolean left;
+
+    MpiCollectives(Mpi mpi, Duration deadline) {
+        this.mpi = mpi;
+        this.deadline = deadline;
+        this.rank = mpi.rank();
+        this.size = mpi.size();
+        this.engine = mpi.version();
+        this.requests = arena.allocate(2L * size * mpi.requestBytes(), Long.BYTES);
+        this.flag = arena.allocate(ValueLayout.JAVA_INT);
+        Runtime.getRuntime().addShutdownHook(new Thread(this::abort, "octet-rank-abort"));
+    }
+
+    @Override
+    public int rank() {
+        return rank;
+    }
+
+    @Override
+    public int size() {
+        return size;
+    }
+
+    @Override
+    public String engine() {
+        return engine;
+    }
+
+    @Override
+    void exchange(Call call, MemorySegment[] out, MemorySegment[] in) {
+        int tag = call.tag();
+        List<Integer> open = new ArrayList<>();
+        for (int r = 0; r < in.length; r++) {
+            if (r != rank && in[r].byteSize() > 0) {
+                mpi.receive(in[r], r, tag, request(r));
+                open.add(r);
+            }
+        }
+        for (int r = 0; r < out.length; r++) {
+            if (r != rank && out[r].byteSize() > 0) {
+                mpi.send(out[r], r, tag, request(size + r));
+                open.add(size + r);
+            }
+        }
+        in[rank].copyFrom(out[rank]);
+        await(call, open);
+    }
+
+    private MemorySegment request(int number) {
+        return requests.asSlice(number * mpi.requestBytes(), mpi.requestBytes());
+    }
+
+    private void await(Call call, List<Integer> open) {
+        long start = System.nanoTime();
+        for (long asked = 0; !open.isEmpty(); asked++) {
+            open.removeIf(number -> mpi.isDone(request(number), flag));
+            if (open.isEmpty()) {
+                return;
+            }
+            if (asked < SPINS) {
+                Thread.onSpinWait();
+            } else {
+                if (System.nanoTime() - start > deadline.toNanos()) {
+                    throw late(deadline, "rank " + open.getFirst() % size, call);
+                }
+                LockSupport.parkNanos(NAP_NANOS);
+            }
+        }
+    }
+
+    @Override
+    public void abandon(int exitCode) {
+        abandoned = Math.max(1, exitCode);
+    }
+
+    /** Ends the others when the JVM ends, by when this rank has said why. */
+    private void abort() {
+        if (abandoned != 0 && !left) {
+            mpi.abort(abandoned);
+        }
+    }
+
+    @Override
+    public void close() {
+        if (abandoned == 0 && !left) {
+            left = true;
+            mpi.end();
+        }
+    }
+}

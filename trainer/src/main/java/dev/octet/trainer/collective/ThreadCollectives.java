@@ -1,0 +1,78 @@
+package dev.octet.trainer.collective;
+
+import dev.octet.formats.error.UnavailableException;
+import java.lang.foreign.MemorySegment;
+
+/** One of the ranks that are threads. */
+final class ThreadCollectives extends OrderedCollectives {
+    private final ThreadBoard board;
+    private final int rank;
+
+    ThreadCollectives(ThreadBoard board, int rank) {
+        this.board = board;
+        this.rank = rank;
+    }
+
+    @Override
+    public int rank() {
+        return rank;
+    }
+
+    @Override
+    public int size() {
+        return board.size();
+    }
+
+    @Override
+    public String engine() {
+        return "threads";
+    }
+
+    @Override
+    void exchange(Call call, MemorySegment[] out, MemorySegment[] in) {
+        for (int r = 0; r < out.length; r++) {
+            if (r != rank && out[r].byteSize() > 0) {
+                board.post(rank, r, new ThreadBoard.Letter(call, out[r]));
+            }
+        }
+        in[rank].copyFrom(out[rank]);
+        for (int r = 0; r < in.length; r++) {
+            if (r != rank && in[r].byteSize() > 0) {
+                take(call, r, in[r]);
+            }
+        }
+        for (int r = 0; r < out.length; r++) {
+            if (r != rank && out[r].byteSize() > 0 && !board.awaitTaken(rank, r, call)) {
+                throw late(call, r);
+            }
+        }
+    }
+
+    private void take(Call call, int from, MemorySegment to) {
+        ThreadBoard.Letter letter = board.await(from, rank, call);
+        if (letter == null) {
+            throw late(call, from);
+        }
+        if (letter.call() != call || letter.data().byteSize() != to.byteSize()) {
+            throw new IllegalStateException(name() + " is in " + call.text() + " with " + to.byteSize()
+                    + " bytes, rank " + from + " in " + letter.call().text() + " with "
+                    + letter.data().byteSize());
+        }
+        to.copyFrom(letter.data());
+        board.taken(from, rank);
+    }
+
+    private UnavailableException late(Call call, int other) {
+        return late(board.deadline(), "rank " + other, call);
+    }
+
+    @Override
+    public void abandon(int exitCode) {
+        board.fail(rank, new IllegalStateException("it was abandoned"));
+    }
+
+    @Override
+    public void close() {
+        board.end(rank);
+    }
+}

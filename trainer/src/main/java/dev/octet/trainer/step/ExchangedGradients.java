@@ -1,0 +1,244 @@
+package dev.octet.trainer.step;
+
+import dev.octet.formats.tensor.DType;
+import dev.octet.formats.tensor.Tensor;
+import dev.octet.quant.number.Float8Format;
+import dev.octet.trainer.collective.CodeSum;
+import dev.octet.trainer.collective.Collectives;
+import dev.octet.trainer.collective.RankReduction;
+import dev.octet.trainer.device.Executable;
+import dev.octet.trainer.program.Phase;
+import dev.octet.trainer.program.Value;
+import dev.octet.trainer.reduction.AutoScale;
+import dev.octet.trainer.reduction.GradientReduction;
+import dev.octet.trainer.reduction.RankGradient;
+import dev.octet.trainer.reduction.RankSettings;
+import dev.octet.trainer.reduction.ReductionReport;
+import java.lang.foreign.Arena;
+import java.lang.foreign.MemorySegment;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+
+/**
+ * Gradients of ranks of which this process plays one: the others average theirs with it. Many tensors travel in one message, those that backward computes first in the
+ * first.
+ */
+final class ExchangedGradients implements RankGradients {
+    /** Gradients in F32 or codes that travel together; as many bytes as a bucket of torch's DistributedDataParallel. */
+    static final int BUCKET_BYTES = 25 << 20;
+
+    private final RankSettings settings;
+    private final RankPrograms programs;
+    private final PersistentBuffers memory;
+    private final Collectives world;
+    private final Executable collect;
+    private final Executable states;
+    /** Parameters averaged in F32 and in codes, last ones first. */
+    private final List<String> plain;
+
+    private final List<String> coded;
+
+    ExchangedGradients(RankSettings settings, RankPrograms programs, PersistentBuffers memory, Collectives world) {
+        this.settings = settings;
+        this.programs = programs;
+        this.memory = memory;
+        this.world = world;
+        collect = memory.load(programs.collect().getFirst());
+        states = memory.load(programs.average());
+        coded = new ArrayList<>(programs.coded().keySet()).reversed();
+        plain = new ArrayList<>(programs.parameters()).reversed();
+        plain.removeAll(coded);
+    }
+
+    @Override
+    public void take(int microBatch, boolean isLast) {
+        collect.run(Phase.UPDATE);
+        programs.parameters().forEach(memory::zeroGradient);
+        if (isLast) {
+            average();
+        } else {
+            between();
+        }
+    }
+
+    private void between() {
+        if (settings.reduction() == GradientReduction.DDP) {
+            average();
+            for (String name : programs.parameters()) {
+                memory.writeGradient(RankPrograms.ofRank(name, 0), memory.readGradient(name, 1));
+                memory.zeroGradient(name);
+            }
+            return;
+        }
+        float[] largest = new float[coded.size()];
+        for (int i = 0; i < largest.length; i++) {
+            largest[i] = RankGradient.amax(own(coded.get(i)));
+        }
+        if (!settings.reduction().sharesScales()) {
+            world.allReduce(largest, RankReduction.MAX);
+        }
+        for (int i = 0; i < largest.length; i++) {
+            float[] gradient = own(coded.get(i));
+            RankGradient.round(settings.rule(), gradient, largest[i]);
+            memory.writeGradient(RankPrograms.ofRank(coded.get(i), 0), gradient);
+        }
+    }
+
+    private void average() {
+        averageFloats();
+        averageCodes();
+    }
+
+    private float[] own(String parameter) {
+        return memory.readGradient(RankPrograms.ofRank(parameter, 0), 1);
+    }
+
+    private void averageFloats() {
+        for (List<String> names : buckets(plain, Float.BYTES)) {
+            try (Arena arena = Arena.ofConfined()) {
+                long bytes = names.stream()
+                        .mapToLong(n -> programs.own(n).type().byteSize())
+                        .sum();
+                MemorySegment bucket = arena.allocate(Math.max(1, bytes), 64).asSlice(0, bytes);
+                long at = 0;
+                for (String name : names) {
+                    Value own = programs.own(name);
+                    memory.memory().read(own, bucket.asSlice(at, own.type().byteSize()));
+                    at += own.type().byteSize();
+                }
+                world.allReduce(bucket, DType.F32, RankReduction.AVERAGE);
+                at = 0;
+                for (String name : names) {
+                    Value own = programs.own(name);
+                    memory.writeGradient(
+                            name, bucket.asSlice(at, own.type().byteSize()).toArray(Tensor.F32_LE));
+                    at += own.type().byteSize();
+                }
+            }
+        }
+    }
+
+    private void averageCodes() {
+        if (coded.isEmpty()) {
+            return;
+        }
+        List<RankGradient> ranks = new ArrayList<>();
+        float[] said = new float[coded.size()];
+        float[] largest = new float[coded.size()];
+        for (int i = 0; i < said.length; i++) {
+            RankPrograms.Coded kept = kept(coded.get(i));
+            RankGradient rank = new RankGradient(settings.rule(), (float) memory.readNumber(kept.scale()), (float)
+                    memory.readNumber(kept.preScale()));
+            largest[i] = RankGradient.amax(own(coded.get(i)));
+            said[i] = rank.announce(largest[i]);
+            ranks.add(rank);
+        }
+        world.allReduce(said, RankGradient.agreement(settings.rule()));
+        if (settings.automatic().isPresent()) {
+            world.allReduce(largest, RankReduction.MAX);
+        }
+        for (int i = 0; i < said.length; i++) {
+            ranks.get(i).agree(said[i]);
+        }
+        int first = 0;
+        for (List<String> names : buckets(coded, Byte.BYTES)) {
+            sum(names, ranks.subList(first, first + names.size()), largest, first);
+            first += names.size();
+        }
+    }
+
+    private void sum(List<String> names, List<RankGradient> ranks, float[] largest, int first) {
+        List<byte[]> all = new ArrayList<>();
+        int bytes = 0;
+        for (int i = 0; i < names.size(); i++) {
+            float[] gradient = own(names.get(i));
+            byte[] codes = new byte[gradient.length];
+            ranks.get(i).encode(gradient, gradient.length, codes);
+            all.add(codes);
+            bytes += codes.length;
+        }
+        byte[] bucket = new byte[bytes];
+        int at = 0;
+        for (byte[] codes : all) {
+            System.arraycopy(codes, 0, bucket, at, codes.length);
+            at += codes.length;
+        }
+        world.allReduce(MemorySegment.ofArray(bucket), DType.F8_E4M3FN, RankGradient.CODES);
+        at = 0;
+        for (int i = 0; i < names.size(); i++) {
+            byte[] codes = all.get(i);
+            System.arraycopy(bucket, at, codes, 0, codes.length);
+            at += codes.length;
+            keep(names.get(i), codes, ranks.get(i), largest[first + i]);
+        }
+    }
+
+    /** Puts an average where the gradient was, and keeps what the next step begins with. */
+    private void keep(String name, byte[] sum, RankGradient rank, float largest) {
+        float multiplier = rank.multiplier();
+        float[] average = new float[sum.length];
+        for (int i = 0; i < sum.length; i++) {
+            average[i] = Float8Format.E4M3FN.decode(sum[i] & 0xFF) * multiplier;
+        }
+        memory.writeGradient(name, average);
+        RankPrograms.Coded kept = kept(name);
+        int saturated = CodeSum.saturated(sum, sum.length);
+        Optional<AutoScale> automatic = settings.automatic();
+        float preScale = (float) memory.readNumber(kept.preScale());
+        write(kept.scale(), rank.kept());
+        write(
+                kept.preScale(),
+                automatic
+                        .map(a -> a.next(preScale, saturated, sum.length, largest))
+                        .orElse(preScale));
+        write(kept.saturated(), saturated);
+    }
+
+    private RankPrograms.Coded kept(String name) {
+        Map<String, RankPrograms.Coded> all = programs.coded();
+        RankPrograms.Coded kept = all.get(name);
+        if (kept == null) {
+            throw new IllegalArgumentException("'" + name + "' is averaged in F32");
+        }
+        return kept;
+    }
+
+    private void write(Value scalar, float x) {
+        try (Arena arena = Arena.ofConfined()) {
+            memory.memory()
+                    .write(
+                            scalar,
+                            Tensor.ofFloats(arena, scalar.name(), scalar.type().shape(), x)
+                                    .bytes());
+        }
+    }
+
+    /** Parameters whose gradients travel together: as many as fit, at least one. */
+    private List<List<String>> buckets(List<String> names, int width) {
+        List<List<String>> all = new ArrayList<>();
+        long bytes = 0;
+        for (String name : names) {
+            long own = programs.own(name).type().count() * width;
+            if (all.isEmpty() || bytes + own > BUCKET_BYTES) {
+                all.add(new ArrayList<>());
+                bytes = 0;
+            }
+            all.getLast().add(name);
+            bytes += own;
+        }
+        return all;
+    }
+
+    @Override
+    public Optional<ReductionReport> report() {
+        return programs.report(memory);
+    }
+
+    @Override
+    public void close() {
+        collect.close();
+        states.close();
+    }
+}
