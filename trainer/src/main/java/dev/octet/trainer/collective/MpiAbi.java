@@ -8,39 +8,11 @@ import java.lang.foreign.ValueLayout;
 /** The two ways in which MPI libraries represent handles. */
 enum MpiAbi {
     /** Handles are pointers to objects of the library that are exported under names of their own. */
-    OPEN_MPI(ValueLayout.ADDRESS, MemorySegment.NULL) {
-        @Override
-        Object world(SymbolLookup library) {
-            return library.findOrThrow(WORLD);
-        }
-
-        @Override
-        Object bytes(SymbolLookup library) {
-            return library.findOrThrow("ompi_mpi_byte");
-        }
-    },
+    OPEN_MPI,
     /** Handles are integers that mpi.h defines; MPICH, Intel MPI, MVAPICH and Cray agreed on them (the MPICH ABI compatibility initiative). */
-    MPICH(ValueLayout.JAVA_INT, MemorySegment.ofAddress(1)) {
-        @Override
-        Object world(SymbolLookup library) {
-            return 0x44000000;
-        }
-
-        @Override
-        Object bytes(SymbolLookup library) {
-            return 0x4c00010d;
-        }
-    };
+    MPICH;
 
     private static final String WORLD = "ompi_mpi_comm_world";
-
-    private final MemoryLayout handle;
-    private final MemorySegment ignoredStatus;
-
-    MpiAbi(MemoryLayout handle, MemorySegment ignoredStatus) {
-        this.handle = handle;
-        this.ignoredStatus = ignoredStatus;
-    }
 
     static MpiAbi of(SymbolLookup library) {
         return library.find(WORLD).isPresent() ? OPEN_MPI : MPICH;
@@ -48,17 +20,33 @@ enum MpiAbi {
 
     /** Type of a communicator, a data type and a request. */
     MemoryLayout handle() {
-        return handle;
+        return switch (this) {
+            case OPEN_MPI -> ValueLayout.ADDRESS;
+            case MPICH -> ValueLayout.JAVA_INT;
+        };
     }
 
     /** MPI_STATUS_IGNORE. */
     MemorySegment ignoredStatus() {
-        return ignoredStatus;
+        return switch (this) {
+            case OPEN_MPI -> MemorySegment.NULL;
+            case MPICH -> MemorySegment.ofAddress(1);
+        };
     }
 
     /** MPI_COMM_WORLD. */
-    abstract Object world(SymbolLookup library);
+    Object world(SymbolLookup library) {
+        return switch (this) {
+            case OPEN_MPI -> library.findOrThrow(WORLD);
+            case MPICH -> 0x44000000;
+        };
+    }
 
     /** MPI_BYTE. */
-    abstract Object bytes(SymbolLookup library);
+    Object bytes(SymbolLookup library) {
+        return switch (this) {
+            case OPEN_MPI -> library.findOrThrow("ompi_mpi_byte");
+            case MPICH -> 0x4c00010d;
+        };
+    }
 }
