@@ -7,20 +7,21 @@ import java.util.Optional;
 
 /** Operators that have a weight, of ONNX, of ONNX Runtime and Octet's own, with the inputs that it lies in. */
 public enum WeightOperator {
+    // the inputs with the weight, its scale and its zero point, -1 for none, then the axis that scales lie along
     MAT_MUL("", "MatMul", Kind.LINEAR, 1),
     GEMM("", "Gemm", Kind.LINEAR, 1),
     LINEAR(Node.OCTET_DOMAIN, "Linear", Kind.LINEAR, 1),
     QUANTIZED_LINEAR(Node.OCTET_DOMAIN, "QuantizedLinear", Kind.LINEAR, 1),
     CONV("", "Conv", Kind.CONVOLUTION, 1),
-    MAT_MUL_N_BITS(Domains.RUNTIME, "MatMulNBits", Kind.LINEAR, Reads.BLOCKS, codes(1, 2, 3), -1),
-    Q_LINEAR_MAT_MUL("", "QLinearMatMul", Kind.LINEAR, Reads.CODES, codes(3, 4, 5), -1),
-    Q_LINEAR_CONV("", "QLinearConv", Kind.CONVOLUTION, Reads.CODES, codes(3, 4, 5), 0),
-    MAT_MUL_INTEGER("", "MatMulInteger", Kind.LINEAR, Reads.CODES, codes(1, -1, 3), -1),
-    CONV_INTEGER("", "ConvInteger", Kind.CONVOLUTION, Reads.CODES, codes(1, -1, 3), 0),
-    DYNAMIC_QUANTIZE_MAT_MUL(Domains.RUNTIME, "DynamicQuantizeMatMul", Kind.LINEAR, Reads.CODES, codes(1, 2, 3), -1),
-    MAT_MUL_INTEGER_TO_FLOAT(Domains.RUNTIME, "MatMulIntegerToFloat", Kind.LINEAR, Reads.CODES, codes(1, 3, 5), -1),
-    Q_GEMM(Domains.RUNTIME, "QGemm", Kind.LINEAR, Reads.CODES, codes(3, 4, 5), -1),
-    Q_ATTENTION(Domains.RUNTIME, "QAttention", Kind.ATTENTION, Reads.CODES, codes(1, 4, 7), -1);
+    MAT_MUL_N_BITS(Domains.RUNTIME, "MatMulNBits", Kind.LINEAR, Reads.BLOCKS, 1, 2, 3, -1),
+    Q_LINEAR_MAT_MUL("", "QLinearMatMul", Kind.LINEAR, Reads.CODES, 3, 4, 5, -1),
+    Q_LINEAR_CONV("", "QLinearConv", Kind.CONVOLUTION, Reads.CODES, 3, 4, 5, 0),
+    MAT_MUL_INTEGER("", "MatMulInteger", Kind.LINEAR, Reads.CODES, 1, -1, 3, -1),
+    CONV_INTEGER("", "ConvInteger", Kind.CONVOLUTION, Reads.CODES, 1, -1, 3, 0),
+    DYNAMIC_QUANTIZE_MAT_MUL(Domains.RUNTIME, "DynamicQuantizeMatMul", Kind.LINEAR, Reads.CODES, 1, 2, 3, -1),
+    MAT_MUL_INTEGER_TO_FLOAT(Domains.RUNTIME, "MatMulIntegerToFloat", Kind.LINEAR, Reads.CODES, 1, 3, 5, -1),
+    Q_GEMM(Domains.RUNTIME, "QGemm", Kind.LINEAR, Reads.CODES, 3, 4, 5, -1),
+    Q_ATTENTION(Domains.RUNTIME, "QAttention", Kind.ATTENTION, Reads.CODES, 1, 4, 7, -1);
 
     /** What it computes with the weight. */
     public enum Kind {
@@ -55,24 +56,24 @@ public enum WeightOperator {
     private final String type;
     private final Kind kind;
     private final Reads reads;
-    private final QuantizedConstant.Inputs inputs;
+    private final int weight;
+    private final int scale;
+    private final int zero;
     private final long axis;
 
     WeightOperator(String domain, String type, Kind kind, int weight) {
-        this(domain, type, kind, Reads.FLOATS, codes(weight, -1, -1), -1);
+        this(domain, type, kind, Reads.FLOATS, weight, -1, -1, -1);
     }
 
-    WeightOperator(String domain, String type, Kind kind, Reads reads, QuantizedConstant.Inputs inputs, long axis) {
+    WeightOperator(String domain, String type, Kind kind, Reads reads, int weight, int scale, int zero, long axis) {
         this.domain = domain;
         this.type = type;
         this.kind = kind;
         this.reads = reads;
-        this.inputs = inputs;
+        this.weight = weight;
+        this.scale = scale;
+        this.zero = zero;
         this.axis = axis;
-    }
-
-    private static QuantizedConstant.Inputs codes(int codes, int scale, int zero) {
-        return new QuantizedConstant.Inputs(codes, scale, zero);
     }
 
     private static String key(String domain, String type) {
@@ -96,12 +97,12 @@ public enum WeightOperator {
 
     /** The input that has the weight, or its codes. */
     public int weight() {
-        return inputs.codes();
+        return weight;
     }
 
     /** Where codes, scales and zero points lie. */
     QuantizedConstant.Inputs inputs() {
-        return inputs;
+        return new QuantizedConstant.Inputs(weight, scale, zero);
     }
 
     /** The axis of the weight along which scales of its output channels lie. */
