@@ -4,6 +4,7 @@ import argparse
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 
@@ -44,6 +45,20 @@ def predicted(options, model, statistics_file, target, *scheme):
     return (json.loads(result.stdout)["predicted"] or {}).get("sqnr_db")
 
 
+def scheme_row(options, model, statistics_file, target, scheme, rounding, transform):
+    """A scheme's row with its file made; or none and why. Kept beside the file."""
+    kept = target + ".json"
+    if not os.path.exists(kept):
+        names = scheme, rounding, transform
+        why = made(options, model, statistics_file, target, *names)
+        row = None if why else {"scheme": scheme, "rounding": rounding, "transform": transform,
+                                "predicted": predicted(options, model, statistics_file, target, *names)}
+        with open(kept, "w", encoding="utf-8") as file:
+            json.dump([row, why], file)
+    with open(kept, encoding="utf-8") as file:
+        return json.load(file)
+
+
 def rank_correlation(xs, ys):
     """Spearman's, without ties."""
     ranks = [{i: r for r, i in enumerate(sorted(range(len(v)), key=v.__getitem__))} for v in (xs, ys)]
@@ -58,6 +73,7 @@ def main():
     parser.add_argument("--texts", type=int, default=200)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--shape", default="1x128")
+    parser.add_argument("--remake", action="store_true", help="quantise and predict again what the work folder has")
     parser.add_argument("--octet", default=OCTET)
     parser.add_argument("--work", default=os.path.join(HOME, "bench", "target", "int8"))
     parser.add_argument("--build", help="off: what is built is measured")
@@ -67,21 +83,24 @@ def main():
     model.fetch(models)
     os.makedirs(folder, exist_ok=True)
     statistics_file = os.path.join(folder, "minilm.stats")
-    subprocess.run([*options.octet.split(), "calibrate", model.path, "-o", statistics_file, *model.octet_data(), "--second-moments", "--quiet", "--force"],
-                   check=True, stdout=sys.stderr, env=dict(os.environ, OCTET_BUILD="off"))
+    if options.remake:
+        shutil.rmtree(folder)
+        os.makedirs(folder)
+    if not os.path.exists(statistics_file):
+        subprocess.run([*options.octet.split(), "calibrate", model.path, "-o", statistics_file, *model.octet_data(), "--second-moments", "--quiet", "--force"],
+                       check=True, stdout=sys.stderr, env=dict(os.environ, OCTET_BUILD="off"))
     rows, refused, files = [], {}, {"fp32": model.path}
     for scheme in SCHEMES:
         for rounding in ROUNDINGS:
             for transform in TRANSFORMS:
                 label, target = f"{scheme} {rounding} {transform}", os.path.join(folder, f"{scheme}-{rounding}-{transform}.onnx")
                 if re.search(options.only, label):
-                    why = made(options, model, statistics_file, target, scheme, rounding, transform)
-                    if why:
-                        refused[label] = why
-                    else:
+                    row, why = scheme_row(options, model, statistics_file, target, scheme, rounding, transform)
+                    if row:
                         files[label] = target
-                        rows.append({"label": label, "scheme": scheme, "rounding": rounding, "transform": transform,
-                                     "predicted": predicted(options, model, statistics_file, target, scheme, rounding, transform)})
+                        rows.append(row | {"label": label})
+                    else:
+                        refused[label] = why
     runtimes = Runtimes(options.work)
     quality = runtimes.quality("native", model, options.texts, files, models)
     loads = {label: path for label, path in files.items() if "failed" not in quality[label]}
