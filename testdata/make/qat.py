@@ -63,6 +63,41 @@ def spread(p, shape, granularity):
     return p.reshape(rows, -1).repeat_interleave(size, 1)[:, :cols]
 
 
+def affine_of(least, most, low, high):
+    """torchao's choose_qparams_affine, mapping ASYMMETRIC, float32, without an eps of its own: scale and zero point between least and greatest values."""
+    least, most = least.clamp(max=0), most.clamp(min=0)
+    s = ((most - least) / float(high - low)).clamp(min=torch.finfo(torch.float32).smallest_normal)
+    return s, (low - torch.round(least / s)).clamp(low, high)
+
+
+def moved(x, s, z, low, high):
+    """torchao's _fake_quantize_affine: by the reciprocal of the scale, through the clamp, nothing for scale and zero point. Codes of float64 are those of float32."""
+    r = torch.round(x.detach().float() * (1.0 / s)).to(x.dtype)
+    r = straight(x * (1.0 / s.to(x.dtype)), r) if x.requires_grad else r
+    return (torch.clamp(r + z.to(x.dtype), low, high) - z.to(x.dtype)) * s.to(x.dtype)
+
+
+def planted(x):
+    """Rows at which formulas part."""
+    x[0] = 0
+    x[1] = x[1].abs() + 0.5
+    x[2] = -x[2].abs() - 0.5
+    x[3] = torch.arange(32) * 8.0 - 124.5  # a step of 1 and ties: the greatest is one code beyond the range
+    x[3, 0], x[3, 31] = -127.5, 127.5
+    x[4] = 0.3
+    x[5] *= 2.0**-126  # steps below the least one
+    x[6] *= 1e30
+    least, most = -0.7, 1.1
+    s, _ = affine_of(torch.tensor(least), torch.tensor(most), -128, 127)
+    ties = (torch.arange(-90, 150) + 0.5) * s
+    ties = torch.stack([ties, torch.nextafter(ties, torch.tensor(9.0)), torch.nextafter(ties, torch.tensor(-9.0))]).flatten()
+    parted = ties[torch.round(ties * (1.0 / s)) != torch.round(ties / s)]
+    assert len(parted) >= 8, len(parted)
+    x[7, :8] = parted[:8]
+    x[7, 8:] = x[7, 8:].clamp(least, most)
+    x[7, 30], x[7, 31] = least, most
+
+
 def forward(c, x, step, offset, pre, glob):
     """y, and what autograd differentiates."""
     low, high = ends(c["grid"])
@@ -78,6 +113,9 @@ def forward(c, x, step, offset, pre, glob):
         return spread(s, shape, c["granularity"])
 
     rule = c["rule"]
+    if c["parameter"] == "max":
+        s, z = affine_of(offset.detach().float(), step.detach().float(), low, high)
+        return moved(x, spread(s, shape, c["granularity"]), spread(z, shape, c["granularity"]), low, high)
     if rule == "lsq":
         s = effective(scaled(step, factor))
         b = 0 if offset is None else spread(scaled(offset, factor), shape, c["granularity"])
@@ -123,7 +161,10 @@ def case(folder, name, seed, **c):
     reach = 1.5 if c["parameter"] == "amax" else 1.5 / high
     tensors = {"x": x, "dy": torch.randn(rows, cols, generator=g)}
     tensors["step"] = reach * (0.5 + torch.rand(count, generator=g)) * (3 if c["rule"] == "pact" else 1)
-    if c["offset"] != "none":
+    if c["parameter"] == "max":
+        planted(x)
+        tensors["step"], tensors["offset"] = x.amax(1), x.amin(1)
+    elif c["offset"] != "none":
         tensors["offset"] = torch.rand(count, generator=g) * (100 if c["offset"] == "zero_point" else -0.5)
     if c["pre"]:
         tensors["pre"] = reach * (0.5 + torch.rand(count, generator=g))
@@ -145,12 +186,15 @@ def case(folder, name, seed, **c):
             out["d" + k] = wide[k].grad.float()
     meta = {k: str(v).lower() if isinstance(v, bool) else str(v) for k, v in c.items() if k != "factor"}
     save_file(out, folder / (name + ".safetensors"), metadata=meta)
+    return out["y"]
 
 
 def exact(c, x, t):
     """y as a reader of codes computes it: no straight-through terms, which round by themselves."""
     low, high = ends(c["grid"])
     glob = t.get("global")
+    if c["parameter"] == "max":
+        return forward(c, x, t["step"], t["offset"], None, None)
 
     def effective(p):
         s = p / high if c["parameter"] == "amax" else p
@@ -328,6 +372,18 @@ def methods(folder):
     above = lambda b: {"global_scale": (b.abs().max() / (6 * 448)).reshape(1)}
     given("nvfp4", "{method: dynamic, format: nvfp4}", 52, "E2M1", "group -1 16", above, nvfp4)
 
+    def zero_point(grid, granularity):
+        low, high = ends(grid)
+
+        def f(x, p, at, wide):
+            rows = blocks_of(x.detach().float(), granularity)
+            s, z = affine_of(rows.amin(1), rows.amax(1), low, high)
+            return moved(x, at(s), at(z), low, high)
+        return f
+    given("torchao-int8", "{method: dynamic, variant: zero_point, format: int8}", 53, "-128..127", "token", nothing, zero_point("-128..127", "token"))
+    given("zero-point-group", "{method: dynamic, variant: zero_point, format: int4, granularity: group, group_size: 16}", 54, "-8..7", "group -1 16",
+          nothing, zero_point("-8..7", "group -1 16"))
+
     def learned_range(grid):
         low, high = ends(grid)
 
@@ -395,6 +451,9 @@ def main():
     nvfp4 = {"grid": "E2M1", "granularity": groups, "rule": "scaled", "parameter": "amax", "global": True}
     case(folder, "modelopt-lsq-tied", 11, **nvfp4)
     case(folder, "modelopt-lsq-dual", 12, pre=True, **nvfp4)
+    moving = {"granularity": rows, "rule": "clipped", "parameter": "max", "offset": "min"}
+    signed = case(folder, "torchao-int8-rows", 14, grid="-128..127", **moving)
+    assert torch.equal(signed, case(folder, "torchao-uint8-rows", 14, grid="0..255", **moving))
     case(folder, "torchao-float8-rows", 13, grid="E4M3FN", granularity=rows, rule="scaled", parameter="amax")
 
 

@@ -81,6 +81,12 @@ class QatCodesTest {
                         "compressed-tensors",
                         14,
                         8),
+                new Case(
+                        "weights: {format: int8, narrow_range: true},"
+                                + " inputs: {method: dynamic, variant: zero_point, format: int8}",
+                        "compressed-tensors",
+                        14,
+                        0),
                 new Case("weights: {format: int4, granularity: group, group_size: 32}", "compressed-tensors", 14, 0),
                 new Case("weights: {format: int4}", "compressed-tensors", 14, 0),
                 new Case("weights: {format: e4m3, granularity: tensor}, inputs: {format: e4m3}", "modelopt", 14, 8),

@@ -1,6 +1,7 @@
 package dev.octet.cli;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.fasterxml.jackson.databind.JsonNode;
@@ -10,6 +11,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import org.junit.jupiter.api.DisplayNameGeneration;
 import org.junit.jupiter.api.DisplayNameGenerator;
+import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
@@ -52,6 +54,10 @@ class QatExportTest {
             value = {
                 INT8 + " | onnxruntime | int8",
                 INT8 + " | compressed-tensors | int8",
+                "{mode: qat, weights: {format: int8, narrow_range: true}, inputs: {method: dynamic, variant:"
+                        + " zero_point, format: int8}} | compressed-tensors | int8",
+                "{mode: qat, weights: {format: int8}, inputs: {method: dynamic, variant: zero_point, format: uint8,"
+                        + " granularity: tensor}} | onnxruntime | int8-dynamic",
                 "{mode: qat, weights: {format: int8}} | onnxruntime | int8-weight-only",
                 "{mode: qat, method: range, weights: {method: lsq, format: int8}, inputs: {format: uint8}} |"
                         + " onnxruntime | int8",
@@ -100,6 +106,14 @@ class QatExportTest {
                         + " no zero points | --target onnxruntime",
                 "{mode: qat, weights: {format: int4, granularity: group, group_size: 16}, inputs: {format: int8}} |"
                         + " tensorrt | with inputs in floats alone | --target onnxruntime",
+                "{mode: qat, weights: {format: int8, narrow_range: true}, inputs: {method: dynamic, variant:"
+                        + " zero_point, format: int8}} | onnxruntime | for the whole tensor, not for each token |"
+                        + " --target compressed-tensors",
+                "{mode: qat, weights: {format: int8}, inputs: {method: dynamic, variant: zero_point, format: int8,"
+                        + " granularity: tensor}} | tensorrt | TensorRT has no zero points | --target onnxruntime",
+                "{mode: qat, weights: {format: int4, granularity: group, group_size: 32}, inputs: {method: dynamic,"
+                        + " variant: zero_point, format: int8}} | compressed-tensors | dynamic int8 per row with"
+                        + " zero points | no target has these codes",
                 "{mode: qat, weights: {method: dorefa, format: uint4}} | onnxruntime | squeezed by tanh | --target"
                         + " onnx has the weights as floats",
                 "{mode: qat, weights: {format: int3}} | compressed-tensors | weights in int3 have no type in files |"
@@ -115,5 +129,21 @@ class QatExportTest {
         assertTrue(line.err().contains(why), line.err());
         assertTrue(line.err().contains(fix), line.err());
         assertTrue(Files.notExists(out));
+    }
+
+    @Test
+    void a_checkpoint_says_that_its_inputs_have_zero_points_of_each_token() throws IOException {
+        Path out = folder.resolve("m");
+        String precision = "{mode: qat, weights: {format: int8, narrow_range: true}, inputs: {method: dynamic, variant:"
+                + " zero_point, format: uint8}}";
+        CommandLine line = export(train(precision), "compressed-tensors", out);
+        assertEquals(ExitCode.OK, line.code(), line.err());
+        JsonNode inputs =
+                new ObjectMapper().readTree(out.resolve("config.json").toFile()).findValue("input_activations");
+        assertEquals(8, inputs.path("num_bits").asInt(), inputs.toString());
+        assertEquals("int", inputs.path("type").asText());
+        assertEquals("token", inputs.path("strategy").asText());
+        assertTrue(inputs.path("dynamic").asBoolean());
+        assertFalse(inputs.path("symmetric").asBoolean(true));
     }
 }

@@ -90,6 +90,7 @@ class CudaTrainingTest {
                         "{mode: msamp, opt_level: O3}",
                         "{mode: msamp, use_te: true}",
                         "{mode: qat, weights: {format: int8, granularity: channel}, inputs: {format: int8}}",
+                        "{mode: qat, inputs: {method: dynamic, variant: zero_point, format: int8}}",
                         "{mode: qat, weights: {format: int4, granularity: group, group_size: 8}, inputs: {format:"
                                 + " int8}}"));
     }

@@ -43,6 +43,7 @@ import org.junit.jupiter.api.DisplayNameGenerator;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
 import org.junit.jupiter.params.provider.MethodSource;
 
 /** Runs in {@code precision.mode: qat}, of a small classifier. */
@@ -64,6 +65,10 @@ class QatRunTest {
                 "{mode: qat, method: dynamic, weights: {format: int8}, inputs: {format: int8}}",
                 "{mode: qat, method: dynamic, weights: {format: mxfp8, group_size: 8}, inputs: {format: mxfp8,"
                         + " group_size: 8}}",
+                "{mode: qat, weights: {format: int4, granularity: group, group_size: 4}, inputs: {method: dynamic,"
+                        + " variant: zero_point, format: int8}}",
+                "{mode: qat, base: bf16, inputs: {method: dynamic, variant: zero_point, format: uint8, granularity:"
+                        + " group, group_size: 8}}",
                 "{mode: qat, method: range, weights: {format: int4}, inputs: {format: int8}}",
                 "{mode: qat, weights: {method: modelopt-lsq, format: nvfp4, group_size: 8}, inputs: {method: dynamic,"
                         + " format: nvfp4, group_size: 8}}",
@@ -309,6 +314,25 @@ class QatRunTest {
                     () -> SmallRun.parts(SmallRun.with("precision: " + precision)),
                     precision);
         }
+    }
+
+    @ParameterizedTest
+    @CsvSource(
+            delimiter = '|',
+            value = {
+                "inputs: {method: dynamic, variant: zero_point, format: e4m3} | zero points are for integers, and the"
+                        + " format is e4m3 | int2 to int8",
+                "inputs: {method: dynamic, variant: zero_point, format: nvfp4} | the format is nvfp4 | leave variant"
+                        + " out",
+                "weights: {method: dynamic, variant: zero_point, format: int4} | are for inputs | method: range",
+                "inputs: {method: lsq, variant: zero_point, format: int8} | lsq has no variant zero_point | amax",
+                "inputs: {method: dynamic, variant: asymmetric, format: int8} | asymmetric | zero_point"
+            })
+    void zero_points_that_cannot_be_are_refused_with_what_can(String operand, String what, String fix) {
+        String yaml = SmallRun.with("precision: {mode: qat, " + operand + "}");
+        InvalidOptionException e = assertThrows(InvalidOptionException.class, () -> SmallRun.parts(yaml));
+        assertTrue(e.what().contains(what), e.what());
+        assertTrue(e.fix().contains(fix), e.fix());
     }
 
     @Test

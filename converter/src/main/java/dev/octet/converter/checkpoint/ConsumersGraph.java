@@ -138,6 +138,7 @@ public record ConsumersGraph(GraphModel model, List<String> notes) {
                     yield scale != null && fits(weight, width, size) ? values.fourBits(n, x, width, size, scale) : x;
                 }
                 case Granularity.PerTensor _ -> values.perTensor(n, x);
+                case Granularity.PerToken _ when form.type().hasZeroPoint() -> values.affinePerToken(n, x);
                 case Granularity.PerToken _ when form.type().isInteger() -> values.integers(n, x);
                 case Granularity.PerToken _ -> values.perToken(n, x);
                 case Granularity.PerGroup(int _, int size) -> {

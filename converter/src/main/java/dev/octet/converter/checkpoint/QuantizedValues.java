@@ -138,6 +138,33 @@ public final class QuantizedValues {
     }
 
     /**
+     * Quantises to integers of eight bits with one scale and zero point for each token: its range, widened to hold zero, laid over all codes, which are made with the reciprocal of the
+     * scale. So torchao has it ({@code choose_qparams_affine}, {@code _fake_quantize_affine}), and vLLM's kernel, which does not widen the range.
+     */
+    public String affinePerToken(Node anchor, String value) {
+        String none = number(value + "_nothing", 0);
+        String axes = axes(value);
+        Attribute keep = Attribute.of("keepdims", 1);
+        String least =
+                node(anchor, value, "Min", List.of(node(anchor, value, "ReduceMin", List.of(value, axes), keep), none));
+        String most =
+                node(anchor, value, "Max", List.of(node(anchor, value, "ReduceMax", List.of(value, axes), keep), none));
+        String span = node(anchor, value, "Sub", List.of(most, least));
+        String exact = node(anchor, value, "Div", List.of(span, number(value + "_steps", 255)));
+        String scale = node(anchor, value, "Max", List.of(exact, number(value + "_least", Float.MIN_NORMAL)));
+        String low = number(value + "_lowest", Byte.MIN_VALUE);
+        String high = number(value + "_most", Byte.MAX_VALUE);
+        String below = node(anchor, value, "Round", List.of(node(anchor, value, "Div", List.of(least, scale))));
+        String zero = node(anchor, value, "Clip", List.of(node(anchor, value, "Sub", List.of(low, below)), low, high));
+        // ONNX Runtime makes one division of a Mul and a Div of 1
+        String inverse = node(anchor, value, "Reciprocal", List.of(scale));
+        String steps = node(anchor, value, "Round", List.of(node(anchor, value, "Mul", List.of(value, inverse))));
+        String codes =
+                node(anchor, value, "Clip", List.of(node(anchor, value, "Add", List.of(steps, zero)), low, high));
+        return node(anchor, value, "Mul", List.of(node(anchor, value, "Sub", List.of(codes, zero)), scale));
+    }
+
+    /**
      * Quantises in blocks of {@code size} neighbouring elements of a token with a power of two as their scale:
      * {@code 2^ceil(log2(amax / 448))}, with which nothing saturates.
      *

@@ -135,6 +135,7 @@ public final class CheckpointGraph {
             return x;
         }
         return switch (input.granularity()) {
+            case Granularity.PerToken _ when input.type().hasZeroPoint() -> values.affinePerToken(n, x);
             case Granularity.PerToken _ when input.type().isInteger() -> values.integers(n, x);
             case Granularity.PerGroup(int _, int size)
             when !input.type().isInteger() && width % size == 0 -> values.perGroup(n, x, width, size);

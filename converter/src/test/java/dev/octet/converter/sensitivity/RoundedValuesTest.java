@@ -10,6 +10,7 @@ import dev.octet.converter.data.Batch;
 import dev.octet.converter.runtime.GraphSession;
 import dev.octet.converter.runtime.OnnxRuntimeSession;
 import dev.octet.converter.runtime.SessionSettings;
+import dev.octet.formats.ModelFile;
 import dev.octet.formats.graph.Dim;
 import dev.octet.formats.graph.Graph;
 import dev.octet.formats.graph.GraphEdit;
@@ -27,6 +28,7 @@ import dev.octet.quant.recipe.Recipes;
 import dev.octet.quant.scale.ScaleRule;
 import java.io.IOException;
 import java.lang.foreign.Arena;
+import java.nio.file.Path;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
@@ -60,8 +62,14 @@ class RoundedValuesTest {
     }
 
     private static float[] run(BiFunction<QuantizedValues, Node, String> rounding) throws IOException {
+        return run(values(), WIDTH, rounding);
+    }
+
+    private static float[] run(float[] x, int width, BiFunction<QuantizedValues, Node, String> rounding)
+            throws IOException {
         try (Arena arena = Arena.ofShared()) {
-            ValueType type = new ValueType.TensorType(DType.F32, List.of(Dim.of(TOKENS), Dim.of(WIDTH)));
+            Shape shape = Shape.of(x.length / width, width);
+            ValueType type = new ValueType.TensorType(DType.F32, List.of(Dim.of(shape.dim(0)), Dim.of(width)));
             Node end = Node.of("y", "Identity", List.of("x"), List.of("y"));
             GraphEdit edit = GraphEdit.of(Graph.of(
                     "g",
@@ -72,8 +80,8 @@ class RoundedValuesTest {
             edit.replace(end, end.withInputs(List.of(rounding.apply(new QuantizedValues(edit, arena), end))));
             GraphModel model = GraphModel.of(edit.build(), 10, 21);
             try (OnnxRuntimeSession session = GraphSession.open(model, new SessionSettings(1, false))) {
-                Tensor x = Tensor.ofFloats(arena, "x", Shape.of(TOKENS, WIDTH), values());
-                try (OnnxRuntimeSession.Outputs outputs = session.run(new Batch(0, 1, Map.of("x", x)))) {
+                Tensor input = Tensor.ofFloats(arena, "x", shape, x);
+                try (OnnxRuntimeSession.Outputs outputs = session.run(new Batch(0, 1, Map.of("x", input)))) {
                     return outputs.read("y").toFloats();
                 }
             }
@@ -96,6 +104,18 @@ class RoundedValuesTest {
         float[] found = run((values, end) -> values.integers(end, "x"));
         float[] expected = rounded(OperandSpec.fromValues(QuantType.INT8, new Granularity.PerToken()));
         assertArrayEquals(expected, found, 1e-6f); // the product code * scale alone is rounded
+    }
+
+    @Test
+    void integers_with_a_zero_point_for_each_token_have_the_bits_that_torch_has() throws IOException {
+        Path golden = Path.of(System.getProperty("octet.testdata"))
+                .resolve("golden/training/qat/torchao-int8-rows.safetensors");
+        try (ModelFile opened = ModelFile.open(golden)) {
+            Tensor x = opened.model().tensor("x");
+            int width = (int) x.shape().dim(1);
+            float[] found = run(x.toFloats(), width, (values, end) -> values.affinePerToken(end, "x"));
+            assertArrayEquals(opened.model().tensor("y").toFloats(), found);
+        }
     }
 
     @Test

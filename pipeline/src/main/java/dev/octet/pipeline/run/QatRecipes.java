@@ -1,5 +1,7 @@
 package dev.octet.pipeline.run;
 
+import static java.util.Objects.requireNonNull;
+
 import dev.octet.converter.lower.OnnxTarget;
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.quant.block.Blocks;
@@ -104,7 +106,12 @@ final class QatRecipes {
         return a.grid().equals(b.grid())
                 && a.levels() == b.levels()
                 && a.granularity().equals(b.granularity())
-                && a.method().equals(b.method());
+                && a.method().equals(b.method())
+                && offset(one) == offset(other);
+    }
+
+    private static GridQuantize.Offset offset(LearnedScales s) {
+        return s.quantizer().form().form().offset();
     }
 
     private static Optional<String> unfit(LearnedScales w) {
@@ -133,7 +140,7 @@ final class QatRecipes {
 
     private static Optional<String> unfitInput(LearnedScales input) {
         CodeGrid grid = input.quantizer().settings().grid();
-        if (input.quantizer().form().form().offset() == GridQuantize.Offset.ADDED) {
+        if (offset(input) == GridQuantize.Offset.ADDED) {
             return Optional.of("LSQ+ adds an offset to inputs that is no whole number of codes");
         }
         if (input.values().containsKey(Place.PRE_AMAX)) {
@@ -159,6 +166,9 @@ final class QatRecipes {
         }
         QuantizerSettings w = linears.getFirst().weight().quantizer().settings();
         LearnedScales input = linears.getFirst().input();
+        if (linears.getFirst().findsZeroPoints()) {
+            return atRunTime(target, w, requireNonNull(input).quantizer().settings());
+        }
         if (input != null
                 && (linears.getFirst().inputScale().isEmpty()
                         || input.quantizer().settings().levels() != Levels.ONE)) {
@@ -195,6 +205,24 @@ final class QatRecipes {
                 .map(size -> Fit.of((input == null ? Recipes.INT4_WEIGHT_ONLY : Recipes.INT4_INT8)
                         .withGroups(new Granularity.PerGroup(-1, size))))
                 .orElseGet(() -> Fit.none("no group of 16 to 128 inputs divides all weights and their blocks"));
+    }
+
+    /** Of inputs whose zero points each run finds. */
+    private static Fit atRunTime(OnnxTarget target, QuantizerSettings weights, QuantizerSettings inputs) {
+        if (target == OnnxTarget.TENSORRT) {
+            return Fit.none("TensorRT has no zero points of inputs");
+        }
+        if (!(inputs.granularity() instanceof Granularity.PerTensor)) {
+            return Fit.none("ONNX finds the range of an input for the whole tensor, not for each "
+                    + (inputs.granularity() instanceof Granularity.PerToken ? "token" : "group")
+                    + " (granularity: tensor trains for it)");
+        }
+        boolean whole = weights.granularity() instanceof Granularity.PerTensor
+                || weights.granularity() instanceof Granularity.PerChannel;
+        boolean bytes = weights.grid() instanceof CodeGrid.Integers i && i.bits() == BYTE_BITS;
+        return whole && bytes
+                ? Fit.of(Recipes.INT8_DYNAMIC)
+                : Fit.none("graphs have inputs whose range each run finds with weights in int8 per tensor or channel");
     }
 
     /** Inputs that share a scale in a file: as many as possible, within the run's blocks. */
@@ -271,7 +299,7 @@ final class QatRecipes {
             case CodeGrid.Integers i
             when i.bits() == BYTE_BITS -> {
                 if (whole && tokens && inputGrid instanceof CodeGrid.Integers) {
-                    found.add(Recipes.INT8);
+                    found.add(linears.getFirst().findsZeroPoints() ? Recipes.INT8_AFFINE_INPUTS : Recipes.INT8);
                 }
             }
             case CodeGrid.Integers _ -> {

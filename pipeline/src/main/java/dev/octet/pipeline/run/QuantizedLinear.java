@@ -3,6 +3,7 @@ package dev.octet.pipeline.run;
 import dev.octet.formats.graph.Node;
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.quant.number.CodeGrid;
+import dev.octet.trainer.op.qat.GridQuantize;
 import dev.octet.trainer.qat.FakeQuantizer.Place;
 import dev.octet.trainer.qat.LearnedScales;
 import dev.octet.trainer.qat.QuantizerSettings.Levels;
@@ -48,9 +49,14 @@ record QuantizedLinear(
                 : Optional.empty();
     }
 
-    /** The code of zero of the input in signed codes; unsigned ones are moved by half their range. */
+    /** Whether the code of zero of the input follows from its values in each run. */
+    boolean findsZeroPoints() {
+        return input != null && input.quantizer().form().form().offset() == GridQuantize.Offset.MIN;
+    }
+
+    /** The code of zero of the input in signed codes, 0 where each run finds it; unsigned ones are moved by half their range. */
     int zeroPoint() {
-        if (input == null) {
+        if (input == null || findsZeroPoints()) {
             return 0;
         }
         CodeGrid grid = input.quantizer().settings().grid();

@@ -394,6 +394,13 @@ final class CompressedTensorsLayout implements Layout {
                     ? Found.integers(weight)
                     : a.strategy().equals("token") ? Found.INTEGERS_PER_TOKEN : unknown(a);
         }
+        if (weight.codes().isInteger()
+                && !a.isFloat()
+                && a.bits() == 8
+                && a.dynamic()
+                && a.strategy().equals("token")) {
+            return Found.AFFINE_PER_TOKEN;
+        }
         if (!a.isFloat() || a.bits() != 8) {
             return Found.unknown("inputs of " + a.bits() + " bits are left as they are");
         }

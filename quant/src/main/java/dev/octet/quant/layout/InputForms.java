@@ -15,7 +15,7 @@ import java.util.function.Function;
 import org.jspecify.annotations.Nullable;
 
 /**
- * How the consumers of a checkpoint quantise what its quantised Linears read: E4M3, symmetric integers of eight bits, NVFP4.
+ * How the consumers of a checkpoint quantise what its quantised Linears read: E4M3, integers of eight bits (with zero points for each token), NVFP4.
  *
  * <p>Each layout says so in its own way ({@link Layout#inputs}). What a configuration leaves open is what vLLM does on a GPU with FP8.
  *
@@ -55,7 +55,7 @@ public record InputForms(Map<String, OperandSpec> byWeight, List<String> notes) 
         for (StoredWeight weight : stored.weights().values()) {
             Found found = inputs.apply(weight);
             OperandSpec form = found.form();
-            if (form == null ? !INPUTS.containsKey(weight.codes()) : form.type() != INPUTS.get(weight.codes())) {
+            if (form == null ? !INPUTS.containsKey(weight.codes()) : !meets(form, weight)) {
                 found = Found.unknown("inputs of weights in " + weight.codes() + " are left as they are");
             }
             if (found.form() != null) {
@@ -68,6 +68,11 @@ public record InputForms(Map<String, OperandSpec> byWeight, List<String> notes) 
         List<String> notes = new ArrayList<>();
         unknown.forEach((what, count) -> notes.add(what + " (" + count + " weights)"));
         return new InputForms(forms, notes);
+    }
+
+    private static boolean meets(OperandSpec form, StoredWeight weight) {
+        QuantType codes = form.type() == QuantType.INT8_ASYMMETRIC ? QuantType.INT8 : form.type();
+        return codes == INPUTS.get(weight.codes());
     }
 
     /**
@@ -83,6 +88,7 @@ public record InputForms(Map<String, OperandSpec> byWeight, List<String> notes) 
         static final Found PER_TOKEN = of(dynamic(new Granularity.PerToken()));
         static final Found MICROSCALED = of(dynamic(new Granularity.Mx(32)));
         static final Found INTEGERS_PER_TOKEN = of(Recipes.INT8.input());
+        static final Found AFFINE_PER_TOKEN = of(Recipes.INT8_AFFINE_INPUTS.input());
 
         private static final Found INTEGERS_STATIC =
                 of(new OperandSpec(QuantType.INT8, new Granularity.PerTensor(), new Scaling.FromStatistics()));

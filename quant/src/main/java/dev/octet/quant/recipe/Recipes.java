@@ -84,6 +84,10 @@ public final class Recipes {
 
     private static final OperandSpec INT8_PER_CHANNEL = OperandSpec.fromValues(QuantType.INT8, new PerChannel(-2));
 
+    /** {@link #INT8} with zero points of inputs, too, one for each token at run time: what quantisation-aware training with such zero points exports. */
+    public static final Recipe INT8_AFFINE_INPUTS =
+            recipe(INT8.name(), dynamic(QuantType.INT8_ASYMMETRIC, new PerToken()), INT8_PER_CHANNEL);
+
     /**
      * What {@code int8} means for models with a graph. W8A8 with one calibrated scale and zero point per activation and one scale per output
      * channel, which processors multiply faster than floats.

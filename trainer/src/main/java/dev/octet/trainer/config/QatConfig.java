@@ -58,7 +58,8 @@ final class QatConfig {
             "amax", Variant.AMAX,
             "tied", Variant.TIED,
             "dual", Variant.DUAL,
-            "through_scale", Variant.THROUGH_SCALE);
+            "through_scale", Variant.THROUGH_SCALE,
+            "zero_point", Variant.ZERO_POINT);
 
     private static final Map<String, DType> SCALE_TYPES =
             Map.of("f32", DType.F32, "bf16", DType.BF16, "f16", DType.F16, "e8m0", DType.F8_E8M0);
@@ -164,6 +165,20 @@ final class QatConfig {
                     known.size() == 1 ? "leave it out" : "choose " + String.join(" or ", known));
         }
         boolean integers = o.grid() instanceof CodeGrid.Integers;
+        if (o.variant() == Variant.ZERO_POINT) {
+            if (!integers) {
+                throw s.error(
+                        FORMAT,
+                        "zero points are for integers, and the format is " + format,
+                        "choose int2 to int8 or uint2 to uint8, or leave variant out");
+            }
+            if (isWeight) {
+                throw s.error(
+                        "variant",
+                        "zero points that follow from the values of each step are for inputs",
+                        "leave variant out, or set method: range, which learns zero points of weights");
+            }
+        }
         boolean unsigned = o.grid() instanceof CodeGrid.Integers(int least, int _) && least == 0;
         switch (o.method()) {
             case PACT -> {

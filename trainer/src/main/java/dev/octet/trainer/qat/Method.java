@@ -12,7 +12,7 @@ public enum Method {
     DOREFA("dorefa"),
     /** ModelOpt's fake quantisation with a fixed amax: gradients pass where |x| is at most amax. */
     FIXED("fixed"),
-    /** Scales from the values of each step: amaxes of tokens, channels, groups or MX blocks. */
+    /** Scales from the values of each step: amaxes of tokens, channels, groups or MX blocks; on request with zero points of integers. */
     DYNAMIC("dynamic"),
     /** torchao's range learning: scales and zero points. */
     RANGE("range"),

@@ -67,7 +67,9 @@ record Places(StepRule rule, Form form, List<Place> stored, Set<Place> learned) 
                 rule = through
                         ? StepRule.SCALED
                         : s.levels() == Levels.POWER_OF_TWO ? StepRule.PASSED : StepRule.CLIPPED;
-                form = new Form(amax, Offset.NONE, false, two);
+                form = s.variant() == Variant.ZERO_POINT
+                        ? new Form(Parameter.MAX, Offset.MIN, false, false)
+                        : new Form(amax, Offset.NONE, false, two);
             }
             case RANGE -> {
                 stored.addAll(List.of(Place.SCALE, Place.ZERO_POINT));

@@ -44,7 +44,9 @@ public record QuantizerSettings(
         /** ModelOpt's LSQ with both amaxes learned. */
         DUAL,
         /** Dynamic scales through which gradients flow, as torchao has those of floats. */
-        THROUGH_SCALE;
+        THROUGH_SCALE,
+        /** Dynamic zero points beside the scales, as torchao has those of integers per token. */
+        ZERO_POINT;
 
         /** Whether a method has this variant. */
         public boolean isOf(Method method) {
@@ -53,13 +55,14 @@ public record QuantizerSettings(
                 case CODE -> method == Method.LSQ_PLUS;
                 case AMAX -> method == Method.LSQ;
                 case TIED, DUAL -> method == Method.MODELOPT_LSQ;
-                case THROUGH_SCALE -> method == Method.DYNAMIC;
+                case THROUGH_SCALE, ZERO_POINT -> method == Method.DYNAMIC;
             };
         }
     }
 
     /** In words: {@code lsq int4 per channel}. */
     public String text() {
-        return method.label() + " " + grid.text() + " " + granularity.text();
+        String moved = variant == Variant.ZERO_POINT ? " with zero points" : "";
+        return method.label() + " " + grid.text() + " " + granularity.text() + moved;
     }
 }

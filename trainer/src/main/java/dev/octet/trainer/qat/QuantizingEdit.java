@@ -190,13 +190,17 @@ final class QuantizingEdit {
             x = squeezed(name, x, anchor);
         }
         String step = parameters.getOrDefault(Place.SCALE, parameters.getOrDefault(Place.AMAX, ""));
-        if (want.settings().method() == Method.DYNAMIC) {
+        String offset = parameters.getOrDefault(Place.OFFSET, parameters.getOrDefault(Place.ZERO_POINT, ""));
+        if (want.settings().variant() == QuantizerSettings.Variant.ZERO_POINT) {
+            step = detached(name + ".max", ofBlocks("ReduceMax", name + ".max", x, form, shape, anchor), anchor);
+            offset = detached(name + ".min", ofBlocks("ReduceMin", name + ".min", x, form, shape, anchor), anchor);
+        } else if (want.settings().method() == Method.DYNAMIC) {
             step = amax(name, x, form, shape, want.settings(), anchor);
         }
         List<String> inputs = new ArrayList<>(List.of(
                 x,
                 step,
-                parameters.getOrDefault(Place.OFFSET, parameters.getOrDefault(Place.ZERO_POINT, "")),
+                offset,
                 parameters.getOrDefault(Place.PRE_AMAX, ""),
                 parameters.getOrDefault(Place.GLOBAL_SCALE, "")));
         while (inputs.getLast().isEmpty()) {
@@ -224,56 +228,47 @@ final class QuantizingEdit {
         return op(name + ".squeezed", "Add", List.of(ratio, number(name + ".half", 0.5f)), anchor);
     }
 
-    /** The largest magnitude of each block, as an operator's parameters: in the order of the blocks. */
+    /** The largest magnitude of each block. */
     private String amax(
             String name, String x, QuantizeNode form, Optional<Shape> shape, QuantizerSettings s, Node anchor) {
         String magnitude = op(name + ".magnitude", "Abs", List.of(x), anchor);
-        String amax = switch (form.granularity()) {
-            case Granularity.PerTensor _ ->
-                op(name + ".amax", "ReduceMax", List.of(magnitude), anchor, Attribute.of("keepdims", 0L));
-            case Granularity.PerToken _ -> last(name, magnitude, anchor);
-            case Granularity.PerChannel(int axis) ->
-                axis == -2
-                        ? last(name, magnitude, anchor)
-                        : op(
-                                name + ".amax",
-                                "ReduceMax",
-                                List.of(magnitude, longs(name + ".axes", 0)),
-                                anchor,
-                                Attribute.of("keepdims", 0L));
-            case Granularity.PerGroup(int axis, int size) -> groups(name, magnitude, axis, size, shape, anchor);
-            case Granularity.Mx(int axis, int size) -> groups(name, magnitude, axis, size, shape, anchor);
+        String amax = ofBlocks("ReduceMax", name + ".amax", magnitude, form, shape, anchor);
+        return s.variant() == QuantizerSettings.Variant.THROUGH_SCALE ? amax : detached(name, amax, anchor);
+    }
+
+    private String detached(String name, String value, Node anchor) {
+        return add(name + ".detached", "Detach", Node.OCTET_DOMAIN, List.of(value), anchor);
+    }
+
+    /** A reduction of each block, as an operator's parameters: in the order of the blocks. */
+    private String ofBlocks(
+            String reduction, String name, String x, QuantizeNode form, Optional<Shape> shape, Node anchor) {
+        return switch (form.granularity()) {
+            case Granularity.PerTensor _ -> op(name, reduction, List.of(x), anchor, Attribute.of("keepdims", 0L));
+            case Granularity.PerToken _ -> along(-1, reduction, name, x, anchor);
+            case Granularity.PerChannel(int axis) -> along(axis == -2 ? -1 : 0, reduction, name, x, anchor);
+            case Granularity.PerGroup(int axis, int size) -> groups(reduction, name, x, axis, size, shape, anchor);
+            case Granularity.Mx(int axis, int size) -> groups(reduction, name, x, axis, size, shape, anchor);
             case Granularity.PerBlock _ ->
                 throw new InvalidOptionException(
                         "scales of squares cannot follow from the values of each step",
                         "precision.weights",
                         "choose granularity: group, channel or tensor, or method: lsq");
         };
-        return s.variant() == QuantizerSettings.Variant.THROUGH_SCALE
-                ? amax
-                : add(name + ".detached", "Detach", Node.OCTET_DOMAIN, List.of(amax), anchor);
     }
 
-    private String last(String name, String magnitude, Node anchor) {
-        return op(
-                name + ".amax",
-                "ReduceMax",
-                List.of(magnitude, longs(name + ".axes", -1)),
-                anchor,
-                Attribute.of("keepdims", 0L));
+    private String along(long axis, String reduction, String name, String x, Node anchor) {
+        List<String> inputs = List.of(x, longs(name + ".axes", axis));
+        return op(name, reduction, inputs, anchor, Attribute.of("keepdims", 0L));
     }
 
-    private String groups(String name, String magnitude, int axis, int size, Optional<Shape> shape, Node anchor) {
+    private String groups(
+            String reduction, String name, String x, int axis, int size, Optional<Shape> shape, Node anchor) {
         long[] cut = axis == -1 || shape.isEmpty()
                 ? new long[] {-1, size}
                 : new long[] {shape.get().dim(0) / size, size, shape.get().dim(1)};
-        String rows = op(name + ".groups", "Reshape", List.of(magnitude, longs(name + ".cut", cut)), anchor);
-        return op(
-                name + ".amax",
-                "ReduceMax",
-                List.of(rows, longs(name + ".axes", 1)),
-                anchor,
-                Attribute.of("keepdims", 0L));
+        String rows = op(name + ".groups", "Reshape", List.of(x, longs(name + ".cut", cut)), anchor);
+        return along(1, reduction, name, rows, anchor);
     }
 
     private String op(String name, String type, List<String> inputs, Node anchor, Attribute... attributes) {

@@ -20,6 +20,16 @@ import java.util.List;
  * made with, absent where they are those of STEP; {@link #GLOBAL}, F32 of one element, absent where steps are used as they are: with it, the step of a block is {@code
  * e4m3(step / global) · global}, NVFP4's two levels. Steps below {@link #LEAST} count as {@link #LEAST}. Roundings of steps and of zero points pass gradients on.
  *
+ * <p>Where STEP and OFFSET are the ends of a block's values ({@link Parameter#MAX}, {@link Offset#MIN}), step and zero point follow from them as torchao's {@code
+ * choose_qparams_affine} of mapping ASYMMETRIC has it for F32, and codes are made as its {@code _fake_quantize_affine} makes them, with the reciprocal of the step:
+ *
+ * <pre>
+ * min' = min(min, 0)   max' = max(max, 0)
+ * step = max((max' - min') / (high - low), {@link #LEAST_NORMAL})
+ * zero = clamp(low - round(min' / step), low, high)
+ * y    = (clamp(round(x · (1 / step)) + zero, low, high) - zero) · step
+ * </pre>
+ *
  * @param x any float type; y is of the same
  * @param grid what x / step is rounded to
  * @param blocks which elements share a step, of x as a matrix
@@ -48,6 +58,9 @@ public record GridQuantize(OperandType x, CodeGrid grid, Blocks blocks, StepRule
     /** The smallest step, torchao's {@code eps} of range learning. */
     public static final float LEAST = 1e-9f;
 
+    /** The smallest step that follows from the ends of a block, torchao's {@code eps} of F32 where none is given. */
+    public static final float LEAST_NORMAL = Float.MIN_NORMAL;
+
     /** What STEP is. */
     public enum Parameter {
         /** The step itself. */
@@ -55,7 +68,9 @@ public record GridQuantize(OperandType x, CodeGrid grid, Blocks blocks, StepRule
         /** The largest magnitude: the step is it divided by the grid's largest number. */
         AMAX,
         /** The largest magnitude: the step is the smallest power of two at or above it divided by the grid's largest number, as ONNX rounds scales of MX formats. */
-        AMAX_POWER_OF_TWO
+        AMAX_POWER_OF_TWO,
+        /** The greatest value, beside the least one in OFFSET: both say what step and zero point are. */
+        MAX
     }
 
     /** What OFFSET is. */
@@ -65,7 +80,9 @@ public record GridQuantize(OperandType x, CodeGrid grid, Blocks blocks, StepRule
         /** A number that is taken off x and added to y: LSQ+'s β. */
         ADDED,
         /** The code of 0, rounded and clipped to the grid; grids of integers only. */
-        ZERO_POINT
+        ZERO_POINT,
+        /** The least value, beside the greatest one in STEP; grids of integers only. */
+        MIN
     }
 
     /**
@@ -78,8 +95,13 @@ public record GridQuantize(OperandType x, CodeGrid grid, Blocks blocks, StepRule
         /** The step itself, and nothing else. */
         public static final Form STEP = new Form(Parameter.STEP, Offset.NONE, false, false);
 
+        /** Whether 0 has a code of its own, given or from the ends of a block. */
+        public boolean hasZeroPoint() {
+            return offset == Offset.ZERO_POINT || offset == Offset.MIN;
+        }
+
         /**
-         * The step that stands for a parameter, FP32.
+         * The step that stands for a parameter, FP32; not for the ends of a block.
          *
          * @param value of the parameter
          * @param global of GLOBAL; of no meaning without
@@ -101,7 +123,7 @@ public record GridQuantize(OperandType x, CodeGrid grid, Blocks blocks, StepRule
 
     /** @throws IllegalArgumentException when the parts do not go together */
     public GridQuantize {
-        if (form.offset() == Offset.ZERO_POINT && !(grid instanceof CodeGrid.Integers)) {
+        if (form.hasZeroPoint() && !(grid instanceof CodeGrid.Integers)) {
             throw new IllegalArgumentException("a zero point belongs to integers, not to " + grid.text());
         }
         if (form.hasPre() && rule != StepRule.SCALED) {
@@ -110,6 +132,12 @@ public record GridQuantize(OperandType x, CodeGrid grid, Blocks blocks, StepRule
         if ((rule == StepRule.RANGE) != (form.offset() == Offset.ZERO_POINT)
                 && (rule == StepRule.RANGE || rule.learnsStep())) {
             throw new IllegalArgumentException("a learned zero point belongs to rule RANGE, not to " + rule);
+        }
+        if ((form.parameter() == Parameter.MAX) != (form.offset() == Offset.MIN)) {
+            throw new IllegalArgumentException("the greatest and the least value go together, not " + form.parameter() + " and " + form.offset());
+        }
+        if (form.offset() == Offset.MIN && (rule.learnsStep() || form.hasPre() || form.hasGlobal())) {
+            throw new IllegalArgumentException("steps from the ends of blocks are not learned and have one level");
         }
         if (blocks.elements() != x.count()) {
             throw new IllegalArgumentException("blocks of " + blocks.shape() + " for " + x);
@@ -164,6 +192,18 @@ public record GridQuantize(OperandType x, CodeGrid grid, Blocks blocks, StepRule
     /** The step that stands for a parameter, FP32. */
     float step(float parameter, float global) {
         return form.step(grid, parameter, global);
+    }
+
+    /** The step of a block whose values lie between these, FP32. */
+    float stepBetween(float least, float greatest) {
+        float step = (Math.max(greatest, 0) - Math.min(least, 0)) / (grid.high() - grid.low());
+        return step < LEAST_NORMAL ? LEAST_NORMAL : step;
+    }
+
+    /** The code of 0 of a block with this least value, whose step is {@link #stepBetween}. */
+    float zeroPoint(float least, float step) {
+        float zero = grid.low() - (float) Math.rint(Math.min(least, 0) / step);
+        return Math.clamp(zero, grid.low(), grid.high());
     }
 
     /** What the gradient of a step is multiplied by to be that of its parameter. */

@@ -106,7 +106,7 @@ final class GridQuantizeCuda implements CudaKernel<GridQuantize> {
                 .value("least", grid instanceof CodeGrid.Floats f ? f.leastExponent() : 0)
                 .value("rule", number(op.rule()))
                 .value("amax", number(op.form().parameter()))
-                .flag("zero", op.form().offset() == GridQuantize.Offset.ZERO_POINT);
+                .flag("zero", op.form().hasZeroPoint());
     }
 
     /** As the macros of the source number rules. */
@@ -127,6 +127,7 @@ final class GridQuantizeCuda implements CudaKernel<GridQuantize> {
             case STEP -> 0;
             case AMAX -> 1;
             case AMAX_POWER_OF_TWO -> 2;
+            case MAX -> 3;
         };
     }
 

@@ -4,7 +4,10 @@ package dev.octet.trainer.op.qat;
  * What the derivative of a rounding is taken to be. G is the gradient of the result, v = (x - offset) / step, q the code, sums are over the elements that share a step.
  */
 public enum StepRule {
-    /** ModelOpt's fake quantisation with a fixed amax (torch/quantization/tensor_quant.py of 0.46): dx = G where |x| is at most the largest number times the step, else 0. */
+    /**
+     * ModelOpt's fake quantisation with a fixed amax (torch/quantization/tensor_quant.py of 0.46): dx = G where |x| is at most the largest number times the step, else 0. Under a zero
+     * point dx = G where the code is not clipped, as torchao has it for dynamic integers (autograd through the clamp of {@code _fake_quantize_affine}, qparams under no_grad).
+     */
     CLIPPED,
     /** dx = G, as ModelOpt has it for MX formats and with {@code pass_through_bwd}. */
     PASSED,

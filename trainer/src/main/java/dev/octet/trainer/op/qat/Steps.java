@@ -36,6 +36,9 @@ final class Steps {
             float @Nullable [] offset,
             float @Nullable [] before,
             float @Nullable [] global) {
+        if (offset != null && op.form().offset() == GridQuantize.Offset.MIN) {
+            return between(op, offset, parameters);
+        }
         float scale = global == null ? 1 : global[0];
         float[] post = steps(op, parameters, scale);
         float[] offsets = offset;
@@ -52,6 +55,16 @@ final class Steps {
                     : post[i] * op.grid().high();
         }
         return new Steps(op, post, before == null ? post : steps(op, before, scale), offsets, edges);
+    }
+
+    private static Steps between(GridQuantize op, float[] least, float[] greatest) {
+        float[] steps = new float[least.length];
+        float[] zeros = new float[least.length];
+        for (int i = 0; i < steps.length; i++) {
+            steps[i] = op.stepBetween(least[i], greatest[i]);
+            zeros[i] = op.zeroPoint(least[i], steps[i]);
+        }
+        return new Steps(op, steps, steps, zeros, greatest);
     }
 
     private static float[] steps(GridQuantize op, float[] parameters, float global) {
@@ -81,7 +94,14 @@ final class Steps {
 
     private float unclipped(float x, int k) {
         float[] o = offsets;
-        return (float) Math.rint(x / pre[k]) + (o == null ? 0 : o[k]);
+        boolean reciprocal = op.form().parameter() == GridQuantize.Parameter.MAX;
+        return (float) Math.rint(reciprocal ? x * (1 / pre[k]) : x / pre[k]) + (o == null ? 0 : o[k]);
+    }
+
+    /** Whether the code of one element under a zero point is not clipped. */
+    private boolean inside(float x, int k) {
+        float c = unclipped(x, k);
+        return c >= op.grid().low() && c <= op.grid().high();
     }
 
     private float ratio(float x, int k) {
@@ -94,16 +114,13 @@ final class Steps {
         CodeGrid grid = op.grid();
         return switch (op.rule()) {
             case PASSED -> 1;
-            case CLIPPED -> Math.abs(x) <= edges[k] ? 1 : 0;
+            case CLIPPED -> (op.form().hasZeroPoint() ? inside(x, k) : Math.abs(x) <= edges[k]) ? 1 : 0;
             case PACT -> x >= 0 && x <= edges[k] ? 1 : 0;
             case LSQ -> {
                 float v = ratio(x, k);
                 yield v > grid.low() && v < grid.high() ? 1 : 0;
             }
-            case RANGE -> {
-                float c = unclipped(x, k);
-                yield c >= grid.low() && c <= grid.high() ? 1 : 0;
-            }
+            case RANGE -> inside(x, k) ? 1 : 0;
             case SCALED -> Math.abs(x / pre[k]) <= grid.high() ? post[k] / pre[k] : 0;
         };
     }
@@ -121,9 +138,8 @@ final class Steps {
             case RANGE -> {
                 float[] o = offsets;
                 float c = unclipped(x, k);
-                boolean inside = c >= grid.low() && c <= grid.high();
                 float q = Math.clamp(c, grid.low(), grid.high()) - (o == null ? 0 : o[k]);
-                yield inside ? q - x / pre[k] : q;
+                yield inside(x, k) ? q - x / pre[k] : q;
             }
             case SCALED -> {
                 float q = grid.nearest(x / pre[k]);
@@ -142,8 +158,7 @@ final class Steps {
     float offsetSlope(float x, int k) {
         CodeGrid grid = op.grid();
         if (op.rule() == StepRule.RANGE) {
-            float c = unclipped(x, k);
-            return c >= grid.low() && c <= grid.high() ? 0 : -post[k];
+            return inside(x, k) ? 0 : -post[k];
         }
         float v = ratio(x, k);
         return v <= grid.low() || v >= grid.high() ? 1 : 0;

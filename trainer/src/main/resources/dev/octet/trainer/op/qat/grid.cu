@@ -18,6 +18,9 @@
 #define FLOATS 1
 #define SIGNS 2
 
+// As in GridQuantizeCuda: parameters and offsets are the ends of blocks.
+#define GREATEST 3
+
 // The numbers of codes, and how steps stand for them.
 struct Form {
     int kind;      // INTEGERS, FLOATS or SIGNS
@@ -26,8 +29,8 @@ struct Form {
     int mantissa;  // of FLOATS: bits behind the leading one
     int least;     // of FLOATS: exponent of the smallest normal number
     int rule;
-    int amax;      // 1: parameters are largest magnitudes, 2: of steps that are powers of two
-    int zero;      // 1: offsets are zero points
+    int amax;      // 1: parameters are largest magnitudes, 2: of steps that are powers of two, 3: greatest values
+    int zero;      // 1: offsets are zero points; least values beside greatest ones
 };
 // Pointers to parameters; null where absent.
 struct Given {
@@ -83,7 +86,24 @@ DEVICE float step_of(const Form& f, float parameter, const float* global) {
     return step < 1e-9f ? 1e-9f : step;
 }
 
+// Step and zero point between a least and a greatest value; NaN stays NaN.
+DEVICE Block block_between(const Form& f, float least, float greatest) {
+    least = least > 0 ? 0.0f : least;
+    greatest = greatest < 0 ? 0.0f : greatest;
+    Block b;
+    b.post = exact_divide(exact_add(greatest, -least), exact_add(f.high, -f.low));
+    b.post = b.post < 0x1p-126f ? 0x1p-126f : b.post;
+    b.pre = b.post;
+    b.offset = clip(exact_add(f.low, -rintf(exact_divide(least, b.post))), f.low, f.high);
+    b.edge = greatest;
+    b.added = false;
+    return b;
+}
+
 DEVICE Block block_of(const Form& f, const Given& g, i64 k) {
+    if (f.amax == GREATEST) {
+        return block_between(f, g.offset[k], g.step[k]);
+    }
     Block b;
     b.post = step_of(f, g.step[k], g.global);
     b.pre = g.pre ? step_of(f, g.pre[k], g.global) : b.post;
@@ -93,14 +113,21 @@ DEVICE Block block_of(const Form& f, const Given& g, i64 k) {
     return b;
 }
 
-DEVICE float unclipped(const Block& b, float x) { return exact_add(rintf(exact_divide(x, b.pre)), b.offset); }
+DEVICE float unclipped(const Form& f, const Block& b, float x) {
+    float v = f.amax == GREATEST ? exact_multiply(x, exact_divide(1.0f, b.pre)) : exact_divide(x, b.pre);
+    return exact_add(rintf(v), b.offset);
+}
+DEVICE bool inside(const Form& f, const Block& b, float x) {
+    float c = unclipped(f, b, x);
+    return c >= f.low && c <= f.high;
+}
 DEVICE float ratio(const Block& b, float x) {
     return exact_divide(b.added ? exact_add(x, -b.offset) : x, b.pre);
 }
 
 DEVICE float value(const Form& f, const Block& b, float x) {
     if (f.zero) {
-        float code = clip(unclipped(b, x), f.low, f.high);
+        float code = clip(unclipped(f, b, x), f.low, f.high);
         return exact_multiply(exact_add(code, -b.offset), b.post);
     }
     float y = exact_multiply(nearest(f, ratio(b, x)), b.post);
@@ -109,13 +136,10 @@ DEVICE float value(const Form& f, const Block& b, float x) {
 
 DEVICE float slope(const Form& f, const Block& b, float x) {
     switch (f.rule) {
-    case CLIPPED: return fabsf(x) <= b.edge ? 1.0f : 0.0f;
+    case CLIPPED: return (f.zero ? inside(f, b, x) : fabsf(x) <= b.edge) ? 1.0f : 0.0f;
     case PASSED: return 1;
     case PACT: return x >= 0 && x <= b.edge ? 1.0f : 0.0f;
-    case RANGE: {
-        float c = unclipped(b, x);
-        return c >= f.low && c <= f.high ? 1.0f : 0.0f;
-    }
+    case RANGE: return inside(f, b, x) ? 1.0f : 0.0f;
     case SCALED: return fabsf(exact_divide(x, b.pre)) <= f.high ? exact_divide(b.post, b.pre) : 0.0f;
     default: {
         float v = ratio(b, x);
@@ -133,9 +157,8 @@ DEVICE float step_slope(const Form& f, const Block& b, float x, bool has_pre) {
     switch (f.rule) {
     case PACT: return x >= b.edge ? 1.0f : 0.0f;
     case RANGE: {
-        float c = unclipped(b, x);
-        float q = exact_add(clip(c, f.low, f.high), -b.offset);
-        return c >= f.low && c <= f.high ? exact_add(q, -exact_divide(x, b.pre)) : q;
+        float q = exact_add(clip(unclipped(f, b, x), f.low, f.high), -b.offset);
+        return inside(f, b, x) ? exact_add(q, -exact_divide(x, b.pre)) : q;
     }
     case SCALED: {
         float q = nearest(f, exact_divide(x, b.pre));
@@ -150,8 +173,7 @@ DEVICE float step_slope(const Form& f, const Block& b, float x, bool has_pre) {
 
 DEVICE float offset_slope(const Form& f, const Block& b, float x) {
     if (f.rule == RANGE) {
-        float c = unclipped(b, x);
-        return c >= f.low && c <= f.high ? 0.0f : -b.post;
+        return inside(f, b, x) ? 0.0f : -b.post;
     }
     float v = ratio(b, x);
     return v <= f.low || v >= f.high ? 1.0f : 0.0f;

@@ -1,10 +1,12 @@
 package dev.octet.trainer.op.qat;
 
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
+import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
+import dev.octet.quant.block.Blocks;
 import dev.octet.quant.block.Granularity;
 import dev.octet.quant.number.CodeGrid;
 import dev.octet.quant.number.Float8Format;
@@ -32,6 +34,7 @@ class GridQuantizeTest extends TwinTest {
     private static final Granularity ROWS = new Granularity.PerChannel(-2);
     private static final Granularity COLUMNS = new Granularity.PerChannel(-1);
     private static final Granularity GROUPS = new Granularity.PerGroup(-1, 16);
+    private static final Form BETWEEN = new Form(Parameter.MAX, Offset.MIN, false, false);
 
     private static QuantizeNode node(CodeGrid grid, Granularity granularity, StepRule rule, Form form) {
         return new QuantizeNode(grid, granularity, false, rule, form, QuantizeNode.Count.SHARED, false);
@@ -115,6 +118,9 @@ class GridQuantizeTest extends TwinTest {
         CodeGrid int8 = CodeGrid.Integers.signed(8);
         cases.add(of("range learning", node(UINT8, ROWS, StepRule.RANGE, with(Offset.ZERO_POINT)), f32));
         cases.add(of("zero points, fixed", node(int8, TENSOR, StepRule.PASSED, with(Offset.ZERO_POINT)), bf16));
+        cases.add(of("between the ends of rows, INT8", node(int8, ROWS, StepRule.CLIPPED, BETWEEN), f32));
+        cases.add(of("between the ends of rows of BF16", node(UINT8, ROWS, StepRule.CLIPPED, BETWEEN), bf16));
+        cases.add(of("between the ends of groups, INT4", node(INT4, GROUPS, StepRule.CLIPPED, BETWEEN), f32));
         Form nvfp4 = new Form(Parameter.AMAX, Offset.NONE, false, true);
         Form twice = new Form(Parameter.AMAX, Offset.NONE, true, true);
         cases.add(of("LSQ for NVFP4, one amax", node(E2M1, GROUPS, StepRule.SCALED, nvfp4), f32));
@@ -144,6 +150,49 @@ class GridQuantizeTest extends TwinTest {
                 gradients(op, List.of(x, f32(1)), List.of(values, new double[] {0.5}), new double[] {1, 2, 4, 8});
         assertArrayEquals(new double[] {1, 2, 0, 0}, gradients.get(0), 0);
         assertArrayEquals(new double[] {0.4 - 1 + 28 - 64}, gradients.get(1), 1e-5);
+    }
+
+    @Test
+    void step_and_zero_point_follow_from_the_ends_of_a_block_and_clipped_codes_pass_no_gradient() {
+        CodeGrid int8 = CodeGrid.Integers.signed(8);
+        OperandType x = f32(1, 4);
+        Blocks blocks = node(int8, TENSOR, StepRule.CLIPPED, BETWEEN).blocks(x.shape());
+        GridQuantize op = new GridQuantize(x, int8, blocks, StepRule.CLIPPED, BETWEEN, 1);
+        // 255 steps of 1 with the code 0 for 0: the greatest would be code 128, as 127.5 is rounded to even
+        assertEquals(1, op.stepBetween(-127.5f, 127.5f));
+        assertEquals(0, op.zeroPoint(-127.5f, 1));
+        double[] values = {-127.5, 0.5, 1.5, 127.5};
+        List<double[]> gradients = gradients(
+                op,
+                List.of(x, f32(1), f32(1)),
+                List.of(values, new double[] {127.5}, new double[] {-127.5}),
+                new double[] {1, 2, 4, 8});
+        assertArrayEquals(new double[] {1, 2, 4, 0}, gradients.getFirst(), 0);
+        // values of one sign: the range is widened to hold 0, whose code is at an end
+        assertEquals(2, op.stepBetween(100, 510));
+        assertEquals(-128, op.zeroPoint(100, 2));
+        assertEquals(127, op.zeroPoint(-510, 2));
+        // a block of zeros has the least step
+        assertEquals(Float.MIN_NORMAL, op.stepBetween(0, 0));
+        assertEquals(-128, op.zeroPoint(0, Float.MIN_NORMAL));
+    }
+
+    @Test
+    void ends_of_blocks_need_each_other_and_integers_and_are_not_learned_from() {
+        OperandType x = f32(2, 2);
+        Blocks blocks = node(INT4, TENSOR, StepRule.CLIPPED, BETWEEN).blocks(x.shape());
+        Form alone = new Form(Parameter.MAX, Offset.NONE, false, false);
+        Form least = new Form(Parameter.STEP, Offset.MIN, false, false);
+        Form two = new Form(Parameter.MAX, Offset.MIN, false, true);
+        for (Form form : List.of(alone, least, two)) {
+            assertThrows(
+                    IllegalArgumentException.class,
+                    () -> new GridQuantize(x, INT4, blocks, StepRule.CLIPPED, form, 1),
+                    form.toString());
+        }
+        assertThrows(
+                IllegalArgumentException.class, () -> new GridQuantize(x, E4M3, blocks, StepRule.CLIPPED, BETWEEN, 1));
+        assertThrows(IllegalArgumentException.class, () -> new GridQuantize(x, INT4, blocks, StepRule.LSQ, BETWEEN, 1));
     }
 
     @Test
