@@ -144,6 +144,15 @@ public final class GgufExport {
             throw malformed("the checkpoint of " + layers + " layers has no '"
                     + names.inModel(t).orElse(t) + "'");
         });
+        if (!isTied() && !there.contains(GgufNames.HEAD)) { // llama.cpp would compute with the embedding in its place
+            throw malformed("the head is not tied to the embedding, and the checkpoint has no '"
+                    + names.inModel(GgufNames.HEAD).orElse(GgufNames.HEAD) + "'");
+        }
+    }
+
+    /** Whether the output layer is the embedding. */
+    private boolean isTied() {
+        return family.has(Trait.TIED) || config.path("tie_word_embeddings").asBoolean(false);
     }
 
     private void requireHeads(SequencedMap<String, GgufValue> keys) {
@@ -174,8 +183,7 @@ public final class GgufExport {
         GgufNames names = new GgufNames(family);
         List<String> all = new ArrayList<>(stored.plain().keySet());
         all.addAll(stored.weights().keySet());
-        boolean tied =
-                family.has(Trait.TIED) || config.path("tie_word_embeddings").asBoolean(false);
+        boolean tied = isTied();
         List<String> unknown = new ArrayList<>();
         SequencedMap<String, String> found = new LinkedHashMap<>();
         for (String parameter : all) {

@@ -17,7 +17,9 @@ final class GgufNames {
     static final String ROPE_FACTORS = "rope_freqs.weight";
 
     private static final String EMBEDDING = "token_embd.weight";
-    private static final String HEAD = "output.weight";
+
+    /** The matrix of the output layer. */
+    static final String HEAD = "output.weight";
 
     private static final Map<String, String> WHOLE = Map.of(
             "model.embed_tokens.weight", EMBEDDING, "model.norm.weight", "output_norm.weight", "lm_head.weight", HEAD);
