@@ -132,7 +132,8 @@ public final class Convert {
      *
      * @param model a checkpoint of a known decoder with its {@code config.json}, plain or quantised in any layout
      * @param output a file
-     * @param type of its matrices, one of {@link GgmlEncode#TYPES}; empty for the type of the checkpoint's own floats
+     * @param type of its matrices, one of {@link GgmlEncode#TYPES}; empty for the type of the checkpoint's own floats, and NVFP4 for weights that are
+     *     in it, bit by bit
      */
     public record ToGguf(Path model, Path output, Optional<GgufType> type, GgufExport.Tokenizer tokenizer) {
         /** In the checkpoint's own type, with its tokenizer. */
@@ -358,7 +359,9 @@ public final class Convert {
         }
         try (CheckpointConverter converter = CheckpointConverter.open(request.model())) {
             GgufType type = request.type().orElseGet(() -> ownType(converter.checkpoint()));
-            GgufExport export = GgufExport.of(converter.checkpoint(), converter.stored(), type);
+            GgufExport export = request.type().isPresent()
+                    ? GgufExport.of(converter.checkpoint(), converter.stored(), type)
+                    : GgufExport.of(converter.checkpoint(), converter.stored(), type, GgufExport.Nvfp4.KEPT);
             GgufExport.Result done =
                     job.dryRun() ? export.plan(request.tokenizer()) : export.write(output, request.tokenizer());
             return new GgufResult(

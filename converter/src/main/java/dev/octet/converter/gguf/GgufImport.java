@@ -26,6 +26,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.Set;
 import java.util.function.LongUnaryOperator;
 import java.util.stream.Collectors;
 
@@ -44,10 +45,23 @@ public final class GgufImport implements AutoCloseable {
     private final GgufFile file;
     private final GgufKeys keys;
     private final GgufFamily family;
+    private final Set<String> nvfp4;
     private final Map<String, Source> sources = new LinkedHashMap<>();
 
-    /** Where a parameter comes from. */
-    private record Source(GgufHeader.Entry entry, LongUnaryOperator rowInFile, float offset) {}
+    /** Tensors that a folder of floats has no place for: static scales of what matrices are multiplied with. */
+    private int inputScales;
+
+    /** Where a parameter comes from; {@code upper} multiplies the scales of NVFP4's blocks, 1 for others. */
+    private record Source(GgufHeader.Entry entry, LongUnaryOperator rowInFile, float offset, float upper) {
+        /** Decodes elements of its tensor, its upper scale included. */
+        void decode(MemorySegment blocks, long from, int count, float[] into) {
+            if (upper == 1) {
+                GgmlDecode.decode(entry.tensor().type(), blocks, from, count, into);
+            } else {
+                GgmlDecode.decodeNvfp4(blocks, from, count, upper, into);
+            }
+        }
+    }
 
     private GgufImport(Path path, Arena arena) throws IOException {
         this.arena = arena;
@@ -59,6 +73,11 @@ public final class GgufImport implements AutoCloseable {
                         "general.architecture is '" + architecture + "', which has no counterpart here",
                         path.toString(),
                         "known are " + GgufFamily.architectures()));
+        this.nvfp4 = file.header().entries().stream()
+                .map(GgufHeader.Entry::tensor)
+                .filter(t -> t.type() == GgufType.NVFP4)
+                .map(GgufTensor::name)
+                .collect(Collectors.toUnmodifiableSet());
         match();
     }
 
@@ -82,8 +101,12 @@ public final class GgufImport implements AutoCloseable {
     private void match() {
         GgufNames names = new GgufNames(family);
         List<String> unknown = new ArrayList<>();
+        Map<String, Float> uppers = uppers();
         for (GgufHeader.Entry e : file.header().entries()) {
             GgufTensor t = e.tensor();
+            if (isScale(t)) {
+                continue;
+            }
             if (t.name().equals(GgufNames.ROPE_FACTORS)) {
                 requireReadable(t);
                 continue;
@@ -94,7 +117,7 @@ public final class GgufImport implements AutoCloseable {
                 continue;
             }
             requireReadable(t);
-            sources.put(parameter.get(), new Source(e, order(t), offset(t)));
+            sources.put(parameter.get(), new Source(e, order(t), offset(t), uppers.getOrDefault(t.name(), 1f)));
         }
         if (!unknown.isEmpty()) {
             throw new UnsupportedModelException(
@@ -110,6 +133,36 @@ public final class GgufImport implements AutoCloseable {
                 .ifPresent(t -> {
                     throw keys.malformed("the file of " + layers + " layers has no tensor '" + t + "'");
                 });
+    }
+
+    /** Whether this is the upper scale of a matrix in NVFP4, or the scale of its inputs; of other types llama.cpp's files have none. */
+    private boolean isScale(GgufTensor t) {
+        return GgufNames.ofScale(t.name()).filter(nvfp4::contains).isPresent();
+    }
+
+    /** The upper scales of matrices in NVFP4, by the names of the matrices. */
+    private Map<String, Float> uppers() {
+        Map<String, Float> uppers = new LinkedHashMap<>();
+        for (GgufHeader.Entry e : file.header().entries()) {
+            GgufTensor t = e.tensor();
+            if (!isScale(t)) {
+                continue;
+            }
+            if (t.type() != GgufType.F32 || t.shape().elementCount() != 1) {
+                throw keys.malformed("tensor '" + t.name() + "' is " + t.type() + " of shape " + t.shape()
+                        + ", not the one F32 that a scale of a tensor is");
+            }
+            float[] one = new float[1];
+            GgmlDecode.decode(GgufType.F32, file.bytes(e), 0, 1, one);
+            if (GgufNames.isInputScale(t.name())) {
+                inputScales++;
+            } else if (one[0] >= Float.MIN_NORMAL && one[0] < Float.POSITIVE_INFINITY) {
+                uppers.put(GgufNames.ofScale(t.name()).orElseThrow(), one[0]);
+            } else {
+                throw keys.malformed("the scale '" + t.name() + "' is " + one[0] + ", not positive, finite and normal");
+            }
+        }
+        return uppers;
     }
 
     private void requireReadable(GgufTensor t) {
@@ -194,6 +247,9 @@ public final class GgufImport implements AutoCloseable {
         List<String> notes = new ArrayList<>();
         if (rounds) {
             notes.add("decoded weights are rounded to " + type + " once more; --dtype fp32 keeps every value");
+        }
+        if (inputScales > 0) {
+            notes.add(inputScales + " static scales of inputs are left out: the folder is not quantised");
         }
         if (!TokenizerImport.isIn(keys)) {
             notes.add("the file has no tokenizer");
@@ -306,7 +362,7 @@ public final class GgufImport implements AutoCloseable {
                 long count = Math.min(step, rows - first);
                 for (long r = 0; r < count; r++) {
                     long from = source.rowInFile().applyAsLong(first + r) * cols;
-                    GgmlDecode.decode(tensor.type(), blocks, from, row.length, row);
+                    source.decode(blocks, from, row.length, row);
                     put(row, source.offset(), spec, tile, r * cols);
                 }
                 sink.write(tile.asSlice(0, count * cols * width));
@@ -318,7 +374,7 @@ public final class GgufImport implements AutoCloseable {
     private void decodeVector(Source source, TensorSpec spec, ByteSink sink) throws IOException {
         int count = Math.toIntExact(spec.shape().elementCount());
         float[] stored = new float[count];
-        GgmlDecode.decode(source.entry().tensor().type(), file.bytes(source.entry()), 0, count, stored);
+        source.decode(file.bytes(source.entry()), 0, count, stored);
         float[] ordered = new float[count];
         for (int i = 0; i < count; i++) {
             ordered[i] = stored[(int) source.rowInFile().applyAsLong(i)];
