@@ -28,6 +28,8 @@ import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.formats.tensor.TensorSpec;
 import dev.octet.quant.ggml.Nvfp4Blocks;
+import dev.octet.quant.layout.Layout;
+import dev.octet.quant.layout.Layouts;
 import java.io.IOException;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
@@ -220,8 +222,83 @@ class GgufNvfp4Test {
         assertSameValues(model);
     }
 
+    private static Layout layout(String name) {
+        return Layouts.named(name).orElseThrow();
+    }
+
+    /** Bytes of all tensors but {@code except}. */
+    private static void assertSameBytes(Path expected, Path made, String except) throws IOException {
+        try (ModelFile one = ModelFile.open(expected);
+                ModelFile other = ModelFile.open(made)) {
+            assertEquals(one.model().tensors().keySet(), other.model().tensors().keySet());
+            for (Tensor t : one.model().tensors().values()) {
+                Tensor back = other.model().tensor(t.name());
+                assertEquals(t.spec(), back.spec());
+                if (!t.name().endsWith(except)) {
+                    assertEquals(-1, t.bytes().mismatch(back.bytes()), t.name());
+                }
+            }
+        }
+    }
+
+    @Test
+    void back_in_the_layout_of_modelopt_every_tensor_has_its_bytes() throws IOException {
+        Path model = modelOpt();
+        write(model);
+        Path back = folder.resolve("back");
+        try (GgufImport file = GgufImport.open(file())) {
+            assertEquals(
+                    List.of("7 matrices in NVFP4 keep their codes and scales", "the file has no tokenizer"),
+                    file.write(back, DType.BF16, layout("modelopt")).notes());
+        }
+        assertSameBytes(model, back, "nothing");
+        try (CheckpointConverter opened = CheckpointConverter.open(back)) {
+            assertEquals("modelopt", opened.stored().layout());
+            assertEquals("nvfp4", opened.stored().recipe());
+        }
+    }
+
+    @Test
+    void back_in_compressed_tensors_every_weight_has_its_bytes_where_divisors_are_powers_of_two() throws IOException {
+        Path model = powersOfTwo();
+        write(model);
+        Path back = folder.resolve("back");
+        try (GgufImport file = GgufImport.open(file())) {
+            file.write(back, DType.BF16, layout("compressed-tensors"));
+        }
+        assertSameBytes(model, back, "input_global_scale"); // inverted twice
+        try (CheckpointConverter opened = CheckpointConverter.open(back)) {
+            assertEquals("compressed-tensors", opened.stored().layout());
+        }
+    }
+
+    @Test
+    void a_layout_without_nvfp4_and_a_file_without_it_are_refused() throws IOException {
+        write(COMPRESSED_TENSORS);
+        try (GgufImport file = GgufImport.open(file())) {
+            UnsupportedModelException e = assertThrows(
+                    UnsupportedModelException.class,
+                    () -> file.write(folder.resolve("back"), DType.BF16, layout("fp8")));
+            assertTrue(e.what().contains("layout fp8"), e.what());
+        }
+        write(COMPRESSED_TENSORS, GgufType.BF16, GgufExport.Nvfp4.ROUNDED);
+        try (GgufImport file = GgufImport.open(file())) {
+            UnsupportedModelException e = assertThrows(
+                    UnsupportedModelException.class,
+                    () -> file.write(folder.resolve("back"), DType.BF16, layout("modelopt")));
+            assertTrue(e.what().contains("without a matrix in NVFP4"), e.what());
+        }
+        assertFalse(Files.exists(folder.resolve("back")));
+    }
+
     @Test
     void divisors_that_are_powers_of_two_leave_every_value_as_it_is() throws IOException {
+        Path model = powersOfTwo();
+        assertFalse(write(model).notes().toString().contains("divisors"));
+        assertSameValues(model);
+    }
+
+    private Path powersOfTwo() throws IOException {
         Path model = Files.createDirectories(folder.resolve("powers"));
         Files.copy(COMPRESSED_TENSORS.resolve("config.json"), model.resolve("config.json"));
         try (ModelFile source = ModelFile.open(COMPRESSED_TENSORS)) {
@@ -232,8 +309,7 @@ class GgufNvfp4Test {
                     .forEach(n -> change(tensors, n, b -> b.set(Tensor.F32_LE, 0, 2048)));
             SafetensorsWriter.write(model.resolve("model.safetensors"), tensors, Map.of("format", "pt"));
         }
-        assertFalse(write(model).notes().toString().contains("divisors"));
-        assertSameValues(model);
+        return model;
     }
 
     @Test
