@@ -69,8 +69,8 @@ final class ConvertCommand implements Command {
     private static final Option DTYPE = Flags.value(
             "dtype",
             String.join("|", FloatName.types().keySet()),
-            "target huggingface, of a GGUF file: type of all tensors (default: bf16 where the file has it or is"
-                    + " quantised, else the file's own)");
+            "of a GGUF file: type of all tensors but those in NVFP4 that keep it (default: bf16 where the file has it"
+                    + " or is quantised, else the file's own)");
 
     @Override
     public String name() {
@@ -116,6 +116,7 @@ final class ConvertCommand implements Command {
                 "octet convert minilm.onnx -o MiniLM --target huggingface",
                 "octet convert Llama-3.2-1B -o llama.gguf --target gguf --type q8_0",
                 "octet convert llama-Q4_K_M.gguf -o Llama --target huggingface --dtype bf16",
+                "octet convert llama-nvfp4.gguf -o Llama-NVFP4 --target modelopt",
                 "octet convert bert-fp8 -o bert.onnx --into bert-fp32.onnx",
                 "octet convert bert.onnx -o weights.safetensors");
     }
@@ -136,9 +137,11 @@ final class ConvertCommand implements Command {
         if (!gguf) {
             arguments.refuse(List.of(TYPE, NO_TOKENIZER), "is for --target gguf", "leave it out, or add --target gguf");
         }
-        boolean ofGguf = back && GgufFile.isGguf(arguments.operand(0));
+        Optional<Target.Checkpoint> kept =
+                target.filter(Target.Checkpoint.class::isInstance).map(Target.Checkpoint.class::cast);
+        boolean ofGguf = (back || kept.isPresent()) && GgufFile.isGguf(arguments.operand(0));
         if (!ofGguf) {
-            arguments.refuse(List.of(DTYPE), "is for a GGUF file and --target huggingface", "leave it out");
+            arguments.refuse(List.of(DTYPE), "is for a GGUF file and --target huggingface or a layout", "leave it out");
         }
         if (gguf || ofGguf) {
             arguments.refuse(
@@ -152,7 +155,7 @@ final class ConvertCommand implements Command {
                             CheckpointFlags.EXACT_ONLY),
                     "has no meaning for GGUF",
                     "leave it out");
-            return gguf ? toGguf(arguments, screen, output) : fromGguf(arguments, screen, output);
+            return gguf ? toGguf(arguments, screen, output) : fromGguf(arguments, screen, output, kept);
         }
         GgufFile.requireOther(arguments.operand(0));
         if (target.isPresent() && target.get() instanceof Target.Floats) {
@@ -258,8 +261,12 @@ final class ConvertCommand implements Command {
         return ExitCode.OK;
     }
 
-    private static ExitCode fromGguf(Arguments arguments, Screen screen, Path output) throws IOException {
+    private static ExitCode fromGguf(
+            Arguments arguments, Screen screen, Path output, Optional<Target.Checkpoint> layout) throws IOException {
         Convert.FromGguf request = Convert.FromGguf.of(arguments.operand(0), output);
+        if (layout.isPresent()) {
+            request = request.inLayout(layout.get());
+        }
         if (arguments.has(DTYPE)) {
             request = request.withType(arguments.choice(DTYPE, FloatName.types(), DType.BF16));
         }

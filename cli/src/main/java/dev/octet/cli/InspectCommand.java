@@ -2,6 +2,7 @@ package dev.octet.cli;
 
 import com.fasterxml.jackson.annotation.JsonUnwrapped;
 import dev.octet.converter.inspect.AdapterFacts;
+import dev.octet.converter.inspect.GgufFacts;
 import dev.octet.converter.inspect.Inspection;
 import dev.octet.pipeline.Inspect;
 import dev.octet.pipeline.StatisticsFacts;
@@ -63,6 +64,7 @@ final class InspectCommand implements Command {
                 "octet inspect --tensors Llama-3.1-8B-FP8",
                 "octet inspect --parameters model.onnx",
                 "octet inspect --json model.safetensors",
+                "octet inspect llama-Q4_K_M.gguf",
                 "octet inspect runs/lora/adapter",
                 "octet inspect runs/first",
                 "octet inspect --device");
@@ -101,6 +103,10 @@ final class InspectCommand implements Command {
             case STATISTICS -> {
                 StatisticsFacts facts = Inspect.statistics(path);
                 screen.answer(arguments, facts, () -> ArtifactPage.of(facts, arguments.has(TENSORS)));
+            }
+            case GGUF -> {
+                GgufFacts facts = GgufFacts.of(path);
+                screen.answer(arguments, facts, () -> GgufPage.of(facts, arguments.has(TENSORS)));
             }
         }
         return ExitCode.OK;

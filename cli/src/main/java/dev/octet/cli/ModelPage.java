@@ -72,7 +72,8 @@ final class ModelPage {
         return power == 0 ? Long.toString(n) : String.format(Locale.ROOT, "%.1f%s", value, THOUSANDS.get(power));
     }
 
-    private static String text(Dimensions d) {
+    /** Sizes in a line. */
+    static String text(Dimensions d) {
         List<String> parts = new ArrayList<>();
         add(parts, d.layers(), d.layers() != null && d.layers() == 1 ? "layer" : "layers");
         add(parts, "hidden", d.hidden());
@@ -199,7 +200,8 @@ final class ModelPage {
         graph.outputs().forEach(v -> head.row("output", v.name() + "  " + v.type()));
     }
 
-    private static void appendTypes(StringBuilder page, Inspection.Tensors tensors) {
+    /** How many tensors of each number type. */
+    static void appendTypes(StringBuilder page, Inspection.Tensors tensors) {
         Table table = new Table().heading("dtype", "tensors", "elements", "bytes");
         for (Inspection.DTypeShare share : tensors.byDtype()) {
             table.row(share.dtype(), share.count(), share.elements(), Quantity.bytes(share.bytes()));
@@ -240,7 +242,8 @@ final class ModelPage {
         }
     }
 
-    private static void appendSettings(StringBuilder page, String title, Map<String, String> settings) {
+    /** Keys and what they are, long ones shortened; nothing where there are none. */
+    static void appendSettings(StringBuilder page, String title, Map<String, String> settings) {
         if (settings.isEmpty()) {
             return;
         }

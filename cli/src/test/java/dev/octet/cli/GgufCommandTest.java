@@ -176,6 +176,32 @@ class GgufCommandTest {
     }
 
     @Test
+    void a_folder_in_nvfp4_keeps_its_codes_there_and_back() throws IOException {
+        Path model = TESTDATA.resolve("checkpoints/foreign/ct-nvfp4");
+        Path file = folder.resolve("model.gguf");
+        CommandLine there = toGguf(model, file, "--no-tokenizer");
+        assertEquals(ExitCode.OK, there.code(), there.err());
+        assertTrue(there.out().contains("7 matrices in NVFP4 keep their codes and scales"), there.out());
+        Path back = folder.resolve("back");
+        CommandLine run =
+                CommandLine.run("convert", file.toString(), "-o", back.toString(), "--target", "compressed-tensors");
+        assertEquals(ExitCode.OK, run.code(), run.err());
+        try (ModelFile expected = ModelFile.open(model);
+                ModelFile read = ModelFile.open(back)) {
+            assertEquals(
+                    expected.model().tensors().keySet(), read.model().tensors().keySet());
+            for (Tensor t : expected.model().tensors().values()) {
+                if (!t.name().endsWith("global_scale")) { // inverted twice
+                    assertEquals(
+                            -1, t.bytes().mismatch(read.model().tensor(t.name()).bytes()), t.name());
+                }
+            }
+        }
+        CommandLine verified = CommandLine.run("verify", back.toString(), "--for", "vllm");
+        assertEquals(ExitCode.OK, verified.code(), verified.out() + verified.err());
+    }
+
+    @Test
     void a_model_that_llama_cpp_has_not_is_refused_by_name() {
         CommandLine run = toGguf(TESTDATA.resolve("models/tiny-hf/gpt2"), folder.resolve("m.gguf"));
         assertEquals(ExitCode.INPUT, run.code());

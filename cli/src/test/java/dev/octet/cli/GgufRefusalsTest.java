@@ -123,7 +123,7 @@ class GgufRefusalsTest {
     }
 
     @ParameterizedTest
-    @ValueSource(strings = {"inspect", "verify", "dequantize", "convert"})
+    @ValueSource(strings = {"verify", "dequantize", "convert"})
     void verbs_that_do_not_read_gguf_say_which_one_does(String verb) throws IOException {
         assertEquals(ExitCode.OK, toGguf(MODELS.resolve("llama")).code());
         Path file = Files.move(file(), folder.resolve("whole.gguf"));

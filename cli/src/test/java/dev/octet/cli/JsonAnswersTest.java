@@ -76,6 +76,7 @@ class JsonAnswersTest {
                         "steps: 2"));
         answer("inspect", BERT);
         answer("inspect", LLAMA);
+        answer("inspect", TESTDATA.resolve("golden/gguf/decode.gguf").toString());
         answer("inspect", "--device");
         answer("calibrate", BERT, "-o", at("dry"), "--calibration", samples, "--dry-run");
         answer("calibrate", BERT, "-o", at("s"), "--calibration", samples);

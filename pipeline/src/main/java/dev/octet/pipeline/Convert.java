@@ -21,6 +21,7 @@ import dev.octet.formats.model.Model;
 import dev.octet.formats.onnx.OnnxWriteOptions;
 import dev.octet.formats.tensor.DType;
 import dev.octet.quant.ggml.GgmlEncode;
+import dev.octet.quant.layout.Layout;
 import dev.octet.quant.layout.LayoutOptions;
 import dev.octet.quant.recipe.Recipe;
 import java.io.IOException;
@@ -132,7 +133,8 @@ public final class Convert {
      *
      * @param model a checkpoint of a known decoder with its {@code config.json}, plain or quantised in any layout
      * @param output a file
-     * @param type of its matrices, one of {@link GgmlEncode#TYPES}; empty for the type of the checkpoint's own floats
+     * @param type of its matrices, one of {@link GgmlEncode#TYPES}; empty for the type of the checkpoint's own floats, and NVFP4 for weights that are
+     *     in it, bit by bit
      */
     public record ToGguf(Path model, Path output, Optional<GgufType> type, GgufExport.Tokenizer tokenizer) {
         /** In the checkpoint's own type, with its tokenizer. */
@@ -155,17 +157,23 @@ public final class Convert {
      * A GGUF file as a Hugging Face folder.
      *
      * @param output a folder to make
-     * @param type of all its tensors, F32, BF16 or F16; empty for BF16 where the file has it or is quantised, else the file's own
+     * @param type of its tensors, F32, BF16 or F16; empty for BF16 where the file has it or is quantised, else the file's own
+     * @param layout in which matrices in NVFP4 keep their codes and scales; empty for floats only
      */
-    public record FromGguf(Path model, Path output, Optional<DType> type) {
-        /** In the usual type. */
+    public record FromGguf(Path model, Path output, Optional<DType> type, Optional<Target.Checkpoint> layout) {
+        /** Floats in the usual type. */
         public static FromGguf of(Path model, Path output) {
-            return new FromGguf(model, output, Optional.empty());
+            return new FromGguf(model, output, Optional.empty(), Optional.empty());
         }
 
         /** In another type. */
         public FromGguf withType(DType newType) {
-            return new FromGguf(model, output, Optional.of(newType));
+            return new FromGguf(model, output, Optional.of(newType), layout);
+        }
+
+        /** With matrices in NVFP4 as they are. */
+        public FromGguf inLayout(Target.Checkpoint target) {
+            return new FromGguf(model, output, type, Optional.of(target));
         }
     }
 
@@ -358,7 +366,9 @@ public final class Convert {
         }
         try (CheckpointConverter converter = CheckpointConverter.open(request.model())) {
             GgufType type = request.type().orElseGet(() -> ownType(converter.checkpoint()));
-            GgufExport export = GgufExport.of(converter.checkpoint(), converter.stored(), type);
+            GgufExport export = request.type().isPresent()
+                    ? GgufExport.of(converter.checkpoint(), converter.stored(), type)
+                    : GgufExport.of(converter.checkpoint(), converter.stored(), type, GgufExport.Nvfp4.KEPT);
             GgufExport.Result done =
                     job.dryRun() ? export.plan(request.tokenizer()) : export.write(output, request.tokenizer());
             return new GgufResult(
@@ -408,7 +418,13 @@ public final class Convert {
         job.requireFolderName(output);
         try (GgufImport file = GgufImport.open(request.model())) {
             DType type = request.type().orElseGet(file::usualType);
-            GgufImport.Result done = job.dryRun() ? file.plan(type) : file.write(output, type);
+            GgufImport.Result done;
+            if (request.layout().isPresent()) {
+                Layout layout = request.layout().get().layout();
+                done = job.dryRun() ? file.plan(type, layout) : file.write(output, type, layout);
+            } else {
+                done = job.dryRun() ? file.plan(type) : file.write(output, type);
+            }
             return new GgufResult(
                     request.model().toString(),
                     output.toString(),

@@ -8,6 +8,7 @@ import dev.octet.formats.ModelFile;
 import dev.octet.formats.checkpoint.Checkpoint;
 import dev.octet.formats.error.MalformedModelException;
 import dev.octet.formats.error.UnsupportedModelException;
+import dev.octet.formats.gguf.GgufFile;
 import dev.octet.formats.graph.GraphModel;
 import dev.octet.formats.peft.PeftAdapter;
 import dev.octet.formats.tensor.Shape;
@@ -100,7 +101,9 @@ public final class Inspect {
         /** An adapter: {@link dev.octet.converter.inspect.AdapterFacts#of(Path)}. */
         ADAPTER,
         /** Statistics or second moments of activations: {@link #statistics}. */
-        STATISTICS
+        STATISTICS,
+        /** A GGUF file: {@link dev.octet.converter.inspect.GgufFacts#of(Path)}. */
+        GGUF
     }
 
     /**
@@ -114,6 +117,9 @@ public final class Inspect {
         }
         if (PeftAdapter.isAdapter(path)) {
             return Kind.ADAPTER;
+        }
+        if (GgufFile.isGguf(path)) {
+            return Kind.GGUF;
         }
         return Files.isRegularFile(path) && (StatisticsFile.isOne(path) || isSecondMoments(path))
                 ? Kind.STATISTICS

@@ -20,6 +20,7 @@ import dev.octet.quant.layout.ScaleTensor;
 import dev.octet.quant.layout.StoredCheckpoint;
 import dev.octet.quant.layout.StoredWeight;
 import dev.octet.quant.number.QuantType;
+import dev.octet.quant.scale.GlobalScale;
 import dev.octet.quant.scale.ScaleNumbers;
 import java.io.IOException;
 import java.lang.foreign.Arena;
@@ -238,6 +239,26 @@ public final class WeightReader {
         try (Arena arena = Arena.ofConfined()) {
             return readGlobal(scale, 0, in(arena));
         }
+    }
+
+    /**
+     * The scale above the block scales of a quantised weight of one matrix; null without one.
+     *
+     * @throws InvalidDataException when it is not positive, finite and normal
+     */
+    public @Nullable GlobalScale globalScale(String name) throws IOException {
+        ScaleTensor global = quantized(name).globalScale();
+        if (global == null) {
+            return null;
+        }
+        float value = wholeScale(global);
+        if (!(value >= Float.MIN_NORMAL && value < Float.POSITIVE_INFINITY)) {
+            throw new InvalidDataException(
+                    "the upper scale is " + value + ", not positive, finite and normal",
+                    "tensor '" + global.name() + "'",
+                    "export the checkpoint again; `octet verify` lists every such scale");
+        }
+        return new GlobalScale(value, ScaleForms.direction(global));
     }
 
     private void readNumbers(ScaleTensor scale, long first, long count, MemorySegment f32, Buffers buffers)

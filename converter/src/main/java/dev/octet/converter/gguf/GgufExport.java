@@ -5,29 +5,40 @@ import dev.octet.converter.checkpoint.WeightReader;
 import dev.octet.converter.gguf.GgufFamily.Trait;
 import dev.octet.converter.hf.RotaryFactors;
 import dev.octet.formats.checkpoint.Checkpoint;
+import dev.octet.formats.checkpoint.StoredTensor;
 import dev.octet.formats.error.InvalidDataException;
 import dev.octet.formats.error.MalformedModelException;
 import dev.octet.formats.error.UnsupportedModelException;
 import dev.octet.formats.file.ByteSink;
+import dev.octet.formats.gguf.GgufFileType;
 import dev.octet.formats.gguf.GgufTensor;
 import dev.octet.formats.gguf.GgufType;
 import dev.octet.formats.gguf.GgufValue;
 import dev.octet.formats.gguf.GgufWriter;
+import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.Tensor;
+import dev.octet.quant.block.Granularity;
 import dev.octet.quant.ggml.GgmlEncode;
+import dev.octet.quant.ggml.Nvfp4Blocks;
+import dev.octet.quant.layout.ScaleTensor;
 import dev.octet.quant.layout.StoredCheckpoint;
+import dev.octet.quant.layout.StoredWeight;
+import dev.octet.quant.number.Float8Format;
+import dev.octet.quant.number.QuantType;
+import dev.octet.quant.scale.GlobalScale;
 import java.io.IOException;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
+import java.lang.foreign.ValueLayout;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.Comparator;
-import java.util.EnumMap;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import java.util.Optional;
 import java.util.SequencedMap;
 import java.util.Set;
@@ -39,22 +50,7 @@ import java.util.stream.Collectors;
  * tile, so memory does not grow with the model.
  */
 public final class GgufExport {
-    /** Source: llama.cpp, include/llama.h (enum llama_ftype). */
-    private static final Map<GgufType, Integer> FILE_TYPES = new EnumMap<>(Map.of(
-            GgufType.F32,
-            0,
-            GgufType.F16,
-            1,
-            GgufType.Q4_0,
-            2,
-            GgufType.Q8_0,
-            7,
-            GgufType.BF16,
-            32,
-            GgufType.MXFP4,
-            38,
-            GgufType.NVFP4,
-            39));
+    private static final int NVFP4_GROUP = 16;
 
     private static final int QUANTIZATION_VERSION = 2;
 
@@ -70,15 +66,26 @@ public final class GgufExport {
     private final GgufConfig configuration;
     private final SequencedMap<GgufTensor, String> parameters = new LinkedHashMap<>();
     private final List<String> notes = new ArrayList<>();
+    private final List<String> keptNotes = new ArrayList<>();
     private final Map<String, Long> lost = new LinkedHashMap<>();
     private final Optional<float[]> factors;
+    private final Nvfp4 nvfp4;
     private final int headSize;
     private final int vocabulary;
 
-    private GgufExport(Checkpoint checkpoint, StoredCheckpoint stored, GgufType type) {
+    /** What becomes of weights that are in NVFP4 already. */
+    public enum Nvfp4 {
+        /** Their codes and scales go into the file bit by bit, whatever the type of other matrices. */
+        KEPT,
+        /** They are dequantised and rounded to the type, as all others. */
+        ROUNDED
+    }
+
+    private GgufExport(Checkpoint checkpoint, StoredCheckpoint stored, GgufType type, Nvfp4 nvfp4) {
         this.checkpoint = checkpoint;
         this.stored = stored;
         this.type = type;
+        this.nvfp4 = nvfp4;
         this.reader = WeightReader.of(checkpoint, stored);
         String where = where();
         this.config = checkpoint
@@ -114,11 +121,17 @@ public final class GgufExport {
      * @param checkpoint stays open as long as this is used
      * @param stored its quantised weights
      * @param type of all matrices whose rows it divides; one of {@link GgmlEncode#TYPES}
-     * @throws UnsupportedModelException when llama.cpp has no such architecture, or would compute something else
+     * @param nvfp4 what becomes of weights that are in NVFP4
+     * @throws UnsupportedModelException when llama.cpp has no such architecture, would compute something else, or cannot hold a weight that is kept
      * @throws MalformedModelException when the configuration contradicts itself or the weights
      */
+    public static GgufExport of(Checkpoint checkpoint, StoredCheckpoint stored, GgufType type, Nvfp4 nvfp4) {
+        return new GgufExport(checkpoint, stored, type, nvfp4);
+    }
+
+    /** The same, keeping weights in NVFP4 where that is the type. */
     public static GgufExport of(Checkpoint checkpoint, StoredCheckpoint stored, GgufType type) {
-        return new GgufExport(checkpoint, stored, type);
+        return of(checkpoint, stored, type, type == GgufType.NVFP4 ? Nvfp4.KEPT : Nvfp4.ROUNDED);
     }
 
     /** Rows of the embedding. */
@@ -144,6 +157,15 @@ public final class GgufExport {
             throw malformed("the checkpoint of " + layers + " layers has no '"
                     + names.inModel(t).orElse(t) + "'");
         });
+        if (!isTied() && !there.contains(GgufNames.HEAD)) { // llama.cpp would compute with the embedding in its place
+            throw malformed("the head is not tied to the embedding, and the checkpoint has no '"
+                    + names.inModel(GgufNames.HEAD).orElse(GgufNames.HEAD) + "'");
+        }
+    }
+
+    /** Whether the output layer is the embedding. */
+    private boolean isTied() {
+        return family.has(Trait.TIED) || config.path("tie_word_embeddings").asBoolean(false);
     }
 
     private void requireHeads(SequencedMap<String, GgufValue> keys) {
@@ -174,8 +196,7 @@ public final class GgufExport {
         GgufNames names = new GgufNames(family);
         List<String> all = new ArrayList<>(stored.plain().keySet());
         all.addAll(stored.weights().keySet());
-        boolean tied =
-                family.has(Trait.TIED) || config.path("tie_word_embeddings").asBoolean(false);
+        boolean tied = isTied();
         List<String> unknown = new ArrayList<>();
         SequencedMap<String, String> found = new LinkedHashMap<>();
         for (String parameter : all) {
@@ -201,8 +222,10 @@ public final class GgufExport {
                         throw malformed("'" + e.getValue() + "' has the shape " + shape + ", not that of a "
                                 + (matrix ? "matrix" : "vector"));
                     }
-                    GgufType own = typeOf(e.getKey(), shape);
-                    if (own != type && shape.rank() == 2 && !GgufNames.isTable(e.getKey())) {
+                    GgufType own = isKept(e.getValue()) ? GgufType.NVFP4 : typeOf(e.getKey(), shape);
+                    if (own == GgufType.NVFP4 && isKept(e.getValue())) {
+                        requireKeepable(e.getKey(), e.getValue(), shape, found.keySet());
+                    } else if (own != type && shape.rank() == 2 && !GgufNames.isTable(e.getKey())) {
                         wide.add(e.getKey());
                     }
                     parameters.put(new GgufTensor(e.getKey(), shape, own), e.getValue());
@@ -212,6 +235,39 @@ public final class GgufExport {
                     + type.blockElements() + " elements: " + wide.getFirst() + " ...");
         }
         notes.addAll(configuration.notes());
+    }
+
+    /** Whether a weight goes over in its own codes and scales. */
+    private boolean isKept(String parameter) {
+        StoredWeight weight = stored.weights().get(parameter);
+        ScaleTensor scale = weight == null ? null : weight.scale();
+        return nvfp4 == Nvfp4.KEPT
+                && weight != null
+                && scale != null
+                && weight.unread() == null
+                && weight.codes() == QuantType.E2M1
+                && weight.granularity().equals(new Granularity.PerGroup(-1, NVFP4_GROUP))
+                && scale.number() == DType.F8_E4M3FN;
+    }
+
+    private void requireKeepable(String tensor, String parameter, Shape shape, Set<String> tensors) {
+        StoredWeight weight = Objects.requireNonNull(stored.weights().get(parameter));
+        String why = "";
+        if (shape.dim(-1) % GgufType.NVFP4.blockElements() != 0) {
+            why = "rows of " + shape.dim(-1) + " elements are no whole blocks of " + GgufType.NVFP4.blockElements();
+        } else if (GgufNames.isEmbedding(tensor)) {
+            why = "llama.cpp looks embeddings up without their upper scale";
+        } else if (weight.globalScale() != null
+                && GgufNames.isMlp(tensor)
+                && tensors.contains(GgufNames.biasOf(tensor))) {
+            why = "llama.cpp has no MLP in NVFP4 with an upper scale and a bias";
+        }
+        if (!why.isEmpty()) {
+            throw new UnsupportedModelException(
+                    "its NVFP4 does not go over as it is: " + why,
+                    "tensor '" + weight.data().name() + "'",
+                    "give --type bf16, which dequantises it");
+        }
     }
 
     /** The tables first, then layer by layer in the order of numbers. */
@@ -261,12 +317,77 @@ public final class GgufExport {
      * @throws UnsupportedModelException when llama.cpp would tokenise otherwise
      */
     public Result plan(Tokenizer tokenizer) throws IOException {
-        return result(metadata(tokenizer));
+        SequencedMap<GgufTensor, Float> scales = scales();
+        return result(metadata(tokenizer), scales);
     }
 
-    private Result result(SequencedMap<String, GgufValue> metadata) {
+    /** The scales of whole tensors that lie beside kept weights, and those of their inputs: each one F32, a multiplier. */
+    private SequencedMap<GgufTensor, Float> scales() throws IOException {
+        SequencedMap<GgufTensor, Float> scales = new LinkedHashMap<>();
+        keptNotes.clear();
+        int kept = 0;
+        int inexact = 0;
+        for (Map.Entry<GgufTensor, String> e : parameters.entrySet()) {
+            if (!isKept(e.getValue())) {
+                continue;
+            }
+            kept++;
+            String tensor = e.getKey().name();
+            GlobalScale global = reader.globalScale(e.getValue());
+            if (global != null) {
+                float multiplier = multiplier(global, e.getValue());
+                scales.put(one(GgufNames.scaleOf(tensor)), multiplier);
+                inexact += isExact(global, multiplier) ? 0 : 1;
+            }
+            Float input = reader.inputScale(e.getValue());
+            if (input != null) {
+                scales.put(one(GgufNames.inputScaleOf(tensor)), input);
+            }
+        }
+        if (kept > 0) {
+            keptNotes.add(kept + " matrices in NVFP4 keep their codes and scales");
+        }
+        if (inexact > 0) {
+            keptNotes.add("the upper scales of " + inexact
+                    + " matrices are divisors without an exact inverse, which GGUF wants: values differ in the"
+                    + " last bits");
+        }
+        return scales;
+    }
+
+    private static GgufTensor one(String name) {
+        return new GgufTensor(name, Shape.of(1), GgufType.F32);
+    }
+
+    private static float multiplier(GlobalScale global, String parameter) {
+        float multiplier = switch (global.direction()) {
+            case MULTIPLIER -> global.value();
+            case DIVISOR -> 1 / global.value();
+        };
+        if (!(multiplier >= Float.MIN_NORMAL && multiplier < Float.POSITIVE_INFINITY)) {
+            throw new UnsupportedModelException(
+                    "the inverse of its upper scale " + global.value() + " is no normal F32",
+                    "tensor '" + parameter + "'",
+                    "give --type bf16, which dequantises it");
+        }
+        return multiplier;
+    }
+
+    /** Whether every scale of a block gives the same product as readers of the checkpoint compute. */
+    private static boolean isExact(GlobalScale global, float multiplier) {
+        for (int code = 0; code <= Nvfp4Blocks.LARGEST_SCALE; code++) {
+            float block = Float8Format.E4M3FN.decode(code);
+            if (global.multiplier(block) != block * multiplier) {
+                return false;
+            }
+        }
+        return true;
+    }
+
+    private Result result(SequencedMap<String, GgufValue> metadata, SequencedMap<GgufTensor, Float> scales) {
         boolean tokenizer = metadata.containsKey(TokenizerImport.PREFIX + "tokens");
         List<String> all = new ArrayList<>(notes);
+        all.addAll(keptNotes);
         lost.forEach((parameter, blocks) -> all.add(blocks + " blocks of '" + parameter
                 + "' became zero: " + type + " has no scale that small"
                 + (type == GgufType.NVFP4 ? "; mxfp4 has" : "")));
@@ -274,8 +395,8 @@ public final class GgufExport {
             all.add("without a tokenizer: llama.cpp loads the file for computing only");
         }
         long bytes =
-                parameters.keySet().stream().mapToLong(GgufTensor::byteSize).sum();
-        return new Result(family.architecture(), parameters.size(), bytes, tokenizer, all);
+                parameters.keySet().stream().mapToLong(GgufTensor::byteSize).sum() + scales.size() * (long) Float.BYTES;
+        return new Result(family.architecture(), parameters.size() + scales.size(), bytes, tokenizer, all);
     }
 
     private SequencedMap<String, GgufValue> metadata(Tokenizer tokenizer) throws IOException {
@@ -283,7 +404,8 @@ public final class GgufExport {
         keys.put(GgufKeys.ARCHITECTURE, GgufValue.of(family.architecture()));
         keys.put("general.type", GgufValue.of("model"));
         keys.put(GgufKeys.NAME, GgufValue.of(String.valueOf(checkpoint.folder().getFileName())));
-        keys.put("general.file_type", GgufValue.of(FILE_TYPES.getOrDefault(type, 0)));
+        boolean kept = parameters.values().stream().anyMatch(this::isKept);
+        GgufFileType.of(kept ? GgufType.NVFP4 : type).ifPresent(t -> keys.put(GgufFileType.KEY, GgufValue.of(t.id())));
         keys.put("general.quantization_version", GgufValue.of(QUANTIZATION_VERSION));
         keys.putAll(new GgufConfig(family).keys(config, where()));
         if (tokenizer == Tokenizer.INCLUDED) {
@@ -301,22 +423,78 @@ public final class GgufExport {
      */
     public Result write(Path output, Tokenizer tokenizer) throws IOException {
         SequencedMap<String, GgufValue> metadata = metadata(tokenizer);
+        SequencedMap<GgufTensor, Float> scales = scales();
         List<GgufTensor> tensors = new ArrayList<>(parameters.keySet());
         factors.ifPresent(
                 f -> tensors.addFirst(new GgufTensor(GgufNames.ROPE_FACTORS, Shape.of(f.length), GgufType.F32)));
-        GgufWriter.write(output, metadata, Collections.unmodifiableList(tensors), this::encode);
-        return result(metadata);
+        tensors.addAll(scales.keySet());
+        GgufWriter.write(output, metadata, Collections.unmodifiableList(tensors), (tensor, sink) -> {
+            String parameter = parameters.get(tensor);
+            Float scale = scales.get(tensor);
+            if (parameter == null) {
+                floats(scale == null ? factors.orElseThrow() : new float[] {scale}, sink);
+            } else if (isKept(parameter)) {
+                copy(tensor, Objects.requireNonNull(stored.weights().get(parameter)), sink);
+            } else {
+                encode(tensor, parameter, sink);
+            }
+        });
+        return result(metadata, scales);
     }
 
-    private void encode(GgufTensor tensor, ByteSink sink) throws IOException {
-        String parameter = parameters.get(tensor);
-        if (parameter == null) {
-            float[] f = factors.orElseThrow();
-            byte[] bytes = new byte[f.length * Float.BYTES];
-            GgmlEncode.encode(GgufType.F32, f, f.length, MemorySegment.ofArray(bytes));
-            sink.write(MemorySegment.ofArray(bytes));
-            return;
+    private static void floats(float[] f, ByteSink sink) throws IOException {
+        byte[] bytes = new byte[f.length * Float.BYTES];
+        GgmlEncode.encode(GgufType.F32, f, f.length, MemorySegment.ofArray(bytes));
+        sink.write(MemorySegment.ofArray(bytes));
+    }
+
+    /** The codes and scales of a matrix as they are, in the order of blocks and rows of the file. */
+    private void copy(GgufTensor tensor, StoredWeight weight, ByteSink sink) throws IOException {
+        long cols = tensor.rowElements();
+        long rows = tensor.shape().dim(0);
+        long step = step(rows, cols);
+        long blocksOfRow = cols / GgufType.NVFP4.blockElements();
+        long scalesOfRow = cols / NVFP4_GROUP;
+        long rowBytes = GgufType.NVFP4.bytes(cols);
+        LongUnaryOperator order = order(tensor);
+        ScaleTensor scale = Objects.requireNonNull(weight.scale());
+        StoredTensor scaleTensor = Objects.requireNonNull(checkpoint.tensor(scale.name()));
+        try (Arena scratch = Arena.ofConfined()) {
+            MemorySegment codes = scratch.allocate(step * cols / 2, 64);
+            MemorySegment scales = scratch.allocate(step * scalesOfRow, 64);
+            MemorySegment blocks = scratch.allocate(step * rowBytes, 64);
+            for (long first = 0; first < rows; first += step) {
+                long count = Math.min(step, rows - first);
+                reader.readCodes(weight, first, codes.asSlice(0, count * cols / 2));
+                checkpoint.read(scaleTensor, first * scalesOfRow, scales.asSlice(0, count * scalesOfRow));
+                for (long r = 0; r < count; r++) {
+                    long from = order.applyAsLong(first + r) - first; // heads lie within a tile
+                    long bad = Nvfp4Blocks.pack(
+                            codes.asSlice(from * cols / 2, cols / 2),
+                            scales.asSlice(from * scalesOfRow, scalesOfRow),
+                            blocksOfRow,
+                            blocks.asSlice(r * rowBytes, rowBytes));
+                    if (bad >= 0) {
+                        throw impossible(
+                                scale,
+                                (first + from) * scalesOfRow + bad,
+                                scales.get(ValueLayout.JAVA_BYTE, from * scalesOfRow + bad));
+                    }
+                }
+                sink.write(blocks.asSlice(0, count * rowBytes));
+            }
         }
+    }
+
+    private static InvalidDataException impossible(ScaleTensor scale, long index, byte code) {
+        return new InvalidDataException(
+                "scale " + index + " is " + Float8Format.E4M3FN.decode(code & 0xff)
+                        + ", and ggml has only scales from 0 to 448, without a sign",
+                "tensor '" + scale.name() + "'",
+                "export the checkpoint again; `octet verify` lists every such scale");
+    }
+
+    private void encode(GgufTensor tensor, String parameter, ByteSink sink) throws IOException {
         boolean vector = tensor.shape().rank() < 2;
         long cols = vector ? tensor.shape().elementCount() : tensor.rowElements();
         long rows = vector ? 1 : tensor.shape().dim(0);

@@ -14,18 +14,31 @@ import dev.octet.formats.gguf.GgufTensor;
 import dev.octet.formats.gguf.GgufType;
 import dev.octet.formats.safetensors.SafetensorsWriter;
 import dev.octet.formats.tensor.DType;
+import dev.octet.formats.tensor.Tensor;
 import dev.octet.formats.tensor.TensorSpec;
 import dev.octet.quant.cast.Floats;
 import dev.octet.quant.ggml.GgmlDecode;
+import dev.octet.quant.ggml.Nvfp4Blocks;
+import dev.octet.quant.layout.AttentionScheme;
+import dev.octet.quant.layout.Layout;
+import dev.octet.quant.layout.LayoutContents;
+import dev.octet.quant.layout.LayoutOptions;
+import dev.octet.quant.layout.ScaleTensor;
+import dev.octet.quant.layout.StoredWeight;
+import dev.octet.quant.number.Float8Format;
+import dev.octet.quant.recipe.OperandSpec;
+import dev.octet.quant.recipe.Recipes;
 import java.io.IOException;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
+import java.lang.foreign.ValueLayout;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.Set;
 import java.util.function.LongUnaryOperator;
 import java.util.stream.Collectors;
 
@@ -44,10 +57,23 @@ public final class GgufImport implements AutoCloseable {
     private final GgufFile file;
     private final GgufKeys keys;
     private final GgufFamily family;
+    private final Set<String> nvfp4;
     private final Map<String, Source> sources = new LinkedHashMap<>();
 
-    /** Where a parameter comes from. */
-    private record Source(GgufHeader.Entry entry, LongUnaryOperator rowInFile, float offset) {}
+    /** Static scales of what matrices in NVFP4 are multiplied with, by the names of the matrices; a folder of floats has no place for them. */
+    private final Map<String, Float> inputs = new LinkedHashMap<>();
+
+    /** Where a parameter comes from; {@code upper} multiplies the scales of NVFP4's blocks, 1 for others. */
+    private record Source(GgufHeader.Entry entry, LongUnaryOperator rowInFile, float offset, float upper) {
+        /** Decodes elements of its tensor, its upper scale included. */
+        void decode(MemorySegment blocks, long from, int count, float[] into) {
+            if (upper == 1) {
+                GgmlDecode.decode(entry.tensor().type(), blocks, from, count, into);
+            } else {
+                GgmlDecode.decodeNvfp4(blocks, from, count, upper, into);
+            }
+        }
+    }
 
     private GgufImport(Path path, Arena arena) throws IOException {
         this.arena = arena;
@@ -59,6 +85,11 @@ public final class GgufImport implements AutoCloseable {
                         "general.architecture is '" + architecture + "', which has no counterpart here",
                         path.toString(),
                         "known are " + GgufFamily.architectures()));
+        this.nvfp4 = file.header().entries().stream()
+                .map(GgufHeader.Entry::tensor)
+                .filter(t -> t.type() == GgufType.NVFP4)
+                .map(GgufTensor::name)
+                .collect(Collectors.toUnmodifiableSet());
         match();
     }
 
@@ -82,8 +113,12 @@ public final class GgufImport implements AutoCloseable {
     private void match() {
         GgufNames names = new GgufNames(family);
         List<String> unknown = new ArrayList<>();
+        Map<String, Float> uppers = uppers();
         for (GgufHeader.Entry e : file.header().entries()) {
             GgufTensor t = e.tensor();
+            if (isScale(t)) {
+                continue;
+            }
             if (t.name().equals(GgufNames.ROPE_FACTORS)) {
                 requireReadable(t);
                 continue;
@@ -94,7 +129,7 @@ public final class GgufImport implements AutoCloseable {
                 continue;
             }
             requireReadable(t);
-            sources.put(parameter.get(), new Source(e, order(t), offset(t)));
+            sources.put(parameter.get(), new Source(e, order(t), offset(t), uppers.getOrDefault(t.name(), 1f)));
         }
         if (!unknown.isEmpty()) {
             throw new UnsupportedModelException(
@@ -110,6 +145,35 @@ public final class GgufImport implements AutoCloseable {
                 .ifPresent(t -> {
                     throw keys.malformed("the file of " + layers + " layers has no tensor '" + t + "'");
                 });
+    }
+
+    /** Whether this is the upper scale of a matrix in NVFP4, or the scale of its inputs; of other types llama.cpp's files have none. */
+    private boolean isScale(GgufTensor t) {
+        return GgufNames.ofScale(t.name()).filter(nvfp4::contains).isPresent();
+    }
+
+    /** The upper scales of matrices in NVFP4, by the names of the matrices. */
+    private Map<String, Float> uppers() {
+        Map<String, Float> uppers = new LinkedHashMap<>();
+        for (GgufHeader.Entry e : file.header().entries()) {
+            GgufTensor t = e.tensor();
+            if (!isScale(t)) {
+                continue;
+            }
+            if (t.type() != GgufType.F32 || t.shape().elementCount() != 1) {
+                throw keys.malformed("tensor '" + t.name() + "' is " + t.type() + " of shape " + t.shape()
+                        + ", not the one F32 that a scale of a tensor is");
+            }
+            float[] one = new float[1];
+            GgmlDecode.decode(GgufType.F32, file.bytes(e), 0, 1, one);
+            if (one[0] >= Float.MIN_NORMAL && one[0] < Float.POSITIVE_INFINITY) {
+                (GgufNames.isInputScale(t.name()) ? inputs : uppers)
+                        .put(GgufNames.ofScale(t.name()).orElseThrow(), one[0]);
+            } else {
+                throw keys.malformed("the scale '" + t.name() + "' is " + one[0] + ", not positive, finite and normal");
+            }
+        }
+        return uppers;
     }
 
     private void requireReadable(GgufTensor t) {
@@ -195,6 +259,9 @@ public final class GgufImport implements AutoCloseable {
         if (rounds) {
             notes.add("decoded weights are rounded to " + type + " once more; --dtype fp32 keeps every value");
         }
+        if (!inputs.isEmpty()) {
+            notes.add(inputs.size() + " static scales of inputs are left out: the folder is not quantised");
+        }
         if (!TokenizerImport.isIn(keys)) {
             notes.add("the file has no tokenizer");
         }
@@ -228,16 +295,33 @@ public final class GgufImport implements AutoCloseable {
      */
     public Result write(Path output, DType type) throws IOException {
         Result result = plan(type);
-        ObjectNode config = config(type);
+        write(
+                output,
+                result.tokenizer(),
+                specs(type),
+                config(type),
+                Map.of(),
+                (spec, sink) -> decode(source(spec.name()), spec, sink));
+        return result;
+    }
+
+    /** A folder all or nothing; {@code others} are JSON files beside its configuration. */
+    private void write(
+            Path output,
+            boolean withTokenizer,
+            List<TensorSpec> specs,
+            ObjectNode config,
+            Map<String, ObjectNode> others,
+            SafetensorsWriter.Content content)
+            throws IOException {
         Optional<TokenizerImport.Files> tokenizer =
-                result.tokenizer() ? Optional.of(TokenizerImport.read(keys)) : Optional.empty();
+                withTokenizer ? Optional.of(TokenizerImport.read(keys)) : Optional.empty();
         WholeFolder.write(output, made -> {
             SafetensorsWriter.writeFolder(
-                    made,
-                    specs(type),
-                    Map.of("format", "pt"),
-                    SafetensorsWriter.DEFAULT_SHARD_BYTES,
-                    (spec, sink) -> decode(source(spec.name()), spec, sink));
+                    made, specs, Map.of("format", "pt"), SafetensorsWriter.DEFAULT_SHARD_BYTES, content);
+            for (Map.Entry<String, ObjectNode> other : others.entrySet()) {
+                ModelConfig.write(made.resolve(other.getKey()), other.getValue());
+            }
             if (tokenizer.isPresent()) {
                 ModelConfig.write(
                         made.resolve("tokenizer.json"), tokenizer.get().tokenizer());
@@ -246,7 +330,186 @@ public final class GgufImport implements AutoCloseable {
             }
             ModelConfig.write(made.resolve(ModelConfig.FILE_NAME), config);
         });
-        return result;
+    }
+
+    /**
+     * What {@link #write(Path, DType, Layout)} would give.
+     *
+     * @param type of tensors that are not in NVFP4: F32, BF16 or F16
+     * @throws UnsupportedModelException when nothing in the file is NVFP4, or the layout has none
+     */
+    public Result plan(DType type, Layout layout) {
+        return quantized(type, layout).result();
+    }
+
+    /**
+     * Writes a folder whose matrices in NVFP4 keep their codes and scales, in a layout of quantised checkpoints, all or nothing.
+     *
+     * @param output its parent must exist
+     * @param type of the other tensors: F32, BF16 or F16
+     * @throws UnsupportedModelException when nothing in the file is NVFP4, the layout has none, or the tokenizer is of a kind that is not known
+     * @throws MalformedModelException when keys are missing or contradict each other
+     * @throws InvalidDataException when a weight is not finite or not in {@code type}, or a scale of a block is none of E4M3's
+     * @throws IOException when reading or writing fails; nothing that was written is left then
+     */
+    public Result write(Path output, DType type, Layout layout) throws IOException {
+        QuantizedFolder folder = quantized(type, layout);
+        ObjectNode config = config(type);
+        Map<String, ObjectNode> others = layout.configure(config, folder.contents());
+        write(output, folder.result().tokenizer(), folder.specs(), config, others, folder::write);
+        return folder.result();
+    }
+
+    private QuantizedFolder quantized(DType type, Layout layout) {
+        List<TensorSpec> specs = specs(type);
+        List<TensorSpec> matrices = specs.stream()
+                .filter(s -> source(s.name()).entry().tensor().type() == GgufType.NVFP4)
+                .toList();
+        boolean fixed = inputs.size() == matrices.size();
+        LayoutOptions options = LayoutOptions.defaults().withStaticInputs(fixed);
+        OperandSpec scheme = layout.scheme(Recipes.NVFP4, options)
+                .filter(_ -> !matrices.isEmpty())
+                .orElseThrow(() -> new UnsupportedModelException(
+                        matrices.isEmpty()
+                                ? "the file is GGUF without a matrix in NVFP4, the only type that goes into a layout"
+                                        + " as it is"
+                                : "the file is GGUF in NVFP4, which layout " + layout.name() + " has not",
+                        keys.where(),
+                        "make a folder of it: octet convert FILE -o DIR --target huggingface"));
+        Map<String, StoredWeight> placed = new LinkedHashMap<>();
+        matrices.forEach(m -> placed.put(m.name(), layout.place(m.name(), m.shape(), scheme, options)));
+        List<String> kept = specs.stream()
+                .filter(s -> s.shape().rank() == 2
+                        && !placed.containsKey(s.name())
+                        && !s.name().equals("model.embed_tokens.weight"))
+                .map(s -> StoredWeight.moduleOf(s.name()))
+                .toList();
+        LayoutContents contents =
+                new LayoutContents(Recipes.NVFP4, options, List.copyOf(placed.values()), kept, AttentionScheme.NONE);
+        return new QuantizedFolder(type, specs, placed, contents);
+    }
+
+    /** A folder with matrices in NVFP4. */
+    private final class QuantizedFolder {
+        private final Map<String, StoredWeight> placed;
+        private final LayoutContents contents;
+        private final List<TensorSpec> specs = new ArrayList<>();
+        private final Map<String, StoredWeight> owners = new LinkedHashMap<>();
+        private final DType type;
+
+        QuantizedFolder(
+                DType type, List<TensorSpec> parameters, Map<String, StoredWeight> placed, LayoutContents contents) {
+            this.type = type;
+            this.placed = placed;
+            this.contents = contents;
+            for (TensorSpec parameter : parameters) {
+                StoredWeight weight = placed.get(parameter.name());
+                List<TensorSpec> tensors = weight == null ? List.of(parameter) : weight.tensors();
+                specs.addAll(tensors);
+                if (weight != null) {
+                    tensors.forEach(t -> owners.put(t.name(), weight));
+                }
+            }
+        }
+
+        List<TensorSpec> specs() {
+            return specs;
+        }
+
+        LayoutContents contents() {
+            return contents;
+        }
+
+        Result result() {
+            List<String> notes = new ArrayList<>();
+            notes.add(placed.size() + " matrices in NVFP4 keep their codes and scales");
+            long inexact = placed.values().stream()
+                    .filter(w ->
+                            w.globalScale() != null && !isExact(source(w.name()).upper(), w.globalScale()))
+                    .count();
+            if (inexact > 0) {
+                notes.add("the upper scales of " + inexact
+                        + " matrices have no exact inverse, which the layout wants: values differ in the last bits");
+            }
+            boolean fixed = contents.options().staticInputs();
+            if (!fixed && !inputs.isEmpty()) {
+                notes.add(inputs.size() + " static scales of inputs are left out: other matrices have none");
+            }
+            boolean tokenizer = TokenizerImport.isIn(keys);
+            if (!tokenizer) {
+                notes.add("the file has no tokenizer");
+            }
+            return new Result(
+                    family.architecture(),
+                    type,
+                    specs.size(),
+                    specs.stream().mapToLong(TensorSpec::byteSize).sum(),
+                    tokenizer,
+                    notes);
+        }
+
+        /** Whether readers of the layout compute the products that ggml's scales have. */
+        private static boolean isExact(float upper, ScaleTensor global) {
+            if (global.direction() == ScaleTensor.Direction.MULTIPLIER) {
+                return true;
+            }
+            for (int code = 0; code <= Nvfp4Blocks.LARGEST_SCALE; code++) {
+                float block = Float8Format.E4M3FN.decode(code);
+                if (block / (1 / upper) != block * upper) {
+                    return false;
+                }
+            }
+            return true;
+        }
+
+        void write(TensorSpec spec, ByteSink sink) throws IOException {
+            StoredWeight weight = owners.get(spec.name());
+            if (weight == null) {
+                decode(source(spec.name()), spec, sink);
+                return;
+            }
+            Source source = source(weight.name());
+            ScaleTensor global = weight.globalScale();
+            ScaleTensor input = weight.inputScale();
+            if (global != null && spec.equals(global.spec())) {
+                one(source.upper(), global, sink);
+            } else if (input != null && spec.equals(input.spec())) {
+                one(inputs.getOrDefault(source.entry().tensor().name(), 1f), input, sink);
+            } else {
+                unpack(source, spec.equals(weight.data()), sink);
+            }
+        }
+
+        private static void one(float multiplier, ScaleTensor scale, ByteSink sink) throws IOException {
+            float value = scale.direction() == ScaleTensor.Direction.DIVISOR ? 1 / multiplier : multiplier;
+            MemorySegment bytes = MemorySegment.ofArray(new byte[Float.BYTES]);
+            bytes.set(Tensor.F32_LE, 0, value);
+            sink.write(bytes);
+        }
+
+        /** The codes of a matrix, or else its scales, row by row in the order of the model. */
+        private void unpack(Source source, boolean wantsCodes, ByteSink sink) throws IOException {
+            GgufTensor tensor = source.entry().tensor();
+            MemorySegment all = file.bytes(source.entry());
+            long cols = tensor.rowElements();
+            long rowBytes = GgufType.NVFP4.bytes(cols);
+            MemorySegment codes = MemorySegment.ofArray(new byte[Math.toIntExact(cols / 2)]);
+            MemorySegment scales = MemorySegment.ofArray(new byte[Math.toIntExact(cols / 16)]);
+            for (long r = 0; r < tensor.shape().dim(0); r++) {
+                MemorySegment row = all.asSlice(source.rowInFile().applyAsLong(r) * rowBytes, rowBytes);
+                Nvfp4Blocks.unpack(row, cols / GgufType.NVFP4.blockElements(), codes, scales);
+                for (long i = 0; !wantsCodes && i < scales.byteSize(); i++) {
+                    int code = scales.get(ValueLayout.JAVA_BYTE, i) & 0xff;
+                    if (code > Nvfp4Blocks.LARGEST_SCALE) {
+                        throw new InvalidDataException(
+                                "a scale of row " + r + " has the code " + code + ", which only ggml reads as a number",
+                                "tensor '" + tensor.name() + "'",
+                                "make a folder of floats: octet convert FILE -o DIR --target huggingface");
+                    }
+                }
+                sink.write(wantsCodes ? codes : scales);
+            }
+        }
     }
 
     /** {@code config.json} of the folder. */
@@ -306,7 +569,7 @@ public final class GgufImport implements AutoCloseable {
                 long count = Math.min(step, rows - first);
                 for (long r = 0; r < count; r++) {
                     long from = source.rowInFile().applyAsLong(first + r) * cols;
-                    GgmlDecode.decode(tensor.type(), blocks, from, row.length, row);
+                    source.decode(blocks, from, row.length, row);
                     put(row, source.offset(), spec, tile, r * cols);
                 }
                 sink.write(tile.asSlice(0, count * cols * width));
@@ -318,7 +581,7 @@ public final class GgufImport implements AutoCloseable {
     private void decodeVector(Source source, TensorSpec spec, ByteSink sink) throws IOException {
         int count = Math.toIntExact(spec.shape().elementCount());
         float[] stored = new float[count];
-        GgmlDecode.decode(source.entry().tensor().type(), file.bytes(source.entry()), 0, count, stored);
+        source.decode(file.bytes(source.entry()), 0, count, stored);
         float[] ordered = new float[count];
         for (int i = 0; i < count; i++) {
             ordered[i] = stored[(int) source.rowInFile().applyAsLong(i)];

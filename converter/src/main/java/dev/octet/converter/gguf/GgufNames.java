@@ -17,7 +17,13 @@ final class GgufNames {
     static final String ROPE_FACTORS = "rope_freqs.weight";
 
     private static final String EMBEDDING = "token_embd.weight";
-    private static final String HEAD = "output.weight";
+
+    /** The matrix of the output layer. */
+    static final String HEAD = "output.weight";
+
+    private static final String WEIGHT = ".weight";
+    private static final String SCALE = ".scale";
+    private static final String INPUT_SCALE = ".input_scale";
 
     private static final Map<String, String> WHOLE = Map.of(
             "model.embed_tokens.weight", EMBEDDING, "model.norm.weight", "output_norm.weight", "lm_head.weight", HEAD);
@@ -87,6 +93,43 @@ final class GgufNames {
             return Optional.ofNullable(found);
         }
         return Optional.ofNullable(parts.get(m.group(2))).map(p -> prefix + m.group(1) + "." + p + "." + m.group(3));
+    }
+
+    /** The scale of a whole tensor that llama.cpp multiplies the product with, beside a matrix; by the name of the matrix. */
+    static String scaleOf(String matrix) {
+        return stem(matrix) + SCALE;
+    }
+
+    /** The static scale of what a matrix is multiplied with, by the name of the matrix. */
+    static String inputScaleOf(String matrix) {
+        return stem(matrix) + INPUT_SCALE;
+    }
+
+    /** The matrix that a tensor is the scale of, or of its inputs, by their names in the file; empty for other tensors. */
+    static Optional<String> ofScale(String tensor) {
+        String ending = isInputScale(tensor) ? INPUT_SCALE : SCALE;
+        return tensor.endsWith(ending)
+                ? Optional.of(tensor.substring(0, tensor.length() - ending.length()) + WEIGHT)
+                : Optional.empty();
+    }
+
+    /** Whether this is the static scale of what a matrix is multiplied with, by its name in the file. */
+    static boolean isInputScale(String tensor) {
+        return tensor.endsWith(INPUT_SCALE);
+    }
+
+    private static String stem(String matrix) {
+        return matrix.substring(0, matrix.length() - WEIGHT.length());
+    }
+
+    /** The bias beside a matrix, by their names in the file. */
+    static String biasOf(String matrix) {
+        return stem(matrix) + ".bias";
+    }
+
+    /** Whether this is a matrix of an MLP, by its name in the file. */
+    static boolean isMlp(String tensor) {
+        return tensor.contains(".ffn_") && isMatrix(tensor);
     }
 
     /** Whether this is the matrix of the embedding or of the output layer, by its name in the file. */

@@ -16,6 +16,7 @@ import dev.octet.formats.gguf.GgufHeader;
 import dev.octet.formats.gguf.GgufTensor;
 import dev.octet.formats.gguf.GgufType;
 import dev.octet.formats.gguf.GgufWriter;
+import dev.octet.formats.safetensors.SafetensorsWriter;
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Tensor;
 import java.io.IOException;
@@ -23,6 +24,7 @@ import java.lang.foreign.Arena;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.Arrays;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.function.Consumer;
@@ -203,6 +205,37 @@ class GgufRoundTripTest {
         MalformedModelException e = assertThrows(MalformedModelException.class, () -> write(model, GgufType.F32));
         assertTrue(e.what().contains("3 layers has no 'model.layers.2."), e.what());
         assertFalse(Files.exists(file()));
+    }
+
+    @Test
+    void an_untied_checkpoint_without_a_head_is_refused() throws IOException {
+        Path model = withoutHead(config -> config.put("tie_word_embeddings", false));
+        MalformedModelException e = assertThrows(MalformedModelException.class, () -> write(model, GgufType.F32));
+        assertTrue(e.what().contains("the checkpoint has no 'lm_head.weight'"), e.what());
+        assertFalse(Files.exists(file()));
+    }
+
+    @Test
+    void a_head_that_no_key_ties_is_not_tied() throws IOException {
+        Path model = withoutHead(config -> config.remove("tie_word_embeddings"));
+        assertThrows(MalformedModelException.class, () -> write(model, GgufType.F32));
+    }
+
+    @Test
+    void a_tied_checkpoint_without_a_head_is_written() throws IOException {
+        write(withoutHead(config -> config.put("tie_word_embeddings", true)), GgufType.F32);
+        assertFalse(types().containsKey("output.weight"));
+    }
+
+    private Path withoutHead(Consumer<ObjectNode> change) throws IOException {
+        Path model = changed("llama", change);
+        Path file = model.resolve("model.safetensors");
+        try (ModelFile whole = ModelFile.open(MODELS.resolve("llama"))) {
+            Map<String, Tensor> tensors = new LinkedHashMap<>(whole.model().tensors());
+            tensors.remove("lm_head.weight");
+            SafetensorsWriter.write(file, tensors, Map.of("format", "pt"));
+        }
+        return model;
     }
 
     @Test

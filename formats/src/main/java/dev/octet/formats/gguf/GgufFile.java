@@ -29,7 +29,7 @@ public record GgufFile(Path path, GgufHeader header, MemorySegment bytes) {
     public static void requireOther(Path path) throws IOException {
         if (isGguf(path)) {
             throw new UnsupportedModelException(
-                    "the file is GGUF, which only `octet convert --target huggingface` reads",
+                    "the file is GGUF, which only `octet inspect` and `octet convert --target huggingface` read",
                     path.toString(),
                     "make a folder of it: octet convert FILE -o DIR --target huggingface");
         }

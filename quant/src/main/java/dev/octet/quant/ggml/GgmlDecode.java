@@ -81,6 +81,35 @@ public final class GgmlDecode {
         }
     }
 
+    /**
+     * Decodes NVFP4 under an upper scale: codes times the product of both scales, as checkpoints of two levels are dequantised. llama.cpp multiplies
+     * the result of the matrix product instead.
+     *
+     * @param bytes whole blocks
+     * @param from the first element, a multiple of 64
+     * @param count a multiple of 64
+     * @param upper multiplier of the whole tensor
+     * @param into the first {@code count} are written
+     * @throws IllegalArgumentException when {@code from} or {@code count} is no whole number of blocks
+     * @throws IndexOutOfBoundsException when {@code bytes} or {@code into} is too short
+     */
+    public static void decodeNvfp4(MemorySegment bytes, long from, int count, float upper, float[] into) {
+        GgmlDecode d = new GgmlDecode(bytes, GgufType.NVFP4.bytes(from), into);
+        for (long n = GgufType.NVFP4.bytes(count) / GgufType.NVFP4.blockBytes(); n > 0; n--) {
+            for (int group = 0; group < 4; group++) {
+                float scale = 2 * HALF_E4M3[d.u8(group)] * upper;
+                for (int j = 0; j < 8; j++) {
+                    int pair = d.u8(4 + group * 8 + j);
+                    int at = d.to + group * 16 + j;
+                    into[at] = 0.5f * E2M1_TIMES_TWO[pair & 15] * scale;
+                    into[at + 8] = 0.5f * E2M1_TIMES_TWO[pair >> 4] * scale;
+                }
+            }
+            d.at += GgufType.NVFP4.blockBytes();
+            d.to += GgufType.NVFP4.blockElements();
+        }
+    }
+
     private void block(GgufType type) {
         switch (type) {
             case F32 -> out[to] = bytes.get(Tensor.F32_LE, at);
