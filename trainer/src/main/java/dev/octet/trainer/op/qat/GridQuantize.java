@@ -134,7 +134,8 @@ public record GridQuantize(OperandType x, CodeGrid grid, Blocks blocks, StepRule
             throw new IllegalArgumentException("a learned zero point belongs to rule RANGE, not to " + rule);
         }
         if ((form.parameter() == Parameter.MAX) != (form.offset() == Offset.MIN)) {
-            throw new IllegalArgumentException("the greatest and the least value go together, not " + form.parameter() + " and " + form.offset());
+            throw new IllegalArgumentException(
+                    "the greatest and the least value go together, not " + form.parameter() + " and " + form.offset());
         }
         if (form.offset() == Offset.MIN && (rule.learnsStep() || form.hasPre() || form.hasGlobal())) {
             throw new IllegalArgumentException("steps from the ends of blocks are not learned and have one level");
