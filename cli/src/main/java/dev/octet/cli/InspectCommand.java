@@ -105,7 +105,7 @@ final class InspectCommand implements Command {
                 screen.answer(arguments, facts, () -> ArtifactPage.of(facts, arguments.has(TENSORS)));
             }
             case GGUF -> {
-                GgufFacts facts = GgufFacts.of(path);
+                GgufFacts facts = Inspect.gguf(path);
                 screen.answer(arguments, facts, () -> GgufPage.of(facts, arguments.has(TENSORS)));
             }
         }

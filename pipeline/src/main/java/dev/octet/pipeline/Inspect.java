@@ -3,6 +3,8 @@ package dev.octet.pipeline;
 import dev.octet.converter.CheckpointConverter;
 import dev.octet.converter.Converter;
 import dev.octet.converter.ModelSource;
+import dev.octet.converter.gguf.GgufImport;
+import dev.octet.converter.inspect.GgufFacts;
 import dev.octet.converter.inspect.Inspection;
 import dev.octet.formats.ModelFile;
 import dev.octet.formats.checkpoint.Checkpoint;
@@ -102,7 +104,7 @@ public final class Inspect {
         ADAPTER,
         /** Statistics or second moments of activations: {@link #statistics}. */
         STATISTICS,
-        /** A GGUF file: {@link dev.octet.converter.inspect.GgufFacts#of(Path)}. */
+        /** A GGUF file: {@link #gguf}. */
         GGUF
     }
 
@@ -143,6 +145,22 @@ public final class Inspect {
      */
     public static StatisticsFacts statistics(Path path) throws IOException {
         return StatisticsFile.isOne(path) ? StatisticsFacts.ofStatistics(path) : StatisticsFacts.ofSecondMoments(path);
+    }
+
+    /**
+     * What a GGUF file of any architecture holds, and whether a folder can be made of it.
+     *
+     * @throws dev.octet.formats.error.OctetException when it breaks a rule of the format
+     * @throws IOException when it cannot be read
+     */
+    public static GgufFacts gguf(Path path) throws IOException {
+        String notConverted = null;
+        try (GgufImport file = GgufImport.open(path)) {
+            file.plan(file.usualType());
+        } catch (UnsupportedModelException | MalformedModelException e) {
+            notConverted = e.what();
+        }
+        return GgufFacts.of(path, notConverted);
     }
 
     /**

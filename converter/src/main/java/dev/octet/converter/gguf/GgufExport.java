@@ -509,29 +509,52 @@ public final class GgufExport {
                 long count = Math.min(step, rows - first);
                 reader.read(parameter, first, first + count, floats.asSlice(0, count * cols * Float.BYTES));
                 for (long r = 0; r < count; r++) {
-                    for (long c = 0; c < cols; c++) {
-                        // rows of a matrix are reordered, of a bias its elements; heads lie within a tile
-                        long at = vector ? order.applyAsLong(c) : order.applyAsLong(first + r) - first;
-                        float v = floats.get(Tensor.F32_LE, (vector ? at : at * cols + c) * Float.BYTES) + offset;
-                        if (!Float.isFinite(v)) {
-                            throw new InvalidDataException(
-                                    "an element is " + v, "tensor '" + parameter + "'", "repair the checkpoint first");
-                        }
-                        if (tensor.type() == GgufType.NVFP4 && Math.abs(v) > GgmlEncode.NVFP4_MAX) {
-                            throw new InvalidDataException(
-                                    "an element is " + v + ", NVFP4 ends at 2688 in GGUF",
-                                    "tensor '" + parameter + "'",
-                                    "give --type bf16");
-                        }
-                        values[(int) (r * cols + c)] = v;
-                    }
+                    // rows of a matrix are reordered, of a bias its elements; heads lie within a tile
+                    long from = vector ? 0 : (order.applyAsLong(first + r) - first) * cols;
+                    MemorySegment.copy(floats, Tensor.F32_LE, from * Float.BYTES, values, (int) (r * cols), (int) cols);
                 }
+                if (vector) {
+                    reorder(values, order, offset);
+                }
+                requireStorable(tensor.type(), parameter, values, (int) (count * cols));
                 int zeros = encode(tensor.type(), parameter, values, (int) (count * cols), blocks);
                 if (zeros > 0) {
                     lost.merge(parameter, (long) zeros, Long::sum);
                 }
                 sink.write(blocks.asSlice(0, tensor.type().bytes(count * cols)));
             }
+        }
+    }
+
+    private static void reorder(float[] vector, LongUnaryOperator order, float offset) {
+        float[] stored = vector.clone();
+        for (int i = 0; i < vector.length; i++) {
+            vector[i] = stored[(int) order.applyAsLong(i)] + offset;
+        }
+    }
+
+    private static void requireStorable(GgufType type, String parameter, float[] values, int count) {
+        int largest = 0; // a loop that the compiler turns into vectors
+        for (int i = 0; i < count; i++) {
+            largest = Math.max(largest, Float.floatToRawIntBits(values[i]) & Integer.MAX_VALUE);
+        }
+        float amax = Float.intBitsToFloat(largest); // NaN and infinity are above all others
+        if (!Float.isFinite(amax)) {
+            float v = Float.NaN;
+            for (int i = 0; i < count; i++) {
+                if (!Float.isFinite(values[i])) {
+                    v = values[i];
+                    break;
+                }
+            }
+            throw new InvalidDataException(
+                    "an element is " + v, "tensor '" + parameter + "'", "repair the checkpoint first");
+        }
+        if (type == GgufType.NVFP4 && amax > GgmlEncode.NVFP4_MAX) {
+            throw new InvalidDataException(
+                    "an element is " + amax + " without its sign, NVFP4 ends at 2688 in GGUF",
+                    "tensor '" + parameter + "'",
+                    "give --type bf16");
         }
     }
 

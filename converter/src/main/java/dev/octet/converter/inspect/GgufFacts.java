@@ -1,6 +1,5 @@
 package dev.octet.converter.inspect;
 
-import dev.octet.converter.gguf.GgufImport;
 import dev.octet.formats.error.MalformedModelException;
 import dev.octet.formats.error.UnsupportedModelException;
 import dev.octet.formats.gguf.GgufFile;
@@ -107,23 +106,15 @@ public record GgufFacts(
     /**
      * Looks at a file.
      *
+     * @param notConverted why no folder can be made of it; null when one can
      * @throws MalformedModelException when it breaks a rule of the format
      * @throws UnsupportedModelException for another version, byte order or type of tensors
      * @throws IOException when it is missing or cannot be read
      */
-    public static GgufFacts of(Path path) throws IOException {
+    public static GgufFacts of(Path path, @Nullable String notConverted) throws IOException {
         try (Arena arena = Arena.ofConfined()) {
             GgufFile file = GgufFile.open(path, arena);
-            return new Reader(file.header()).facts(path, file.bytes().byteSize(), notConverted(path));
-        }
-    }
-
-    private static @Nullable String notConverted(Path path) throws IOException {
-        try (GgufImport file = GgufImport.open(path)) {
-            file.plan(file.usualType());
-            return null;
-        } catch (UnsupportedModelException | MalformedModelException e) {
-            return e.what();
+            return new Reader(file.header()).facts(path, file.bytes().byteSize(), notConverted);
         }
     }
 

@@ -420,15 +420,15 @@ class GgufNvfp4Test {
 
     /** Which scale of a file is damaged, and how. */
     enum Damage {
-        NEGATIVE(Shape.of(1), -1),
-        NOT_A_NUMBER(Shape.of(1), Float.NaN),
-        SEVERAL(Shape.of(2), 1);
+        NEGATIVE(1, -1),
+        NOT_A_NUMBER(1, Float.NaN),
+        SEVERAL(2, 1);
 
-        private final Shape shape;
+        private final int elements;
         private final float value;
 
-        Damage(Shape shape, float value) {
-            this.shape = shape;
+        Damage(int elements, float value) {
+            this.elements = elements;
             this.value = value;
         }
     }
@@ -445,11 +445,12 @@ class GgufNvfp4Test {
                 tensors.put(e.tensor(), file.bytes(e));
             }
             tensors.keySet().removeIf(t -> t.name().equals("blk.0.attn_k.scale"));
-            float[] floats = new float[(int) damage.shape.elementCount()];
+            float[] floats = new float[damage.elements];
             Arrays.fill(floats, damage.value);
             tensors.put(
-                    new GgufTensor("blk.0.attn_k.scale", damage.shape, GgufType.F32),
-                    Tensor.ofFloats(arena, "x", damage.shape, floats).bytes());
+                    new GgufTensor("blk.0.attn_k.scale", Shape.of(damage.elements), GgufType.F32),
+                    Tensor.ofFloats(arena, "x", Shape.of(damage.elements), floats)
+                            .bytes());
             GgufWriter.write(
                     changed,
                     file.header().metadata(),

@@ -24,7 +24,7 @@ class GgufFactsFuzzTest {
     void arbitrary_bytes_are_facts_or_refused(byte[] bytes) throws IOException {
         Path file = Files.write(folder.resolve("fuzz.gguf"), bytes);
         try {
-            GgufFacts facts = GgufFacts.of(file);
+            GgufFacts facts = GgufFacts.of(file, null);
             assertEquals(facts.list().size(), facts.tensors().count());
             assertEquals(
                     facts.list().stream().mapToLong(TensorFact::bytes).sum(),

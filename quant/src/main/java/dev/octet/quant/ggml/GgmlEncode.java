@@ -27,8 +27,12 @@ public final class GgmlEncode {
 
     private static final int NVFP4_GROUP = 16;
 
+    /** Plain numbers at once: what a small cache holds. */
+    private static final int CHUNK = 1 << 12;
+
     private final float[] x;
     private final MemorySegment out;
+    private final byte[] codes = new byte[32];
     private int from;
     private long at;
     private int lost;
@@ -52,6 +56,10 @@ public final class GgmlEncode {
      */
     public static int encode(GgufType type, float[] x, int count, MemorySegment into) {
         GgmlEncode e = new GgmlEncode(x, into);
+        if (type.blockElements() == 1) {
+            e.floats(type, count);
+            return 0;
+        }
         for (long n = type.bytes(count) / type.blockBytes(); n > 0; n--) {
             e.block(type);
             e.from += type.blockElements();
@@ -62,16 +70,14 @@ public final class GgmlEncode {
 
     private void block(GgufType type) {
         switch (type) {
-            case F32 -> out.set(Tensor.F32_LE, at, x[from]);
-            case F16 -> half(x[from], "an element");
-            case BF16 -> bfloat16(x[from]);
             case Q4_0 -> q4();
             case Q8_0 -> q8();
             case MXFP4 -> mxfp4();
             case NVFP4 -> nvfp4();
             case Q4_1, Q5_0, Q5_1, Q8_1, Q2_K, Q3_K, Q4_K, Q5_K, Q6_K, Q8_K, IQ2_XXS, IQ2_XS, IQ3_XXS, IQ1_S, IQ4_NL ->
                 throw refused(type);
-            case IQ3_S, IQ2_S, IQ4_XS, I8, I16, I32, I64, F64, IQ1_M, TQ1_0, TQ2_0, Q1_0 -> throw refused(type);
+            case IQ3_S, IQ2_S, IQ4_XS, I8, I16, I32, I64, IQ1_M, TQ1_0, TQ2_0, Q1_0 -> throw refused(type);
+            case F32, F16, BF16, F64 -> throw refused(type); // no blocks: floats
         }
     }
 
@@ -83,25 +89,71 @@ public final class GgmlEncode {
         out.set(ValueLayout.JAVA_BYTE, at + offset, (byte) value);
     }
 
-    private void half(float value, String what) {
-        short bits = Half.fromFloat(value);
-        if (!Float.isFinite(Half.toFloat(bits))) {
-            throw new ArithmeticException(what + " is " + value + ", F16 ends at 65504");
+    /** Plain numbers, in loops that the compiler turns into vectors. */
+    private void floats(GgufType type, int count) {
+        if (type == GgufType.F32) {
+            MemorySegment.copy(x, 0, out, Tensor.F32_LE, 0, count);
+            return;
         }
-        out.set(Tensor.I16_LE, at, bits);
+        if (type != GgufType.F16 && type != GgufType.BF16) {
+            throw refused(type);
+        }
+        boolean half = type == GgufType.F16;
+        short[] bits = new short[Math.min(count, CHUNK)];
+        for (int first = 0; first < count; first += CHUNK) {
+            int some = Math.min(CHUNK, count - first);
+            int largest = half ? halves(first, some, bits) : bfloat16s(first, some, bits);
+            if (largest >= (half ? 0x7c00 : 0x7f80)) {
+                throw tooLarge(type, first, some);
+            }
+            MemorySegment.copy(bits, 0, out, Tensor.I16_LE, 2L * first, some);
+        }
     }
 
-    private void bfloat16(float value) {
-        short bits = BFloat16.fromFloat(value);
-        if (!Float.isFinite(BFloat16.toFloat(bits))) {
-            throw new ArithmeticException("an element is " + value + ", BF16 ends at 3.39e38");
+    /** Returns the largest bits without their sign: from infinity on no number. */
+    private int halves(int first, int count, short[] bits) {
+        for (int i = 0; i < count; i++) {
+            bits[i] = Float.floatToFloat16(x[first + i]);
         }
-        out.set(Tensor.I16_LE, at, bits);
+        return largest(bits, count);
+    }
+
+    private int bfloat16s(int first, int count, short[] bits) {
+        for (int i = 0; i < count; i++) {
+            int f = Float.floatToRawIntBits(x[first + i]); // finite: see BFloat16 for what is not
+            bits[i] = (short) ((f + 0x7fff + (f >>> 16 & 1)) >>> 16);
+        }
+        return largest(bits, count);
+    }
+
+    private static int largest(short[] bits, int count) {
+        int largest = 0;
+        for (int i = 0; i < count; i++) {
+            largest = Math.max(largest, bits[i] & 0x7fff);
+        }
+        return largest;
+    }
+
+    private ArithmeticException tooLarge(GgufType type, int first, int count) {
+        for (int i = first; i < first + count; i++) {
+            boolean fits = type == GgufType.F16
+                    ? Float.isFinite(Half.toFloat(Half.fromFloat(x[i])))
+                    : Float.isFinite(BFloat16.toFloat(BFloat16.fromFloat(x[i])));
+            if (!fits) {
+                return new ArithmeticException("an element is " + x[i]
+                        + (type == GgufType.F16 ? ", F16 ends at 65504" : ", BF16 ends at 3.39e38"));
+            }
+        }
+        throw new IllegalStateException("every element fits " + type);
     }
 
     /** A block's scale, in its first bytes. */
     private void scale(float value) {
-        half(value, "a scale");
+        short bits = Half.fromFloat(value);
+        if (!Float.isFinite(Half.toFloat(bits))) {
+            throw new ArithmeticException("a scale is " + value + ", F16 ends at 65504");
+        }
+        out.set(Tensor.I16_LE, at, bits);
         if (value != 0 && Half.toFloat(out.get(Tensor.I16_LE, at)) == 0) {
             lost++;
         }
@@ -145,13 +197,16 @@ public final class GgmlEncode {
         float id = inverse(d);
         scale(d);
         for (int j = 0; j < 32; j++) {
-            byteAt(2 + j, awayFromZero(x[from + j] * id));
+            codes[j] = (byte) awayFromZero(x[from + j] * id);
         }
+        MemorySegment.copy(codes, 0, out, ValueLayout.JAVA_BYTE, at + 2, codes.length);
     }
 
-    /** C's roundf. */
+    /** C's roundf of a number within an int: what is cut off is exact. */
     private static int awayFromZero(float v) {
-        return (int) (v < 0 ? -Math.floor(-(double) v + 0.5) : Math.floor((double) v + 0.5));
+        int whole = (int) v;
+        float rest = v - whole;
+        return whole + (rest >= 0.5f ? 1 : 0) - (rest <= -0.5f ? 1 : 0);
     }
 
     private void mxfp4() {

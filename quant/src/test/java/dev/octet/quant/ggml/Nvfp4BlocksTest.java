@@ -43,7 +43,7 @@ class Nvfp4BlocksTest {
     private float[] values(float upper) {
         float[] values = new float[64 * BLOCKS];
         for (int i = 0; i < values.length; i++) {
-            int code = codes[i / 2] >> 4 * (i % 2) & 15;
+            int code = (codes[i / 2] >> (4 * (i % 2))) & 15;
             values[i] = E2M1[code] * (Float8Format.E4M3FN.decode(scales[i / 16]) * upper);
         }
         return values;
