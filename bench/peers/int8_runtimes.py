@@ -39,8 +39,9 @@ class Runtimes:
     def __init__(self, work):
         self.folder, self.hidden, self.javas = os.path.join(work, "older"), None, {}
         with open(f"{HOME}/bench/target/classpath.txt", encoding="utf-8") as file:
-            self.path = [f"{HOME}/bench/target/classes", *file.read().strip().split(":")]
-        self.jar = next(p for p in self.path if re.fullmatch(r"onnxruntime-[\d.]+\.jar", os.path.basename(p)))
+            path = file.read().strip().split(":")
+        self.classes = f"{HOME}/bench/target/classes"
+        self.jar = next(p for p in path if re.fullmatch(r"onnxruntime-[\d.]+\.jar", os.path.basename(p)))
 
     def hide(self):
         """A private copy of Python's library, once."""
@@ -81,7 +82,7 @@ class Runtimes:
         if runtime != "python":
             jar = java_version(runtime, self.jar)
             flags = [] if processor == "native" else [f"-Donnxruntime.native.path={self.hide_java(jar)}"]
-            path = ":".join(jar if p == self.jar else p for p in self.path)
+            path = f"{self.classes}:{jar}"  # no more: a JVM with this class path in full and two dozen files dies before it starts
             command = [JAVA, "--enable-native-access=ALL-UNNAMED", "-XX:+UseSerialGC", *flags, "-cp", path, "dev.octet.bench.OnnxTimes", *arguments]
         else:
             command = [sys.executable, os.path.join(HERE, "onnx_times.py"), *arguments]
