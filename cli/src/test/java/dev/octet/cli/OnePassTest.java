@@ -105,6 +105,32 @@ final class OnePassTest {
     }
 
     @Test
+    void folders_are_smoothed_by_the_statistics_of_their_modules() throws IOException {
+        String model = TESTDATA.resolve("models/tiny-hf/llama").toString();
+        ok(List.of("calibrate", model, "-o", at("folder.stats"), "--calibration", samples, "--quiet"));
+        List<String> words = List.of(
+                "quantize",
+                model,
+                "--target",
+                "onnxruntime",
+                "--recipe",
+                "int8-dynamic",
+                "--rounding",
+                "nearest",
+                "--transform",
+                "smoothquant",
+                "--quiet",
+                "-o");
+        List<String> solved = new ArrayList<>(words);
+        solved.addAll(List.of(at("solved.onnx"), "--statistics", at("folder.stats")));
+        ok(solved);
+        List<String> direct = new ArrayList<>(words);
+        direct.addAll(List.of(at("direct.onnx"), "--calibration", samples));
+        ok(direct);
+        assertEquals(-1, Files.mismatch(folder.resolve("solved.onnx"), folder.resolve("direct.onnx")));
+    }
+
+    @Test
     void statistics_that_smoothing_cannot_go_by_are_refused() throws IOException {
         calibrateBert();
         assertRefused(

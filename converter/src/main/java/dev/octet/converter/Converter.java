@@ -142,8 +142,9 @@ public final class Converter implements AutoCloseable {
     }
 
     /**
-     * A smoothed model.
+     * A smoothed model, from {@link #smoothed}.
      *
+     * @param converter to be closed by itself
      * @param inputs what became of the smoothed inputs, by the values that Linears read before
      */
     public record Smoothed(Converter converter, Map<String, GraphSmoothing.Changed> inputs) {

@@ -24,6 +24,7 @@ import dev.octet.converter.plan.Plan;
 import dev.octet.converter.report.HtmlReport;
 import dev.octet.converter.report.ReportData;
 import dev.octet.converter.report.RunFacts;
+import dev.octet.converter.runtime.ModuleTaps;
 import dev.octet.converter.transform.GraphSmoothing;
 import dev.octet.formats.error.InvalidDataException;
 import dev.octet.formats.error.UnsupportedModelException;
@@ -1053,7 +1054,8 @@ public final class Quantize {
         GraphResult smoothed(@Nullable Dataset samples) throws IOException {
             Transform.SmoothQuant how =
                     (Transform.SmoothQuant) request.transforms().getFirst();
-            Statistics seen = samples == null ? given() : measured(samples);
+            Statistics seen =
+                    ModuleTaps.withValues(steps.converter().canonical(), samples == null ? given() : measured(samples));
             watch.step("measure for smoothing");
             Converter.Smoothed smoothed = steps.converter().smoothed(steps.plan(), seen, how);
             try (Converter changed = smoothed.converter()) {
@@ -1077,11 +1079,12 @@ public final class Quantize {
             }
         }
 
-        /** The user's statistics, which are of this model. */
+        /** The user's statistics, which are of this model and of all samples. */
         private Statistics given() throws IOException {
             Path file = request.statistics().orElseThrow();
             Statistics statistics = StatisticsFile.read(file);
             CalibratedInputs.requireOf(statistics, source.digest(), request.model(), file);
+            Converter.requireComplete(statistics);
             return statistics;
         }
 
