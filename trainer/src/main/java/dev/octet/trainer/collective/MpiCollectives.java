@@ -19,6 +19,12 @@ final class MpiCollectives extends OrderedCollectives {
     /** How long to sleep between two questions after that: others may need the processor to come. */
     private static final long NAP_NANOS = 20_000;
 
+    /**
+     * How long a rank that failed waits before it ends the others. What it printed lies in a pipe that the launcher reads; MPI_Abort ends the launcher as well, and both
+     * Open MPI's and MPICH's then drop what they have not read.
+     */
+    private static final long LAST_WORDS_NANOS = 1_000_000_000;
+
     private final Mpi mpi;
     private final int rank;
     private final int size;
@@ -106,6 +112,10 @@ final class MpiCollectives extends OrderedCollectives {
     /** Ends the others when the JVM ends, by when this rank has said why. */
     private void abort() {
         if (abandoned != 0 && !left) {
+            long said = System.nanoTime();
+            while (System.nanoTime() - said < LAST_WORDS_NANOS) {
+                LockSupport.parkNanos(LAST_WORDS_NANOS);
+            }
             mpi.abort(abandoned);
         }
     }
