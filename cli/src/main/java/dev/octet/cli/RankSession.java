@@ -1,5 +1,6 @@
 package dev.octet.cli;
 
+import dev.octet.pipeline.DeviceName;
 import dev.octet.pipeline.Job;
 import dev.octet.pipeline.TaskListener;
 import dev.octet.trainer.collective.Collectives;
@@ -21,9 +22,12 @@ final class RankSession {
     private final Screen screen;
     private final Screen errors;
     private final Job job;
+    /** The number of this process among those of this machine. */
+    private final int local;
 
-    private RankSession(Collectives world, Screen screen, Job job) {
+    private RankSession(Collectives world, Screen screen, Job job, int local) {
         this.world = world;
+        this.local = local;
         this.errors = screen;
         this.screen = world.isFirst() ? screen : silent(screen);
         this.job = job;
@@ -39,11 +43,15 @@ final class RankSession {
         Optional<RankEnvironment> ranks = RankEnvironment.of(variables);
         Job job = arguments.job(TaskListener.NONE);
         if (ranks.isEmpty()) {
-            return new RankSession(Collectives.alone(), screen, job);
+            return new RankSession(Collectives.alone(), screen, job, 0);
         }
         Job shared =
                 arguments.has(Flags.THREADS) ? job : job.withThreads(ranks.get().threads(job.threads()));
-        return new RankSession(RankProcesses.join(ranks.get(), variables), screen, shared);
+        return new RankSession(
+                RankProcesses.join(ranks.get(), variables),
+                screen,
+                shared,
+                ranks.get().local());
     }
 
     private static Screen silent(Screen screen) {
@@ -62,6 +70,11 @@ final class RankSession {
     /** The screen; of other ranks than the first one that shows nothing. */
     Screen screen() {
         return screen;
+    }
+
+    /** Where this rank computes: of several on one machine {@code --device cuda} gives each a GPU of its own. */
+    DeviceName device(DeviceName asked) {
+        return world.isAlone() ? asked : asked.ofProcess(local);
     }
 
     /** How to work: ranks of one machine share its processors. */

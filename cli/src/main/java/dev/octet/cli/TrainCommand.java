@@ -123,13 +123,14 @@ final class TrainCommand implements Command {
         }
         Train.Request request = request(arguments)
                 .withSettings(arguments.texts(SET))
-                .withSteps(arguments.integer(STEPS, Integer.MAX_VALUE, 1, Integer.MAX_VALUE))
-                .withDevice(device(arguments));
+                .withSteps(arguments.integer(STEPS, Integer.MAX_VALUE, 1, Integer.MAX_VALUE));
         if (arguments.has(RESUME)) {
             request = request.resumingFrom(arguments.integer(FROM_STEP, 0, 1, Integer.MAX_VALUE));
         }
         Train.Request all = request;
-        return RankSession.join(arguments, screen).run(rank -> run(all, arguments, rank));
+        DeviceName device = device(arguments);
+        return RankSession.join(arguments, screen)
+                .run(rank -> run(all.withDevice(rank.device(device)), arguments, rank));
     }
 
     private static ExitCode run(Train.Request request, Arguments arguments, RankSession rank) throws IOException {

@@ -35,6 +35,15 @@ public record DeviceName(String text) {
     }
 
     /**
+     * The device of one of several processes on this machine: {@code cuda} stands for the GPU with the number of the process, any other name for what it says.
+     *
+     * @param local the number of the process on this machine, from 0
+     */
+    public DeviceName ofProcess(int local) {
+        return text.equals("cuda") ? new DeviceName("cuda:" + local) : this;
+    }
+
+    /**
      * The device, to be closed by the caller.
      *
      * @param threads for {@code cpu}

@@ -45,11 +45,11 @@ final class RankSupport {
             throw refused(
                     world, "offload", "offloaded values are not exchanged between ranks yet", "leave offload out");
         }
-        if (!device.name().equals("cpu")) {
+        if (device.name().equals("reference")) {
             throw refused(
                     world,
                     "device " + device.name(),
-                    "ranks exchange gradients in the memory of the host, on the CPU alone so far",
+                    "it computes in F64 for comparisons, on one process",
                     "leave --device out, or the launcher");
         }
     }

@@ -19,6 +19,7 @@ import dev.octet.trainer.collective.RankThreads;
 import dev.octet.trainer.data.Samples;
 import dev.octet.trainer.device.Device;
 import dev.octet.trainer.device.cpu.CpuDevice;
+import dev.octet.trainer.device.cuda.TestGpus;
 import dev.octet.trainer.hook.Interruption;
 import dev.octet.trainer.hook.NonFinite;
 import dev.octet.trainer.hook.RunEnd;
@@ -33,9 +34,11 @@ import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.TreeMap;
+import java.util.function.Supplier;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.DisplayNameGeneration;
 import org.junit.jupiter.api.DisplayNameGenerator;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -64,7 +67,12 @@ class RankThreadsRunTest {
     }
 
     private static RunEnd run(TrainingParts parts, Path run, Collectives world, RunOptions options) throws IOException {
-        try (Device device = CpuDevice.of(1);
+        return run(parts, CpuDevice.of(1), run, world, options);
+    }
+
+    private static RunEnd run(TrainingParts parts, Device on, Path run, Collectives world, RunOptions options)
+            throws IOException {
+        try (Device device = on;
                 Trainer trainer = Trainer.of(parts, device, world)) {
             return trainer.run(run, options);
         }
@@ -230,11 +238,23 @@ class RankThreadsRunTest {
         }));
     }
 
+    @ParameterizedTest
+    @ValueSource(strings = {"fp32", "bf16"})
+    @Tag("kernels")
+    void ranks_with_a_GPU_each_leave_the_bytes_of_one_GPU_that_plays_them_all(String mode) throws IOException {
+        requireSame(2, parts(2, "mode: " + mode + ", gradient_reduction: f32"), TestGpus::ownDevice);
+    }
+
     private void requireSame(int ranks, TrainingParts parts) throws IOException {
+        requireSame(ranks, parts, () -> CpuDevice.of(1));
+    }
+
+    private void requireSame(int ranks, TrainingParts parts, Supplier<Device> devices) throws IOException {
         Path played = folder.resolve("played");
-        run(parts, played, Collectives.alone(), RunOptions.defaults());
+        run(parts, devices.get(), played, Collectives.alone(), RunOptions.defaults());
         Path real = folder.resolve("real");
-        threads(ranks, parts, real, RunOptions.defaults());
+        RankThreads.run(
+                ranks, DEADLINE, world -> run(parts, devices.get(), real, world, RunOptions.defaults()));
         assertSameBytes(played, real, STEPS);
         List<JsonNode> expected = steps(played);
         List<JsonNode> got = steps(real);

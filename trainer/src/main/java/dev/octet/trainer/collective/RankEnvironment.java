@@ -12,8 +12,9 @@ import java.util.Optional;
  * @param rank the number of this process, from 0
  * @param size how many processes there are, at least 2
  * @param onHost how many of them share this machine; 1 where the launcher does not say
+ * @param local the number of this process among those, from 0; 0 where the launcher does not say
  */
-public record RankEnvironment(Launcher launcher, int rank, int size, int onHost) {
+public record RankEnvironment(Launcher launcher, int rank, int size, int onHost, int local) {
     /** How long a rank waits for others, in seconds. */
     public static final String DEADLINE = "OCTET_RANK_DEADLINE";
 
@@ -23,24 +24,31 @@ public record RankEnvironment(Launcher launcher, int rank, int size, int onHost)
     /** Who starts ranks. */
     public enum Launcher {
         /** mpirun of Open MPI. */
-        OPEN_MPI("mpirun (Open MPI)", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE"),
+        OPEN_MPI(
+                "mpirun (Open MPI)",
+                "OMPI_COMM_WORLD_RANK",
+                "OMPI_COMM_WORLD_SIZE",
+                "OMPI_COMM_WORLD_LOCAL_SIZE",
+                "OMPI_COMM_WORLD_LOCAL_RANK"),
         /** mpirun of MPICH, Intel MPI and others with its process manager, Hydra. */
-        MPICH("mpirun (MPICH)", "PMI_RANK", "PMI_SIZE", "MPI_LOCALNRANKS"),
+        MPICH("mpirun (MPICH)", "PMI_RANK", "PMI_SIZE", "MPI_LOCALNRANKS", "MPI_LOCALRANKID"),
         /** srun. Within a job, but outside of a step, there is one process, whatever SLURM_NTASKS is. */
-        SLURM("srun (Slurm)", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS_PER_NODE"),
+        SLURM("srun (Slurm)", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS_PER_NODE", "SLURM_LOCALID"),
         /** torchrun. */
-        TORCHRUN("torchrun", "RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE");
+        TORCHRUN("torchrun", "RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "LOCAL_RANK");
 
         private final String text;
         private final String rank;
         private final String size;
         private final String onHost;
+        private final String local;
 
-        Launcher(String text, String rank, String size, String onHost) {
+        Launcher(String text, String rank, String size, String onHost, String local) {
             this.text = text;
             this.rank = rank;
             this.size = size;
             this.onHost = onHost;
+            this.local = local;
         }
 
         /** The variables for rank and number of ranks, as the page about runs of several processes writes them. */
@@ -72,7 +80,10 @@ public record RankEnvironment(Launcher launcher, int rank, int size, int onHost)
                             "start the run with " + launcher.text + " again, or unset both");
                 }
                 int onHost = variables.containsKey(launcher.onHost) ? number(variables, launcher.onHost, 1) : 1;
-                return size == 1 ? Optional.empty() : Optional.of(new RankEnvironment(launcher, rank, size, onHost));
+                int local = variables.containsKey(launcher.local) ? number(variables, launcher.local, 0) : 0;
+                return size == 1
+                        ? Optional.empty()
+                        : Optional.of(new RankEnvironment(launcher, rank, size, onHost, local));
             }
         }
         return Optional.empty();

@@ -100,14 +100,14 @@ class RankProcessesTest {
     @Test
     void rank_and_size_are_those_that_the_launcher_tells_by_its_variables() {
         Map<String, String> openMpi =
-                Map.of("OMPI_COMM_WORLD_RANK", "1", "OMPI_COMM_WORLD_SIZE", "4", "OMPI_COMM_WORLD_LOCAL_SIZE", "2");
-        assertEquals(Optional.of(new RankEnvironment(Launcher.OPEN_MPI, 1, 4, 2)), RankEnvironment.of(openMpi));
+                Map.of("OMPI_COMM_WORLD_RANK", "1", "OMPI_COMM_WORLD_SIZE", "4", "OMPI_COMM_WORLD_LOCAL_SIZE", "2", "OMPI_COMM_WORLD_LOCAL_RANK", "1");
+        assertEquals(Optional.of(new RankEnvironment(Launcher.OPEN_MPI, 1, 4, 2, 1)), RankEnvironment.of(openMpi));
         Map<String, String> mpich = Map.of("PMI_RANK", "0", "PMI_SIZE", "2", "MPI_LOCALNRANKS", "2");
-        assertEquals(Optional.of(new RankEnvironment(Launcher.MPICH, 0, 2, 2)), RankEnvironment.of(mpich));
-        Map<String, String> slurm = Map.of("SLURM_PROCID", "7", "SLURM_STEP_NUM_TASKS", "8");
-        assertEquals(Optional.of(new RankEnvironment(Launcher.SLURM, 7, 8, 1)), RankEnvironment.of(slurm));
+        assertEquals(Optional.of(new RankEnvironment(Launcher.MPICH, 0, 2, 2, 0)), RankEnvironment.of(mpich));
+        Map<String, String> slurm = Map.of("SLURM_PROCID", "7", "SLURM_STEP_NUM_TASKS", "8", "SLURM_LOCALID", "3");
+        assertEquals(Optional.of(new RankEnvironment(Launcher.SLURM, 7, 8, 1, 3)), RankEnvironment.of(slurm));
         Map<String, String> torchrun = Map.of("RANK", "1", "WORLD_SIZE", "2", "LOCAL_WORLD_SIZE", "2");
-        assertEquals(Optional.of(new RankEnvironment(Launcher.TORCHRUN, 1, 2, 2)), RankEnvironment.of(torchrun));
+        assertEquals(Optional.of(new RankEnvironment(Launcher.TORCHRUN, 1, 2, 2, 0)), RankEnvironment.of(torchrun));
     }
 
     @Test
@@ -157,13 +157,13 @@ class RankProcessesTest {
 
     @Test
     void ranks_of_a_machine_share_its_processors() {
-        assertEquals(4, new RankEnvironment(Launcher.OPEN_MPI, 0, 4, 4).threads(16));
-        assertEquals(1, new RankEnvironment(Launcher.OPEN_MPI, 0, 4, 4).threads(2));
+        assertEquals(4, new RankEnvironment(Launcher.OPEN_MPI, 0, 4, 4, 0).threads(16));
+        assertEquals(1, new RankEnvironment(Launcher.OPEN_MPI, 0, 4, 4, 0).threads(2));
     }
 
     @Test
     void a_library_that_is_not_there_and_a_launcher_without_one_are_named_with_what_to_install() {
-        RankEnvironment two = new RankEnvironment(Launcher.OPEN_MPI, 0, 2, 2);
+        RankEnvironment two = new RankEnvironment(Launcher.OPEN_MPI, 0, 2, 2, 0);
         UnavailableException missing = assertThrows(
                 UnavailableException.class,
                 () -> RankProcesses.join(two, Map.of("OCTET_MPI_LIBRARY", "/nowhere/libmpi.so")));
@@ -171,7 +171,7 @@ class RankProcessesTest {
         assertTrue(missing.where().contains("OCTET_MPI_LIBRARY=/nowhere/libmpi.so"), missing.where());
         UnavailableException refused = assertThrows(
                 UnavailableException.class,
-                () -> RankProcesses.join(new RankEnvironment(Launcher.TORCHRUN, 0, 2, 2), Map.of()));
+                () -> RankProcesses.join(new RankEnvironment(Launcher.TORCHRUN, 0, 2, 2, 0), Map.of()));
         assertEquals("torchrun started 2 ranks, but has no MPI to join them with", refused.what());
         assertTrue(refused.fix().contains("mpirun -n 2"), refused.fix());
     }

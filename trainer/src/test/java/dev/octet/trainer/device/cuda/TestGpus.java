@@ -53,6 +53,11 @@ public final class TestGpus {
         return new CudaDevice(host());
     }
 
+    /** As {@link #hostDevice()}; on a real GPU one with streams of its own, so that a thread may use it beside others. */
+    public static Device ownDevice() {
+        return inEmulation() ? hostDevice() : realDevice();
+    }
+
     /** @param capability ten times the major number and the minor one; below 89 codes are widened */
     public static Device hostDevice(int capability) {
         return new CudaDevice(host(capability));
