@@ -7,6 +7,7 @@ import dev.octet.trainer.device.Device;
 import dev.octet.trainer.observe.DebugSettings;
 import dev.octet.trainer.precision.Autocast;
 import dev.octet.trainer.precision.PrecisionPolicy;
+import dev.octet.trainer.reduction.GradientReduction;
 
 /** What several ranks cannot do together yet: a run that asks for it is refused before it starts. */
 final class RankSupport {
@@ -14,10 +15,16 @@ final class RankSupport {
 
     /** @throws InvalidOptionException with the first key that asks for it */
     static void require(TrainingConfig config, Device device, Collectives world) {
+        int ranks = config.precision().ranks().ranks();
         if (world.isAlone()) {
+            if (ranks > 1 && config.precision().ranks().reduction() == GradientReduction.NCCL) {
+                throw new InvalidOptionException(
+                        "NCCL joins processes, and this one plays all " + ranks + " ranks",
+                        "precision.gradient_reduction: nccl",
+                        "start it with mpirun -n " + ranks + ", or use gradient_reduction: f32");
+            }
             return;
         }
-        int ranks = config.precision().ranks().ranks();
         if (ranks != world.size()) {
             throw refused(
                     world,

@@ -245,6 +245,42 @@ class RankThreadsRunTest {
         requireSame(2, parts(2, "mode: " + mode + ", gradient_reduction: f32"), TestGpus::ownDevice);
     }
 
+    @Test
+    void losses_with_NCCL_are_those_of_gradients_that_pass_through_the_host() throws IOException {
+        List<List<JsonNode>> runs = new ArrayList<>();
+        for (String reduction : List.of("f32", "nccl")) {
+            Path run = folder.resolve(reduction);
+            TrainingParts parts = parts(3, "mode: fp32, gradient_reduction: " + reduction);
+            RankThreads.run(3, DEADLINE, world -> run(parts, TestGpus.hostDevice(), run, world, RunOptions.defaults()));
+            runs.add(steps(run));
+        }
+        assertEquals(STEPS, runs.getFirst().size());
+        for (int i = 0; i < STEPS; i++) {
+            // sums in another order
+            assertEquals(
+                    runs.get(0).get(i).get("loss").doubleValue(),
+                    runs.get(1).get(i).get("loss").doubleValue(),
+                    1e-6);
+        }
+    }
+
+    @ParameterizedTest
+    @CsvSource({"1, NCCL joins processes", "2, NCCL adds what lies on GPUs"})
+    void NCCL_without_processes_or_GPUs_is_refused(int processes, String what) {
+        TrainingParts parts = parts(2, "mode: fp32, gradient_reduction: nccl");
+        InvalidOptionException why = processes == 1
+                ? assertThrows(
+                        InvalidOptionException.class,
+                        () -> run(parts, folder, Collectives.alone(), RunOptions.defaults()))
+                : assertInstanceOf(
+                        InvalidOptionException.class,
+                        assertThrows(
+                                        UnavailableException.class,
+                                        () -> threads(2, parts, folder, RunOptions.defaults()))
+                                .getCause());
+        assertTrue(why.what().startsWith(what), why.what());
+    }
+
     private void requireSame(int ranks, TrainingParts parts) throws IOException {
         requireSame(ranks, parts, () -> CpuDevice.of(1));
     }

@@ -1,5 +1,7 @@
 package dev.octet.trainer.device;
 
+import dev.octet.formats.error.InvalidOptionException;
+import dev.octet.trainer.collective.Collectives;
 import dev.octet.trainer.program.Value;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
@@ -44,6 +46,19 @@ public interface Memory extends AutoCloseable {
     /** Room for {@code bytes} that wait for their value to be used, where the values themselves lie; freed when it is no longer referred to. */
     default MemorySegment aside(long bytes) {
         return Arena.ofAuto().allocate(Math.max(1, bytes), 64).asSlice(0, bytes);
+    }
+
+    /**
+     * Joins this memory with those of other ranks, so that sums need not pass through the host; all ranks call it together.
+     *
+     * @throws dev.octet.formats.error.InvalidOptionException when the device has no library for that
+     * @throws dev.octet.formats.error.UnavailableException when the library is not there, or cannot join these ranks
+     */
+    default RankSums sums(Collectives world) {
+        throw new InvalidOptionException(
+                "NCCL adds what lies on GPUs",
+                "precision.gradient_reduction: nccl; " + world.name(),
+                "use --device cuda, or gradient_reduction: f32");
     }
 
     /** Bytes of values that lie off the device between their uses, so far. */

@@ -24,7 +24,9 @@ public enum GradientReduction {
      */
     ZERO("zero"),
     /** In F32, as torch's DistributedDataParallel does; nothing is cast. */
-    F32("f32");
+    F32("f32"),
+    /** In F32 from GPU to GPU by NCCL, which chooses the order of summation; each GPU is a process's. */
+    NCCL("nccl");
 
     private final String text;
 
@@ -48,7 +50,7 @@ public enum GradientReduction {
 
     /** Whether gradients of matrices are averaged as codes. */
     public boolean isCoded() {
-        return this != F32;
+        return this != F32 && this != NCCL;
     }
 
     /** What each rank's scale is multiplied by where no {@link AutoScale} does it: room for the sum. */

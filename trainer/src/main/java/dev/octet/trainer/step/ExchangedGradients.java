@@ -7,6 +7,7 @@ import dev.octet.trainer.collective.CodeSum;
 import dev.octet.trainer.collective.Collectives;
 import dev.octet.trainer.collective.RankReduction;
 import dev.octet.trainer.device.Executable;
+import dev.octet.trainer.device.RankSums;
 import dev.octet.trainer.program.Phase;
 import dev.octet.trainer.program.Value;
 import dev.octet.trainer.reduction.AutoScale;
@@ -20,6 +21,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import org.jspecify.annotations.Nullable;
 
 /**
  * Gradients of ranks of which this process plays one: the others average theirs with it. Many tensors travel in one message, those that backward computes first in the
@@ -34,11 +36,13 @@ final class ExchangedGradients implements RankGradients {
     private final PersistentBuffers memory;
     private final Collectives world;
     private final Executable collect;
-    private final Executable states;
+    private final Executable average;
     /** Parameters averaged in F32 and in codes, last ones first. */
     private final List<String> plain;
 
     private final List<String> coded;
+    /** From device to device; null where gradients pass through the host. */
+    private final @Nullable RankSums sums;
 
     ExchangedGradients(RankSettings settings, RankPrograms programs, PersistentBuffers memory, Collectives world) {
         this.settings = settings;
@@ -46,10 +50,11 @@ final class ExchangedGradients implements RankGradients {
         this.memory = memory;
         this.world = world;
         collect = memory.load(programs.collect().getFirst());
-        states = memory.load(programs.average());
+        average = memory.load(programs.average());
         coded = new ArrayList<>(programs.coded().keySet()).reversed();
         plain = new ArrayList<>(programs.parameters()).reversed();
         plain.removeAll(coded);
+        sums = settings.reduction() == GradientReduction.NCCL ? memory.memory().sums(world) : null;
     }
 
     @Override
@@ -96,6 +101,11 @@ final class ExchangedGradients implements RankGradients {
     }
 
     private void averageFloats() {
+        if (sums != null) {
+            sums.average(plain.stream().map(programs::own).toList());
+            average.run(Phase.UPDATE);
+            return;
+        }
         for (List<String> names : buckets(plain, Float.BYTES)) {
             try (Arena arena = Arena.ofConfined()) {
                 long bytes = names.stream()
@@ -238,7 +248,10 @@ final class ExchangedGradients implements RankGradients {
 
     @Override
     public void close() {
+        if (sums != null) {
+            sums.close();
+        }
         collect.close();
-        states.close();
+        average.close();
     }
 }

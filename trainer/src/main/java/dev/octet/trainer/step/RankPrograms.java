@@ -10,6 +10,7 @@ import dev.octet.trainer.program.Phase;
 import dev.octet.trainer.program.Program;
 import dev.octet.trainer.program.ProgramBuilder;
 import dev.octet.trainer.program.Value;
+import dev.octet.trainer.reduction.GradientReduction;
 import dev.octet.trainer.reduction.RankSettings;
 import dev.octet.trainer.reduction.ReductionReport;
 import java.util.ArrayList;
@@ -52,7 +53,8 @@ record RankPrograms(List<Program> collect, Program average, Set<String> paramete
     }
 
     /**
-     * The programs of a process that plays one of several ranks. Its {@code average} has no steps, only what codes need from one step to the next.
+     * The programs of a process that plays one of several ranks. Its {@code average} has what codes need from one step to the next, and steps only where the sum of this rank is
+     * averaged in its place: they put it where the gradient was.
      *
      * @param matrices the parameters whose gradients are averaged in E4M3
      */
@@ -62,6 +64,8 @@ record RankPrograms(List<Program> collect, Program average, Set<String> paramete
         training.gradients().forEach((name, g) -> {
             if (matrices.contains(name)) {
                 coded.put(name, states(builder, name, g, settings));
+            } else if (settings.reduction() == GradientReduction.NCCL) {
+                average(builder, name, g, 1);
             }
         });
         return new RankPrograms(
@@ -88,13 +92,7 @@ record RankPrograms(List<Program> collect, Program average, Set<String> paramete
             if (matrices.contains(name)) {
                 coded.put(name, averageCodes(builder, name, g, settings));
             } else {
-                List<Value> inputs = inputs(builder, name, g, settings.ranks());
-                builder.step(
-                        Phase.UPDATE,
-                        name,
-                        new RankAverage(g.type(), settings.ranks()),
-                        inputs,
-                        List.of(builder.gradient(name, g.type())));
+                average(builder, name, g, settings.ranks());
             }
         });
         return new RankPrograms(collect, builder.build(), training.gradients().keySet(), coded);
@@ -125,6 +123,15 @@ record RankPrograms(List<Program> collect, Program average, Set<String> paramete
             largest = Math.max(largest, preScale);
         }
         return Optional.of(new ReductionReport(saturated, elements, worst, worstShare, smallest, largest));
+    }
+
+    private static void average(ProgramBuilder builder, String name, Value g, int ranks) {
+        builder.step(
+                Phase.UPDATE,
+                name,
+                new RankAverage(g.type(), ranks),
+                inputs(builder, name, g, ranks),
+                List.of(builder.gradient(name, g.type())));
     }
 
     private static Coded averageCodes(ProgramBuilder builder, String name, Value g, RankSettings settings) {

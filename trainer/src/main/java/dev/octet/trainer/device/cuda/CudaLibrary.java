@@ -24,6 +24,14 @@ enum CudaLibrary {
             "install CUDA 12 or 13, or pip install nvidia-cublas-cu12 (nvidia-cublas for CUDA 13); set OCTET_CUDA_HOME"
                     + " to the folder that has it"),
 
+    /** Sums over several GPUs; optional, and numbered apart from CUDA. */
+    NCCL(
+            "libnccl.so",
+            2,
+            2,
+            "install NCCL 2 (Debian: libnccl2), or pip install nvidia-nccl-cu12 (nvidia-nccl-cu13 for CUDA 13); set"
+                    + " OCTET_CUDA_HOME to the folder that has it; gradient_reduction: f32 needs none"),
+
     /** Run-time compiler of kernels. */
     NVRTC(
             "libnvrtc.so",

@@ -1,9 +1,11 @@
 package dev.octet.trainer.device.cuda;
 
+import dev.octet.trainer.collective.Collectives;
 import dev.octet.trainer.device.Fetched;
 import dev.octet.trainer.device.Memory;
 import dev.octet.trainer.device.Offload;
 import dev.octet.trainer.device.Offload.Place;
+import dev.octet.trainer.device.RankSums;
 import dev.octet.trainer.kernel.CpuTensor;
 import dev.octet.trainer.kernel.CudaTensor;
 import dev.octet.trainer.kernel.OperandType;
@@ -245,6 +247,11 @@ final class CudaMemory implements Memory {
         }
         CudaTensor t = tensor(value);
         return queue.fetch(t.address(), t.byteSize());
+    }
+
+    @Override
+    public RankSums sums(Collectives world) {
+        return NcclSums.join(gpu.nccl(), this, gpu, queue, world);
     }
 
     @Override

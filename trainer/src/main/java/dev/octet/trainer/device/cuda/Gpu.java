@@ -98,6 +98,16 @@ public interface Gpu extends AutoCloseable {
      */
     double microseconds(Work work, int runs);
 
+    /**
+     * The library that adds over several GPUs.
+     *
+     * @throws dev.octet.formats.error.UnavailableException when it is not there
+     */
+    Nccl nccl();
+
+    /** The driver's handle of the compute lane, for libraries that queue work of their own; makes the GPU current in this thread. 0 in an emulation. */
+    long stream();
+
     /** Frees all remaining memory and releases the GPU. */
     @Override
     void close();

@@ -149,6 +149,16 @@ final class JcudaGpu implements Gpu {
     }
 
     @Override
+    public Nccl nccl() {
+        return Nccl.of(CudaLibraries.ofSystem().find(CudaLibrary.NCCL).orThrow());
+    }
+
+    @Override
+    public long stream() {
+        return context.stream().handle();
+    }
+
+    @Override
     public void synchronize() {
         context.synchronize();
     }

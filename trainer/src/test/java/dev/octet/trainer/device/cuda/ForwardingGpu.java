@@ -121,6 +121,16 @@ class ForwardingGpu implements Gpu {
     }
 
     @Override
+    public Nccl nccl() {
+        return gpu.nccl();
+    }
+
+    @Override
+    public long stream() {
+        return gpu.stream();
+    }
+
+    @Override
     public void close() {
         gpu.close();
     }

@@ -117,7 +117,32 @@ final class HostCompiler {
         }
     }
 
-    private static void run(List<String> command, Path work, CudaSource source) throws IOException {
+    /** The library of a source that is no kernel, kept by its contents as well. */
+    Path compile(String file, String text) {
+        Path library = folder.resolve(file.replace(".cpp", "") + "-" + hash(compiler, version, text) + ".so");
+        if (Files.exists(library)) {
+            return library;
+        }
+        try {
+            Files.createDirectories(folder);
+            Path work = Files.createTempDirectory(folder, "library");
+            Path main = Files.writeString(work.resolve(file), text);
+            Path made = work.resolve("library.so");
+            run(
+                    List.of(compiler, "-std=c++17", "-O1", "-fPIC", "-shared", "-o", made.toString(), main.toString()),
+                    work,
+                    file);
+            Files.move(made, library, StandardCopyOption.ATOMIC_MOVE);
+            Files.delete(main);
+            Files.deleteIfExists(work.resolve("log.txt"));
+            Files.delete(work);
+            return library;
+        } catch (IOException e) {
+            throw new UncheckedIOException("compiling " + file, e);
+        }
+    }
+
+    private static void run(List<String> command, Path work, Object source) throws IOException {
         File log = work.resolve("log.txt").toFile();
         Process process = new ProcessBuilder(command)
                 .redirectErrorStream(true)

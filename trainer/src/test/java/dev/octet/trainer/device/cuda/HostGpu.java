@@ -106,6 +106,18 @@ public final class HostGpu implements Gpu {
         to.copyFrom(memory.at(from, to.byteSize(), "read"));
     }
 
+    /** One among the threads of this process. */
+    @Override
+    public Nccl nccl() {
+        return ThreadedNccl.of(compiler);
+    }
+
+    /** Work is done when it is queued. */
+    @Override
+    public long stream() {
+        return 0;
+    }
+
     @Override
     public void synchronize() {
         notCapturing("a synchronization");

@@ -53,6 +53,12 @@ public final class TestGpus {
         return new CudaDevice(host());
     }
 
+    /** This processor as a GPU, also where tests run on a real one. */
+    static Device emulated() {
+        assumeTrue(HostGpu.absence().isEmpty(), () -> HostGpu.absence().orElseThrow());
+        return new CudaDevice(new HostGpu(HostGpu.Order.FORWARD));
+    }
+
     /** As {@link #hostDevice()}; on a real GPU one with streams of its own, so that a thread may use it beside others. */
     public static Device ownDevice() {
         return inEmulation() ? hostDevice() : realDevice();
