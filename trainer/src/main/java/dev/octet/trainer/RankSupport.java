@@ -5,8 +5,6 @@ import dev.octet.trainer.collective.Collectives;
 import dev.octet.trainer.config.TrainingConfig;
 import dev.octet.trainer.device.Device;
 import dev.octet.trainer.observe.DebugSettings;
-import dev.octet.trainer.precision.Autocast;
-import dev.octet.trainer.precision.PrecisionPolicy;
 import dev.octet.trainer.reduction.GradientReduction;
 
 /** What several ranks cannot do together yet: a run that asks for it is refused before it starts. */
@@ -31,16 +29,6 @@ final class RankSupport {
                     "precision.ranks: " + ranks,
                     "the run has " + world.size() + " processes, and each is one rank",
                     "set precision: {ranks: " + world.size() + "}");
-        }
-        PrecisionPolicy policy = config.precision().policy();
-        if (config.precision().qat().isPresent()
-                || !(policy instanceof Autocast || policy.equals(PrecisionPolicy.FP32))) {
-            throw refused(
-                    world,
-                    "precision.mode: " + config.precision().mode(),
-                    "its scales follow from the micro-batches of one process, and ranks do not share them yet",
-                    "choose fp32, bf16, fp16 or O0 to O3; or leave the launcher out: with precision.ranks one process"
-                            + " plays all ranks");
         }
         if (config.guard().isOn()) {
             throw refused(world, "guard", "a guard judges what one process sees", "leave guard out");

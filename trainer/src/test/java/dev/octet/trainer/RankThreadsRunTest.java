@@ -13,6 +13,7 @@ import com.fasterxml.jackson.databind.ObjectMapper;
 import dev.octet.formats.error.InvalidOptionException;
 import dev.octet.formats.error.UnavailableException;
 import dev.octet.formats.tensor.Tensor;
+import dev.octet.trainer.checkpoint.CheckpointFile;
 import dev.octet.trainer.checkpoint.CheckpointFolder;
 import dev.octet.trainer.collective.Collectives;
 import dev.octet.trainer.collective.RankThreads;
@@ -30,6 +31,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
@@ -136,7 +138,27 @@ class RankThreadsRunTest {
                         + " eval_every: 2 ; schedule: {type: reduce_lr_on_plateau, patience: 1}",
                 "2 | mode: fp32, gradient_reduction: f32 | data: {train: made, eval: more, shuffle: true}",
                 "2 | mode: bf16, gradient_reduction: f32 | optimizer: {type: adamw, lr: 0.01, states: {engine:"
-                        + " torchao}}"
+                        + " torchao}}",
+                "2 | mode: fp8, gradient_reduction: f32 |",
+                "3 | mode: fp8, gradient_reduction: f32, amax_history_len: 4 |",
+                "2 | mode: fp8, gradient_reduction: f32, amax_compute_algo: most_recent | gradient_checkpointing:"
+                        + " {match: act}",
+                "2 | mode: fp8, gradient_reduction: min-scale |",
+                "2 | mode: fp8, recipe: current, gradient_reduction: f32 |",
+                "3 | mode: fp8, recipe: rowwise, gradient_reduction: f32 |",
+                "2 | mode: fp8, recipe: mxfp8, gradient_reduction: f32 |",
+                "2 | mode: msamp, opt_level: O1 |",
+                "3 | mode: msamp, opt_level: O2, gradient_reduction: ddp |",
+                "2 | mode: msamp, opt_level: O3, base: fp32 |",
+                "2 | mode: msamp, opt_level: O2, compat: msamp |",
+                "2 | mode: msamp, opt_level: O2, use_te: true |",
+                "2 | mode: fp8, recipe: qat, gradient_reduction: f32 |",
+                "2 | mode: qat, weights: {format: int4}, inputs: {format: int8}, gradient_reduction: f32 |",
+                "3 | mode: qat, method: lsq+, weights: {format: int4}, inputs: {format: uint4}, gradient_reduction: f32 |",
+                "2 | mode: qat, weights: {method: dorefa, format: uint4}, gradients: {bits: 6}, gradient_reduction: f32 |",
+                "2 | mode: qat, method: range, weights: {format: int4}, inputs: {format: int8}, gradient_reduction: f32 |",
+                "2 | mode: qat, base: bf16, inputs: {method: dynamic, variant: zero_point, format: uint8},"
+                        + " gradient_reduction: f32 |"
             })
     void checkpoint_and_metrics_are_those_of_one_process_that_plays_all_ranks(int ranks, String precision, String line)
             throws IOException {
@@ -281,6 +303,83 @@ class RankThreadsRunTest {
         assertTrue(why.what().startsWith(what), why.what());
     }
 
+    /** Samples from a row on. */
+    private record Later(Samples all, int first) implements Samples {
+        @Override
+        public String digest() {
+            return all.digest() + " from " + first;
+        }
+
+        @Override
+        public String name() {
+            return all.name();
+        }
+
+        @Override
+        public long count() {
+            return all.count() - first;
+        }
+
+        @Override
+        public Map<String, Tensor> gather(long[] rows, Arena arena) throws IOException {
+            return all.gather(Arrays.stream(rows).map(r -> r + first).toArray(), arena);
+        }
+
+        @Override
+        public void close() throws IOException {
+            all.close();
+        }
+    }
+
+    /** Amax histories and multipliers behind the first step, of samples from a row on. */
+    private Map<String, float[]> scales(String name, int ranks, int first) throws IOException {
+        String more = ranks == 1 ? "" : ", gradient_reduction: f32, ranks: " + ranks;
+        TrainingParts all = SmallRun.parts(SmallRun.with(
+                "data: {train: made}",
+                "steps: 1",
+                "schedule: {type: constant}",
+                "gradient_accumulation: " + ranks,
+                "precision: {mode: fp8" + more + "}"));
+        TrainingParts parts = new TrainingParts(
+                all.config(),
+                all.model(),
+                Optional.empty(),
+                new Later(all.train(), first),
+                Optional.empty(),
+                Map.of("model", "abc"));
+        Path run = folder.resolve(name);
+        threads(ranks, parts, run, RunOptions.defaults());
+        Map<String, float[]> scales = new TreeMap<>();
+        try (CheckpointFile checkpoint = new CheckpointFolder(run).open(1)) {
+            checkpoint.state().state().forEach((slot, tensor) -> {
+                if (slot.endsWith(".amax_history") || slot.endsWith(".quant_scale")) {
+                    scales.put(slot, tensor.toFloats());
+                }
+            });
+        }
+        return scales;
+    }
+
+    @Test
+    void the_amax_of_a_delayed_scale_is_the_largest_of_all_ranks() throws IOException {
+        Map<String, float[]> first = scales("first", 1, 0);
+        Map<String, float[]> second = scales("second", 1, 8);
+        Map<String, float[]> both = scales("both", 2, 0);
+        assertEquals(12, both.size(), "two states of three tensors of two layers: " + both.keySet());
+        boolean differ = false;
+        for (Map.Entry<String, float[]> e : both.entrySet()) {
+            float[] a = requireNonNull(first.get(e.getKey()));
+            float[] b = requireNonNull(second.get(e.getKey()));
+            for (int i = 0; i < a.length; i++) {
+                boolean amax = e.getKey().endsWith(".amax_history");
+                float expected = amax ? Math.max(a[i], b[i]) : Math.min(a[i], b[i]);
+                assertEquals(expected, e.getValue()[i], e.getKey());
+                differ |= a[i] != b[i];
+            }
+        }
+        assertTrue(differ, "the ranks saw different numbers");
+    }
+
     private void requireSame(int ranks, TrainingParts parts) throws IOException {
         requireSame(ranks, parts, () -> CpuDevice.of(1));
     }
@@ -411,8 +510,8 @@ class RankThreadsRunTest {
     @CsvSource(
             delimiter = '|',
             value = {
-                "mode: fp8 | | precision.mode: fp8",
-                "mode: msamp | | precision.mode: msamp",
+                "mode: fp32 | debug: {all: {enabled: true, layers: {layer_types: [all]}, transformer_engine:"
+                        + " {LogTensorStats: {enabled: true, tensors: [activation], stats: [std]}}}} | debug",
                 "mode: fp32 | offload: {states: disk, path: .} | offload"
             })
     void what_ranks_cannot_do_together_yet_is_refused_by_name(String precision, String line, String named) {

@@ -44,12 +44,22 @@ public record WindowedScale(MsampScale rule, int size) implements QuantScaleRule
      * @param max largest number of the type that is cast to
      */
     public float cast(float[] window, float before, float amax, float max) {
+        window[0] = pending(window, window[0], amax);
+        return isInTime(window) ? rule.quantScale(amax, before, max) : before;
+    }
+
+    /**
+     * The pending amax after another tensor.
+     *
+     * @param window whose number of steps counts
+     * @param pending amax so far
+     * @param amax of the other tensor
+     */
+    public float pending(float[] window, float pending, float amax) {
         if (isInTime(window)) {
-            window[0] = rule.quirks() || !(window[0] >= amax) ? amax : window[0];
-            return rule.quantScale(amax, before, max);
+            return rule.quirks() || !(pending >= amax) ? amax : pending;
         }
-        window[0] = AmaxHistory.raised(window[0], amax);
-        return before;
+        return AmaxHistory.raised(pending, amax);
     }
 
     /**

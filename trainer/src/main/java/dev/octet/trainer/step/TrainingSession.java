@@ -85,7 +85,7 @@ public final class TrainingSession implements AutoCloseable {
     private final WeightCasts casts;
     private final Scalars scalars;
     private final RecentPrograms<Key, Loaded> programs =
-            new RecentPrograms<>(l -> l.executable().close());
+            new RecentPrograms<>(Loaded::close);
     private @Nullable Update update;
     private @Nullable RankGradients ranks;
     private @Nullable TensorWatch tensorWatch;
@@ -97,14 +97,25 @@ public final class TrainingSession implements AutoCloseable {
 
     private record Key(Map<String, Shape> shapes, boolean trains) {}
 
-    /** @param fp8 which parts of the program compute in FP8 */
+    /**
+     * @param fp8 which parts of the program compute in FP8
+     * @param scales that ranks share; null without ranks, or where the program only evaluates
+     */
     private record Loaded(
             Executable executable,
             Value loss,
             Map<String, Value> lossParts,
             CountedPositions counted,
             Fp8Choice fp8,
-            ActivationPlan activations) {}
+            ActivationPlan activations,
+            @Nullable SharedScales scales) {
+        void close() {
+            executable.close();
+            if (scales != null) {
+                scales.close();
+            }
+        }
+    }
 
     private record Update(
             UpdateProgram program,
@@ -278,8 +289,11 @@ public final class TrainingSession implements AutoCloseable {
         Program plain = Autodiff.program(
                 graph.model(), options.withStored(setup.stored()).withStates(setup.states()));
         ActivationPlan plan = ActivationPlan.of(plain, setup.activations(), casts);
-        Program program = plan.program();
+        boolean shares = trains && setup.ranks().isOn();
+        Program program = shares ? SharedScales.without(plan.program()) : plan.program();
         Executable executable = memory.load(program);
+        SharedScales scales =
+                shares ? new SharedScales(plan.program(), setup.ranks().ranks(), memory, world) : null;
         if (trains && update == null) {
             UpdateProgram made = UpdateProgram.of(
                     program,
@@ -301,7 +315,7 @@ public final class TrainingSession implements AutoCloseable {
                         parts.put(part, Objects.requireNonNull(program.outputs().get(name))));
         Set<String> nodes = program.steps().stream().map(Step::node).collect(Collectors.toSet());
         Fp8Choice fp8 = policy.fp8(graph.model().graph()).of(nodes);
-        return new Loaded(executable, loss, parts, graph.counted(), fp8, plan);
+        return new Loaded(executable, loss, parts, graph.counted(), fp8, plan, scales);
     }
 
     /** Gradients of the matrices kept in few bits, or of all, are averaged in E4M3, unless all are averaged in F32. */
@@ -408,8 +422,12 @@ public final class TrainingSession implements AutoCloseable {
             losses.add(forward(loaded, batch));
             executable.run(Phase.BACKWARD);
             executable.observe(null);
+            boolean isLast = losses.size() == batches.size();
+            if (loaded.scales() != null) {
+                loaded.scales().take(losses.size() - 1, isLast);
+            }
             if (ranks != null) {
-                ranks.take(losses.size() - 1, losses.size() == batches.size());
+                ranks.take(losses.size() - 1, isLast);
             }
         }
         if (!world.isAlone()) {

@@ -1,0 +1,213 @@
+package dev.octet.trainer.step;
+
+import dev.octet.formats.tensor.DType;
+import dev.octet.formats.tensor.Tensor;
+import dev.octet.quant.scale.AmaxHistory;
+import dev.octet.quant.scale.WindowedScale;
+import dev.octet.trainer.collective.Collectives;
+import dev.octet.trainer.collective.RankReduction;
+import dev.octet.trainer.device.Executable;
+import dev.octet.trainer.device.Fetched;
+import dev.octet.trainer.op.fp8.AmaxUpdate;
+import dev.octet.trainer.op.fp8.QuantizeFp8;
+import dev.octet.trainer.op.fp8.WindowUpdate;
+import dev.octet.trainer.program.Phase;
+import dev.octet.trainer.program.Program;
+import dev.octet.trainer.program.ProgramBuilder;
+import dev.octet.trainer.program.Step;
+import dev.octet.trainer.program.Value;
+import java.lang.foreign.MemorySegment;
+import java.util.ArrayList;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Objects;
+
+/**
+ * The scales of FP8 tensors that follow from several micro-batches, of a run on ranks: they follow from those of all ranks. Transformer Engine's delayed scales are due once all ranks have computed a
+ * micro-batch (its {@code reduce_amax}: the largest amax of all), MS-AMP's windows once the step ends. A process that plays all ranks does the same, so that both have the same bytes.
+ */
+final class SharedScales implements AutoCloseable {
+    private final int ranks;
+    private final Collectives world;
+    private final PersistentBuffers memory;
+    private final Executable update;
+    /** Amax histories, whose first element is pending. */
+    private final List<Value> histories;
+    /** What casts record for an export: that of the last micro-batch stays. */
+    private final List<Value> recorded;
+
+    private final Map<Value, Windowed> windows;
+
+    /** A window's multiplier and rule. */
+    private record Windowed(Value quantScale, WindowedScale rule) {}
+
+    /**
+     * Those of a training program.
+     *
+     * @param ranks of the run
+     * @param world all of them, or one process that plays them
+     */
+    SharedScales(Program training, int ranks, PersistentBuffers memory, Collectives world) {
+        this.ranks = ranks;
+        this.world = world;
+        this.memory = memory;
+        Map<String, Value> pending = new LinkedHashMap<>();
+        ProgramBuilder builder = new ProgramBuilder();
+        Map<Value, Windowed> found = new LinkedHashMap<>();
+        Map<String, Value> amaxes = new LinkedHashMap<>();
+        for (Step s : training.steps()) {
+            if (s.op() instanceof AmaxUpdate op) {
+                List<Value> states = new ArrayList<>();
+                for (Value v : s.inputs()) {
+                    Value state = Objects.requireNonNull(v);
+                    states.add(builder.state(state.name(), state.type(), initial(training, state)));
+                }
+                builder.step(Phase.UPDATE, s.node(), op, List.copyOf(states), states);
+                for (int i = 1; i < states.size(); i += 2) {
+                    pending.put(states.get(i).name(), states.get(i));
+                }
+            } else if (s.op() instanceof QuantizeFp8 op && op.records()) {
+                Value amax = Objects.requireNonNull(s.outputs().getLast());
+                amaxes.put(amax.name(), amax);
+            }
+            WindowUpdate.Windowed windowed = WindowUpdate.of(s.op());
+            if (windowed != null) {
+                found.putIfAbsent(
+                        Objects.requireNonNull(s.inputs().get(windowed.window())),
+                        new Windowed(
+                                Objects.requireNonNull(s.inputs().get(windowed.quantScale())),
+                                windowed.slot().rule()));
+            }
+        }
+        histories = List.copyOf(pending.values());
+        recorded = List.copyOf(amaxes.values());
+        windows = found;
+        update = memory.load(builder.build());
+    }
+
+    private static float[] initial(Program training, Value state) {
+        List<Float> elements = Objects.requireNonNull(training.initialStates().get(state), state.name());
+        float[] all = new float[elements.size()];
+        for (int i = 0; i < all.length; i++) {
+            all[i] = elements.get(i);
+        }
+        return all;
+    }
+
+    /** A training program without the updates that are due after those of all ranks. */
+    static Program without(Program training) {
+        return training.with(
+                training.values(),
+                training.steps().stream()
+                        .filter(s -> !(s.op() instanceof AmaxUpdate))
+                        .toList());
+    }
+
+    /**
+     * After a micro-batch of this process.
+     *
+     * @param microBatch its number among those of this process in the step, from 0
+     * @param isLast whether it is the step's last one
+     */
+    void take(int microBatch, boolean isLast) {
+        boolean played = world.isAlone();
+        if (played && microBatch % ranks != ranks - 1) {
+            return;
+        }
+        if (!played) {
+            shareAmaxes();
+        }
+        update.run(Phase.UPDATE);
+        if (!played && isLast) {
+            shareWindows();
+            shareRecorded();
+        }
+    }
+
+    private void shareAmaxes() {
+        if (histories.isEmpty()) {
+            return;
+        }
+        List<float[]> all = floats(histories);
+        float[] pending = new float[all.size()];
+        for (int i = 0; i < pending.length; i++) {
+            pending[i] = all.get(i)[0];
+        }
+        world.allReduce(pending, RankReduction.MAX);
+        for (int i = 0; i < pending.length; i++) {
+            if (all.get(i)[0] != pending[i]) {
+                all.get(i)[0] = pending[i];
+                write(histories.get(i), all.get(i));
+            }
+        }
+    }
+
+    /** Windows as one process has them that casts one rank's tensors after another's. */
+    private void shareWindows() {
+        if (windows.isEmpty()) {
+            return;
+        }
+        List<Value> names = List.copyOf(windows.keySet());
+        List<float[]> own = floats(names);
+        List<float[]> scales =
+                floats(windows.values().stream().map(Windowed::quantScale).toList());
+        float[] said = new float[2 * names.size()];
+        for (int i = 0; i < names.size(); i++) {
+            said[2 * i] = own.get(i)[0];
+            said[2 * i + 1] = scales.get(i)[0];
+        }
+        float[] all = new float[said.length * world.size()];
+        MemorySegment gathered = MemorySegment.ofArray(new byte[all.length * Float.BYTES]);
+        world.allGather(bytes(said), gathered);
+        MemorySegment.copy(gathered, Tensor.F32_LE, 0, all, 0, all.length);
+        for (int i = 0; i < names.size(); i++) {
+            Windowed windowed = Objects.requireNonNull(windows.get(names.get(i)));
+            float[] window = own.get(i);
+            float pending = all[2 * i];
+            for (int r = 1; r < world.size(); r++) {
+                pending = windowed.rule().pending(window, pending, all[r * said.length + 2 * i]);
+            }
+            window[0] = pending;
+            write(names.get(i), window);
+            write(windowed.quantScale(), all[(world.size() - 1) * said.length + 2 * i + 1]);
+        }
+    }
+
+    private void shareRecorded() {
+        if (recorded.isEmpty()) {
+            return;
+        }
+        List<float[]> own = floats(recorded);
+        float[] said = new float[own.size()];
+        for (int i = 0; i < said.length; i++) {
+            said[i] = own.get(i)[0];
+        }
+        MemorySegment last = bytes(said);
+        world.broadcast(last, world.size() - 1);
+        for (int i = 0; i < said.length; i++) {
+            write(recorded.get(i), last.getAtIndex(Tensor.F32_LE, i));
+        }
+    }
+
+    private List<float[]> floats(List<Value> values) {
+        List<Fetched> fetched =
+                values.stream().map(v -> memory.memory().fetch(v)).toList();
+        return fetched.stream().map(f -> f.bytes().toArray(Tensor.F32_LE)).toList();
+    }
+
+    private void write(Value value, float... elements) {
+        memory.memory().write(value, bytes(elements));
+    }
+
+    private static MemorySegment bytes(float[] elements) {
+        MemorySegment bytes = MemorySegment.ofArray(new byte[elements.length * Float.BYTES]);
+        MemorySegment.copy(elements, 0, bytes, Tensor.F32_LE, 0, elements.length);
+        return bytes;
+    }
+
+    @Override
+    public void close() {
+        update.close();
+    }
+}
