@@ -335,7 +335,7 @@ class RankThreadsRunTest {
     private Map<String, float[]> scales(String name, int ranks, int first) throws IOException {
         String more = ranks == 1 ? "" : ", gradient_reduction: f32, ranks: " + ranks;
         TrainingParts all = SmallRun.parts(SmallRun.with(
-                "data: {train: made}",
+                "data: {train: made, shuffle: false}",
                 "steps: 1",
                 "schedule: {type: constant}",
                 "gradient_accumulation: " + ranks,
