@@ -26,6 +26,7 @@ import java.util.function.Supplier;
  * limits                                      copies and large products
  * products ROWSxINxOUT...                     the three FP8 products of Linears
  * cast ROWSxCOLS                              codes, transpose and amax in one launch
+ * sums FILE                                   FP8 products with their operands, bit by bit
  * make MODEL FOLDER                           writes a model; needs no GPU
  * step MODEL bf16|fp8 FOLDER BATCH STEPS      training steps, peak memory, a table of kernels
  * </pre>
@@ -78,7 +79,7 @@ public final class GpuBench {
         boolean known = switch (what) {
             case "limits" -> args.size() == 1;
             case "products" -> args.size() > 1;
-            case "cast" -> args.size() == 2;
+            case "cast", "sums" -> args.size() == 2;
             case "step" -> args.size() == 6;
             default -> false;
         };
@@ -86,8 +87,8 @@ public final class GpuBench {
             throw new InvalidOptionException(
                     "unknown arguments: " + String.join(" ", args),
                     "GpuBench",
-                    "facts | limits | products ROWSxINxOUT... | cast ROWSxCOLS | make MODEL FOLDER | step MODEL"
-                            + " bf16|fp8 FOLDER BATCH STEPS");
+                    "facts | limits | products ROWSxINxOUT... | cast ROWSxCOLS | sums FILE | make MODEL FOLDER |"
+                            + " step MODEL bf16|fp8 FOLDER BATCH STEPS");
         }
         Gpu gpu = gpus.get();
         Map<String, Object> result = new LinkedHashMap<>();
@@ -102,6 +103,11 @@ public final class GpuBench {
             case "products" -> {
                 try (gpu) {
                     result.put("products", products(gpu, args.subList(1, args.size())));
+                }
+            }
+            case "sums" -> {
+                try (gpu) {
+                    result.put("sums", Fp8Sums.write(gpu, Path.of(args.get(1))));
                 }
             }
             default -> {

@@ -3,6 +3,7 @@ package dev.octet.bench.gpu;
 import dev.octet.trainer.device.cuda.Gpu;
 import dev.octet.trainer.device.cuda.GpuInfo;
 import dev.octet.trainer.device.cuda.Lane;
+import dev.octet.trainer.device.cuda.Nccl;
 import dev.octet.trainer.device.cuda.Signal;
 import dev.octet.trainer.device.cuda.Work;
 import dev.octet.trainer.kernel.CudaProduct;
@@ -243,6 +244,16 @@ final class MeasuredGpu implements Gpu {
     @Override
     public double microseconds(Work work, int runs) {
         return gpu.microseconds(work, runs);
+    }
+
+    @Override
+    public Nccl nccl() {
+        return gpu.nccl();
+    }
+
+    @Override
+    public long stream() {
+        return gpu.stream();
     }
 
     @Override

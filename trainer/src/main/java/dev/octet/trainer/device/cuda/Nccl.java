@@ -16,7 +16,7 @@ import java.lang.invoke.MethodHandle;
  * Binding of NCCL's C interface (nccl.h of NCCL 2), as far as Octet calls it. A communicator is an opaque pointer; device addresses, streams and communicators are
  * passed as numbers. The GPU must be current in the calling thread.
  */
-final class Nccl {
+public final class Nccl {
     /** {@code NCCL_UNIQUE_ID_BYTES}: an id is a struct of so many bytes, and passed by value. */
     static final int ID_BYTES = 128;
 
