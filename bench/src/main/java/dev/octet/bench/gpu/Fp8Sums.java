@@ -95,7 +95,7 @@ final class Fp8Sums {
     private static void keep(Map<String, Tensor> tensors, String name, DType type, int columns, MemorySegment bytes) {
         long width = type.bits() / 8;
         TensorSpec spec = new TensorSpec(name, type, Shape.of(ROWS, columns));
-        tensors.put(name, new Tensor(spec, bytes.asSlice(0, ROWS * columns * width)));
+        tensors.put(name, new Tensor(spec, bytes.asSlice(0, width * ROWS * columns)));
     }
 
     /** Normal numbers, or any codes but NaN and infinities: with exponents from the lowest to the highest. */
