@@ -425,6 +425,12 @@ public final class Trainer implements AutoCloseable {
                     on.name() + ", " + on.products() + "; precision.mode: msamp",
                     "use another GPU or the CPU");
         }
+        if (policy instanceof Fp8Policy asked && asked.settings().likeHopper() && !on.addsLikeHopper()) {
+            throw new InvalidOptionException(
+                    "this device does not add up as Hopper's FP8 units do",
+                    on.name() + ", " + on.products() + "; precision.accumulation: hopper",
+                    "leave the key out, or use the CPU or a GPU of compute capability 9.0");
+        }
         if (!(policy instanceof Fp8Policy fp8) || on.multipliesFp8() || !fp8.multipliesCodes()) {
             return policy;
         }

@@ -38,12 +38,12 @@ final class Fp8Sums {
         Map<String, Tensor> tensors = new TreeMap<>();
         try (Arena arena = Arena.ofConfined()) {
             for (Float8Format left : new Float8Format[] {Float8Format.E4M3FN, Float8Format.E5M2}) {
-                for (boolean wide : new boolean[] {false, true}) {
+                for (Made made : Made.values()) {
                     for (int k : LENGTHS) {
-                        product(gpu, left, wide, ROWS, k, tensors, arena);
+                        product(gpu, left, made, ROWS, k, tensors, arena);
                     }
                 }
-                product(gpu, left, false, LARGE, LARGE, tensors, arena);
+                product(gpu, left, Made.NORMAL, LARGE, LARGE, tensors, arena);
             }
             SafetensorsWriter.write(
                     file,
@@ -54,42 +54,61 @@ final class Fp8Sums {
     }
 
     private static void product(
-            Gpu gpu, Float8Format left, boolean wide, int n, int k, Map<String, Tensor> tensors, Arena arena) {
-        String operands = left.dtype().name().toLowerCase(Locale.ROOT) + (wide ? ".wide" : ".normal") + "." + k;
-        MemorySegment a = codes(left, wide, n * k, 7 * k + 1, arena);
-        MemorySegment b = codes(Float8Format.E4M3FN, wide, n * k, 7 * k + 2, arena);
+            Gpu gpu, Float8Format left, Made made, int n, int k, Map<String, Tensor> tensors, Arena arena) {
+        String operands = left.dtype().name().toLowerCase(Locale.ROOT) + "." + made.name().toLowerCase(Locale.ROOT) + "." + k;
+        MemorySegment a = codes(left, made, n * k, 7 * k + 1, arena);
+        MemorySegment b = codes(Float8Format.E4M3FN, made == Made.SMALL ? Made.WIDE : made, n * k, 7 * k + 2, arena);
         keep(tensors, "a." + operands, left.dtype(), k, a);
         keep(tensors, "b." + operands, DType.F8_E4M3FN, k, b);
         long first = gpu.allocate(a.byteSize(), "a");
         long second = gpu.allocate(b.byteSize(), "b");
         long result = gpu.allocate((long) n * n * Float.BYTES, "d");
-        long one = Noise.one(gpu);
+        long one = number(gpu, 1);
+        long leftScale = number(gpu, LEFT_SCALE);
+        long rightScale = number(gpu, RIGHT_SCALE);
         gpu.write(first, a);
         gpu.write(second, b);
+        CudaProduct product = CudaProduct.of(
+                false,
+                true,
+                n,
+                n,
+                k,
+                Matrix.of(first, left.dtype(), k),
+                Matrix.of(second, DType.F8_E4M3FN, k),
+                Matrix.of(result, DType.F32, n));
         for (boolean fast : new boolean[] {false, true}) {
-            CudaProduct product = CudaProduct.of(
-                            false,
-                            true,
-                            n,
-                            n,
-                            k,
-                            Matrix.of(first, left.dtype(), k),
-                            Matrix.of(second, DType.F8_E4M3FN, k),
-                            Matrix.of(result, DType.F32, n))
-                    .scaled(one, one, fast);
-            gpu.product(product).run();
-            MemorySegment d = arena.allocate((long) n * n * Float.BYTES, 64);
-            gpu.read(result, d);
-            MemorySegment corner = arena.allocate((long) ROWS * ROWS * Float.BYTES, 64);
-            for (int r = 0; r < ROWS; r++) {
-                MemorySegment.copy(
-                        d, (long) r * n * Float.BYTES, corner, (long) r * ROWS * Float.BYTES, (long) ROWS * Float.BYTES);
-            }
-            keep(tensors, "d." + operands + (fast ? ".fast" : ".split"), DType.F32, ROWS, corner);
+            gpu.product(product.scaled(one, one, fast)).run();
+            keep(tensors, "d." + operands + (fast ? ".fast" : ".split"), DType.F32, ROWS, corner(gpu, result, n, arena));
         }
-        for (long address : new long[] {first, second, result, one}) {
+        gpu.product(product.scaled(leftScale, rightScale, true)).run();
+        keep(tensors, "d." + operands + ".scaled", DType.F32, ROWS, corner(gpu, result, n, arena));
+        for (long address : new long[] {first, second, result, one, leftScale, rightScale}) {
             gpu.release(address);
         }
+    }
+
+    /** The first rows and columns of an F32 matrix. */
+    private static MemorySegment corner(Gpu gpu, long matrix, int n, Arena arena) {
+        MemorySegment all = arena.allocate((long) n * n * Float.BYTES, 64);
+        gpu.read(matrix, all);
+        MemorySegment corner = arena.allocate((long) ROWS * ROWS * Float.BYTES, 64);
+        for (int r = 0; r < ROWS; r++) {
+            MemorySegment.copy(
+                    all, (long) r * n * Float.BYTES, corner, (long) r * ROWS * Float.BYTES, (long) ROWS * Float.BYTES);
+        }
+        return corner;
+    }
+
+    /** Address of a number in F32. */
+    private static long number(Gpu gpu, float x) {
+        long address = gpu.allocate(Float.BYTES, "a scale");
+        try (Arena arena = Arena.ofConfined()) {
+            MemorySegment one = arena.allocate(Float.BYTES, Float.BYTES);
+            one.set(Tensor.F32_LE, 0, x);
+            gpu.write(address, one);
+        }
+        return address;
     }
 
     private static void keep(Map<String, Tensor> tensors, String name, DType type, int columns, MemorySegment bytes) {
@@ -98,16 +117,19 @@ final class Fp8Sums {
         tensors.put(name, new Tensor(spec, bytes.asSlice(0, width * ROWS * columns)));
     }
 
-    /** Normal numbers, or any codes but NaN and infinities: with exponents from the lowest to the highest. */
-    private static MemorySegment codes(Float8Format format, boolean wide, int count, int seed, Arena arena) {
+    private static MemorySegment codes(Float8Format format, Made made, int count, int seed, Arena arena) {
         SplittableRandom random = new SplittableRandom(seed);
         MemorySegment codes = arena.allocate(count, 64);
+        int fraction = format == Float8Format.E5M2 ? 2 : 3;
         for (int i = 0; i < count; i++) {
             int code;
             do {
-                code = wide
-                        ? random.nextInt(256)
-                        : format.encode((float) random.nextGaussian() * 8, Overflow.SATURATE);
+                code = switch (made) {
+                    case NORMAL -> format.encode((float) random.nextGaussian() * 8, Overflow.SATURATE);
+                    case WIDE -> random.nextInt(256);
+                    // of every two one is zero; exponents of 0 and 1
+                    case SMALL -> random.nextBoolean() ? 0 : random.nextInt(2 << fraction) | random.nextInt(2) << 7;
+                };
             } while (!Float.isFinite(format.decode(code)));
             codes.set(ValueLayout.JAVA_BYTE, i, (byte) code);
         }

@@ -1,5 +1,7 @@
 package dev.octet.trainer.config;
 
+import dev.octet.quant.block.Granularity;
+import dev.octet.quant.recipe.OperandSpec;
 import dev.octet.quant.recipe.Product;
 import dev.octet.quant.recipe.ProductOperand;
 import dev.octet.quant.recipe.Recipes;
@@ -11,9 +13,11 @@ import dev.octet.trainer.precision.Fp8Settings.LayerOverride;
 import dev.octet.trainer.precision.LayerFilter;
 import dev.octet.trainer.precision.OperandChange;
 import dev.octet.trainer.yaml.Section;
+import java.util.Arrays;
 import java.util.EnumSet;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.TreeSet;
@@ -27,6 +31,10 @@ final class Fp8Config {
     private static final String HIGH_PRECISION = "high_precision";
     private static final String CURRENT = "current";
     private static final String FAKE_QUANTIZE = "fake_quantize";
+    private static final String ACCUMULATION = "accumulation";
+
+    /** Whether codes add up as Hopper's FP8 units do. */
+    private static final Map<String, Boolean> ACCUMULATIONS = Map.of("f32", false, "hopper", true);
 
     private static final Map<String, LayerFilter> FILTERS = Map.of(
             "none", LayerFilter.NONE,
@@ -51,9 +59,7 @@ final class Fp8Config {
     static Fp8Policy read(Section s, Autocast base) {
         TrainingRecipe recipe = recipe(s);
         Map<ProductOperand, OperandChange> operands = operands(s, recipe);
-        return new Fp8Policy(
-                base,
-                new Fp8Settings(
+        Fp8Settings settings = new Fp8Settings(
                         recipe,
                         products(s),
                         s.flag(FAKE_QUANTIZE, false),
@@ -65,8 +71,38 @@ final class Fp8Config {
                         s.sections("layers").stream()
                                 .map(l -> l.read(layer -> layer(layer, recipe, operands)))
                                 .toList(),
-                        Map.of()),
+                        Map.of());
+        boolean likeHopper = s.choice(ACCUMULATION, ACCUMULATIONS, false);
+        if (likeHopper) {
+            requireOneScaleForEachSum(s, recipe);
+            settings.overrides().stream()
+                    .map(LayerOverride::recipe)
+                    .filter(Objects::nonNull)
+                    .forEach(r -> requireOneScaleForEachSum(s, r));
+        }
+        return new Fp8Policy(
+                base,
+                likeHopper ? settings.accumulatingLikeHopper() : settings,
                 s.choice("on_unsupported", ON_UNSUPPORTED, false));
+    }
+
+    /** Scales of blocks are multiplied between sums, which nobody has measured yet. */
+    private static void requireOneScaleForEachSum(Section s, TrainingRecipe recipe) {
+        for (ProductOperand operand : Arrays.stream(Product.values())
+                .flatMap(p -> ProductOperand.of(p).stream())
+                .toList()) {
+            OperandSpec spec = recipe.operand(operand.product(), operand.tensor());
+            if (spec != null
+                    && !(spec.granularity() instanceof Granularity.PerTensor)
+                    && !(spec.granularity() instanceof Granularity.PerToken)
+                    && !(spec.granularity() instanceof Granularity.PerChannel)) {
+                throw s.error(
+                        ACCUMULATION,
+                        "the sums of an FP8 unit are known for recipes with one scale for each of them, not for "
+                                + recipe.name(),
+                        "leave the key out, or choose recipe: delayed, current, tensorwise or rowwise");
+            }
+        }
     }
 
     /**

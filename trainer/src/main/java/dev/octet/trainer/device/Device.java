@@ -21,6 +21,11 @@ public interface Device extends AutoCloseable {
         return true;
     }
 
+    /** Whether products of codes can add up as Hopper's FP8 units do: by emulation, or as the device is one. */
+    default boolean addsLikeHopper() {
+        return true;
+    }
+
     /**
      * Allocates zeroed memory for persistent values. Values of different programs with the same name share memory.
      *

@@ -34,7 +34,16 @@ final class Fp8Plan {
     private final Set<String> fusedNorms = new HashSet<>();
     private final Set<String> fusedResults = new HashSet<>();
 
-    private Fp8Plan() {}
+    private final boolean likeHopper;
+
+    private Fp8Plan(boolean likeHopper) {
+        this.likeHopper = likeHopper;
+    }
+
+    /** Whether products of codes add up as Hopper's FP8 units do. */
+    boolean accumulatesLikeHopper() {
+        return likeHopper;
+    }
 
     /**
      * The plan for a canonical graph.
@@ -42,7 +51,7 @@ final class Fp8Plan {
      * @throws InvalidOptionException when an override names no layer
      */
     static Fp8Plan of(Graph graph, Fp8Settings settings) {
-        Fp8Plan plan = new Fp8Plan();
+        Fp8Plan plan = new Fp8Plan(settings.likeHopper());
         List<Node> linears = graph.nodes().stream()
                 .filter(n -> LinearModule.isLinear(n, graph))
                 .toList();

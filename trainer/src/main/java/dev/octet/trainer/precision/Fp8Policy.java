@@ -41,7 +41,8 @@ public record Fp8Policy(Autocast base, Fp8Settings settings, boolean replaceable
 
     @Override
     public String name() {
-        return "fp8 " + settings.recipe().name() + (settings.fakeQuantize() ? " fake" : "") + ", " + base.name();
+        return "fp8 " + settings.recipe().name() + (settings.fakeQuantize() ? " fake" : "")
+                + (settings.likeHopper() ? ", sums of Hopper" : "") + ", " + base.name();
     }
 
     @Override

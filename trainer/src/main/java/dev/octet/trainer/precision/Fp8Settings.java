@@ -28,6 +28,7 @@ import org.jspecify.annotations.Nullable;
  * @param changes on top of all that, by the id of a Linear's node: what a search or a guard found out
  * @param fakeResults results of products that are quantised as given and widened again, by the id of a Linear's node; scaled by
  *     {@link OperandSpec.Scaling.Current}
+ * @param likeHopper whether products of codes add up as Hopper's FP8 units do, see {@link dev.octet.trainer.op.fp8.Accumulation}
  */
 public record Fp8Settings(
         TrainingRecipe recipe,
@@ -40,7 +41,8 @@ public record Fp8Settings(
         Map<ProductOperand, OperandChange> operands,
         List<LayerOverride> overrides,
         Map<String, Map<ProductOperand, OperandChange>> changes,
-        Map<String, Map<Product, OperandSpec>> fakeResults) {
+        Map<String, Map<Product, OperandSpec>> fakeResults,
+        boolean likeHopper) {
     public Fp8Settings {
         highPrecision = Set.copyOf(highPrecision);
         operands = sorted(operands);
@@ -76,7 +78,8 @@ public record Fp8Settings(
                 operands,
                 overrides,
                 changes,
-                Map.of());
+                Map.of(),
+                false);
     }
 
     private static Map<ProductOperand, OperandChange> sorted(Map<ProductOperand, OperandChange> changes) {
@@ -102,7 +105,8 @@ public record Fp8Settings(
                 operands,
                 overrides,
                 otherChanges,
-                fakeResults);
+                fakeResults,
+                likeHopper);
     }
 
     /** This with these results of products quantised and widened again, in place of its own. */
@@ -118,7 +122,25 @@ public record Fp8Settings(
                 operands,
                 overrides,
                 changes,
-                results);
+                results,
+                likeHopper);
+    }
+
+    /** This with sums as Hopper's FP8 units have them. */
+    public Fp8Settings accumulatingLikeHopper() {
+        return new Fp8Settings(
+                recipe,
+                highPrecision,
+                fakeQuantize,
+                fusedNorm,
+                exemptFirst,
+                exemptLast,
+                filter,
+                operands,
+                overrides,
+                changes,
+                fakeResults,
+                true);
     }
 
     /** This with all products computed in the narrow type from what codes stand for. */
@@ -134,7 +156,8 @@ public record Fp8Settings(
                 operands,
                 overrides,
                 changes,
-                fakeResults);
+                fakeResults,
+                likeHopper);
     }
 
     /**

@@ -20,6 +20,7 @@ import dev.octet.quant.scale.WindowedScale;
 import dev.octet.trainer.kernel.Op;
 import dev.octet.trainer.kernel.OperandType;
 import dev.octet.trainer.op.cast.Cast;
+import dev.octet.trainer.op.fp8.Accumulation;
 import dev.octet.trainer.op.fp8.AmaxUpdate;
 import dev.octet.trainer.op.fp8.CodedMatrix;
 import dev.octet.trainer.op.fp8.FakeQuantize;
@@ -280,7 +281,11 @@ final class Fp8Writer implements PrecisionPolicy {
                     && isPowerOfTwo(layer.operand(product, product.left()))
                     && isPowerOfTwo(layer.operand(product, product.right()));
             DType widened = onCodes ? (exact ? DType.BF16 : DType.F32) : low();
-            return new ProductForm(left, right, onCodes, widened);
+            ProductForm form = new ProductForm(left, right, onCodes, widened);
+            if (!onCodes || !plan.accumulatesLikeHopper()) {
+                return form;
+            }
+            return form.with(product == Product.FPROP ? Accumulation.HOPPER_FAST : Accumulation.HOPPER_SPLIT);
         }
 
         private static boolean isPowerOfTwo(@Nullable OperandSpec spec) {

@@ -18,6 +18,9 @@ import java.util.List;
  * runs as one CUDA graph.
  */
 public final class CudaDevice implements Device {
+    /** Its compute capability. */
+    private static final int HOPPER = 90;
+
     private final Gpu gpu;
     private final CudaQueue queue;
     private final List<CudaFusion> fusions;
@@ -54,6 +57,11 @@ public final class CudaDevice implements Device {
     @Override
     public boolean multipliesFp8() {
         return gpu.info().hasFp8();
+    }
+
+    @Override
+    public boolean addsLikeHopper() {
+        return gpu.info().capability() == HOPPER;
     }
 
     /** Properties of the GPU. */

@@ -19,6 +19,12 @@ public final class ReferenceDevice implements Device {
         return "plain loops in F64";
     }
 
+    /** It adds up in F64. */
+    @Override
+    public boolean addsLikeHopper() {
+        return false;
+    }
+
     @Override
     public Memory allocate(Collection<Value> lasting) {
         ReferenceMemory memory = new ReferenceMemory();

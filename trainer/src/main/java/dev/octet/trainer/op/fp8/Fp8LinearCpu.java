@@ -86,7 +86,7 @@ public final class Fp8LinearCpu implements CpuKernel<Fp8Linear> {
             Scratch place) {
         if (form == null) {
             CpuTensor x = frame.input(plain);
-            return new Operand.Whole(x.dtype(), x.bytes(), null);
+            return new Operand.Whole(x.dtype(), x.bytes(), null, null);
         }
         CpuTensor stored = frame.input(codes + 1);
         float[] scales = new float[Math.toIntExact(form.blocks().scaleCount())];
@@ -115,7 +115,7 @@ public final class Fp8LinearCpu implements CpuKernel<Fp8Linear> {
         Operand operand(ProductForm productForm, ScaledProduct product) {
             CodedMatrix wanted = productForm.left();
             if (wanted == null) {
-                return new Operand.Whole(dy.dtype(), dy.bytes(), null);
+                return new Operand.Whole(dy.dtype(), dy.bytes(), null, null);
             }
             if (operand != null
                     && wanted.equals(form)

@@ -15,6 +15,9 @@ sealed interface Operand {
     /** Scales that the sums are yet to be multiplied by; null for none. */
     float @Nullable [] scales();
 
+    /** What its elements are numbers of; null for one without codes. */
+    @Nullable Float8Format format();
+
     /** Whether all of it lies in memory. */
     default boolean isWhole() {
         return this instanceof Whole;
@@ -38,7 +41,8 @@ sealed interface Operand {
 
     /** One that lies in memory. */
     @SuppressWarnings("ArrayRecordComponent") // passed along, never compared
-    record Whole(DType type, MemorySegment bytes, float @Nullable [] scales) implements Operand {
+    record Whole(DType type, MemorySegment bytes, float @Nullable [] scales, @Nullable Float8Format format)
+            implements Operand {
         @Override
         public Band band(boolean across, int all, int k, int from, int count) {
             long at = across ? from : (long) from * k;

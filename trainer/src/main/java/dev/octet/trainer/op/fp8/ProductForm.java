@@ -17,9 +17,24 @@ import org.jspecify.annotations.Nullable;
  * @param right null when it is not quantised
  * @param onCodes only where both are quantised
  * @param widened what codes times scales are rounded to: BF16, F16 or F32
+ * @param accumulation how codes add up, where one scale holds for each sum and an FP8 unit would compute the product
  */
 public record ProductForm(
-        @Nullable CodedMatrix left, @Nullable CodedMatrix right, boolean onCodes, DType widened) {
+        @Nullable CodedMatrix left,
+        @Nullable CodedMatrix right,
+        boolean onCodes,
+        DType widened,
+        Accumulation accumulation) {
+    /** A product with sums in F32. */
+    public ProductForm(@Nullable CodedMatrix left, @Nullable CodedMatrix right, boolean onCodes, DType widened) {
+        this(left, right, onCodes, widened, Accumulation.F32);
+    }
+
+    /** A product whose sums are those of an FP8 unit. */
+    public ProductForm with(Accumulation other) {
+        return new ProductForm(left, right, onCodes, widened, other);
+    }
+
     public ProductForm {
         if (onCodes && (left == null || right == null)) {
             throw new IllegalArgumentException("a product on codes has two quantised operands");

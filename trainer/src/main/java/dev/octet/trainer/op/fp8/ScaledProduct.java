@@ -2,6 +2,7 @@ package dev.octet.trainer.op.fp8;
 
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
+import dev.octet.quant.number.Float8Format;
 import dev.octet.trainer.kernel.CpuContext;
 import dev.octet.trainer.kernel.CpuTensor;
 import dev.octet.trainer.kernel.MatrixProducts;
@@ -30,6 +31,9 @@ final class ScaledProduct {
     private static final int RIGHT_BAND = 3 << 19;
 
     private static final int ROWS = 96;
+
+    /** Its compute capability. */
+    private static final int HOPPER = 90;
 
     private final ProductForm form;
     private final boolean scalesSums;
@@ -73,7 +77,7 @@ final class ScaledProduct {
         }
         MemorySegment target = place.room(codes.byteSize() * type.bits() / 8);
         matrix.decode(coded.format(), codes, scalesSums ? null : scales, type, target);
-        return new Operand.Whole(type, target, scalesSums ? scales : null);
+        return new Operand.Whole(type, target, scalesSums ? scales : null, coded.format());
     }
 
     /** The left operand, rounded to what its codes stand for; band by band where it is large and has one scale, which then multiplies sums. */
@@ -86,7 +90,7 @@ final class ScaledProduct {
         }
         MemorySegment target = LEFT.room(x.count() * type.bits() / 8);
         matrix.round(x, quantScales, coded.format(), scalesSums ? null : scales, type, target);
-        return new Operand.Whole(type, target, scalesSums ? scales : null);
+        return new Operand.Whole(type, target, scalesSums ? scales : null, coded.format());
     }
 
     /**
@@ -111,6 +115,7 @@ final class ScaledProduct {
         MatrixProducts.Call call = MatrixProducts.Call.of(
                 transposeA, transposeB, size.m(), size.n(), size.k(), a.type(), type, direct && accumulate);
         boolean there = direct || inPlace; // sums lie where the result does
+        HopperSums unit = unit(transposeA, transposeB, size, a, b, c);
         int columns = b.isWhole() ? size.n() : lines(RIGHT_BAND / Math.max(1, size.k()), size.n());
         long most = Math.min(
                 there ? size.m() : SUMMED / Math.max(1, columns),
@@ -125,18 +130,30 @@ final class ScaledProduct {
                 MemorySegment sums = there
                         ? c.bytes().asSlice(((long) row * size.n() + column) * type.bits() / 8)
                         : SUMS.room((long) part.rows * width * 4);
-                cpu.gemm()
-                        .shared(
-                                call.ofPart(part.rows, width, left.stride(), right.stride(), part.stride),
-                                left.bytes(),
-                                right.bytes(),
-                                sums,
-                                cpu.parallel());
+                MatrixProducts.Call ofPart =
+                        call.ofPart(part.rows, width, left.stride(), right.stride(), part.stride);
+                if (unit == null) {
+                    cpu.gemm().shared(ofPart, left.bytes(), right.bytes(), sums, cpu.parallel());
+                } else {
+                    unit.multiply(ofPart, left.bytes(), right.bytes(), sums, cpu.parallel());
+                }
                 if (!direct) {
                     finish(part, size.n(), sums, a, b, bias, c, accumulate && !inPlace);
                 }
             }
         }
+    }
+
+    /** The sums of an FP8 unit; null for F32, and where a GPU would widen the codes as well. */
+    private @Nullable HopperSums unit(
+            boolean transposeA, boolean transposeB, Size size, Operand a, Operand b, CpuTensor c) {
+        Float8Format left = a.format();
+        Float8Format right = b.format();
+        CudaScaledProduct.Size asked = new CudaScaledProduct.Size(size.m(), size.n(), size.k());
+        boolean computed = form.accumulation().isHopper()
+                && scalesSums
+                && CudaScaledProduct.isFp8(form, !transposeA, transposeB, asked, c.dtype(), HOPPER);
+        return computed && left != null && right != null ? new HopperSums(form.accumulation(), left, right) : null;
     }
 
     /** Lines of a band: all, or a multiple of those that a product is cut at. */

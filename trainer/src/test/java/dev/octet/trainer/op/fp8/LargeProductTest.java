@@ -75,7 +75,7 @@ class LargeProductTest {
         Operand.Band all = banded.band(false, rows, cols, 0, rows);
         MemorySegment copy = arena.allocate(all.bytes().byteSize(), 64);
         copy.copyFrom(all.bytes());
-        return new Operand.Whole(banded.type(), copy, scales);
+        return new Operand.Whole(banded.type(), copy, scales, banded.format());
     }
 
     private static ProductForm form(CodedMatrix left, CodedMatrix right) {
