@@ -28,6 +28,21 @@ final class Fp8Sums {
     private static final int ROWS = 32;
     private static final int[] LENGTHS = {32, 64, 128, 256, 512};
 
+    /** What operands are made of. */
+    private enum Made {
+        /** Normal numbers. */
+        NORMAL,
+        /** Any codes but NaN and infinities: exponents from the lowest to the highest. */
+        WIDE,
+        /** Subnormal numbers, zeros, and those just above: the right operand is {@link #WIDE}. */
+        SMALL
+    }
+
+    /** Scales that are no powers of two, for the order in which they are multiplied. */
+    private static final float LEFT_SCALE = 1.1f;
+
+    private static final float RIGHT_SCALE = 0.7f;
+
     /** Of a product large enough for another kernel, a corner is kept. */
     private static final int LARGE = 1024;
 
