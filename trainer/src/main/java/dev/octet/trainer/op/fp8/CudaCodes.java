@@ -34,17 +34,42 @@ public final class CudaCodes {
 
     private static final float BF16_MAX = 0x1.FEp127f;
 
+    /** Rows and columns that a block of a cast with its transpose takes, as in fp8.cu. */
+    private static final long TILE_ROWS = 64;
+
+    private static final long TILE_COLUMNS = 128;
+
     private final CudaTensor x;
     private final Float8Format format;
     private final Blocks blocks;
     private final CudaStream cuda;
+    private final long sums;
 
     /** @param x F32, BF16 or F16 */
     CudaCodes(CudaTensor x, CodedMatrix form, CudaStream cuda) {
+        this(x, form.format(), form.blocks(), cuda, 0);
+    }
+
+    private CudaCodes(CudaTensor x, Float8Format format, Blocks blocks, CudaStream cuda, long sums) {
         this.x = x;
-        this.format = form.format();
-        this.blocks = form.blocks();
+        this.format = format;
+        this.blocks = blocks;
         this.cuda = cuda;
+        this.sums = sums;
+    }
+
+    /**
+     * With sums of the matrix's rows: casts that make a transpose, too, write those of groups of them.
+     *
+     * @param to F32 [{@link #sumRows}, columns]
+     */
+    CudaCodes summing(long to) {
+        return new CudaCodes(x, format, blocks, cuda, to);
+    }
+
+    /** Rows of sums that are still to be added up. */
+    static long sumRows(long rows) {
+        return Math.ceilDiv(rows, TILE_ROWS);
     }
 
     /** A tensor of any rank as a matrix with one scale. */
@@ -102,9 +127,13 @@ public final class CudaCodes {
         }
         long rows = blocks.rows();
         long cols = blocks.cols();
-        arguments.addAll(List.of(rows, cols, codes, transposed, leading(rows), quantScale, scale, amax));
-        Grid grid = new Grid(Math.ceilDiv(cols, 128), Math.toIntExact(Math.ceilDiv(rows, 64)), 1, 256, 0);
-        cuda.launch(SOURCE, operator + "_transpose_" + types(), grid, arguments.toArray());
+        arguments.addAll(List.of(rows, cols, codes, transposed, leading(rows), quantScale, scale, amax, sums));
+        cuda.launch(SOURCE, operator + "_transpose_" + types(), tiles(rows, cols), arguments.toArray());
+    }
+
+    private static Grid tiles(long rows, long cols) {
+        return new Grid(
+                Math.ceilDiv(cols, TILE_COLUMNS), Math.toIntExact(Math.ceilDiv(rows, TILE_ROWS)), 1, 256, 0);
     }
 
     /** Blocks enough for the machine, no more: each thread takes several packs. */
@@ -233,7 +262,7 @@ public final class CudaCodes {
         cuda.launch(
                 SOURCE,
                 "transpose_codes",
-                new Grid(Math.ceilDiv(cols, 64), Math.toIntExact(Math.ceilDiv(leading(rows), 64)), 1, 256, 0),
+                tiles(rows, cols),
                 codes,
                 rows,
                 cols,

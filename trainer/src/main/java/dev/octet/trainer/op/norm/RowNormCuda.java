@@ -29,16 +29,21 @@ final class RowNormCuda implements CudaKernel<RowNorm> {
     private record Layout(int group, int elements) {
         static Layout forward(int size) {
             if (size <= WARP * 64) {
-                return new Layout(WARP, size <= WARP * 32 ? 32 : 64);
+                return new Layout(WARP, elements(size));
             }
             return new Layout(THREADS, 32);
         }
 
         static Layout backward(int size) {
             if (size <= WARP * 32) {
-                return new Layout(WARP, 32);
+                return new Layout(WARP, elements(size));
             }
             return new Layout(THREADS, size <= THREADS * 8 ? 8 : 32);
+        }
+
+        /** Of a lane: as few registers as hold the row, so that more warps are resident. */
+        private static int elements(int size) {
+            return Math.max(1, Math.ceilDiv(size, WARP * 8)) * 8;
         }
 
         boolean isTooLong(int size) {

@@ -108,16 +108,26 @@ RESIDENT_KERNEL(norm_forward_fused, THREADS, THREADS,
 #pragma unroll
     for (int c = 0; c < CHUNKS; c++) {
         if (start_of(c) < n) {
-            i64 at = row * size + start_of(c);
-            load(first + at, v[c]);
-            if (second) {
-                float more[PACK];
-                load(second + at, more);
+            load(first + row * size + start_of(c), v[c]);
+        }
+    }
+    if (second) { // all of the row is under way before the first sum is written
+        Pack<SECOND_TYPE, PACK> more[CHUNKS];
+#pragma unroll
+        for (int c = 0; c < CHUNKS; c++) {
+            if (start_of(c) < n) {
+                more[c] = *(const Pack<SECOND_TYPE, PACK>*)(second + row * size + start_of(c));
+            }
+        }
+#pragma unroll
+        for (int c = 0; c < CHUNKS; c++) {
+            if (start_of(c) < n) {
 #pragma unroll
                 for (int i = 0; i < PACK; i++) {
-                    v[c][i] = widen(narrow<X_TYPE>(v[c][i] + more[i]));
+                    v[c][i] += widen(more[c].at[i]);
                 }
-                store(x + at, v[c]);
+                round_all<X_TYPE>(v[c]);
+                store(x + row * size + start_of(c), v[c]);
             }
         }
     }
@@ -129,11 +139,10 @@ RESIDENT_KERNEL(norm_forward_fused, THREADS, THREADS,
         if (start_of(c) < n) {
             i64 at = row * size + start_of(c);
             weigh(v[c], r, w + start_of(c), b ? b + start_of(c) : b);
+            round_all<Y_TYPE>(v[c]);
 #pragma unroll
             for (int i = 0; i < PACK; i++) {
-                v[c][i] = widen(narrow<Y_TYPE>(v[c][i]));
-                float magnitude = fabsf(v[c][i]);
-                largest = magnitude > largest ? magnitude : largest; // NaN is left out
+                largest = Max()(largest, fabsf(v[c][i])); // NaN is left out
             }
             if (y) {
                 store(y + at, v[c]);
