@@ -121,6 +121,8 @@ DEVICE float fast_exp2(float x) {
     asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x));
     return r;
 }
+// The larger number; the other one where one is NaN, of any kind.
+DEVICE float larger(float a, float b) { return fmaxf(a, b); }
 // 1 / x to one unit in the last place, of numbers above 2^126 as 0.
 DEVICE float fast_reciprocal(float x) {
     float r;
@@ -506,7 +508,7 @@ struct Sum {
 // Ignores NaN unless both are NaN.
 struct Max {
     template <typename T> DEVICE T operator()(T a, T b) const { return b > a || a != a ? b : a; }
-    DEVICE float operator()(float a, float b) const { return fmaxf(a, b); }
+    DEVICE float operator()(float a, float b) const { return larger(a, b); }
 };
 struct Min {
     template <typename T> DEVICE T operator()(T a, T b) const { return b < a || a != a ? b : a; }

@@ -602,6 +602,7 @@ DEVICE float exact_add(float a, float b) { return a + b; }
 DEVICE float exact_divide(float a, float b) { return a / b; }
 DEVICE float fast_exp(float x) { return expf(x); }
 DEVICE float fast_exp2(float x) { return x < -126 ? 0 : exp2f(x); }
+DEVICE float larger(float a, float b) { return b > a || a != a ? b : a; } // a C library's gives NaN for signalling ones
 DEVICE float fast_reciprocal(float x) { return fabsf(x) > 0x1p126f ? copysignf(0, x) : 1 / x; }
 
 DEVICE void copy_async_16(void* shared, const void* global, bool valid = true) {
