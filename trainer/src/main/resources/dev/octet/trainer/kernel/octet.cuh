@@ -72,6 +72,8 @@ DEVICE double shuffle_up(double x, int by) { return __shfl_up_sync(0xffffffffu, 
 DEVICE float shuffle(float x, int lane) { return __shfl_sync(0xffffffffu, x, lane); }
 DEVICE double shuffle(double x, int lane) { return __shfl_sync(0xffffffffu, x, lane); }
 DEVICE int shuffle(int x, int lane) { return __shfl_sync(0xffffffffu, x, lane); }
+// A bit for each lane.
+DEVICE u32 lane_bits(bool x) { return __ballot_sync(0xffffffffu, x); }
 
 DEVICE u32 float_bits(float x) { return __float_as_uint(x); }
 DEVICE float bits_float(u32 x) { return __uint_as_float(x); }

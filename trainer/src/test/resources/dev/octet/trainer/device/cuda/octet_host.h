@@ -540,6 +540,13 @@ DEVICE void warp_barrier() { octet::show("a barrier of the warp", 0); }
 DEVICE float shuffle_xor(float x, int mask) { return octet::exchange("shuffle_xor(float)", x, octet::own_lane() ^ mask); }
 DEVICE double shuffle_xor(double x, int mask) { return octet::exchange("shuffle_xor(double)", x, octet::own_lane() ^ mask); }
 DEVICE int shuffle_xor(int x, int mask) { return octet::exchange("shuffle_xor(int)", x, octet::own_lane() ^ mask); }
+DEVICE u32 lane_bits(bool x) {
+    u32 bits = x ? 1u << octet::own_lane() : 0;
+    for (int mask = 1; mask < WARP; mask *= 2) {
+        bits |= (u32)octet::exchange("lane_bits(bool)", (int)bits, octet::own_lane() ^ mask);
+    }
+    return bits;
+}
 DEVICE float shuffle_up(float x, int by) {
     return octet::exchange("shuffle_up(float)", x, octet::own_lane() >= by ? octet::own_lane() - by : octet::own_lane());
 }
