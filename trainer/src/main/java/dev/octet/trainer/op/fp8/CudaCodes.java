@@ -43,19 +43,26 @@ public final class CudaCodes {
     private final Float8Format format;
     private final Blocks blocks;
     private final CudaStream cuda;
+    private final long pitch;
     private final long sums;
 
     /** @param x F32, BF16 or F16 */
     CudaCodes(CudaTensor x, CodedMatrix form, CudaStream cuda) {
-        this(x, form.format(), form.blocks(), cuda, 0);
+        this(x, form.format(), form.blocks(), cuda, form.blocks().cols(), 0);
     }
 
-    private CudaCodes(CudaTensor x, Float8Format format, Blocks blocks, CudaStream cuda, long sums) {
+    private CudaCodes(CudaTensor x, Float8Format format, Blocks blocks, CudaStream cuda, long pitch, long sums) {
         this.x = x;
         this.format = format;
         this.blocks = blocks;
         this.cuda = cuda;
+        this.pitch = pitch;
         this.sums = sums;
+    }
+
+    /** With rows of codes that are padded as those of a transpose are, in casts that make one, too. */
+    CudaCodes padded() {
+        return new CudaCodes(x, format, blocks, cuda, leading(blocks.cols()), sums);
     }
 
     /**
@@ -64,7 +71,7 @@ public final class CudaCodes {
      * @param to F32 [{@link #sumRows}, columns]
      */
     CudaCodes summing(long to) {
-        return new CudaCodes(x, format, blocks, cuda, to);
+        return new CudaCodes(x, format, blocks, cuda, pitch, to);
     }
 
     /** Rows of sums that are still to be added up. */
@@ -127,7 +134,7 @@ public final class CudaCodes {
         }
         long rows = blocks.rows();
         long cols = blocks.cols();
-        arguments.addAll(List.of(rows, cols, codes, transposed, leading(rows), quantScale, scale, amax, sums));
+        arguments.addAll(List.of(rows, cols, codes, pitch, transposed, leading(rows), quantScale, scale, amax, sums));
         cuda.launch(SOURCE, operator + "_transpose_" + types(), tiles(rows, cols), arguments.toArray());
     }
 
@@ -293,10 +300,12 @@ public final class CudaCodes {
     /**
      * What codes stand for, as a matrix with more rows and columns, zeros behind what is there.
      *
+     * @param pitch codes from one row to the next
      * @param scales 0 for the codes alone
      * @param x its rows are multiples of 16 bytes, and may be longer than {@code to}
      */
-    static void decodeRows(long codes, CodedMatrix form, long scales, Matrix x, CudaLengths.Sides to, CudaStream cuda) {
+    static void decodeRows(
+            long codes, long pitch, CodedMatrix form, long scales, Matrix x, CudaLengths.Sides to, CudaStream cuda) {
         Blocks b = form.blocks();
         Grid grid = new Grid(Math.ceilDiv(to.rows(), 8), Math.ceilDiv(to.columns(), 1024), 1, 256, 0);
         cuda.kernel(
@@ -304,6 +313,7 @@ public final class CudaCodes {
                         "decode_rows_" + CudaSource.suffix(form.format().dtype()) + "_" + CudaSource.suffix(x.type()),
                         grid)
                 .pointer("codes", codes)
+                .value("pitch", pitch)
                 .value("rows", b.rows())
                 .value("cols", b.cols())
                 .value("block_rows", b.blockRows())

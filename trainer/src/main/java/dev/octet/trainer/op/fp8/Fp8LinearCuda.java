@@ -67,7 +67,8 @@ public final class Fp8LinearCuda implements CudaKernel<Fp8Linear> {
             ProductForm form = op.dgrad();
             Size size = new Size(op.rows(), op.in(), op.out());
             CudaTensor dx = frame.gradient(Fp8Linear.X);
-            boolean fp8 = CudaScaledProduct.isFp8(form, true, !op.transB(), size, dx.dtype(), cuda.capability());
+            boolean fp8 = CudaScaledProduct.isFp8(form, true, !op.transB(), size, dx.dtype(), cuda.capability())
+                    || padsGradient(op, frame, cuda);
             int codes = op.dgradHasOwnWeight() ? Fp8Linear.W_CODES_DGRAD : Fp8Linear.W_CODES;
             Operand w = input(form.right(), frame, Fp8Linear.W_NARROW, codes, fp8 && op.transB(), cuda);
             new CudaScaledProduct(form, cuda)
@@ -111,6 +112,19 @@ public final class Fp8LinearCuda implements CudaKernel<Fp8Linear> {
                 && (!wantsW || first.equals(op.wgrad().left()));
         boolean wantsBias = op.hasBias() && frame.wantsGradient(Fp8Linear.BIAS);
         return !oneForm || (wantsBias && !makesTranspose(op, first, frame, cuda));
+    }
+
+    /** Whether rows of dy's codes are padded, so that dgrad is computed on them. */
+    private static boolean padsGradient(Fp8Linear op, Frame<CudaTensor> frame, CudaStream cuda) {
+        CodedMatrix form = op.dgrad().left();
+        return op.transB()
+                && form != null
+                && frame.wantsGradient(Fp8Linear.X)
+                && makesTranspose(op, form, frame, cuda)
+                && new CudaScaledProduct(op.dgrad(), cuda)
+                        .padsLeft(
+                                new Size(op.rows(), op.in(), op.out()),
+                                frame.gradient(Fp8Linear.X).dtype());
     }
 
     /** Whether codes of dy are made with their transpose. */
@@ -218,11 +232,14 @@ public final class Fp8LinearCuda implements CudaKernel<Fp8Linear> {
         }
 
         private Operand quantized(CodedMatrix wanted) {
-            long codes = cuda.workspace(dy.count());
+            boolean padded = wanted.equals(op.dgrad().left()) && padsGradient(op, frame, cuda);
+            long pitch = padded ? CudaCodes.leading(op.out()) : op.out();
+            long codes = cuda.workspace(op.rows() * pitch);
             long scales = cuda.workspace(wanted.blocks().scaleCount() * Float.BYTES);
             boolean weights = makesTranspose(op, wanted, frame, cuda);
             long transposed = weights ? cuda.workspace(CudaCodes.transposedBytes(op.rows(), op.out())) : 0;
             CudaCodes matrix = new CudaCodes(dy, wanted, cuda);
+            matrix = padded ? matrix.padded() : matrix;
             if (weights
                     && wanted.blocks().scaleCount() == 1
                     && op.hasBias()
@@ -245,7 +262,7 @@ public final class Fp8LinearCuda implements CudaKernel<Fp8Linear> {
                 matrix.cast(operator, operands, codes, transposed, quantScale, scales, history);
                 recorded = true;
             }
-            return Operand.coded(codes, wanted, scales, transposed);
+            return Operand.coded(codes, wanted, scales, transposed, pitch);
         }
 
         private long history() {

@@ -223,10 +223,11 @@ DEVICE void put_transposed(const u32 (&tile)[128][17], i64 cols, u8* transposed,
 }
 
 // The same of a matrix, with the transpose of the codes beside them: [cols, leading], zeros behind the rows. A block takes 64 rows of
-// 128 columns, a thread 4 rows of 8: it has four codes of a column at once, a word of the transpose. Where they are wanted, sums [blocks of rows][cols]
+// 128 columns, a thread 4 rows of 8: it has four codes of a column at once, a word of the transpose. Rows of codes are as long as those of x, or pitch codes,
+// a multiple of 16, zeros behind the columns. Where they are wanted, sums [blocks of rows][cols]
 // of what is cast, before it is scaled, are those of each block's rows.
 template <typename X, typename C>
-DEVICE void cast_transpose(X x, i64 rows, i64 cols, C* codes, u8* transposed, i64 leading, const float* quant_scale, float* scale,
+DEVICE void cast_transpose(X x, i64 rows, i64 cols, C* codes, i64 pitch, u8* transposed, i64 leading, const float* quant_scale, float* scale,
                            float* amax, float* sums) {
     SHARED u32 tile[128][17];
     SHARED float scratch[33];
@@ -237,7 +238,8 @@ DEVICE void cast_transpose(X x, i64 rows, i64 cols, C* codes, u8* transposed, i6
     i64 column = block_index() * 128 + group * 8;
     i64 row = block_index_y() * 64 + quad * 4;
     bool whole = cols % 8 == 0 && x.is_aligned16();
-    bool shifted = !whole && block_index() * 128 + 128 <= cols; // no lane of a row is without eight columns
+    bool padded = pitch % 16 == 0;
+    bool shifted = !whole && !padded && block_index() * 128 + 128 <= cols; // no lane of a row is without eight columns
     u32 words[8];
     float sum[8];
 #pragma unroll
@@ -265,7 +267,7 @@ DEVICE void cast_transpose(X x, i64 rows, i64 cols, C* codes, u8* transposed, i6
     };
     if (whole && row + 4 <= rows && column + 8 <= cols) {
         typedef typename X::template Raw<8> Raw;
-        const int ahead = sizeof(Raw) <= 32 ? 4 : 1; // as many as registers hold
+        const int ahead = sizeof(Raw) <= 16 ? 4 : sizeof(Raw) <= 32 ? 2 : 1; // as many as registers hold
 #pragma unroll
         for (int first = 0; first < 4; first += ahead) {
             Raw raw[ahead];
@@ -278,7 +280,7 @@ DEVICE void cast_transpose(X x, i64 rows, i64 cols, C* codes, u8* transposed, i6
                 float v[8];
                 i64 at = (row + first + r) * cols + column;
                 x.make(raw[r], at, v);
-                *(Pack<u16, 4>*)(codes + at) = encode(first + r, v);
+                *(Pack<u16, 4>*)(codes + (row + first + r) * pitch + column) = encode(first + r, v);
             }
         }
     } else {
@@ -289,15 +291,20 @@ DEVICE void cast_transpose(X x, i64 rows, i64 cols, C* codes, u8* transposed, i6
             i64 at = (row + r) * cols + column;
             x.take(at, v, m < 0 ? 0 : m, whole && m == 8);
             Pack<u16, 4> pack = encode(r, v);
-            if (m == 8 && whole) {
-                *(Pack<u16, 4>*)(codes + at) = pack;
+            C* to = codes + (row + r) * pitch + column;
+            if (padded && row + r < rows && column < pitch) {
+#pragma unroll
+                for (int i = 0; i < 4; i++) {
+                    pack.at[i] &= 2 * i + 1 < m ? 0xffff : 2 * i < m ? 0xff : 0;
+                }
+                *(Pack<u16, 4>*)to = pack;
             } else if (shifted) {
-                put_codes((i64)(codes + at), pack, group, m == 8);
-            } else {
+                put_codes((i64)to, pack, group, m == 8);
+            } else if (!padded) {
 #pragma unroll
                 for (int i = 0; i < 8; i++) {
                     if (i < m) {
-                        codes[at + i] = C{(u8)(pack.at[i / 2] >> (8 * (i % 2)))};
+                        to[i] = C{(u8)(pack.at[i / 2] >> (8 * (i % 2)))};
                     }
                 }
             }
@@ -340,27 +347,27 @@ DEVICE void cast_transpose(X x, i64 rows, i64 cols, C* codes, u8* transposed, i6
         cast_amax(Plain<T>{x}, codes, n, quant_scale, scale, amax);                                                                   \
     }                                                                                                                                 \
     KERNEL(cast_transpose_##S##_##SC, 256,                                                                                            \
-           (const T* x, i64 rows, i64 cols, C* codes, u8* transposed, i64 leading, const float* quant_scale, float* scale,              \
+           (const T* x, i64 rows, i64 cols, C* codes, i64 pitch, u8* transposed, i64 leading, const float* quant_scale, float* scale,              \
             float* amax, float* sums)) {                                                                                              \
-        cast_transpose(Plain<T>{x}, rows, cols, codes, transposed, leading, quant_scale, scale, amax, sums);                               \
+        cast_transpose(Plain<T>{x}, rows, cols, codes, pitch, transposed, leading, quant_scale, scale, amax, sums);                               \
     }                                                                                                                                 \
     KERNEL(gelu_amax_##S##_##SC, 256,                                                                                                 \
            (const T* x, T* y, int by_tanh, C* codes, i64 n, const float* quant_scale, float* scale, float* amax)) {                     \
         cast_amax(GeluOf<T>{Plain<T>{x}, y, by_tanh}, codes, n, quant_scale, scale, amax);                                            \
     }                                                                                                                                 \
     KERNEL(gelu_transpose_##S##_##SC, 256,                                                                                            \
-           (const T* x, T* y, int by_tanh, i64 rows, i64 cols, C* codes, u8* transposed, i64 leading, const float* quant_scale,         \
+           (const T* x, T* y, int by_tanh, i64 rows, i64 cols, C* codes, i64 pitch, u8* transposed, i64 leading, const float* quant_scale,         \
             float* scale, float* amax, float* sums)) {                                                                                \
-        cast_transpose(GeluOf<T>{Plain<T>{x}, y, by_tanh}, rows, cols, codes, transposed, leading, quant_scale, scale, amax, sums);   \
+        cast_transpose(GeluOf<T>{Plain<T>{x}, y, by_tanh}, rows, cols, codes, pitch, transposed, leading, quant_scale, scale, amax, sums);   \
     }                                                                                                                                 \
     KERNEL(gelu_gradient_amax_##S##_##SC, 256,                                                                                        \
            (const T* x, const T* dy, T* dx, int by_tanh, C* codes, i64 n, const float* quant_scale, float* scale, float* amax)) {       \
         cast_amax(GeluGradientOf<T>{Plain<T>{x}, Plain<T>{dy}, dx, by_tanh}, codes, n, quant_scale, scale, amax);                     \
     }                                                                                                                                 \
     KERNEL(gelu_gradient_transpose_##S##_##SC, 256,                                                                                   \
-           (const T* x, const T* dy, T* dx, int by_tanh, i64 rows, i64 cols, C* codes, u8* transposed, i64 leading,                     \
+           (const T* x, const T* dy, T* dx, int by_tanh, i64 rows, i64 cols, C* codes, i64 pitch, u8* transposed, i64 leading,                     \
             const float* quant_scale, float* scale, float* amax, float* sums)) {                                                      \
-        cast_transpose(GeluGradientOf<T>{Plain<T>{x}, Plain<T>{dy}, dx, by_tanh}, rows, cols, codes, transposed, leading,             \
+        cast_transpose(GeluGradientOf<T>{Plain<T>{x}, Plain<T>{dy}, dx, by_tanh}, rows, cols, codes, pitch, transposed, leading,             \
                        quant_scale, scale, amax, sums);                                                                               \
     }                                                                                                                                 \
     KERNEL(product_amax_##S##_##SC, 256,                                                                                              \
@@ -368,9 +375,9 @@ DEVICE void cast_transpose(X x, i64 rows, i64 cols, C* codes, u8* transposed, i6
         cast_amax(ProductOf<T>{Plain<T>{a}, Plain<T>{b}, y}, codes, n, quant_scale, scale, amax);                                     \
     }                                                                                                                                 \
     KERNEL(product_transpose_##S##_##SC, 256,                                                                                         \
-           (const T* a, const T* b, T* y, i64 rows, i64 cols, C* codes, u8* transposed, i64 leading, const float* quant_scale,          \
+           (const T* a, const T* b, T* y, i64 rows, i64 cols, C* codes, i64 pitch, u8* transposed, i64 leading, const float* quant_scale,          \
             float* scale, float* amax, float* sums)) {                                                                                \
-        cast_transpose(ProductOf<T>{Plain<T>{a}, Plain<T>{b}, y}, rows, cols, codes, transposed, leading, quant_scale, scale, amax,   \
+        cast_transpose(ProductOf<T>{Plain<T>{a}, Plain<T>{b}, y}, rows, cols, codes, pitch, transposed, leading, quant_scale, scale, amax,   \
                        sums);                                                                                                         \
     }
 #define M(S, T) CODE_TYPES(M2, S, T)
@@ -677,11 +684,11 @@ DEVICE void decode_blocks(const C* codes, i64 rows, i64 cols, i64 block_rows, i6
 // The same as a matrix of so many rows and columns, zeros behind those that are there: rows of it are at multiples of 16 bytes and to_columns a
 // multiple of 8. A warp takes 1024 numbers of a row, a lane 8 at a time, whose codes begin at any byte.
 template <typename C, typename T>
-DEVICE void decode_rows(const C* codes, i64 rows, i64 cols, i64 block_rows, i64 block_cols, const float* scales, T* x, i64 to_rows,
+DEVICE void decode_rows(const C* codes, i64 pitch, i64 rows, i64 cols, i64 block_rows, i64 block_cols, const float* scales, T* x, i64 to_rows,
                         i64 to_columns, i64 leading) {
     i64 row = block_index() * 8 + warp();
     if (row < to_rows) {
-        i64 begin = (i64)codes + row * cols;
+        i64 begin = (i64)codes + row * pitch;
         i64 end = row < rows ? begin + cols : begin;
         const float* row_scales = scales && row < rows ? scales + row / block_rows * ((cols + block_cols - 1) / block_cols) : 0;
         i64 first = block_index_y() * 1024 + lane() * 8;
@@ -741,9 +748,9 @@ DEVICE void decode_rows(const C* codes, i64 rows, i64 cols, i64 block_rows, i64 
         decode_blocks(codes, rows, cols, block_rows, block_cols, scales, x);                                                          \
     }                                                                                                                                 \
     KERNEL(decode_rows_##SC##_##S, 256,                                                                                               \
-           (const C* codes, i64 rows, i64 cols, i64 block_rows, i64 block_cols, const float* scales, T* x, i64 to_rows,                 \
+           (const C* codes, i64 pitch, i64 rows, i64 cols, i64 block_rows, i64 block_cols, const float* scales, T* x, i64 to_rows,                 \
             i64 to_columns, i64 leading)) {                                                                                           \
-        decode_rows(codes, rows, cols, block_rows, block_cols, scales, x, to_rows, to_columns, leading);                              \
+        decode_rows(codes, pitch, rows, cols, block_rows, block_cols, scales, x, to_rows, to_columns, leading);                              \
     }
 #define M(S, T)                                                                                                                     \
     KERNEL(whole_amax_##S, 256, (const T* x, i64 n, float* amax, int sees_nan)) { whole_amax(x, n, amax, sees_nan); }                  \
