@@ -271,7 +271,8 @@ final class CudaExecutable implements Executable {
                 s.backward(),
                 new StepFrame<>(s, operand),
                 j -> readers(s.outputs(), j, readers),
-                j -> readers(s.upstream(), j, readers));
+                j -> readers(s.upstream(), j, readers),
+                j -> readers(s.gradients(), j, readers));
     }
 
     private static int readers(List<? extends @Nullable Value> values, int at, ToIntFunction<Value> readers) {

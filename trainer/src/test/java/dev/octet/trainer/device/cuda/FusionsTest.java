@@ -103,6 +103,7 @@ class FusionsTest {
                     together.launches.size() < alone.launches.size(),
                     together.launches.size() + " launches, step by step " + alone.launches.size());
             assertTrue(together.launches.contains("norm_forward_fused"), together.launches.toString());
+            assertTrue(together.launches.contains("norm_backward_fused"), together.launches.toString());
             if (precision.equals("fp8")) {
                 String activation = model.equals("gpt2") ? "gelu_" : "product_";
                 assertTrue(
