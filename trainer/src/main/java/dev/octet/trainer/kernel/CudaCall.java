@@ -10,7 +10,11 @@ import java.util.function.IntUnaryOperator;
  * @param gradientReaders the same of the gradients of inputs
  */
 public record CudaCall(
-        Op op, boolean backward, Frame<CudaTensor> frame, IntUnaryOperator readers, IntUnaryOperator upstreamReaders,
+        Op op,
+        boolean backward,
+        Frame<CudaTensor> frame,
+        IntUnaryOperator readers,
+        IntUnaryOperator upstreamReaders,
         IntUnaryOperator gradientReaders) {
     /** Whether this is the forward half of an operator of this type. */
     public boolean isForward(Class<? extends Op> type) {

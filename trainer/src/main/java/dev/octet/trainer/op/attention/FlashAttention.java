@@ -48,7 +48,7 @@ final class FlashAttention {
      * @param queries that pass by a block of keys
      * @param backKeys that pass by a block of queries
      */
-    private record Tiles(int head, int m, int queryTiles, int keyTiles, int keys, int queries, int backKeys) {
+    record Tiles(int head, int m, int queryTiles, int keyTiles, int keys, int queries, int backKeys) {
         static Tiles of(int head, Masking masking, int capability) {
             if (masking == Masking.BY_QUERY) {
                 return ofMasked(head);
@@ -97,7 +97,7 @@ final class FlashAttention {
     }
 
     /** What a mask depends on. */
-    private enum Masking {
+    enum Masking {
         NONE,
         /** Truth values, the same for all queries and heads. */
         BY_KEY,
@@ -120,12 +120,16 @@ final class FlashAttention {
     private final AttentionLaunch launches;
 
     FlashAttention(Attention op, Frame<CudaTensor> frame, CudaStream cuda) {
+        this(op, frame, cuda, Tiles.of(op.size(), Masking.of(op), cuda.capability()));
+    }
+
+    FlashAttention(Attention op, Frame<CudaTensor> frame, CudaStream cuda, Tiles tiles) {
         this.op = op;
         this.frame = frame;
         this.cuda = cuda;
         Masking masking = Masking.of(op);
         DType mask = op.mask() == null ? DType.F32 : op.mask().dtype();
-        tiles = Tiles.of(op.size(), masking, cuda.capability());
+        this.tiles = tiles;
         CudaSource source = CudaSource.of(FlashAttention.class, "flash.cu")
                 .define("TYPE", CudaSource.type(op.q().dtype()))
                 .define("HEAD", op.size())

@@ -139,8 +139,7 @@ public final class CudaCodes {
     }
 
     private static Grid tiles(long rows, long cols) {
-        return new Grid(
-                Math.ceilDiv(cols, TILE_COLUMNS), Math.toIntExact(Math.ceilDiv(rows, TILE_ROWS)), 1, 256, 0);
+        return new Grid(Math.ceilDiv(cols, TILE_COLUMNS), Math.toIntExact(Math.ceilDiv(rows, TILE_ROWS)), 1, 256, 0);
     }
 
     /** Blocks enough for the machine, no more: each thread takes several packs. */
@@ -266,15 +265,7 @@ public final class CudaCodes {
         if (rows == 0 || cols == 0) {
             return;
         }
-        cuda.launch(
-                SOURCE,
-                "transpose_codes",
-                tiles(rows, cols),
-                codes,
-                rows,
-                cols,
-                transposed,
-                leading(rows));
+        cuda.launch(SOURCE, "transpose_codes", tiles(rows, cols), codes, rows, cols, transposed, leading(rows));
     }
 
     /**

@@ -157,7 +157,9 @@ final class CudaScaledProduct {
         if (size.m() == 0 || size.n() == 0) {
             return;
         }
-        Size aligned = task.a().isPadded() ? new Size(size.m(), size.n(), Math.toIntExact(task.a().pitch())) : size;
+        Size aligned = task.a().isPadded()
+                ? new Size(size.m(), size.n(), Math.toIntExact(task.a().pitch()))
+                : size;
         if (isFp8(form, !task.transposeA(), task.transposeB(), aligned, task.d().dtype(), cuda.capability())
                 && cuda.computes(product(task, size.n(), MULTIPLE, MULTIPLE, MULTIPLE, MULTIPLE))) {
             onCodes(task);
@@ -345,7 +347,8 @@ final class CudaScaledProduct {
         }
         long bytes = to.elements() * as.type().bits() / 8;
         Matrix numbers = Matrix.of(cuda.workspace(bytes), as.type(), to.leading());
-        CudaCodes.decodeRows(operand.elements(), operand.pitch(), coded, scalesSums ? 0 : operand.scales(), numbers, to, cuda);
+        CudaCodes.decodeRows(
+                operand.elements(), operand.pitch(), coded, scalesSums ? 0 : operand.scales(), numbers, to, cuda);
         return numbers;
     }
 

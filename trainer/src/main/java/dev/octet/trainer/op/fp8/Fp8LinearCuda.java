@@ -107,11 +107,13 @@ public final class Fp8LinearCuda implements CudaKernel<Fp8Linear> {
         boolean wantsW = frame.wantsGradient(Fp8Linear.W);
         CodedMatrix first =
                 op.dgrad().left() != null ? op.dgrad().left() : op.wgrad().left();
-        boolean oneForm = first != null
-                && (!wantsX || first.equals(op.dgrad().left()))
-                && (!wantsW || first.equals(op.wgrad().left()));
+        if (first == null
+                || (wantsX && !first.equals(op.dgrad().left()))
+                || (wantsW && !first.equals(op.wgrad().left()))) {
+            return true;
+        }
         boolean wantsBias = op.hasBias() && frame.wantsGradient(Fp8Linear.BIAS);
-        return !oneForm || (wantsBias && !makesTranspose(op, first, frame, cuda));
+        return wantsBias && !makesTranspose(op, first, frame, cuda);
     }
 
     /** Whether rows of dy's codes are padded, so that dgrad is computed on them. */
@@ -240,10 +242,7 @@ public final class Fp8LinearCuda implements CudaKernel<Fp8Linear> {
             long transposed = weights ? cuda.workspace(CudaCodes.transposedBytes(op.rows(), op.out())) : 0;
             CudaCodes matrix = new CudaCodes(dy, wanted, cuda);
             matrix = padded ? matrix.padded() : matrix;
-            if (weights
-                    && wanted.blocks().scaleCount() == 1
-                    && op.hasBias()
-                    && frame.wantsGradient(Fp8Linear.BIAS)) {
+            if (weights && wanted.blocks().scaleCount() == 1 && op.hasBias() && frame.wantsGradient(Fp8Linear.BIAS)) {
                 sums = cuda.workspace(CudaCodes.sumRows(op.rows()) * op.out() * Float.BYTES);
                 matrix = matrix.summing(sums);
             }

@@ -198,9 +198,12 @@ final class RowNormCuda implements CudaKernel<RowNorm> {
                     || (dy != null && dy.dtype() != op.y().dtype());
             CudaSource types = !fused
                     ? source
-                    : source.define("UP_TYPE", CudaSource.type(dy == null ? op.y().dtype() : dy.dtype()))
+                    : source.define(
+                                    "UP_TYPE",
+                                    CudaSource.type(dy == null ? op.y().dtype() : dy.dtype()))
                             .define("NARROW_TYPE", CudaSource.type(narrow == null ? DType.BF16 : narrow.dtype()));
-            CudaLaunch launch = cuda.kernel(types, fused ? "norm_backward_fused" : "norm_backward", Grid.of(pieces, THREADS))
+            CudaLaunch launch = cuda.kernel(
+                            types, fused ? "norm_backward_fused" : "norm_backward", Grid.of(pieces, THREADS))
                     .pointer("x", frame.input(0))
                     .pointer("w", frame.input(1))
                     .pointer("means", op.centred() ? frame.output(1).address() : 0L)

@@ -21,7 +21,10 @@ import org.jspecify.annotations.Nullable;
 public final class RowNormGradientFusion implements CudaFusion {
     /** The steps of a match; those that are not there are null. */
     private record Match(
-            @Nullable CudaCall widening, CudaCall norm, List<@Nullable CudaCall> sums, @Nullable CudaCall narrowing) {
+            @Nullable CudaCall widening,
+            CudaCall norm,
+            List<@Nullable CudaCall> sums,
+            @Nullable CudaCall narrowing) {
         static @Nullable Match of(List<CudaCall> calls, int start) {
             int at = start;
             CudaCall widening = isCast(calls, at) ? calls.get(at++) : null;
@@ -40,8 +43,11 @@ public final class RowNormGradientFusion implements CudaFusion {
                 sums.set(i, calls.get(at));
             }
             CudaCall residual = sums.getFirst();
-            CudaTensor dx = residual == null ? norm.frame().gradient(0) : residual.frame().output(0);
-            CudaCall narrowing = isCast(calls, at) && calls.get(at).frame().upstream(0).equals(dx) ? calls.get(at) : null;
+            CudaTensor dx = residual == null
+                    ? norm.frame().gradient(0)
+                    : residual.frame().output(0);
+            CudaCall narrowing =
+                    isCast(calls, at) && calls.get(at).frame().upstream(0).equals(dx) ? calls.get(at) : null;
             Match match = new Match(widening, norm, sums, narrowing);
             return match.length() > 1 ? match : null;
         }
