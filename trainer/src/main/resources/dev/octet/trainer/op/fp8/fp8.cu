@@ -265,9 +265,9 @@ DEVICE void cast_transpose(X x, i64 rows, i64 cols, C* codes, i64 pitch, u8* tra
         }
         return pack;
     };
-    if (whole && row + 4 <= rows && column + 8 <= cols) {
-        typedef typename X::template Raw<8> Raw;
-        const int ahead = sizeof(Raw) <= 16 ? 4 : sizeof(Raw) <= 32 ? 2 : 1; // as many as registers hold
+    typedef typename X::template Raw<8> Raw;
+    const int ahead = sizeof(Raw) <= 16 ? 4 : sizeof(Raw) <= 32 ? 2 : 1; // as many as registers hold
+    if (ahead > 1 && whole && row + 4 <= rows && column + 8 <= cols) {
 #pragma unroll
         for (int first = 0; first < 4; first += ahead) {
             Raw raw[ahead];
