@@ -5,6 +5,7 @@ import dev.octet.trainer.collective.Collectives;
 import dev.octet.trainer.program.Value;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
+import java.util.Collection;
 
 /** Persistent values on a device, by name. */
 public interface Memory extends AutoCloseable {
@@ -36,6 +37,11 @@ public interface Memory extends AutoCloseable {
 
     /** Fills with zeros. */
     void zero(Value value);
+
+    /** Fills all of them with zeros. */
+    default void zero(Collection<Value> values) {
+        values.forEach(this::zero);
+    }
 
     /**
      * Lets go of what {@link #view} brought into memory of a value that does not lie there between its uses; the view stays valid, and reading it again brings it

@@ -12,4 +12,7 @@ public interface CudaFusion {
 
     /** Emits the fused work. */
     void write(List<CudaCall> calls, CudaStream cuda);
+
+    /** Emits what {@link #write} leaves out because no step reads it: run before the fused work on steps that are observed. Nothing by default. */
+    default void writeUnread(List<CudaCall> calls, CudaStream cuda) {}
 }

@@ -4,6 +4,7 @@ import dev.octet.trainer.kernel.CudaFusion;
 import dev.octet.trainer.op.fp8.ActivationFusion;
 import dev.octet.trainer.op.fp8.GeluGradientFusion;
 import dev.octet.trainer.op.norm.RowNormFusion;
+import dev.octet.trainer.op.norm.RowNormGradientFusion;
 import dev.octet.trainer.op.update.AdafactorStepCuda;
 import dev.octet.trainer.op.update.AdamStepCuda;
 import dev.octet.trainer.op.update.CodedSquareSumCuda;
@@ -21,6 +22,7 @@ public final class GpuFusions {
     /** In the order in which they are tried. */
     public static final List<CudaFusion> ALL = List.of(
             new RowNormFusion(),
+            new RowNormGradientFusion(),
             new ActivationFusion(),
             new GeluGradientFusion(),
             new SquareSumCuda(),

@@ -146,11 +146,9 @@ final class PersistentBuffers implements AutoCloseable {
 
     /** Zeroes all gradient sums. */
     void zeroGradients() {
-        for (Value v : values.values()) {
-            if (v.role() == ValueRole.GRADIENT) {
-                memory.zero(v);
-            }
-        }
+        memory.zero(values.values().stream()
+                .filter(v -> v.role() == ValueRole.GRADIENT)
+                .toList());
     }
 
     /** Writes the gradient from which backward starts. */

@@ -72,6 +72,8 @@ DEVICE double shuffle_up(double x, int by) { return __shfl_up_sync(0xffffffffu, 
 DEVICE float shuffle(float x, int lane) { return __shfl_sync(0xffffffffu, x, lane); }
 DEVICE double shuffle(double x, int lane) { return __shfl_sync(0xffffffffu, x, lane); }
 DEVICE int shuffle(int x, int lane) { return __shfl_sync(0xffffffffu, x, lane); }
+// A bit for each lane.
+DEVICE u32 lane_bits(bool x) { return __ballot_sync(0xffffffffu, x); }
 
 DEVICE u32 float_bits(float x) { return __float_as_uint(x); }
 DEVICE float bits_float(u32 x) { return __uint_as_float(x); }
@@ -119,6 +121,14 @@ DEVICE float fast_exp(float x) { return __expf(x); }
 DEVICE float fast_exp2(float x) {
     float r;
     asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x));
+    return r;
+}
+// The larger number; the other one where one is NaN, of any kind.
+DEVICE float larger(float a, float b) { return fmaxf(a, b); }
+// 1 / x to one unit in the last place, of numbers above 2^126 as 0.
+DEVICE float fast_reciprocal(float x) {
+    float r;
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x));
     return r;
 }
 
@@ -268,16 +278,48 @@ template <> DEVICE i8 narrow<i8>(float x) { return (i8)(i32)x; }
 // A number in a type that a recipe rounds it to: 1 BF16, 2 F16, 0 as it is.
 DEVICE float rounded(float x, int type) { return type == 1 ? widen(narrow<bf16>(x)) : type == 2 ? widen(narrow<f16>(x)) : x; }
 
-// x Φ(x), or its approximation by tanh (Hendrycks and Gimpel, arXiv:1606.08415), and the derivative.
+// x Φ(x), or its approximation by tanh (Hendrycks and Gimpel, arXiv:1606.08415), and the derivative, for numbers of type T. For types of 16 bits
+// they are made of one power and one reciprocal, good to a few units of F32 for Φ, which is far below what rounding to the type leaves:
+// Φ by a polynomial (Abramowitz and Stegun 7.1.26, an absolute error of 1.5e-7 / 2), (1 + tanh u) / 2 as 1 / (1 + exp(-2 u)).
 #define GELU_SLOPE 0.7978845608028654f // √(2/π)
 #define GELU_CUBE 0.044715f
-DEVICE float gelu(float x, bool by_tanh) {
+// Φ(x) and exp(-x²/2).
+DEVICE float normal_share(float x, float& density) {
+    float z = fabsf(x) * 0.7071067811865476f;
+    float t = fast_reciprocal(fmaf(0.3275911f, z, 1.0f));
+    density = fast_exp2(-0.7213475204444817f * x * x); // log2(e) / 2
+    float tail = fmaf(1.061405429f, t, -1.453152027f);
+    tail = fmaf(tail, t, 1.421413741f);
+    tail = fmaf(tail, t, -0.284496736f);
+    tail = fmaf(tail, t, 0.254829592f);
+    tail = 0.5f * tail * t * density;
+    return x < 0 ? tail : 1.0f - tail;
+}
+// (1 + tanh(√(2/π) (x + 0.044715 x³))) / 2.
+DEVICE float tanh_share(float x) {
+    float u = fmaf(GELU_CUBE * x * x, x, x);
+    return fast_reciprocal(1.0f + fast_exp2(-2 * GELU_SLOPE * 1.44269504f * u));
+}
+template <typename T> DEVICE float gelu(float x, bool by_tanh) {
+    if (sizeof(T) == 2) {
+        float density;
+        return x * (by_tanh ? tanh_share(x) : normal_share(x, density));
+    }
     if (by_tanh) {
         return x * fmaf(0.5f, tanhf(GELU_SLOPE * fmaf(GELU_CUBE * x * x, x, x)), 0.5f);
     }
     return x * fmaf(0.5f, erff(x * 0.7071067811865476f), 0.5f);
 }
-DEVICE float gelu_derivative(float x, bool by_tanh) {
+template <typename T> DEVICE float gelu_derivative(float x, bool by_tanh) {
+    if (sizeof(T) == 2) {
+        if (by_tanh) {
+            float s = tanh_share(x);
+            return fmaf(2 * GELU_SLOPE * x * fmaf(3 * GELU_CUBE * x, x, 1.0f), fmaf(-s, s, s), s);
+        }
+        float density;
+        float share = normal_share(x, density);
+        return fmaf(x * density, 0.3989422804014327f, share);
+    }
     if (by_tanh) {
         float t = tanhf(GELU_SLOPE * fmaf(GELU_CUBE * x * x, x, x));
         return fmaf(0.5f * x * fmaf(-t, t, 1.0f), GELU_SLOPE * fmaf(3 * GELU_CUBE * x, x, 1.0f), fmaf(0.5f, t, 0.5f));
@@ -304,6 +346,15 @@ template <int N, typename T> DEVICE void load(const T* from, float (&to)[N]) {
         to[i] = widen(p.at[i]);
     }
 }
+// Numbers of 16 bits are rounded in pairs, as the machine does it.
+template <int N, typename T> DEVICE void store_pairs(T* to, const float (&from)[N]) {
+    Pack<u32, N / 2> p;
+#pragma unroll
+    for (int i = 0; i < N / 2; i++) {
+        p.at[i] = pair_bits(from[2 * i], from[2 * i + 1], T());
+    }
+    *(Pack<u32, N / 2>*)to = p;
+}
 template <int N, typename T> DEVICE void store(T* to, const float (&from)[N]) {
     Pack<T, N> p;
 #pragma unroll
@@ -311,6 +362,26 @@ template <int N, typename T> DEVICE void store(T* to, const float (&from)[N]) {
         p.at[i] = narrow<T>(from[i]);
     }
     *(Pack<T, N>*)to = p;
+}
+DEVICE void store(bf16* to, const float (&from)[1]) { *to = narrow<bf16>(from[0]); }
+DEVICE void store(f16* to, const float (&from)[1]) { *to = narrow<f16>(from[0]); }
+template <int N> DEVICE void store(bf16* to, const float (&from)[N]) { store_pairs<N>(to, from); }
+template <int N> DEVICE void store(f16* to, const float (&from)[N]) { store_pairs<N>(to, from); }
+// Each number as a T holds it.
+template <typename T, int N> DEVICE void round_all(float (&v)[N]) {
+    if constexpr (sizeof(T) == 2 && N % 2 == 0) {
+#pragma unroll
+        for (int i = 0; i < N / 2; i++) {
+            u32 pair = pair_bits(v[2 * i], v[2 * i + 1], T());
+            v[2 * i] = widen(T{(u16)pair});
+            v[2 * i + 1] = widen(T{(u16)(pair >> 16)});
+        }
+    } else {
+#pragma unroll
+        for (int i = 0; i < N; i++) {
+            v[i] = widen(narrow<T>(v[i]));
+        }
+    }
 }
 // Codes are computed in pairs.
 template <typename C, int N> DEVICE void store_codes(C* to, const float (&from)[N]) {
@@ -439,6 +510,7 @@ struct Sum {
 // Ignores NaN unless both are NaN.
 struct Max {
     template <typename T> DEVICE T operator()(T a, T b) const { return b > a || a != a ? b : a; }
+    DEVICE float operator()(float a, float b) const { return larger(a, b); }
 };
 struct Min {
     template <typename T> DEVICE T operator()(T a, T b) const { return b < a || a != a ? b : a; }

@@ -28,12 +28,16 @@ import java.util.Objects;
 import java.util.Optional;
 import java.util.function.Function;
 import java.util.function.ToIntFunction;
+import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 
 /** A loaded program: its work is prepared, and its temporaries, constants and workspaces share one allocation. */
 final class CudaExecutable implements Executable {
-    /** @param steps steps done by these works, more than one if fused; measurements are attributed to the last */
-    private record Part(List<Step> steps, List<Work> works) {}
+    /**
+     * @param steps steps done by these works, more than one if fused; measurements are attributed to the last
+     * @param unread what fused steps leave out, for observers: done before the works
+     */
+    private record Part(List<Step> steps, List<Work> works, List<Work> unread) {}
 
     private final Program program;
     private final MemoryPlan plan;
@@ -248,8 +252,13 @@ final class CudaExecutable implements Executable {
             List<Part> list = new ArrayList<>();
             for (int at = 0; at < steps.size(); ) {
                 int length = lengths.getOrDefault(steps.get(at), 1);
-                write(calls.subList(0, streams.limit(phase, at, calls.size())), at, length, writer);
-                list.add(new Part(steps.subList(at, at + length), writer.take()));
+                List<CudaCall> near = calls.subList(0, streams.limit(phase, at, calls.size()));
+                write(near, at, length, writer);
+                List<Work> works = writer.take();
+                if (length > 1) {
+                    fused(near, at).orElseThrow().writeUnread(near.subList(at, at + length), writer);
+                }
+                list.add(new Part(steps.subList(at, at + length), works, writer.take()));
                 at += length;
             }
             parts.put(phase, list);
@@ -257,10 +266,18 @@ final class CudaExecutable implements Executable {
     }
 
     private static CudaCall call(Step s, Function<Value, CudaTensor> operand, ToIntFunction<Value> readers) {
-        return new CudaCall(s.op(), s.backward(), new StepFrame<>(s, operand), j -> {
-            Value v = j < s.outputs().size() ? s.outputs().get(j) : null;
-            return v == null ? 0 : readers.applyAsInt(v);
-        });
+        return new CudaCall(
+                s.op(),
+                s.backward(),
+                new StepFrame<>(s, operand),
+                j -> readers(s.outputs(), j, readers),
+                j -> readers(s.upstream(), j, readers),
+                j -> readers(s.gradients(), j, readers));
+    }
+
+    private static int readers(List<? extends @Nullable Value> values, int at, ToIntFunction<Value> readers) {
+        Value v = at < values.size() ? values.get(at) : null;
+        return v == null ? 0 : readers.applyAsInt(v);
     }
 
     /** Emits the step with this number and the steps fused with it. */
@@ -328,6 +345,8 @@ final class CudaExecutable implements Executable {
 
     private void watch(Part part, StepObserver watching) {
         queue.finish();
+        part.unread().forEach(queue::add);
+        queue.finish();
         long start = System.nanoTime();
         part.works().forEach(queue::add);
         queue.finish();
@@ -374,7 +393,7 @@ final class CudaExecutable implements Executable {
     public void close() {
         List<Work> works = new ArrayList<>(parts.values().stream()
                 .flatMap(List::stream)
-                .flatMap(p -> p.works().stream())
+                .flatMap(p -> Stream.concat(p.works().stream(), p.unread().stream()))
                 .toList());
         streaming.values().forEach(s -> works.addAll(s.works()));
         queue.forget(works, base, bytes);

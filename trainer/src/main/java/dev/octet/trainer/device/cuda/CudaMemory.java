@@ -11,11 +11,13 @@ import dev.octet.trainer.kernel.CudaTensor;
 import dev.octet.trainer.kernel.OperandType;
 import dev.octet.trainer.program.Program;
 import dev.octet.trainer.program.Value;
+import dev.octet.trainer.program.ValueRole;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.Collection;
+import java.util.Comparator;
 import java.util.Deque;
 import java.util.HashMap;
 import java.util.HashSet;
@@ -24,6 +26,8 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.TreeMap;
+import java.util.stream.Collectors;
+import java.util.stream.Stream;
 
 /** Persistent values on a GPU, by name; values that are admitted together share one allocation. */
 final class CudaMemory implements Memory {
@@ -34,6 +38,9 @@ final class CudaMemory implements Memory {
     private static final long LARGEST_OF_STEP = 4096;
 
     private record Held(CudaTensor tensor, Work zero) {}
+
+    /** Works that zero several tensors, by what they fill. */
+    private final Map<Block, Work> zeros = new HashMap<>();
 
     private record Block(long address, long bytes) {}
 
@@ -90,10 +97,19 @@ final class CudaMemory implements Memory {
         }
         long at = gpu.allocate(bytes, missing.size() + " weights, gradients and states");
         blocks.add(new Block(at, bytes));
-        for (Map.Entry<String, OperandType> e : missing.entrySet()) {
-            OperandType type = e.getValue();
-            held.put(e.getKey(), new Held(new CudaTensor(type, at), gpu.zero(at, type.byteSize())));
-            at += aligned(type.byteSize());
+        Set<String> gradients = values.stream()
+                .filter(v -> v.role() == ValueRole.GRADIENT)
+                .map(Value::name)
+                .collect(Collectors.toSet());
+        // gradients side by side, so that they are zeroed together
+        for (boolean gradient : new boolean[] {false, true}) {
+            for (Map.Entry<String, OperandType> e : missing.entrySet()) {
+                OperandType type = e.getValue();
+                if (gradients.contains(e.getKey()) == gradient) {
+                    held.put(e.getKey(), new Held(new CudaTensor(type, at), gpu.zero(at, type.byteSize())));
+                    at += aligned(type.byteSize());
+                }
+            }
         }
     }
 
@@ -265,9 +281,41 @@ final class CudaMemory implements Memory {
         }
     }
 
+    /** Neighbours are filled by one work. */
+    @Override
+    public void zero(Collection<Value> values) {
+        List<CudaTensor> tensors = new ArrayList<>();
+        for (Value v : values) {
+            if (isHosted(v)) {
+                zero(v);
+            } else if (v.type().byteSize() > 0) {
+                filled.add(v.name());
+                tensors.add(held(v).tensor());
+            }
+        }
+        tensors.sort(Comparator.comparingLong(CudaTensor::address));
+        int first = 0;
+        for (int i = 1; i <= tensors.size(); i++) {
+            if (i == tensors.size() || !isBehind(tensors.get(i - 1), tensors.get(i))) {
+                CudaTensor last = tensors.get(i - 1);
+                long at = tensors.get(first).address();
+                long bytes = last.address() + last.byteSize() - at;
+                queue.add(zeros.computeIfAbsent(new Block(at, bytes), b -> gpu.zero(b.address(), b.bytes())));
+                first = i;
+            }
+        }
+    }
+
+    /** Whether nothing lies between two tensors of one allocation. */
+    private boolean isBehind(CudaTensor before, CudaTensor behind) {
+        return before.address() + aligned(before.byteSize()) == behind.address()
+                && blocks.stream().noneMatch(b -> b.address() == behind.address());
+    }
+
     @Override
     public void close() {
-        List<Work> works = held.values().stream().map(Held::zero).toList();
+        List<Work> works = Stream.concat(held.values().stream().map(Held::zero), zeros.values().stream())
+                .toList();
         for (Block b : blocks) {
             queue.forget(works, b.address(), b.bytes());
             gpu.release(b.address());

@@ -20,6 +20,9 @@ final class PlainAttention {
     private static final int WARPS = THREADS / WARP;
     private static final int PITCH = 65;
 
+    /** Lanes that have a query's dy·y together. */
+    private static final int DOT_LANES = 4;
+
     private final Attention op;
     private final Frame<CudaTensor> frame;
     private final CudaStream cuda;
@@ -99,7 +102,7 @@ final class PlainAttention {
         cuda.launch(
                 source,
                 "attention_dots",
-                Grid.of(Math.ceilDiv(rows, (long) WARPS), THREADS),
+                Grid.of(Math.ceilDiv(rows * DOT_LANES, (long) THREADS), THREADS),
                 frame.output(0),
                 frame.upstream(0),
                 dots,

@@ -34,17 +34,49 @@ public final class CudaCodes {
 
     private static final float BF16_MAX = 0x1.FEp127f;
 
+    /** Rows and columns that a block of a cast with its transpose takes, as in fp8.cu. */
+    private static final long TILE_ROWS = 64;
+
+    private static final long TILE_COLUMNS = 128;
+
     private final CudaTensor x;
     private final Float8Format format;
     private final Blocks blocks;
     private final CudaStream cuda;
+    private final long pitch;
+    private final long sums;
 
     /** @param x F32, BF16 or F16 */
     CudaCodes(CudaTensor x, CodedMatrix form, CudaStream cuda) {
+        this(x, form.format(), form.blocks(), cuda, form.blocks().cols(), 0);
+    }
+
+    private CudaCodes(CudaTensor x, Float8Format format, Blocks blocks, CudaStream cuda, long pitch, long sums) {
         this.x = x;
-        this.format = form.format();
-        this.blocks = form.blocks();
+        this.format = format;
+        this.blocks = blocks;
         this.cuda = cuda;
+        this.pitch = pitch;
+        this.sums = sums;
+    }
+
+    /** With rows of codes that are padded as those of a transpose are, in casts that make one, too. */
+    CudaCodes padded() {
+        return new CudaCodes(x, format, blocks, cuda, leading(blocks.cols()), sums);
+    }
+
+    /**
+     * With sums of the matrix's rows: casts that make a transpose, too, write those of groups of them.
+     *
+     * @param to F32 [{@link #sumRows}, columns]
+     */
+    CudaCodes summing(long to) {
+        return new CudaCodes(x, format, blocks, cuda, pitch, to);
+    }
+
+    /** Rows of sums that are still to be added up. */
+    static long sumRows(long rows) {
+        return Math.ceilDiv(rows, TILE_ROWS);
     }
 
     /** A tensor of any rank as a matrix with one scale. */
@@ -102,9 +134,12 @@ public final class CudaCodes {
         }
         long rows = blocks.rows();
         long cols = blocks.cols();
-        arguments.addAll(List.of(rows, cols, codes, transposed, leading(rows), quantScale, scale, amax));
-        Grid grid = new Grid(Math.ceilDiv(cols, 128), Math.toIntExact(Math.ceilDiv(rows, 64)), 1, 256, 0);
-        cuda.launch(SOURCE, operator + "_transpose_" + types(), grid, arguments.toArray());
+        arguments.addAll(List.of(rows, cols, codes, pitch, transposed, leading(rows), quantScale, scale, amax, sums));
+        cuda.launch(SOURCE, operator + "_transpose_" + types(), tiles(rows, cols), arguments.toArray());
+    }
+
+    private static Grid tiles(long rows, long cols) {
+        return new Grid(Math.ceilDiv(cols, TILE_COLUMNS), Math.toIntExact(Math.ceilDiv(rows, TILE_ROWS)), 1, 256, 0);
     }
 
     /** Blocks enough for the machine, no more: each thread takes several packs. */
@@ -230,15 +265,7 @@ public final class CudaCodes {
         if (rows == 0 || cols == 0) {
             return;
         }
-        cuda.launch(
-                SOURCE,
-                "transpose_codes",
-                new Grid(Math.ceilDiv(cols, 64), Math.toIntExact(Math.ceilDiv(leading(rows), 64)), 1, 256, 0),
-                codes,
-                rows,
-                cols,
-                transposed,
-                leading(rows));
+        cuda.launch(SOURCE, "transpose_codes", tiles(rows, cols), codes, rows, cols, transposed, leading(rows));
     }
 
     /**
@@ -264,10 +291,12 @@ public final class CudaCodes {
     /**
      * What codes stand for, as a matrix with more rows and columns, zeros behind what is there.
      *
+     * @param pitch codes from one row to the next
      * @param scales 0 for the codes alone
      * @param x its rows are multiples of 16 bytes, and may be longer than {@code to}
      */
-    static void decodeRows(long codes, CodedMatrix form, long scales, Matrix x, CudaLengths.Sides to, CudaStream cuda) {
+    static void decodeRows(
+            long codes, long pitch, CodedMatrix form, long scales, Matrix x, CudaLengths.Sides to, CudaStream cuda) {
         Blocks b = form.blocks();
         Grid grid = new Grid(Math.ceilDiv(to.rows(), 8), Math.ceilDiv(to.columns(), 1024), 1, 256, 0);
         cuda.kernel(
@@ -275,6 +304,7 @@ public final class CudaCodes {
                         "decode_rows_" + CudaSource.suffix(form.format().dtype()) + "_" + CudaSource.suffix(x.type()),
                         grid)
                 .pointer("codes", codes)
+                .value("pitch", pitch)
                 .value("rows", b.rows())
                 .value("cols", b.cols())
                 .value("block_rows", b.blockRows())

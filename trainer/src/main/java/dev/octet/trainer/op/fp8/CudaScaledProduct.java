@@ -42,14 +42,24 @@ final class CudaScaledProduct {
      * @param coded what codes mean; null for numbers
      * @param scales address of the codes' scales
      * @param transposed address of the codes' transpose, when it is there; 0 otherwise
+     * @param pitch codes from one row to the next
      */
-    record Operand(long elements, DType type, @Nullable CodedMatrix coded, long scales, long transposed) {
+    record Operand(long elements, DType type, @Nullable CodedMatrix coded, long scales, long transposed, long pitch) {
         static Operand plain(CudaTensor t) {
-            return new Operand(t.address(), t.dtype(), null, 0, 0);
+            return new Operand(t.address(), t.dtype(), null, 0, 0, 0);
         }
 
         static Operand coded(long codes, CodedMatrix coded, long scales, long transposed) {
-            return new Operand(codes, coded.format().dtype(), coded, scales, transposed);
+            return coded(codes, coded, scales, transposed, coded.blocks().cols());
+        }
+
+        static Operand coded(long codes, CodedMatrix coded, long scales, long transposed, long pitch) {
+            return new Operand(codes, coded.format().dtype(), coded, scales, transposed, pitch);
+        }
+
+        /** Whether rows of codes are padded with zeros to a multiple that products take. */
+        boolean isPadded() {
+            return coded != null && pitch != coded.blocks().cols();
         }
     }
 
@@ -62,6 +72,29 @@ final class CudaScaledProduct {
         this.form = form;
         this.cuda = cuda;
         this.products = products;
+    }
+
+    /**
+     * Whether rows of the left codes are to be padded for a product whose right codes lie transposed, and padded already: where only the length of the sums
+     * keeps it from FP8 units, and it is large.
+     */
+    boolean padsLeft(Size size, DType result) {
+        Size padded = new Size(size.m(), size.n(), Math.toIntExact(CudaCodes.leading(size.k())));
+        return size.k() % MULTIPLE != 0
+                && isOneScale(form)
+                && isFp8(form, true, false, padded, result, cuda.capability())
+                && products.pays(flops(size), 0);
+    }
+
+    private static boolean isOneScale(ProductForm form) {
+        return form.left() != null
+                && form.right() != null
+                && form.left().blocks().scaleCount() == 1
+                && form.right().blocks().scaleCount() == 1;
+    }
+
+    private static double flops(Size size) {
+        return 2.0 * size.m() * size.n() * size.k();
     }
 
     /** Whether the product is computed on codes by FP8 tensor cores. */
@@ -124,9 +157,14 @@ final class CudaScaledProduct {
         if (size.m() == 0 || size.n() == 0) {
             return;
         }
-        if (isFp8(form, !task.transposeA(), task.transposeB(), size, task.d().dtype(), cuda.capability())
-                && cuda.computes(product(task, MULTIPLE, MULTIPLE, MULTIPLE, MULTIPLE))) {
+        Size aligned = task.a().isPadded()
+                ? new Size(size.m(), size.n(), Math.toIntExact(task.a().pitch()))
+                : size;
+        if (isFp8(form, !task.transposeA(), task.transposeB(), aligned, task.d().dtype(), cuda.capability())
+                && cuda.computes(product(task, size.n(), MULTIPLE, MULTIPLE, MULTIPLE, MULTIPLE))) {
             onCodes(task);
+        } else if (padsColumns(task)) {
+            onPaddedColumns(task);
         } else {
             widened(task);
         }
@@ -140,10 +178,44 @@ final class CudaScaledProduct {
         boolean direct = isDirect(task);
         long sums = direct ? task.d().address() : cuda.workspace((long) size.m() * size.n() * Float.BYTES);
         long row = bias != null && direct ? narrowed(bias, task.biasType()) : 0;
-        products.write(product(task, left, right, sums, row));
+        products.write(product(task, size.n(), left, right, sums, row));
         if (!direct) {
             finish(task, Matrix.of(sums, DType.F32, size.n()), true);
         }
+    }
+
+    /** Columns of a product that are multiples of what FP8 units take. */
+    private static int columns(Task task) {
+        return Math.toIntExact(CudaCodes.leading(task.size().n()));
+    }
+
+    /** Whether only the number of its columns keeps a product from FP8 units, and it gains by a result with more, of which those that are there are copied. */
+    private boolean padsColumns(Task task) {
+        Size size = task.size();
+        Size padded = new Size(size.m(), columns(task), size.k());
+        long copied = 2L * size.m() * size.n() * task.d().dtype().bits() / 8;
+        return size.n() % MULTIPLE != 0
+                && !task.transposeA()
+                && task.transposeB()
+                && task.bias() == null
+                && !task.accumulate()
+                && isOneScale(form)
+                && isFp8(form, true, true, padded, task.d().dtype(), cuda.capability())
+                && products.pays(flops(size), copied)
+                && cuda.computes(product(task, padded.n(), MULTIPLE, MULTIPLE, MULTIPLE, 0));
+    }
+
+    private void onPaddedColumns(Task task) {
+        Size size = task.size();
+        int n = columns(task);
+        long there = (long) size.n() * size.k();
+        long right = cuda.workspace((long) n * size.k());
+        cuda.copy(task.b().elements(), right, there);
+        cuda.zero(right + there, (long) n * size.k() - there);
+        DType type = task.d().dtype();
+        Matrix result = Matrix.of(cuda.workspace((long) size.m() * n * type.bits() / 8), type, n);
+        products.write(product(task, n, task.a().elements(), right, result.address(), 0));
+        products.copy(result, Matrix.of(task.d().address(), type, size.n()), new CudaLengths.Sides(size.m(), size.n()));
     }
 
     /** Whether the library writes the result itself: with one scale for each operand, and a bias that it can add. */
@@ -154,21 +226,21 @@ final class CudaScaledProduct {
         return !vectors && (task.bias() == null || task.biasType() == addable);
     }
 
-    /** The product of codes that lie at these addresses, with the result's or the sums' and the narrow bias's, if it has one. */
-    private static CudaProduct product(Task task, long left, long right, long result, long bias) {
+    /** The product of codes that lie at these addresses, with the result's or the sums', of n columns, and the narrow bias's, if it has one. */
+    private static CudaProduct product(Task task, int n, long left, long right, long result, long bias) {
         Size size = task.size();
         boolean direct = isDirect(task);
-        boolean padded = task.transposeA() && !task.transposeB();
+        boolean padded = task.a().isPadded() || (task.transposeA() && !task.transposeB());
         int k = padded ? Math.toIntExact(CudaCodes.leading(size.k())) : size.k();
         CudaProduct product = CudaProduct.of(
                         false,
                         true,
                         size.m(),
-                        size.n(),
+                        n,
                         k,
                         Matrix.of(left, task.a().type(), k),
                         Matrix.of(right, task.b().type(), k),
-                        Matrix.of(result, direct ? task.d().dtype() : DType.F32, size.n()))
+                        Matrix.of(result, direct ? task.d().dtype() : DType.F32, n))
                 .scaled(direct ? task.a().scales() : 0, direct ? task.b().scales() : 0, task.fast())
                 .accumulating(direct && task.accumulate());
         return task.bias() != null && direct ? product.withBias(bias, task.biasType()) : product;
@@ -275,7 +347,8 @@ final class CudaScaledProduct {
         }
         long bytes = to.elements() * as.type().bits() / 8;
         Matrix numbers = Matrix.of(cuda.workspace(bytes), as.type(), to.leading());
-        CudaCodes.decodeRows(operand.elements(), coded, scalesSums ? 0 : operand.scales(), numbers, to, cuda);
+        CudaCodes.decodeRows(
+                operand.elements(), operand.pitch(), coded, scalesSums ? 0 : operand.scales(), numbers, to, cuda);
         return numbers;
     }
 

@@ -67,7 +67,8 @@ public final class Fp8LinearCuda implements CudaKernel<Fp8Linear> {
             ProductForm form = op.dgrad();
             Size size = new Size(op.rows(), op.in(), op.out());
             CudaTensor dx = frame.gradient(Fp8Linear.X);
-            boolean fp8 = CudaScaledProduct.isFp8(form, true, !op.transB(), size, dx.dtype(), cuda.capability());
+            boolean fp8 = CudaScaledProduct.isFp8(form, true, !op.transB(), size, dx.dtype(), cuda.capability())
+                    || padsGradient(op, frame, cuda);
             int codes = op.dgradHasOwnWeight() ? Fp8Linear.W_CODES_DGRAD : Fp8Linear.W_CODES;
             Operand w = input(form.right(), frame, Fp8Linear.W_NARROW, codes, fp8 && op.transB(), cuda);
             new CudaScaledProduct(form, cuda)
@@ -88,9 +89,52 @@ public final class Fp8LinearCuda implements CudaKernel<Fp8Linear> {
         }
         if (op.hasBias() && frame.wantsGradient(Fp8Linear.BIAS)) {
             CudaTensor db = frame.gradient(Fp8Linear.BIAS);
-            CudaRows.sum(dy, db, op.rows(), op.out(), frame.accumulates(Fp8Linear.BIAS), cuda);
+            boolean accumulate = frame.accumulates(Fp8Linear.BIAS);
+            if (gradient.sums == 0) {
+                CudaRows.sum(dy, db, op.rows(), op.out(), accumulate, cuda);
+            } else {
+                CudaRows.join(gradient.sums, CudaCodes.sumRows(op.rows()), op.out(), db, accumulate, cuda);
+            }
         }
         gradient.record();
+    }
+
+    /**
+     * Whether backward reads dy itself, not only the codes that it makes of it first, with the sums of their rows.
+     */
+    static boolean readsNumbers(Fp8Linear op, Frame<CudaTensor> frame, CudaStream cuda) {
+        boolean wantsX = frame.wantsGradient(Fp8Linear.X);
+        boolean wantsW = frame.wantsGradient(Fp8Linear.W);
+        CodedMatrix first =
+                op.dgrad().left() != null ? op.dgrad().left() : op.wgrad().left();
+        if (first == null
+                || (wantsX && !first.equals(op.dgrad().left()))
+                || (wantsW && !first.equals(op.wgrad().left()))) {
+            return true;
+        }
+        boolean wantsBias = op.hasBias() && frame.wantsGradient(Fp8Linear.BIAS);
+        return wantsBias && !makesTranspose(op, first, frame, cuda);
+    }
+
+    /** Whether rows of dy's codes are padded, so that dgrad is computed on them. */
+    private static boolean padsGradient(Fp8Linear op, Frame<CudaTensor> frame, CudaStream cuda) {
+        CodedMatrix form = op.dgrad().left();
+        return op.transB()
+                && form != null
+                && frame.wantsGradient(Fp8Linear.X)
+                && makesTranspose(op, form, frame, cuda)
+                && new CudaScaledProduct(op.dgrad(), cuda)
+                        .padsLeft(
+                                new Size(op.rows(), op.in(), op.out()),
+                                frame.gradient(Fp8Linear.X).dtype());
+    }
+
+    /** Whether codes of dy are made with their transpose. */
+    private static boolean makesTranspose(Fp8Linear op, CodedMatrix form, Frame<CudaTensor> frame, CudaStream cuda) {
+        return form.equals(op.wgrad().left())
+                && frame.wantsGradient(Fp8Linear.W)
+                && frame.upstream(0).count() > 0
+                && isFp8Weight(op, frame.gradient(Fp8Linear.W).dtype(), cuda);
     }
 
     private static Size weightSize(Fp8Linear op) {
@@ -157,6 +201,9 @@ public final class Fp8LinearCuda implements CudaKernel<Fp8Linear> {
         private List<Object> operands;
         private boolean recorded;
 
+        /** Where sums of dy's rows lie, once a cast has made them; 0 before. */
+        private long sums;
+
         Gradient(Fp8Linear op, Frame<CudaTensor> frame, CudaStream cuda) {
             this.op = op;
             this.dy = frame.upstream(0);
@@ -187,13 +234,18 @@ public final class Fp8LinearCuda implements CudaKernel<Fp8Linear> {
         }
 
         private Operand quantized(CodedMatrix wanted) {
-            CudaCodes matrix = new CudaCodes(dy, wanted, cuda);
-            long codes = cuda.workspace(dy.count());
+            boolean padded = wanted.equals(op.dgrad().left()) && padsGradient(op, frame, cuda);
+            long pitch = padded ? CudaCodes.leading(op.out()) : op.out();
+            long codes = cuda.workspace(op.rows() * pitch);
             long scales = cuda.workspace(wanted.blocks().scaleCount() * Float.BYTES);
-            boolean weights = wanted.equals(op.wgrad().left())
-                    && frame.wantsGradient(Fp8Linear.W)
-                    && isFp8Weight(op, frame.gradient(Fp8Linear.W).dtype(), cuda);
+            boolean weights = makesTranspose(op, wanted, frame, cuda);
             long transposed = weights ? cuda.workspace(CudaCodes.transposedBytes(op.rows(), op.out())) : 0;
+            CudaCodes matrix = new CudaCodes(dy, wanted, cuda);
+            matrix = padded ? matrix.padded() : matrix;
+            if (weights && wanted.blocks().scaleCount() == 1 && op.hasBias() && frame.wantsGradient(Fp8Linear.BIAS)) {
+                sums = cuda.workspace(CudaCodes.sumRows(op.rows()) * op.out() * Float.BYTES);
+                matrix = matrix.summing(sums);
+            }
             QuantScaleRule rule = wanted.rule();
             if (rule instanceof WindowedScale windowed) {
                 long quantScale = frame.input(Fp8Linear.DY_QUANT_SCALE).address();
@@ -209,7 +261,7 @@ public final class Fp8LinearCuda implements CudaKernel<Fp8Linear> {
                 matrix.cast(operator, operands, codes, transposed, quantScale, scales, history);
                 recorded = true;
             }
-            return Operand.coded(codes, wanted, scales, transposed);
+            return Operand.coded(codes, wanted, scales, transposed, pitch);
         }
 
         private long history() {

@@ -10,8 +10,8 @@ import dev.octet.trainer.op.gelu.Gelu;
 import java.util.List;
 
 /**
- * The gradient of a Gelu that a Linear in FP8 takes: made, quantised and transposed in one pass. It is written, too: the bias's gradient is the sum of
- * its rows as they were before.
+ * The gradient of a Gelu that a Linear in FP8 takes: made, quantised, transposed and its rows summed for the bias in one pass. It is written only where
+ * something else reads it.
  */
 public final class GeluGradientFusion implements CudaFusion {
     @Override
@@ -45,8 +45,22 @@ public final class GeluGradientFusion implements CudaFusion {
     public void write(List<CudaCall> calls, CudaStream cuda) {
         Frame<CudaTensor> gelu = calls.getFirst().frame();
         Gelu op = (Gelu) calls.getFirst().op();
-        List<Object> operands = List.of(gelu.input(0), gelu.upstream(0), gelu.gradient(0), op.tanh() ? 1 : 0);
         CudaCall linear = calls.getLast();
+        Object written = isRead(linear, cuda) ? gelu.gradient(0) : 0L;
+        List<Object> operands = List.of(gelu.input(0), gelu.upstream(0), written, op.tanh() ? 1 : 0);
         Fp8LinearCuda.backward((Fp8Linear) linear.op(), linear.frame(), "gelu_gradient", operands, cuda);
+    }
+
+    @Override
+    public void writeUnread(List<CudaCall> calls, CudaStream cuda) {
+        if (!isRead(calls.getLast(), cuda)) {
+            CudaCall gelu = calls.getFirst();
+            Gelu.ENTRY.cuda().backward((Gelu) gelu.op(), gelu.frame(), cuda);
+        }
+    }
+
+    private static boolean isRead(CudaCall linear, CudaStream cuda) {
+        return linear.upstreamReaders().applyAsInt(0) > 1
+                || Fp8LinearCuda.readsNumbers((Fp8Linear) linear.op(), linear.frame(), cuda);
     }
 }

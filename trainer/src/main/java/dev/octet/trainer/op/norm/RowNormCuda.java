@@ -2,17 +2,19 @@ package dev.octet.trainer.op.norm;
 
 import dev.octet.formats.tensor.DType;
 import dev.octet.trainer.kernel.CudaKernel;
+import dev.octet.trainer.kernel.CudaLaunch;
 import dev.octet.trainer.kernel.CudaSource;
 import dev.octet.trainer.kernel.CudaStream;
 import dev.octet.trainer.kernel.CudaStream.Grid;
 import dev.octet.trainer.kernel.CudaTensor;
 import dev.octet.trainer.kernel.Frame;
+import org.jspecify.annotations.Nullable;
 
 /**
  * Rows lie in registers: x is read once forward, x and dy once backward. Forward, a warp has a row of up to 2048 elements, a block one of up to
  * 8192; backward, where a thread also holds its columns' part of dw and db, a warp has one of up to 1024. Longer rows are read again.
  *
- * <p>dw and db are summed in two stages: at most 512 pieces of rows, chosen by the number of rows alone, then the pieces in order; so the
+ * <p>dw and db are summed in two stages: at most 528 pieces of rows, chosen by the shape alone, then the pieces in order; so the
  * bits are the same on every GPU.
  */
 final class RowNormCuda implements CudaKernel<RowNorm> {
@@ -22,23 +24,30 @@ final class RowNormCuda implements CudaKernel<RowNorm> {
     private static final int WARP = 32;
     private static final int COLUMNS = 32;
 
-    /** Pieces of rows at most: about four blocks for each multiprocessor of a large GPU. */
-    private static final int PIECES = 512;
-
     /** Threads of a row, and elements of it in registers of each; none where the row is too long. */
     private record Layout(int group, int elements) {
         static Layout forward(int size) {
             if (size <= WARP * 64) {
-                return new Layout(WARP, size <= WARP * 32 ? 32 : 64);
+                return new Layout(WARP, elements(size));
             }
             return new Layout(THREADS, 32);
         }
 
         static Layout backward(int size) {
             if (size <= WARP * 32) {
-                return new Layout(WARP, 32);
+                return new Layout(WARP, elements(size));
             }
             return new Layout(THREADS, size <= THREADS * 8 ? 8 : 32);
+        }
+
+        /** Of a lane: as few registers as hold the row, so that more warps are resident. */
+        private static int elements(int size) {
+            return Math.max(1, Math.ceilDiv(size, WARP * 8)) * 8;
+        }
+
+        /** Pieces of rows at most: two blocks, or four that have a row each, for each of a large GPU's 132 multiprocessors. */
+        int pieces() {
+            return group == WARP ? 264 : 528;
         }
 
         boolean isTooLong(int size) {
@@ -104,8 +113,6 @@ final class RowNormCuda implements CudaKernel<RowNorm> {
 
     @Override
     public void backward(RowNorm op, Frame<CudaTensor> frame, CudaStream cuda) {
-        boolean wantsW = frame.wantsGradient(1);
-        boolean wantsB = frame.wantsGradient(2);
         if (op.x().count() == 0) {
             for (int i = 1; i <= 2; i++) {
                 if (frame.wantsGradient(i)) {
@@ -114,37 +121,106 @@ final class RowNormCuda implements CudaKernel<RowNorm> {
             }
             return;
         }
-        Layout layout = Layout.backward(op.size());
-        DType w = frame.input(1).dtype();
-        CudaSource source = source(op, w, wantsB ? frame.gradient(2).dtype() : w, layout);
-        int pieces = (int) Math.min(PIECES, layout.blocks(op.rows()));
-        long bytes = 4L * pieces * op.size();
-        long dw = wantsW ? cuda.workspace(bytes) : 0;
-        long db = wantsB ? cuda.workspace(bytes) : 0;
-        if (layout.isTooLong(op.size())) {
-            backwardOfLongRows(op, frame, source, pieces, dw, db, cuda);
-        } else {
-            cuda.kernel(source, "norm_backward", Grid.of(pieces, THREADS))
+        new Backward(op, frame, Passing.alone(frame), cuda).write();
+    }
+
+    /** Whether a row's gradients do not lie in registers. */
+    static boolean isGradientTooLong(RowNorm op) {
+        return Layout.backward(op.size()).isTooLong(op.size());
+    }
+
+    /**
+     * Where gradients come from and go to. Addresses are 0 where there is nothing.
+     *
+     * @param dy gradient of the result; null for none
+     * @param residual what the gradient of x is added to
+     * @param dx where that goes
+     * @param narrow where it goes in another type, too; null for nowhere
+     * @param beforeW what the gradient of w is added to
+     * @param dw where that goes; null for nowhere
+     * @param beforeB what the gradient of b is added to
+     * @param db where that goes; null for nowhere
+     */
+    record Passing(
+            @Nullable CudaTensor dy,
+            long residual,
+            long dx,
+            @Nullable CudaTensor narrow,
+            long beforeW,
+            @Nullable CudaTensor dw,
+            long beforeB,
+            @Nullable CudaTensor db) {
+        /** Of a step by itself. */
+        static Passing alone(Frame<CudaTensor> frame) {
+            return new Passing(
+                    frame.hasUpstream(0) ? frame.upstream(0) : null,
+                    0,
+                    frame.wantsGradient(0) ? frame.gradient(0).address() : 0,
+                    null,
+                    0,
+                    frame.wantsGradient(1) ? frame.gradient(1) : null,
+                    0,
+                    frame.wantsGradient(2) ? frame.gradient(2) : null);
+        }
+    }
+
+    /** Writes gradients. */
+    record Backward(RowNorm op, Frame<CudaTensor> frame, Passing passing, CudaStream cuda) {
+        void write() {
+            Layout layout = Layout.backward(op.size());
+            DType w = frame.input(1).dtype();
+            CudaTensor dw = passing.dw();
+            CudaTensor db = passing.db();
+            CudaSource source = source(op, w, db != null ? db.dtype() : w, layout);
+            int pieces = (int) Math.min(layout.pieces(), layout.blocks(op.rows()));
+            long bytes = 4L * pieces * op.size();
+            long weights = dw != null ? cuda.workspace(bytes) : 0;
+            long biases = db != null ? cuda.workspace(bytes) : 0;
+            if (layout.isTooLong(op.size())) {
+                backwardOfLongRows(op, frame, source, pieces, weights, biases, cuda);
+            } else {
+                launch(source, pieces, weights, biases);
+            }
+            Grid columns = Grid.of(Math.ceilDiv(op.size(), COLUMNS), THREADS);
+            if (dw != null) {
+                cuda.launch(source, "norm_weights", columns, weights, passing.beforeW(), dw, pieces, op.size());
+            }
+            if (db != null) {
+                cuda.launch(source, "norm_biases", columns, biases, passing.beforeB(), db, pieces, op.size());
+            }
+        }
+
+        private void launch(CudaSource source, int pieces, long weights, long biases) {
+            CudaTensor dy = passing.dy();
+            CudaTensor narrow = passing.narrow();
+            boolean fused = passing.residual() != 0
+                    || narrow != null
+                    || (dy != null && dy.dtype() != op.y().dtype());
+            CudaSource types = !fused
+                    ? source
+                    : source.define(
+                                    "UP_TYPE",
+                                    CudaSource.type(dy == null ? op.y().dtype() : dy.dtype()))
+                            .define("NARROW_TYPE", CudaSource.type(narrow == null ? DType.BF16 : narrow.dtype()));
+            CudaLaunch launch = cuda.kernel(
+                            types, fused ? "norm_backward_fused" : "norm_backward", Grid.of(pieces, THREADS))
                     .pointer("x", frame.input(0))
                     .pointer("w", frame.input(1))
                     .pointer("means", op.centred() ? frame.output(1).address() : 0L)
                     .pointer("deviations", frame.output(op.deviationOutput()))
-                    .pointer("dy", upstream(frame, 0))
+                    .pointer("dy", dy == null ? 0L : dy.address())
                     .pointer("dmean", op.centred() ? upstream(frame, 1) : 0L)
-                    .pointer("ddeviation", upstream(frame, op.deviationOutput()))
-                    .pointer("dx", frame.wantsGradient(0) ? frame.gradient(0).address() : 0L)
-                    .pointer("dw_pieces", dw)
-                    .pointer("db_pieces", db)
+                    .pointer("ddeviation", upstream(frame, op.deviationOutput()));
+            CudaLaunch passed = fused
+                    ? launch.pointer("residual", passing.residual())
+                            .pointer("dx", passing.dx())
+                            .pointer("narrow", narrow == null ? 0L : narrow.address())
+                    : launch.pointer("dx", passing.dx());
+            passed.pointer("dw_pieces", weights)
+                    .pointer("db_pieces", biases)
                     .value("rows", (long) op.rows())
                     .value("size", op.size())
                     .launch();
-        }
-        Grid columns = Grid.of(Math.ceilDiv(op.size(), COLUMNS), THREADS);
-        if (wantsW) {
-            cuda.launch(source, "norm_weights", columns, dw, frame.gradient(1), pieces, op.size());
-        }
-        if (wantsB) {
-            cuda.launch(source, "norm_biases", columns, db, frame.gradient(2), pieces, op.size());
         }
     }
 

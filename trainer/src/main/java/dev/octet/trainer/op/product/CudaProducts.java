@@ -99,6 +99,20 @@ public final class CudaProducts {
         }
     }
 
+    /**
+     * Whether a product of codes gains by copies.
+     *
+     * @param bytes that they read and write
+     */
+    public boolean pays(double flops, long bytes) {
+        return rule.pays(flops, bytes);
+    }
+
+    /** Copies elements of two or four bytes between rows of any lengths. */
+    public void copy(Matrix from, Matrix to, CudaLengths.Sides sides) {
+        copyRows(from, to, sides, sides, 1);
+    }
+
     /** The lengths that a product is computed with, its own or longer ones. */
     public CudaLengths lengths(CudaProduct product) {
         return rule.lengths(product);

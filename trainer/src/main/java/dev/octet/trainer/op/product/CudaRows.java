@@ -12,6 +12,9 @@ public final class CudaRows {
     /** Columns that one block sums, as in product.cu. */
     private static final long COLUMNS = 256;
 
+    /** Columns whose parts one block joins, as in product.cu. */
+    private static final long JOINED = 32;
+
     /** Blocks that a sum is cut into, together: a few for each multiprocessor of a large GPU. */
     private static final long BLOCKS = 512;
 
@@ -60,12 +63,21 @@ public final class CudaRows {
         int splits = Math.toIntExact(Math.max(1, Math.ceilDiv(rows, group)));
         long parts = cuda.workspace(splits * n * Float.BYTES);
         cuda.launch(SOURCE, "column_sums_" + x.suffix(), new Grid(panels, splits, 1, 256, 0), x, rows, n, group, parts);
+        join(parts, splits, n, sum, accumulate, cuda);
+    }
+
+    /**
+     * {@code sum [n]} = the sum of the rows of {@code parts}, or that added to it, in an order that {@code splits} alone decides.
+     *
+     * @param parts F32 [splits, n]
+     */
+    public static void join(long parts, long splits, long n, CudaTensor sum, boolean accumulate, CudaStream cuda) {
         cuda.launch(
                 SOURCE,
                 "column_join",
-                Grid.over(n, 256, 1),
+                Grid.of(Math.ceilDiv(n, JOINED), 256),
                 parts,
-                (long) splits,
+                splits,
                 n,
                 CudaSource.code(sum.dtype()),
                 sum,

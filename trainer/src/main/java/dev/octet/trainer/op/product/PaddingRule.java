@@ -64,7 +64,16 @@ public record PaddingRule(long leastFlops, long flopsPerByte) {
                         p.batch(),
                         2 * (p.accumulate() ? Float.BYTES : p.d().type().bits() / 8));
         double flops = 2.0 * p.m() * p.n() * p.k() * p.batch();
-        return bytes > 0 && flops >= leastFlops && flops >= (double) flopsPerByte * bytes;
+        return bytes > 0 && pays(flops, bytes);
+    }
+
+    /**
+     * Whether so many FLOPs are worth copies.
+     *
+     * @param bytes that they read and write
+     */
+    boolean pays(double flops, long bytes) {
+        return flops >= leastFlops && flops >= (double) flopsPerByte * bytes;
     }
 
     private static long moved(Matrix matrix, CudaLengths.Sides own, CudaLengths.Sides to, int batch, int each) {

@@ -129,21 +129,42 @@ RESIDENT_KERNEL(attention_forward, THREADS, 512,
     }
 }
 
-// Of each query dy . y, which is what its scores' gradients have in common. A warp has a query.
+// Of each query dy . y, which is what its scores' gradients have in common. Four lanes have a query, and load PACK elements at a time where rows are made of
+// such packs: neighbouring queries of a batch are neighbouring heads first, as they lie in memory where heads are interleaved.
+#define DOT_PACK (16 / (int)sizeof(TYPE))
 KERNEL(attention_dots, THREADS,
        (const TYPE* y, const TYPE* dy, float* dots, const i64* steps, i32 batch, i32 heads, i32 queries, i32 value_size)) {
-    i64 row = block_index() * WARPS + warp();
-    if (row < (i64)batch * heads * queries) {
-        Steps sy = steps_of(steps, Y);
-        i64 at = row / queries / heads * sy.batch + row / queries % heads * sy.head + row % queries * sy.row;
-        float sum = 0;
-        for (int c = lane(); c < value_size; c += WARP) {
+    i64 row = block_index() * (THREADS / 4) + thread_index() / 4;
+    bool here = row < (i64)batch * heads * queries;
+    Steps sy = steps_of(steps, Y);
+    bool packed = value_size % DOT_PACK == 0 && is_aligned(y, 16) && is_aligned(dy, 16) && sy.row % DOT_PACK == 0
+                  && sy.head % DOT_PACK == 0 && sy.batch % DOT_PACK == 0;
+    i64 outer = quotient(row, heads);
+    i32 h = (i32)(row - outer * heads);
+    i64 b = quotient(outer, queries);
+    i64 i = outer - b * queries;
+    i64 at = b * sy.batch + h * sy.head + i * sy.row;
+    float sum = 0;
+    if (here && packed) {
+#pragma unroll 4
+        for (int c = thread_index() % 4 * DOT_PACK; c < value_size; c += 4 * DOT_PACK) {
+            float u[DOT_PACK], v[DOT_PACK];
+            load(y + at + c, u);
+            load(dy + at + c, v);
+#pragma unroll
+            for (int k = 0; k < DOT_PACK; k++) {
+                sum = fmaf(u[k], v[k], sum);
+            }
+        }
+    } else if (here) {
+        for (int c = thread_index() % 4; c < value_size; c += 4) {
             sum = fmaf(widen(y[at + c]), widen(dy[at + c]), sum);
         }
-        sum = warp_fold(sum, Sum());
-        if (lane() == 0) {
-            dots[row] = sum;
-        }
+    }
+    sum += shuffle_xor(sum, 1);
+    sum += shuffle_xor(sum, 2);
+    if (here && thread_index() % 4 == 0) {
+        dots[(b * heads + h) * queries + i] = sum;
     }
 }
 

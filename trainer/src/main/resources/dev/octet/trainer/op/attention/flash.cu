@@ -2,18 +2,21 @@
 // never leave the registers, where they turn from a product's result into the next one's operand.
 //
 // TYPE is the type of q, k, v, y and their gradients, HEAD the size of a head, a multiple of 8 that is padded to one of 16 here. CAUSAL
-// says that query i sees keys 0 .. i. MASKED says that there is a mask, of MASK_TYPE, TRUTH that it tells where to look. A warp has M_TILES times 16 queries forward and 16 rows backward. KEYS and QUERIES are rows of a
-// tile that passes by: keys forward; backward QUERIES for a block of keys, BACK_KEYS for a block of queries.
+// says that query i sees keys 0 .. i. MASKED says that there is a mask, of MASK_TYPE, TRUTH that it tells where to look, KEYWISE that it tells the same to all
+// queries: then a tile of keys that all may be seen is computed as without a mask. A warp has M_TILES times 16 queries forward and, backward, QUERY_TILES times
+// 16 queries or KEY_TILES times 16 keys. KEYS and QUERIES are rows of a tile that passes by: keys forward; backward QUERIES for a block of keys, BACK_KEYS for a
+// block of queries.
 //
 // Backward, the keys' gradients and the queries' come from two kernels that each compute the scores again: so nothing is added in memory
 // by several blocks, and the bits are the same every time.
 //
-// variants: TYPE=bf16 HEAD=64 CAUSAL=1 M_TILES=2 KEYS=64 QUERIES=64 BACK_KEYS=64 MASKED=0 MASK_TYPE=f32 TRUTH=0
-// variants: TYPE=bf16 HEAD=80 CAUSAL=0 M_TILES=2 KEYS=32 QUERIES=32 BACK_KEYS=64 MASKED=0 MASK_TYPE=f32 TRUTH=0
-// variants: TYPE=f16 HEAD=96 CAUSAL=1 M_TILES=2 KEYS=32 QUERIES=32 BACK_KEYS=64 MASKED=0 MASK_TYPE=f32 TRUTH=0
-// variants: TYPE=bf16 HEAD=128 CAUSAL=1 M_TILES=1 KEYS=64 QUERIES=32 BACK_KEYS=32 MASKED=0 MASK_TYPE=f32 TRUTH=0
-// variants: TYPE=bf16 HEAD=64 CAUSAL=0 M_TILES=1 KEYS=64 QUERIES=64 BACK_KEYS=64 MASKED=1 MASK_TYPE=bf16 TRUTH=0
-// variants: TYPE=f16 HEAD=128 CAUSAL=1 M_TILES=1 KEYS=32 QUERIES=16 BACK_KEYS=32 MASKED=1 MASK_TYPE=boolean TRUTH=1
+// variants: TYPE=bf16 HEAD=64 CAUSAL=1 M_TILES=2 QUERY_TILES=2 KEY_TILES=2 KEYS=64 QUERIES=32 BACK_KEYS=32 MASKED=0 MASK_TYPE=f32 TRUTH=0 KEYWISE=0
+// variants: TYPE=bf16 HEAD=64 CAUSAL=1 M_TILES=2 QUERY_TILES=2 KEY_TILES=2 KEYS=64 QUERIES=32 BACK_KEYS=32 MASKED=1 MASK_TYPE=boolean TRUTH=1 KEYWISE=1
+// variants: TYPE=bf16 HEAD=80 CAUSAL=0 M_TILES=2 QUERY_TILES=1 KEY_TILES=1 KEYS=32 QUERIES=32 BACK_KEYS=64 MASKED=0 MASK_TYPE=f32 TRUTH=0 KEYWISE=0
+// variants: TYPE=f16 HEAD=96 CAUSAL=1 M_TILES=2 QUERY_TILES=1 KEY_TILES=1 KEYS=32 QUERIES=32 BACK_KEYS=64 MASKED=0 MASK_TYPE=f32 TRUTH=0 KEYWISE=0
+// variants: TYPE=bf16 HEAD=128 CAUSAL=1 M_TILES=1 QUERY_TILES=1 KEY_TILES=1 KEYS=64 QUERIES=32 BACK_KEYS=32 MASKED=0 MASK_TYPE=f32 TRUTH=0 KEYWISE=0
+// variants: TYPE=bf16 HEAD=64 CAUSAL=0 M_TILES=1 QUERY_TILES=1 KEY_TILES=1 KEYS=64 QUERIES=64 BACK_KEYS=64 MASKED=1 MASK_TYPE=bf16 TRUTH=0 KEYWISE=0
+// variants: TYPE=f16 HEAD=128 CAUSAL=1 M_TILES=1 QUERY_TILES=1 KEY_TILES=1 KEYS=32 QUERIES=16 BACK_KEYS=32 MASKED=1 MASK_TYPE=boolean TRUTH=1 KEYWISE=0
 #include "octet.cuh"
 
 #define WARPS 4
@@ -22,22 +25,24 @@
 // Elements from row to row in shared memory: an odd number of 16 bytes, so that eight rows of a matrix lie in different banks.
 #define PITCH (PADDED + 8)
 #define ROWS (WARPS * 16 * M_TILES) // queries of a block forward
-#define BACK_ROWS (WARPS * 16)      // rows of a block backward
+#define QUERY_ROWS (WARPS * 16 * QUERY_TILES) // queries of a block backward
+#define KEY_ROWS (WARPS * 16 * KEY_TILES)     // keys of a block backward
+#define ADDED (MASKED && !TRUTH)              // a mask of numbers
 #define LOG2_E 1.44269504f
 
 // Elements from one batch, head and row to the next: those of q, k, v and y, as the table of strides has them.
 struct Steps {
     i64 batch;
     i64 head;
-    i64 row;
+    int row;
 };
 enum Operand { Q, K, V, Y };
 DEVICE Steps steps_of(const i64* steps, int operand) {
-    return Steps{steps[3 * operand], steps[3 * operand + 1], steps[3 * operand + 2]};
+    return Steps{steps[3 * operand], steps[3 * operand + 1], (int)steps[3 * operand + 2]};
 }
 
 // Starts copies of COUNT rows to shared memory; zeros arrive for rows from valid on and behind the head's size.
-template <int COUNT> DEVICE void start_rows(TYPE* to, const TYPE* from, i64 step, int valid) {
+template <int COUNT> DEVICE void start_rows(TYPE* to, const TYPE* from, int step, int valid) {
     const int chunks = PADDED / 8;
 #pragma unroll
     for (int first = 0; first < COUNT * chunks; first += THREADS) {
@@ -120,7 +125,7 @@ template <int M, int N> DEVICE void clear(float (&d)[M][N][4]) {
 }
 
 // Writes M times 16 rows of the warp, by way of its own rows in shared memory, 16 bytes at a time.
-template <int M> DEVICE void write_rows(TYPE* to, i64 step, int valid, const float (&d)[M][PADDED / 8][4], TYPE* stage) {
+template <int M> DEVICE void write_rows(TYPE* to, int step, int valid, const float (&d)[M][PADDED / 8][4], TYPE* stage) {
     warp_barrier(); // all lanes have read what lay there
 #pragma unroll
     for (int m = 0; m < M; m++) {
@@ -143,7 +148,7 @@ template <int M> DEVICE void write_rows(TYPE* to, i64 step, int valid, const flo
 
 DEVICE int at_most(int x, int most) { return x < most ? x : most; }
 
-// What a head's queries may see. With a mask, scores are scaled before it is added; a mask may hold the lowest number there is, so it is
+// What a head's queries may see. With a mask of numbers, scores are scaled before it is added; a mask may hold the lowest number there is, so it is
 // never multiplied. Without one, the scale is part of the exponent's factor.
 struct Sight {
     const MASK_TYPE* mask;
@@ -160,16 +165,18 @@ DEVICE Sight sight_of(const MASK_TYPE* mask, const i64* steps, i64 b, i64 h, int
     return Sight{mask, 0, 0, queries, keys, scale};
 #endif
 }
-// The score of query i and key j: -infinity where it does not look.
-DEVICE float seen(const Sight& sight, float product, int i, int j) {
+// The score of query i and key j: -infinity where it does not look. open: what a keywise mask says of the key.
+DEVICE float seen(const Sight& sight, float product, int i, int j, bool open) {
     bool there = i < sight.queries && j < sight.keys && (!CAUSAL || j <= i);
-#if MASKED
+#if KEYWISE
+    return there && open ? product : -INFINITE;
+#elif MASKED
     if (!there) {
         return -INFINITE;
     }
     MASK_TYPE m = sight.mask[i * sight.query_step + j * sight.key_step];
 #if TRUTH
-    return m == 0 ? -INFINITE : product * sight.scale;
+    return m == 0 ? -INFINITE : product;
 #else
     return product * sight.scale + widen(m);
 #endif
@@ -178,20 +185,56 @@ DEVICE float seen(const Sight& sight, float product, int i, int j) {
 #endif
 }
 // exp(score - x), base being that of x.
-DEVICE float base_of_score(float x, float factor) { return MASKED ? x : x * factor; }
-DEVICE float base_of_sum(float x) { return MASKED ? x : x * LOG2_E; }
+DEVICE float base_of_score(float x, float factor) { return ADDED ? x : x * factor; }
+DEVICE float base_of_sum(float x) { return ADDED ? x : x * LOG2_E; }
 DEVICE float power(float score, float base, float factor) {
-    return fast_exp2(MASKED ? (score - base) * LOG2_E : fmaf(score, factor, -base));
+    return fast_exp2(ADDED ? (score - base) * LOG2_E : fmaf(score, factor, -base));
 }
 
-// A block has ROWS queries of a head. While scores are computed values arrive, and while values are added up the next keys do.
+// What a keywise mask says of a tile of N keys: fetched ahead, a lane for each key of 32, then shared by the warp as bits. Without such a mask all keys are open.
+template <int N> struct Open {
+    static const int WORDS = (N + WARP - 1) / WARP;
+    bool own[WORDS];
+    u32 words[WORDS];
+    bool all;
+
+    DEVICE void fetch(const Sight& sight, int from) {
+#if KEYWISE
+#pragma unroll
+        for (int w = 0; w < WORDS; w++) {
+            int j = w * WARP + lane();
+            own[w] = j < N && from + j < sight.keys && sight.mask[(from + j) * sight.key_step] != 0;
+        }
+#endif
+    }
+    DEVICE void share() {
+        all = true;
+#if KEYWISE
+#pragma unroll
+        for (int w = 0; w < WORDS; w++) {
+            words[w] = lane_bits(own[w]);
+            all = all && words[w] == (N - w * WARP < WARP ? (1u << (N % WARP)) - 1 : 0xffffffffu);
+        }
+#endif
+    }
+    // Of the lane's key in a product's result: column n * 8 + lane % 4 * 2 + e % 2.
+    DEVICE bool at(int n, int e) const {
+#if KEYWISE
+        return words[n / 4] >> (n % 4 * 8 + lane() % 4 * 2 + e % 2) & 1;
+#else
+        return true;
+#endif
+    }
+};
+
+// A block has ROWS queries of a head. While a tile of keys and values is worked on the next one arrives.
 RESIDENT_KERNEL(flash_forward, THREADS, THREADS,
        (const TYPE* q, const TYPE* k, const TYPE* v, const MASK_TYPE* mask, TYPE* y, float* log_sums, const i64* steps, i32 heads,
         i32 queries, i32 keys, i32 group, float scale)) {
     DYNAMIC_SHARED(shared);
     TYPE* qs = (TYPE*)shared;
-    TYPE* ks = qs + ROWS * PITCH;
-    TYPE* vs = ks + KEYS * PITCH;
+    TYPE* tiles = qs + ROWS * PITCH; // keys, values, keys, values
+    const int tile = KEYS * PITCH;
     i64 h = block_index_y();
     i64 b = block_index_z();
     // the last queries see the most keys: they begin first
@@ -201,13 +244,14 @@ RESIDENT_KERNEL(flash_forward, THREADS, THREADS,
     Steps sk = steps_of(steps, K);
     Steps sv = steps_of(steps, V);
     Steps sy = steps_of(steps, Y);
-    q += b * sq.batch + h * sq.head + first * sq.row;
+    q += b * sq.batch + h * sq.head + (i64)first * sq.row;
     k += b * sk.batch + h / group * sk.head;
     v += b * sv.batch + h / group * sv.head;
     int end = CAUSAL ? at_most(first + ROWS, keys) : keys;
     int blocks = (end + KEYS - 1) / KEYS;
     start_rows<ROWS>(qs, q, sq.row, queries - first);
-    start_rows<KEYS>(ks, k, sk.row, keys);
+    start_rows<KEYS>(tiles, k, sk.row, keys);
+    start_rows<KEYS>(tiles + tile, v, sv.row, keys);
     copy_async_commit();
 
     float out[M_TILES][PADDED / 8][4];
@@ -221,16 +265,33 @@ RESIDENT_KERNEL(flash_forward, THREADS, THREADS,
     }
     float c = scale * LOG2_E;
     Sight sight = sight_of(mask, steps, b, h, queries, keys, scale);
+    Open<KEYS> open;
+    open.fetch(sight, 0);
+#pragma unroll 1
     for (int block = 0; block < blocks; block++) {
         int from = block * KEYS;
+        TYPE* ks = tiles + block % 2 * 2 * tile;
+        TYPE* vs = ks + tile;
         copy_async_wait<0>();
-        block_barrier(); // the keys are there, and all warps are through with the values before
-        start_rows<KEYS>(vs, v + from * sv.row, sv.row, keys - from);
-        copy_async_commit();
+        block_barrier(); // the tile is there, and all warps are through with the one before
+        open.share();
+        if (block + 1 < blocks) {
+            TYPE* next = tiles + (block + 1) % 2 * 2 * tile;
+            int behind = from + KEYS;
+            k += KEYS * sk.row;
+            v += KEYS * sv.row;
+            start_rows<KEYS>(next, k, sk.row, keys - behind);
+            start_rows<KEYS>(next + tile, v, sv.row, keys - behind);
+            copy_async_commit();
+            open.fetch(sight, behind);
+        }
+        if (own >= queries || (CAUSAL && from >= own + 16 * M_TILES)) {
+            continue; // the warp has no query that sees one of these keys
+        }
         float s[M_TILES][KEYS / 8][4];
         clear(s);
         multiply_rows<M_TILES, KEYS>(s, qs + warp() * 16 * M_TILES * PITCH, ks);
-        if (MASKED || from + KEYS > keys || (CAUSAL && from + KEYS - 1 > own)) {
+        if ((MASKED && !KEYWISE) || !open.all || from + KEYS > keys || (CAUSAL && from + KEYS - 1 > own)) {
 #pragma unroll
             for (int m = 0; m < M_TILES; m++) {
 #pragma unroll
@@ -239,7 +300,7 @@ RESIDENT_KERNEL(flash_forward, THREADS, THREADS,
                     for (int e = 0; e < 4; e++) {
                         int j = from + n * 8 + lane() % 4 * 2 + e % 2;
                         int i = own + m * 16 + lane() / 4 + e / 2 * 8;
-                        s[m][n][e] = seen(sight, s[m][n][e], i, j);
+                        s[m][n][e] = seen(sight, s[m][n][e], i, j, open.at(n, e));
                     }
                 }
             }
@@ -275,14 +336,10 @@ RESIDENT_KERNEL(flash_forward, THREADS, THREADS,
                 }
             }
         }
-        copy_async_wait<0>();
-        block_barrier(); // the values are there, and all warps are through with the keys
-        if (block + 1 < blocks) {
-            start_rows<KEYS>(ks, k + (from + KEYS) * sk.row, sk.row, keys - from - KEYS);
-            copy_async_commit();
-        }
         multiply_columns<M_TILES, KEYS>(out, s, vs);
     }
+    copy_async_wait<0>();
+    block_barrier(); // without keys, queries may still be arriving where results are staged
 #pragma unroll
     for (int m = 0; m < M_TILES; m++) {
 #pragma unroll
@@ -298,103 +355,139 @@ RESIDENT_KERNEL(flash_forward, THREADS, THREADS,
             }
             int i = own + m * 16 + half * 8 + lane() / 4;
             if (lane() % 4 == 0 && i < queries) {
-                log_sums[(b * heads + h) * queries + i] = all == 0 ? -INFINITE : largest[m][half] * (MASKED ? 1 : scale) + logf(all);
+                log_sums[(b * heads + h) * queries + i] = all == 0 ? -INFINITE : largest[m][half] * (ADDED ? 1 : scale) + logf(all);
             }
         }
     }
     write_rows<M_TILES>(
-        y + b * sy.batch + h * sy.head + own * sy.row, sy.row, queries - own, out, qs + warp() * 16 * M_TILES * PITCH);
+        y + b * sy.batch + h * sy.head + (i64)own * sy.row, sy.row, queries - own, out, qs + warp() * 16 * M_TILES * PITCH);
 }
 
-// dq = scale Σ ds k, ds = p (dp - dy·y). A block has 64 queries of a head; keys and values of the next tile arrive while one is worked on.
+// dq = scale Σ ds k, ds = p (dp - dy·y). A block has QUERY_ROWS queries of a head; keys and values of the next tile arrive while one is worked on.
 RESIDENT_KERNEL(flash_queries, THREADS, THREADS,
        (const TYPE* q, const TYPE* k, const TYPE* v, const MASK_TYPE* mask, const TYPE* dy, const float* log_sums, const float* dy_dots,
         TYPE* dq, const i64* steps, i32 heads, i32 queries, i32 keys, i32 group, float scale)) {
     DYNAMIC_SHARED(shared);
     TYPE* qs = (TYPE*)shared;
-    TYPE* ups = qs + BACK_ROWS * PITCH;
-    TYPE* tiles = ups + BACK_ROWS * PITCH; // keys, values, keys, values
+    TYPE* ups = qs + QUERY_ROWS * PITCH;
+    TYPE* tiles = ups + QUERY_ROWS * PITCH; // keys, values, keys, values
     const int tile = BACK_KEYS * PITCH;
     i64 h = block_index_y();
     i64 b = block_index_z();
-    int first = (int)(CAUSAL ? block_count() - 1 - block_index() : block_index()) * BACK_ROWS;
-    int own = first + warp() * 16;
+    int first = (int)(CAUSAL ? block_count() - 1 - block_index() : block_index()) * QUERY_ROWS;
+    int own = first + warp() * 16 * QUERY_TILES;
     Steps sq = steps_of(steps, Q);
     Steps sk = steps_of(steps, K);
     Steps sv = steps_of(steps, V);
     Steps sy = steps_of(steps, Y);
     k += b * sk.batch + h / group * sk.head;
     v += b * sv.batch + h / group * sv.head;
-    int end = CAUSAL ? at_most(first + BACK_ROWS, keys) : keys;
+    int end = CAUSAL ? at_most(first + QUERY_ROWS, keys) : keys;
     int blocks = (end + BACK_KEYS - 1) / BACK_KEYS;
-    start_rows<BACK_ROWS>(qs, q + b * sq.batch + h * sq.head + first * sq.row, sq.row, queries - first);
-    start_rows<BACK_ROWS>(ups, dy + b * sy.batch + h * sy.head + first * sy.row, sy.row, queries - first);
+    start_rows<QUERY_ROWS>(qs, q + b * sq.batch + h * sq.head + (i64)first * sq.row, sq.row, queries - first);
+    start_rows<QUERY_ROWS>(ups, dy + b * sy.batch + h * sy.head + (i64)first * sy.row, sy.row, queries - first);
     start_rows<BACK_KEYS>(tiles, k, sk.row, keys);
     start_rows<BACK_KEYS>(tiles + tile, v, sv.row, keys);
     copy_async_commit();
     float c = scale * LOG2_E;
     Sight sight = sight_of(mask, steps, b, h, queries, keys, scale);
-    float base[2];
-    float common[2];
+    float base[QUERY_TILES][2];
+    float common[QUERY_TILES][2];
 #pragma unroll
-    for (int half = 0; half < 2; half++) {
-        int i = own + half * 8 + lane() / 4;
-        float log_sum = i < queries ? log_sums[(b * heads + h) * queries + i] : -INFINITE;
-        // of a query that sees nothing all probabilities are 0
-        base[half] = log_sum == -INFINITE ? INFINITE : base_of_sum(log_sum);
-        common[half] = i < queries ? dy_dots[(b * heads + h) * queries + i] : 0;
+    for (int m = 0; m < QUERY_TILES; m++) {
+#pragma unroll
+        for (int half = 0; half < 2; half++) {
+            int i = own + m * 16 + half * 8 + lane() / 4;
+            float log_sum = i < queries ? log_sums[(b * heads + h) * queries + i] : -INFINITE;
+            // of a query that sees nothing all probabilities are 0
+            base[m][half] = log_sum == -INFINITE ? INFINITE : base_of_sum(log_sum);
+            common[m][half] = i < queries ? dy_dots[(b * heads + h) * queries + i] : 0;
+        }
     }
-    float out[1][PADDED / 8][4];
+    float out[QUERY_TILES][PADDED / 8][4];
     clear(out);
+    Open<BACK_KEYS> open;
+    open.fetch(sight, 0);
+#pragma unroll 1
     for (int block = 0; block < blocks; block++) {
         int from = block * BACK_KEYS;
         TYPE* ks = tiles + block % 2 * 2 * tile;
         TYPE* vs = ks + tile;
+        copy_async_wait<0>();
+        block_barrier(); // the tile is there, and all warps are through with the one before
+        open.share();
         if (block + 1 < blocks) {
             TYPE* next = tiles + (block + 1) % 2 * 2 * tile;
             int behind = from + BACK_KEYS;
-            start_rows<BACK_KEYS>(next, k + behind * sk.row, sk.row, keys - behind);
-            start_rows<BACK_KEYS>(next + tile, v + behind * sv.row, sv.row, keys - behind);
+            k += BACK_KEYS * sk.row;
+            v += BACK_KEYS * sv.row;
+            start_rows<BACK_KEYS>(next, k, sk.row, keys - behind);
+            start_rows<BACK_KEYS>(next + tile, v, sv.row, keys - behind);
             copy_async_commit();
-            copy_async_wait<1>();
-        } else {
-            copy_async_wait<0>();
+            open.fetch(sight, behind);
         }
-        block_barrier();
-        float s[1][BACK_KEYS / 8][4];
-        float dp[1][BACK_KEYS / 8][4];
+        if (own >= queries || (CAUSAL && from >= own + 16 * QUERY_TILES)) {
+            continue; // the warp has no query that sees one of these keys
+        }
+        float s[QUERY_TILES][BACK_KEYS / 8][4];
+        float dp[QUERY_TILES][BACK_KEYS / 8][4];
         clear(s);
         clear(dp);
-        multiply_rows<1, BACK_KEYS>(s, qs + warp() * 16 * PITCH, ks);
-        multiply_rows<1, BACK_KEYS>(dp, ups + warp() * 16 * PITCH, vs);
-        bool edge = MASKED || from + BACK_KEYS > keys || (CAUSAL && from + BACK_KEYS - 1 > own);
+        multiply_rows<QUERY_TILES, BACK_KEYS>(s, qs + warp() * 16 * QUERY_TILES * PITCH, ks);
+        multiply_rows<QUERY_TILES, BACK_KEYS>(dp, ups + warp() * 16 * QUERY_TILES * PITCH, vs);
+        if ((MASKED && !KEYWISE) || !open.all || from + BACK_KEYS > keys || (CAUSAL && from + BACK_KEYS - 1 > own)) {
 #pragma unroll
-        for (int n = 0; n < BACK_KEYS / 8; n++) {
+            for (int m = 0; m < QUERY_TILES; m++) {
 #pragma unroll
-            for (int e = 0; e < 4; e++) {
-                float score = s[0][n][e];
-                if (edge) {
-                    int j = from + n * 8 + lane() % 4 * 2 + e % 2;
-                    score = seen(sight, score, own + lane() / 4 + e / 2 * 8, j);
+                for (int n = 0; n < BACK_KEYS / 8; n++) {
+#pragma unroll
+                    for (int e = 0; e < 4; e++) {
+                        int j = from + n * 8 + lane() % 4 * 2 + e % 2;
+                        int i = own + m * 16 + lane() / 4 + e / 2 * 8;
+                        s[m][n][e] = seen(sight, s[m][n][e], i, j, open.at(n, e));
+                    }
                 }
-                float p = power(score, base[e / 2], c);
-                s[0][n][e] = p * (dp[0][n][e] - common[e / 2]);
             }
         }
-        multiply_columns<1, BACK_KEYS>(out, s, ks);
-        block_barrier(); // before the next but one arrives here
+#pragma unroll
+        for (int m = 0; m < QUERY_TILES; m++) {
+#pragma unroll
+            for (int n = 0; n < BACK_KEYS / 8; n++) {
+#pragma unroll
+                for (int e = 0; e < 4; e++) {
+                    float p = power(s[m][n][e], base[m][e / 2], c);
+                    s[m][n][e] = p * (dp[m][n][e] - common[m][e / 2]);
+                }
+            }
+        }
+        multiply_columns<QUERY_TILES, BACK_KEYS>(out, s, ks);
     }
+    copy_async_wait<0>();
+    block_barrier(); // without keys, queries may still be arriving where results are staged
 #pragma unroll
-    for (int n = 0; n < PADDED / 8; n++) {
+    for (int m = 0; m < QUERY_TILES; m++) {
 #pragma unroll
-        for (int e = 0; e < 4; e++) {
-            out[0][n][e] *= scale;
+        for (int n = 0; n < PADDED / 8; n++) {
+#pragma unroll
+            for (int e = 0; e < 4; e++) {
+                out[m][n][e] *= scale;
+            }
         }
     }
-    write_rows<1>(dq + b * sq.batch + h * sq.head + own * sq.row, sq.row, queries - own, out, qs + warp() * 16 * PITCH);
+    write_rows<QUERY_TILES>(dq + b * sq.batch + h * sq.head + (i64)own * sq.row, sq.row, queries - own, out,
+                            qs + warp() * 16 * QUERY_TILES * PITCH);
 }
 
-// dk = scale Σ dsᵀ q and dv = Σ pᵀ dy. A block has 64 keys, for which scores are computed transposed: then they are in the registers as the
+// Where a block of keys is on its way through the queries: tiles of them, of one head after the other.
+struct Turn {
+    int head; // of those that share the keys
+    int from; // first query
+    DEVICE Turn next(int start, int queries) const {
+        return from + QUERIES < queries ? Turn{head, from + QUERIES} : Turn{head + 1, start};
+    }
+};
+
+// dk = scale Σ dsᵀ q and dv = Σ pᵀ dy. A block has KEY_ROWS keys, for which scores are computed transposed: then they are in the registers as the
 // products over queries want them. The heads that share the keys come one after the other. dk or dv may be absent.
 RESIDENT_KERNEL(flash_keys, THREADS, THREADS,
        (const TYPE* q, const TYPE* k, const TYPE* v, const MASK_TYPE* mask, const TYPE* dy, const float* log_sums, const float* dy_dots,
@@ -403,13 +496,13 @@ RESIDENT_KERNEL(flash_keys, THREADS, THREADS,
     SHARED float bases[2][QUERIES];
     SHARED float commons[2][QUERIES];
     TYPE* ks = (TYPE*)shared;
-    TYPE* vs = ks + BACK_ROWS * PITCH;
-    TYPE* tiles = vs + BACK_ROWS * PITCH; // queries, upstream, queries, upstream
+    TYPE* vs = ks + KEY_ROWS * PITCH;
+    TYPE* tiles = vs + KEY_ROWS * PITCH; // queries, upstream, queries, upstream
     const int tile = QUERIES * PITCH;
     i64 shared_head = block_index_y();
     i64 b = block_index_z();
-    int first = (int)block_index() * BACK_ROWS;
-    int own = first + warp() * 16;
+    int first = (int)block_index() * KEY_ROWS;
+    int own = first + warp() * 16 * KEY_TILES;
     Steps sq = steps_of(steps, Q);
     Steps sk = steps_of(steps, K);
     Steps sv = steps_of(steps, V);
@@ -418,90 +511,138 @@ RESIDENT_KERNEL(flash_keys, THREADS, THREADS,
     i64 at_v = b * sv.batch + shared_head * sv.head;
     // tiles of queries that see any of the keys, of each head
     int skipped = CAUSAL ? first / QUERIES : 0;
+    int start = skipped * QUERIES;
     int each = (queries + QUERIES - 1) / QUERIES - skipped;
     int count = each > 0 ? each * group : 0;
-    start_rows<BACK_ROWS>(ks, k + at_k + first * sk.row, sk.row, keys - first);
-    start_rows<BACK_ROWS>(vs, v + at_v + first * sv.row, sv.row, keys - first);
+    q += b * sq.batch + shared_head * group * sq.head;
+    dy += b * sy.batch + shared_head * group * sy.head;
+    i64 statistics = (b * heads + shared_head * group) * queries;
+    log_sums += statistics;
+    dy_dots += statistics;
+    start_rows<KEY_ROWS>(ks, k + at_k + (i64)first * sk.row, sk.row, keys - first);
+    start_rows<KEY_ROWS>(vs, v + at_v + (i64)first * sv.row, sv.row, keys - first);
+    // of the thread's query, fetched a tile ahead of its copies
+    float log_sum = 0;
+    float common = 0;
+    auto fetch = [&](Turn to) {
+        int i = to.from + thread_index();
+        bool there = thread_index() < QUERIES && i < queries && to.head < group;
+        log_sum = there ? log_sums[(i64)to.head * queries + i] : -INFINITE;
+        common = there ? dy_dots[(i64)to.head * queries + i] : 0;
+    };
+    auto begin = [&](Turn to, int turn) {
+        TYPE* next = tiles + turn % 2 * 2 * tile;
+        start_rows<QUERIES>(next, q + to.head * sq.head + (i64)to.from * sq.row, sq.row, queries - to.from);
+        start_rows<QUERIES>(next + tile, dy + to.head * sy.head + (i64)to.from * sy.row, sy.row, queries - to.from);
+        if (thread_index() < QUERIES) {
+            bases[turn % 2][thread_index()] = log_sum == -INFINITE ? INFINITE : base_of_sum(log_sum);
+            commons[turn % 2][thread_index()] = common;
+        }
+    };
+    Turn now = {0, start};
+    if (count > 0) {
+        fetch(now);
+        begin(now, 0);
+        fetch(now.next(start, queries));
+    }
     copy_async_commit(); // also where no tile of queries follows: a wait covers only copies that were committed
     float c = scale * LOG2_E;
-    float out_k[1][PADDED / 8][4];
-    float out_v[1][PADDED / 8][4];
+    float out_k[KEY_TILES][PADDED / 8][4];
+    float out_v[KEY_TILES][PADDED / 8][4];
     clear(out_k);
     clear(out_v);
-    // turn 0 only starts the first tile
-    for (int turn = 0; turn <= count; turn++) {
-        if (turn < count) {
-            i64 h = shared_head * group + turn / each;
-            int from = (skipped + turn % each) * QUERIES;
-            TYPE* next = tiles + turn % 2 * 2 * tile;
-            start_rows<QUERIES>(next, q + b * sq.batch + h * sq.head + from * sq.row, sq.row, queries - from);
-            start_rows<QUERIES>(next + tile, dy + b * sy.batch + h * sy.head + from * sy.row, sy.row, queries - from);
+    // a keywise mask is the same for all heads that share keys; a bit for each of the lane's keys
+    u32 open = 0xffffffffu;
+#if KEYWISE
+    const MASK_TYPE* mask_of_keys = mask + b * steps[12] + shared_head * group * steps[13];
+#pragma unroll
+    for (int m = 0; m < KEY_TILES * 2; m++) {
+        int j = own + m * 8 + lane() / 4;
+        open ^= j < keys && mask_of_keys[j * steps[15]] == 0 ? 1u << m : 0;
+    }
+#endif
+    bool all_open = !KEYWISE || lane_bits(open == 0xffffffffu) == 0xffffffffu;
+#pragma unroll 1
+    for (int turn = 0; turn < count; turn++, now = now.next(start, queries)) {
+        copy_async_wait<0>();
+        block_barrier(); // the tile is there, and all warps are through with the one before
+        if (turn + 1 < count) {
+            Turn coming = now.next(start, queries);
+            begin(coming, turn + 1);
             copy_async_commit();
-            if (thread_index() < QUERIES) {
-                int i = from + thread_index();
-                float log_sum = i < queries ? log_sums[(b * heads + h) * queries + i] : -INFINITE;
-                bases[turn % 2][thread_index()] = log_sum == -INFINITE ? INFINITE : base_of_sum(log_sum);
-                commons[turn % 2][thread_index()] = i < queries ? dy_dots[(b * heads + h) * queries + i] : 0;
-            }
+            fetch(coming.next(start, queries));
         }
-        if (turn == 0) {
-            continue;
+        int from = now.from;
+        if (own >= keys || (CAUSAL && from + QUERIES <= own)) {
+            continue; // the warp has no key that one of these queries sees
         }
-        if (turn < count) {
-            copy_async_wait<1>();
-        } else {
-            copy_async_wait<0>();
-        }
-        block_barrier();
-        int now = (turn - 1) % 2;
-        int from = (skipped + (turn - 1) % each) * QUERIES;
-        TYPE* qs = tiles + now * 2 * tile;
-        TYPE* ups = qs + tile;
-        float p[1][QUERIES / 8][4];
+        const TYPE* qs = tiles + turn % 2 * 2 * tile;
+        const TYPE* ups = qs + tile;
+        float p[KEY_TILES][QUERIES / 8][4];
         clear(p);
-        multiply_rows<1, QUERIES>(p, ks + warp() * 16 * PITCH, qs);
-        bool edge = MASKED || (CAUSAL && from < own + 16);
-        Sight sight = sight_of(mask, steps, b, shared_head * group + (turn - 1) / each, queries, keys, scale);
+        multiply_rows<KEY_TILES, QUERIES>(p, ks + warp() * 16 * KEY_TILES * PITCH, qs);
+        if ((MASKED && !KEYWISE) || !all_open || (CAUSAL && from < own + 16 * KEY_TILES)) {
+            Sight sight = KEYWISE ? Sight{mask, 0, 0, queries, keys, scale}
+                                  : sight_of(mask, steps, b, shared_head * group + now.head, queries, keys, scale);
 #pragma unroll
-        for (int n = 0; n < QUERIES / 8; n++) {
+            for (int m = 0; m < KEY_TILES; m++) {
 #pragma unroll
-            for (int e = 0; e < 4; e++) {
-                int column = n * 8 + lane() % 4 * 2 + e % 2;
-                float score = p[0][n][e];
-                if (edge) {
-                    score = seen(sight, score, from + column, own + lane() / 4 + e / 2 * 8);
+                for (int n = 0; n < QUERIES / 8; n++) {
+#pragma unroll
+                    for (int e = 0; e < 4; e++) {
+                        int i = from + n * 8 + lane() % 4 * 2 + e % 2;
+                        int j = own + m * 16 + lane() / 4 + e / 2 * 8;
+                        p[m][n][e] = seen(sight, p[m][n][e], i, j, open >> (2 * m + e / 2) & 1);
+                    }
                 }
-                p[0][n][e] = power(score, bases[now][column], c);
             }
         }
-        multiply_columns<1, QUERIES>(out_v, p, ups);
-        float ds[1][QUERIES / 8][4];
-        clear(ds);
-        multiply_rows<1, QUERIES>(ds, vs + warp() * 16 * PITCH, ups);
 #pragma unroll
         for (int n = 0; n < QUERIES / 8; n++) {
 #pragma unroll
-            for (int e = 0; e < 4; e++) {
-                int column = n * 8 + lane() % 4 * 2 + e % 2;
-                ds[0][n][e] = p[0][n][e] * (ds[0][n][e] - commons[now][column]);
+            for (int odd = 0; odd < 2; odd++) {
+                float base = bases[turn % 2][n * 8 + lane() % 4 * 2 + odd];
+#pragma unroll
+                for (int m = 0; m < KEY_TILES; m++) {
+                    p[m][n][odd] = power(p[m][n][odd], base, c);
+                    p[m][n][2 + odd] = power(p[m][n][2 + odd], base, c);
+                }
             }
         }
-        multiply_columns<1, QUERIES>(out_k, ds, qs);
-        block_barrier(); // before the next but one arrives here
+        multiply_columns<KEY_TILES, QUERIES>(out_v, p, ups);
+        float ds[KEY_TILES][QUERIES / 8][4];
+        clear(ds);
+        multiply_rows<KEY_TILES, QUERIES>(ds, vs + warp() * 16 * KEY_TILES * PITCH, ups);
+#pragma unroll
+        for (int n = 0; n < QUERIES / 8; n++) {
+#pragma unroll
+            for (int odd = 0; odd < 2; odd++) {
+                float in_common = commons[turn % 2][n * 8 + lane() % 4 * 2 + odd];
+#pragma unroll
+                for (int m = 0; m < KEY_TILES; m++) {
+                    ds[m][n][odd] = p[m][n][odd] * (ds[m][n][odd] - in_common);
+                    ds[m][n][2 + odd] = p[m][n][2 + odd] * (ds[m][n][2 + odd] - in_common);
+                }
+            }
+        }
+        multiply_columns<KEY_TILES, QUERIES>(out_k, ds, qs);
     }
     copy_async_wait<0>();
     block_barrier(); // without queries, keys and values may still be arriving
 #pragma unroll
-    for (int n = 0; n < PADDED / 8; n++) {
+    for (int m = 0; m < KEY_TILES; m++) {
 #pragma unroll
-        for (int e = 0; e < 4; e++) {
-            out_k[0][n][e] *= scale;
+        for (int n = 0; n < PADDED / 8; n++) {
+#pragma unroll
+            for (int e = 0; e < 4; e++) {
+                out_k[m][n][e] *= scale;
+            }
         }
     }
     if (dk) {
-        write_rows<1>(dk + at_k + own * sk.row, sk.row, keys - own, out_k, ks + warp() * 16 * PITCH);
+        write_rows<KEY_TILES>(dk + at_k + (i64)own * sk.row, sk.row, keys - own, out_k, ks + warp() * 16 * KEY_TILES * PITCH);
     }
     if (dv) {
-        write_rows<1>(dv + at_v + own * sv.row, sv.row, keys - own, out_v, vs + warp() * 16 * PITCH);
+        write_rows<KEY_TILES>(dv + at_v + (i64)own * sv.row, sv.row, keys - own, out_v, vs + warp() * 16 * KEY_TILES * PITCH);
     }
 }

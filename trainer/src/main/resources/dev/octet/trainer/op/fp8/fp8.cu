@@ -23,9 +23,20 @@ DEVICE float raised(float amax, float x) {
 }
 
 // What is cast: a tensor, or what an operator makes of one or two. An operator's values are rounded to its result's type before they are cast, as
-// they are where it runs by itself; and are written where another step reads them.
+// they are where it runs by itself; and are written where another step reads them. What is aligned can also be fetched first and made of later, so that
+// fetches of several rows are under way at a time.
 template <typename T> struct Plain {
     const T* x;
+    template <int N> struct Raw {
+        Pack<T, N> x;
+    };
+    template <int N> DEVICE Raw<N> fetch(i64 at) const { return Raw<N>{*(const Pack<T, N>*)(x + at)}; }
+    template <int N> DEVICE void make(const Raw<N>& raw, i64, float (&v)[N]) const {
+#pragma unroll
+        for (int i = 0; i < N; i++) {
+            v[i] = widen(raw.x.at[i]);
+        }
+    }
     template <int N> DEVICE void take(i64 at, float (&v)[N], int m, bool whole) const {
         if (whole) {
             load_some<N>(x + at, v, m);
@@ -48,10 +59,7 @@ template <typename T> struct Plain {
     DEVICE bool is_aligned16() const { return is_aligned(x, 16); }
 };
 template <typename T, int N> DEVICE void put(T* y, i64 at, float (&v)[N], int m, bool whole) {
-#pragma unroll
-    for (int i = 0; i < N; i++) {
-        v[i] = widen(narrow<T>(v[i]));
-    }
+    round_all<T>(v);
     if (y && whole) {
         store_some<N>(y + at, v, m);
     } else if (y) {
@@ -67,11 +75,20 @@ template <typename T> struct GeluOf {
     Plain<T> x;
     T* y; // or 0
     int by_tanh;
+    template <int N> using Raw = typename Plain<T>::template Raw<N>;
+    template <int N> DEVICE Raw<N> fetch(i64 at) const { return x.template fetch<N>(at); }
+    template <int N> DEVICE void make(const Raw<N>& raw, i64 at, float (&v)[N]) const {
+        x.make(raw, at, v);
+        finish(at, v, N, true);
+    }
     template <int N> DEVICE void take(i64 at, float (&v)[N], int m, bool whole) const {
         x.take(at, v, m, whole);
+        finish(at, v, m, whole);
+    }
+    template <int N> DEVICE void finish(i64 at, float (&v)[N], int m, bool whole) const {
 #pragma unroll
         for (int i = 0; i < N; i++) {
-            v[i] = gelu(v[i], by_tanh);
+            v[i] = gelu<T>(v[i], by_tanh);
         }
         put(y, at, v, m, whole);
     }
@@ -82,13 +99,28 @@ template <typename T> struct GeluGradientOf {
     Plain<T> x, dy;
     T* dx; // or 0
     int by_tanh;
+    template <int N> struct Raw {
+        Pack<T, N> x, dy;
+    };
+    template <int N> DEVICE Raw<N> fetch(i64 at) const {
+        return Raw<N>{x.template fetch<N>(at).x, dy.template fetch<N>(at).x};
+    }
+    template <int N> DEVICE void make(const Raw<N>& raw, i64 at, float (&v)[N]) const {
+        float g[N];
+        x.make(typename Plain<T>::template Raw<N>{raw.x}, at, v);
+        dy.make(typename Plain<T>::template Raw<N>{raw.dy}, at, g);
+        finish(at, v, g, N, true);
+    }
     template <int N> DEVICE void take(i64 at, float (&v)[N], int m, bool whole) const {
         float g[N];
         x.take(at, v, m, whole);
         dy.take(at, g, m, whole);
+        finish(at, v, g, m, whole);
+    }
+    template <int N> DEVICE void finish(i64 at, float (&v)[N], const float (&g)[N], int m, bool whole) const {
 #pragma unroll
         for (int i = 0; i < N; i++) {
-            v[i] = g[i] * gelu_derivative(v[i], by_tanh);
+            v[i] = g[i] * gelu_derivative<T>(v[i], by_tanh);
         }
         put(dx, at, v, m, whole);
     }
@@ -97,10 +129,25 @@ template <typename T> struct GeluGradientOf {
 template <typename T> struct ProductOf {
     Plain<T> a, b;
     T* y; // or 0
+    template <int N> struct Raw {
+        Pack<T, N> a, b;
+    };
+    template <int N> DEVICE Raw<N> fetch(i64 at) const {
+        return Raw<N>{a.template fetch<N>(at).x, b.template fetch<N>(at).x};
+    }
+    template <int N> DEVICE void make(const Raw<N>& raw, i64 at, float (&v)[N]) const {
+        float w[N];
+        a.make(typename Plain<T>::template Raw<N>{raw.a}, at, v);
+        b.make(typename Plain<T>::template Raw<N>{raw.b}, at, w);
+        finish(at, v, w, N, true);
+    }
     template <int N> DEVICE void take(i64 at, float (&v)[N], int m, bool whole) const {
         float w[N];
         a.take(at, v, m, whole);
         b.take(at, w, m, whole);
+        finish(at, v, w, m, whole);
+    }
+    template <int N> DEVICE void finish(i64 at, float (&v)[N], const float (&w)[N], int m, bool whole) const {
 #pragma unroll
         for (int i = 0; i < N; i++) {
             v[i] *= w[i];
@@ -120,7 +167,7 @@ template <typename X, typename C> DEVICE void cast_amax(X x, C* codes, i64 n, co
         x.take(at, v, m, true);
 #pragma unroll
         for (int i = 0; i < 16; i++) {
-            largest = raised(largest, v[i]);
+            largest = Max()(largest, fabsf(v[i])); // NaN is left out
             v[i] = exact_multiply(v[i], q);
         }
         store_some<16>(codes + at, v, m);
@@ -155,67 +202,8 @@ DEVICE void put_codes(i64 at, Pack<u16, 4> pack, int group, bool there) {
     }
 }
 
-// The same of a matrix, with the transpose of the codes beside them: [cols, leading], zeros behind the rows. A block takes 64 rows of
-// 128 columns, a thread 4 rows of 8: it has four codes of a column at once, a word of the transpose.
-template <typename X, typename C>
-DEVICE void cast_transpose(X x, i64 rows, i64 cols, C* codes, u8* transposed, i64 leading, const float* quant_scale, float* scale,
-                           float* amax) {
-    SHARED u32 tile[128][17];
-    SHARED float scratch[33];
-    float q = *quant_scale;
-    int group = thread_index() % 16;
-    int quad = thread_index() / 16;
-    i64 column = block_index() * 128 + group * 8;
-    i64 row = block_index_y() * 64 + quad * 4;
-    bool whole = cols % 8 == 0 && x.is_aligned16();
-    bool shifted = !whole && block_index() * 128 + 128 <= cols; // no lane of a row is without eight columns
-    u32 words[8];
-#pragma unroll
-    for (int i = 0; i < 8; i++) {
-        words[i] = 0;
-    }
-    float largest = 0;
-#pragma unroll
-    for (int r = 0; r < 4; r++) {
-        float v[8];
-        int m = row + r < rows ? (cols - column < 8 ? (int)(cols - column) : 8) : 0;
-        i64 at = (row + r) * cols + column;
-        x.take(at, v, m < 0 ? 0 : m, whole && m == 8);
-        Pack<u16, 4> pack;
-#pragma unroll
-        for (int i = 0; i < 8; i++) {
-            largest = raised(largest, v[i]);
-            v[i] = exact_multiply(v[i], q);
-        }
-#pragma unroll
-        for (int i = 0; i < 4; i++) {
-            u16 pair = encode_pair<C>(v[2 * i], v[2 * i + 1]);
-            pack.at[i] = pair;
-            words[2 * i] |= (u32)(pair & 0xff) << (8 * r);
-            words[2 * i + 1] |= (u32)(pair >> 8) << (8 * r);
-        }
-        if (m == 8 && whole) {
-            *(Pack<u16, 4>*)(codes + at) = pack;
-        } else if (shifted) {
-            put_codes((i64)(codes + at), pack, group, m == 8);
-        } else {
-#pragma unroll
-            for (int i = 0; i < 8; i++) {
-                if (i < m) {
-                    codes[at + i] = C{(u8)(pack.at[i / 2] >> (8 * (i % 2)))};
-                }
-            }
-        }
-    }
-    // rows and columns that are not there: a quant_scale that is not finite makes NaN of their zeros
-#pragma unroll
-    for (int i = 0; i < 8; i++) {
-        u32 there = column + i < cols ? 0xffffffffu : 0;
-        i64 missing = row + 4 - rows;
-        there = missing >= 4 ? 0 : missing > 0 ? there >> (8 * missing) : there;
-        tile[group * 8 + i][quad] = words[i] & there;
-    }
-    block_barrier();
+// Writes a block's part of a transpose: words of four rows of each of 128 columns.
+DEVICE void put_transposed(const u32 (&tile)[128][17], i64 cols, u8* transposed, i64 leading) {
 #pragma unroll
     for (int k = 0; k < 2; k++) {
         int piece = thread_index() + k * 256;
@@ -232,6 +220,122 @@ DEVICE void cast_transpose(X x, i64 rows, i64 cols, C* codes, u8* transposed, i6
             *(Pack<u32, 4>*)(transposed + to_column * leading + to_row) = pack;
         }
     }
+}
+
+// The same of a matrix, with the transpose of the codes beside them: [cols, leading], zeros behind the rows. A block takes 64 rows of
+// 128 columns, a thread 4 rows of 8: it has four codes of a column at once, a word of the transpose. Rows of codes are as long as those of x, or pitch codes,
+// a multiple of 16, zeros behind the columns. Where they are wanted, sums [blocks of rows][cols]
+// of what is cast, before it is scaled, are those of each block's rows.
+template <typename X, typename C>
+DEVICE void cast_transpose(X x, i64 rows, i64 cols, C* codes, i64 pitch, u8* transposed, i64 leading, const float* quant_scale, float* scale,
+                           float* amax, float* sums) {
+    SHARED u32 tile[128][17];
+    SHARED float scratch[33];
+    SHARED float columns[8][128];
+    float q = *quant_scale;
+    int group = thread_index() % 16;
+    int quad = thread_index() / 16;
+    i64 column = block_index() * 128 + group * 8;
+    i64 row = block_index_y() * 64 + quad * 4;
+    bool whole = cols % 8 == 0 && x.is_aligned16();
+    bool padded = pitch % 16 == 0;
+    bool shifted = !whole && !padded && block_index() * 128 + 128 <= cols; // no lane of a row is without eight columns
+    u32 words[8];
+    float sum[8];
+#pragma unroll
+    for (int i = 0; i < 8; i++) {
+        words[i] = 0;
+        sum[i] = 0;
+    }
+    float largest = 0;
+    auto encode = [&](int r, float (&v)[8]) {
+        Pack<u16, 4> pack;
+#pragma unroll
+        for (int i = 0; i < 8; i++) {
+            largest = Max()(largest, fabsf(v[i])); // NaN is left out
+            sum[i] += v[i];
+            v[i] = exact_multiply(v[i], q);
+        }
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            u16 pair = encode_pair<C>(v[2 * i], v[2 * i + 1]);
+            pack.at[i] = pair;
+            words[2 * i] |= (u32)(pair & 0xff) << (8 * r);
+            words[2 * i + 1] |= (u32)(pair >> 8) << (8 * r);
+        }
+        return pack;
+    };
+    typedef typename X::template Raw<8> Raw;
+    const int ahead = sizeof(Raw) <= 16 ? 4 : sizeof(Raw) <= 32 ? 2 : 1; // as many as registers hold
+    if (ahead > 1 && whole && row + 4 <= rows && column + 8 <= cols) {
+#pragma unroll
+        for (int first = 0; first < 4; first += ahead) {
+            Raw raw[ahead];
+#pragma unroll
+            for (int r = 0; r < ahead; r++) {
+                raw[r] = x.template fetch<8>((row + first + r) * cols + column);
+            }
+#pragma unroll
+            for (int r = 0; r < ahead; r++) {
+                float v[8];
+                i64 at = (row + first + r) * cols + column;
+                x.make(raw[r], at, v);
+                *(Pack<u16, 4>*)(codes + (row + first + r) * pitch + column) = encode(first + r, v);
+            }
+        }
+    } else {
+#pragma unroll 1
+        for (int r = 0; r < 4; r++) {
+            float v[8];
+            int m = row + r < rows ? (cols - column < 8 ? (int)(cols - column) : 8) : 0;
+            i64 at = (row + r) * cols + column;
+            x.take(at, v, m < 0 ? 0 : m, whole && m == 8);
+            Pack<u16, 4> pack = encode(r, v);
+            C* to = codes + (row + r) * pitch + column;
+            if (padded && row + r < rows && column < pitch) {
+#pragma unroll
+                for (int i = 0; i < 4; i++) {
+                    pack.at[i] &= 2 * i + 1 < m ? 0xffff : 2 * i < m ? 0xff : 0;
+                }
+                *(Pack<u16, 4>*)to = pack;
+            } else if (shifted) {
+                put_codes((i64)to, pack, group, m == 8);
+            } else if (!padded) {
+#pragma unroll
+                for (int i = 0; i < 8; i++) {
+                    if (i < m) {
+                        to[i] = C{(u8)(pack.at[i / 2] >> (8 * (i % 2)))};
+                    }
+                }
+            }
+        }
+    }
+    // rows and columns that are not there: a quant_scale that is not finite makes NaN of their zeros
+#pragma unroll
+    for (int i = 0; i < 8; i++) {
+        u32 there = column + i < cols ? 0xffffffffu : 0;
+        i64 missing = row + 4 - rows;
+        there = missing >= 4 ? 0 : missing > 0 ? there >> (8 * missing) : there;
+        tile[group * 8 + i][quad] = words[i] & there;
+    }
+    if (sums) { // the same for all threads
+#pragma unroll
+        for (int i = 0; i < 8; i++) {
+            float both = sum[i] + shuffle_xor(sum[i], 16);
+            if (lane() < 16) {
+                columns[warp()][group * 8 + i] = both;
+            }
+        }
+    }
+    block_barrier();
+    if (sums && thread_index() < 128 && block_index() * 128 + thread_index() < cols) {
+        float all = 0;
+        for (int w = 0; w < 8; w++) {
+            all += columns[w][thread_index()];
+        }
+        sums[block_index_y() * cols + block_index() * 128 + thread_index()] = all;
+    }
+    put_transposed(tile, cols, transposed, leading);
     if (amax) {
         raise_amax(amax, largest, scratch);
     }
@@ -243,61 +347,76 @@ DEVICE void cast_transpose(X x, i64 rows, i64 cols, C* codes, u8* transposed, i6
         cast_amax(Plain<T>{x}, codes, n, quant_scale, scale, amax);                                                                   \
     }                                                                                                                                 \
     KERNEL(cast_transpose_##S##_##SC, 256,                                                                                            \
-           (const T* x, i64 rows, i64 cols, C* codes, u8* transposed, i64 leading, const float* quant_scale, float* scale,              \
-            float* amax)) {                                                                                                           \
-        cast_transpose(Plain<T>{x}, rows, cols, codes, transposed, leading, quant_scale, scale, amax);                                \
+           (const T* x, i64 rows, i64 cols, C* codes, i64 pitch, u8* transposed, i64 leading, const float* quant_scale, float* scale,              \
+            float* amax, float* sums)) {                                                                                              \
+        cast_transpose(Plain<T>{x}, rows, cols, codes, pitch, transposed, leading, quant_scale, scale, amax, sums);                               \
     }                                                                                                                                 \
     KERNEL(gelu_amax_##S##_##SC, 256,                                                                                                 \
            (const T* x, T* y, int by_tanh, C* codes, i64 n, const float* quant_scale, float* scale, float* amax)) {                     \
         cast_amax(GeluOf<T>{Plain<T>{x}, y, by_tanh}, codes, n, quant_scale, scale, amax);                                            \
     }                                                                                                                                 \
     KERNEL(gelu_transpose_##S##_##SC, 256,                                                                                            \
-           (const T* x, T* y, int by_tanh, i64 rows, i64 cols, C* codes, u8* transposed, i64 leading, const float* quant_scale,         \
-            float* scale, float* amax)) {                                                                                             \
-        cast_transpose(GeluOf<T>{Plain<T>{x}, y, by_tanh}, rows, cols, codes, transposed, leading, quant_scale, scale, amax);         \
+           (const T* x, T* y, int by_tanh, i64 rows, i64 cols, C* codes, i64 pitch, u8* transposed, i64 leading, const float* quant_scale,         \
+            float* scale, float* amax, float* sums)) {                                                                                \
+        cast_transpose(GeluOf<T>{Plain<T>{x}, y, by_tanh}, rows, cols, codes, pitch, transposed, leading, quant_scale, scale, amax, sums);   \
     }                                                                                                                                 \
     KERNEL(gelu_gradient_amax_##S##_##SC, 256,                                                                                        \
            (const T* x, const T* dy, T* dx, int by_tanh, C* codes, i64 n, const float* quant_scale, float* scale, float* amax)) {       \
         cast_amax(GeluGradientOf<T>{Plain<T>{x}, Plain<T>{dy}, dx, by_tanh}, codes, n, quant_scale, scale, amax);                     \
     }                                                                                                                                 \
     KERNEL(gelu_gradient_transpose_##S##_##SC, 256,                                                                                   \
-           (const T* x, const T* dy, T* dx, int by_tanh, i64 rows, i64 cols, C* codes, u8* transposed, i64 leading,                     \
-            const float* quant_scale, float* scale, float* amax)) {                                                                   \
-        cast_transpose(GeluGradientOf<T>{Plain<T>{x}, Plain<T>{dy}, dx, by_tanh}, rows, cols, codes, transposed, leading,             \
-                       quant_scale, scale, amax);                                                                                     \
+           (const T* x, const T* dy, T* dx, int by_tanh, i64 rows, i64 cols, C* codes, i64 pitch, u8* transposed, i64 leading,                     \
+            const float* quant_scale, float* scale, float* amax, float* sums)) {                                                      \
+        cast_transpose(GeluGradientOf<T>{Plain<T>{x}, Plain<T>{dy}, dx, by_tanh}, rows, cols, codes, pitch, transposed, leading,             \
+                       quant_scale, scale, amax, sums);                                                                               \
     }                                                                                                                                 \
     KERNEL(product_amax_##S##_##SC, 256,                                                                                              \
            (const T* a, const T* b, T* y, C* codes, i64 n, const float* quant_scale, float* scale, float* amax)) {                      \
         cast_amax(ProductOf<T>{Plain<T>{a}, Plain<T>{b}, y}, codes, n, quant_scale, scale, amax);                                     \
     }                                                                                                                                 \
     KERNEL(product_transpose_##S##_##SC, 256,                                                                                         \
-           (const T* a, const T* b, T* y, i64 rows, i64 cols, C* codes, u8* transposed, i64 leading, const float* quant_scale,          \
-            float* scale, float* amax)) {                                                                                             \
-        cast_transpose(ProductOf<T>{Plain<T>{a}, Plain<T>{b}, y}, rows, cols, codes, transposed, leading, quant_scale, scale, amax);  \
+           (const T* a, const T* b, T* y, i64 rows, i64 cols, C* codes, i64 pitch, u8* transposed, i64 leading, const float* quant_scale,          \
+            float* scale, float* amax, float* sums)) {                                                                                \
+        cast_transpose(ProductOf<T>{Plain<T>{a}, Plain<T>{b}, y}, rows, cols, codes, pitch, transposed, leading, quant_scale, scale, amax,   \
+                       sums);                                                                                                         \
     }
 #define M(S, T) CODE_TYPES(M2, S, T)
 FLOAT_TYPES(M)
 #undef M
 
 #if HAS_REST
-// Codes that were made in one layout only.
+// Codes that were made in one layout only. A block takes 64 rows of 128 columns, a thread 4 rows of 8, as cast_transpose does.
 KERNEL(transpose_codes, 256, (const u8* codes, i64 rows, i64 cols, u8* transposed, i64 leading)) {
-    SHARED u8 tile[64][65];
-    i64 first_column = block_index() * 64;
-    i64 first_row = block_index_y() * 64;
-    for (int i = thread_index(); i < 64 * 64; i += thread_count()) {
-        i64 r = first_row + i / 64;
-        i64 c = first_column + i % 64;
-        tile[i / 64][i % 64] = r < rows && c < cols ? codes[r * cols + c] : 0;
-    }
-    block_barrier();
-    for (int i = thread_index(); i < 64 * 64; i += thread_count()) {
-        i64 c = first_column + i / 64;
-        i64 r = first_row + i % 64;
-        if (c < cols && r < leading) {
-            transposed[c * leading + r] = tile[i % 64][i / 64];
+    SHARED u32 tile[128][17];
+    int group = thread_index() % 16;
+    int quad = thread_index() / 16;
+    i64 column = block_index() * 128 + group * 8;
+    i64 row = block_index_y() * 64 + quad * 4;
+    bool whole = cols % 8 == 0 && is_aligned(codes, 8);
+    Pack<u32, 2> eight[4];
+#pragma unroll
+    for (int r = 0; r < 4; r++) {
+        eight[r] = Pack<u32, 2>{{0, 0}};
+        const u8* from = codes + (row + r) * cols + column;
+        if (row + r < rows && whole && column + 8 <= cols) {
+            eight[r] = *(const Pack<u32, 2>*)from;
+        } else if (row + r < rows) {
+            for (int i = 0; i < 8 && column + i < cols; i++) {
+                eight[r].at[i / 4] |= (u32)from[i] << (i % 4 * 8);
+            }
         }
     }
+#pragma unroll
+    for (int i = 0; i < 8; i++) {
+        u32 word = 0;
+#pragma unroll
+        for (int r = 0; r < 4; r++) {
+            word |= (eight[r].at[i / 4] >> (i % 4 * 8) & 0xff) << (8 * r);
+        }
+        tile[group * 8 + i][quad] = word;
+    }
+    block_barrier();
+    put_transposed(tile, cols, transposed, leading);
 }
 #endif
 
@@ -565,11 +684,11 @@ DEVICE void decode_blocks(const C* codes, i64 rows, i64 cols, i64 block_rows, i6
 // The same as a matrix of so many rows and columns, zeros behind those that are there: rows of it are at multiples of 16 bytes and to_columns a
 // multiple of 8. A warp takes 1024 numbers of a row, a lane 8 at a time, whose codes begin at any byte.
 template <typename C, typename T>
-DEVICE void decode_rows(const C* codes, i64 rows, i64 cols, i64 block_rows, i64 block_cols, const float* scales, T* x, i64 to_rows,
+DEVICE void decode_rows(const C* codes, i64 pitch, i64 rows, i64 cols, i64 block_rows, i64 block_cols, const float* scales, T* x, i64 to_rows,
                         i64 to_columns, i64 leading) {
     i64 row = block_index() * 8 + warp();
     if (row < to_rows) {
-        i64 begin = (i64)codes + row * cols;
+        i64 begin = (i64)codes + row * pitch;
         i64 end = row < rows ? begin + cols : begin;
         const float* row_scales = scales && row < rows ? scales + row / block_rows * ((cols + block_cols - 1) / block_cols) : 0;
         i64 first = block_index_y() * 1024 + lane() * 8;
@@ -629,9 +748,9 @@ DEVICE void decode_rows(const C* codes, i64 rows, i64 cols, i64 block_rows, i64 
         decode_blocks(codes, rows, cols, block_rows, block_cols, scales, x);                                                          \
     }                                                                                                                                 \
     KERNEL(decode_rows_##SC##_##S, 256,                                                                                               \
-           (const C* codes, i64 rows, i64 cols, i64 block_rows, i64 block_cols, const float* scales, T* x, i64 to_rows,                 \
+           (const C* codes, i64 pitch, i64 rows, i64 cols, i64 block_rows, i64 block_cols, const float* scales, T* x, i64 to_rows,                 \
             i64 to_columns, i64 leading)) {                                                                                           \
-        decode_rows(codes, rows, cols, block_rows, block_cols, scales, x, to_rows, to_columns, leading);                              \
+        decode_rows(codes, pitch, rows, cols, block_rows, block_cols, scales, x, to_rows, to_columns, leading);                              \
     }
 #define M(S, T)                                                                                                                     \
     KERNEL(whole_amax_##S, 256, (const T* x, i64 n, float* amax, int sees_nan)) { whole_amax(x, n, amax, sees_nan); }                  \

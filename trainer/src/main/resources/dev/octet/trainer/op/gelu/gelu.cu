@@ -7,7 +7,7 @@ template <typename T> DEVICE void forward(const T* x, T* y, i64 n, bool by_tanh)
         load_some<8>(x + at, v, m);
 #pragma unroll
         for (int i = 0; i < 8; i++) {
-            v[i] = gelu(v[i], by_tanh);
+            v[i] = gelu<T>(v[i], by_tanh);
         }
         store_some<8>(y + at, v, m);
     });
@@ -20,7 +20,7 @@ template <typename T> DEVICE void backward(const T* x, const T* dy, T* dx, i64 n
         load_some<8>(dy + at, g, m);
 #pragma unroll
         for (int i = 0; i < 8; i++) {
-            g[i] *= gelu_derivative(v[i], by_tanh);
+            g[i] *= gelu_derivative<T>(v[i], by_tanh);
         }
         store_some<8>(dx + at, g, m);
     });

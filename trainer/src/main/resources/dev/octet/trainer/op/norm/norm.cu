@@ -5,11 +5,14 @@
 // variants: X_TYPE=bf16 Y_TYPE=bf16 W_TYPE=bf16 B_TYPE=bf16 GROUP=256 PACK=8 ELEMENTS=8
 // variants: X_TYPE=f32 Y_TYPE=bf16 W_TYPE=f32 B_TYPE=f32 GROUP=256 PACK=1 ELEMENTS=32
 // variants: X_TYPE=f32 Y_TYPE=f32 W_TYPE=f32 B_TYPE=f32 GROUP=32 PACK=4 ELEMENTS=64 FIRST_TYPE=f32 SECOND_TYPE=bf16 CODE_TYPE=e4m3
+// variants: X_TYPE=f32 Y_TYPE=f32 W_TYPE=f32 B_TYPE=f32 GROUP=32 PACK=4 ELEMENTS=24 UP_TYPE=bf16 NARROW_TYPE=bf16
+// variants: X_TYPE=f32 Y_TYPE=f32 W_TYPE=f32 B_TYPE=f32 GROUP=256 PACK=4 ELEMENTS=8 UP_TYPE=f32 NARROW_TYPE=bf16
 #include "octet.cuh"
 
 #define THREADS 256
 #define CHUNKS (ELEMENTS / PACK)
 #define ROWS (THREADS / GROUP) // of a block at a time
+#define WARPS (THREADS / WARP)
 
 DEVICE float group_sum(float x, float* scratch) {
     return GROUP == WARP ? warp_fold(x, Sum()) : block_fold(x, Sum(), 0.0f, scratch);
@@ -108,16 +111,26 @@ RESIDENT_KERNEL(norm_forward_fused, THREADS, THREADS,
 #pragma unroll
     for (int c = 0; c < CHUNKS; c++) {
         if (start_of(c) < n) {
-            i64 at = row * size + start_of(c);
-            load(first + at, v[c]);
-            if (second) {
-                float more[PACK];
-                load(second + at, more);
+            load(first + row * size + start_of(c), v[c]);
+        }
+    }
+    if (second) { // all of the row is under way before the first sum is written
+        Pack<SECOND_TYPE, PACK> more[CHUNKS];
+#pragma unroll
+        for (int c = 0; c < CHUNKS; c++) {
+            if (start_of(c) < n) {
+                more[c] = *(const Pack<SECOND_TYPE, PACK>*)(second + row * size + start_of(c));
+            }
+        }
+#pragma unroll
+        for (int c = 0; c < CHUNKS; c++) {
+            if (start_of(c) < n) {
 #pragma unroll
                 for (int i = 0; i < PACK; i++) {
-                    v[c][i] = widen(narrow<X_TYPE>(v[c][i] + more[i]));
+                    v[c][i] += widen(more[c].at[i]);
                 }
-                store(x + at, v[c]);
+                round_all<X_TYPE>(v[c]);
+                store(x + row * size + start_of(c), v[c]);
             }
         }
     }
@@ -129,11 +142,10 @@ RESIDENT_KERNEL(norm_forward_fused, THREADS, THREADS,
         if (start_of(c) < n) {
             i64 at = row * size + start_of(c);
             weigh(v[c], r, w + start_of(c), b ? b + start_of(c) : b);
+            round_all<Y_TYPE>(v[c]);
 #pragma unroll
             for (int i = 0; i < PACK; i++) {
-                v[c][i] = widen(narrow<Y_TYPE>(v[c][i]));
-                float magnitude = fabsf(v[c][i]);
-                largest = magnitude > largest ? magnitude : largest; // NaN is left out
+                largest = Max()(largest, fabsf(v[c][i])); // NaN is left out
             }
             if (y) {
                 store(y + at, v[c]);
@@ -169,15 +181,42 @@ DEVICE Slopes slopes(float sum_g, float sum_g_normal, float r, const float* dmea
 }
 
 #if ELEMENTS <= 32 // of longer rows the gradients do not fit a warp's registers, RowNormCuda gives them to a block
+// Two sums of a row's group. Those of blocks meet in scratch, of which neighbouring rows use different halves: so one barrier is enough.
+DEVICE void group_sums(float& a, float& b, float (&scratch)[2][2][WARPS], int half) {
+    a = warp_fold(a, Sum());
+    b = warp_fold(b, Sum());
+    if (GROUP != WARP) {
+        if (lane() == 0) {
+            scratch[half][0][warp()] = a;
+            scratch[half][1][warp()] = b;
+        }
+        block_barrier();
+        a = b = 0;
+#pragma unroll
+        for (int k = 0; k < WARPS; k++) {
+            a += scratch[half][0][k];
+            b += scratch[half][1][k];
+        }
+    }
+}
+
+// What is made of a row's gradient: written to dx, or added to residual and written there; and once more as narrower numbers. residual and narrow may be absent.
+template <typename N> struct Passing {
+    const X_TYPE* residual;
+    X_TYPE* dx;
+    N* narrow;
+};
+
 // Gradients of rows block, block + blocks, .. and their part of dw and db: pieces are [blocks, size]. dx, the pieces, dy, dmean and
 // ddeviation may be absent; means are when the row was not centred.
-RESIDENT_KERNEL(norm_backward, THREADS, THREADS,
-       (const X_TYPE* x, const W_TYPE* w, const float* means, const float* deviations, const Y_TYPE* dy, const float* dmean,
-        const float* ddeviation, X_TYPE* dx, float* dw_pieces, float* db_pieces, i64 rows, i32 size)) {
-    SHARED float scratch[33];
+template <typename U, typename N>
+DEVICE void backward(const X_TYPE* x, const W_TYPE* w, const float* means, const float* deviations, const U* dy, const float* dmean,
+                     const float* ddeviation, Passing<N> to, float* dw_pieces, float* db_pieces, i64 rows, i32 size) {
+    SHARED float scratch[2][2][WARPS];
     SHARED float sums[2][GROUP == WARP ? WARP * ELEMENTS : 1];
     float dw[CHUNKS][PACK];
     float db[CHUNKS][PACK];
+    int half = 0;
 #pragma unroll
     for (int c = 0; c < CHUNKS; c++) {
 #pragma unroll
@@ -221,9 +260,18 @@ RESIDENT_KERNEL(norm_backward, THREADS, THREADS,
                 }
             }
         }
-        if (dx) {
-            sum_g = group_sum(sum_g, scratch);
-            sum_g_normal = group_sum(sum_g_normal, scratch);
+        if (to.dx) {
+            Pack<X_TYPE, PACK> residual[CHUNKS];
+            if (to.residual) {
+#pragma unroll
+                for (int c = 0; c < CHUNKS; c++) {
+                    if (start_of(c) < n) {
+                        residual[c] = *(const Pack<X_TYPE, PACK>*)(to.residual + row * size + start_of(c));
+                    }
+                }
+            }
+            group_sums(sum_g, sum_g_normal, scratch, half);
+            half ^= 1;
             if (n) {
                 Slopes s = slopes(sum_g, sum_g_normal, r, dmean, ddeviation, row, size, means != 0);
 #pragma unroll
@@ -233,7 +281,18 @@ RESIDENT_KERNEL(norm_backward, THREADS, THREADS,
                         for (int i = 0; i < PACK; i++) {
                             g[c][i] = r * g[c][i] - s.shift - v[c][i] * s.slope;
                         }
-                        store(dx + row * size + start_of(c), g[c]);
+                        if (to.residual) {
+                            round_all<X_TYPE>(g[c]);
+#pragma unroll
+                            for (int i = 0; i < PACK; i++) {
+                                g[c][i] = widen(residual[c].at[i]) + g[c][i];
+                            }
+                        }
+                        store(to.dx + row * size + start_of(c), g[c]);
+                        if (to.narrow) {
+                            round_all<X_TYPE>(g[c]);
+                            store(to.narrow + row * size + start_of(c), g[c]);
+                        }
                     }
                 }
             }
@@ -270,11 +329,29 @@ RESIDENT_KERNEL(norm_backward, THREADS, THREADS,
         }
     }
 }
+
+// Two blocks with short rows at a time, or four that have a row each, so that all pieces are under way at once.
+#define BACK_RESIDENT (GROUP == WARP ? (ELEMENTS <= 24 && PACK > 1 ? 512 : THREADS) : (ELEMENTS <= 8 ? 1024 : THREADS))
+RESIDENT_KERNEL(norm_backward, THREADS, BACK_RESIDENT,
+       (const X_TYPE* x, const W_TYPE* w, const float* means, const float* deviations, const Y_TYPE* dy, const float* dmean,
+        const float* ddeviation, X_TYPE* dx, float* dw_pieces, float* db_pieces, i64 rows, i32 size)) {
+    backward(x, w, means, deviations, dy, dmean, ddeviation, Passing<bf16>{0, dx, 0}, dw_pieces, db_pieces, rows, size);
+}
+#ifdef UP_TYPE
+// The same with what comes before and behind it: dy as it was before it was cast, the gradient that reaches x by another way added, and the sum cast. Values are
+// rounded to the operands' types between the operators, as they are where each runs by itself.
+RESIDENT_KERNEL(norm_backward_fused, THREADS, GROUP == WARP ? THREADS : BACK_RESIDENT,
+       (const X_TYPE* x, const W_TYPE* w, const float* means, const float* deviations, const UP_TYPE* dy, const float* dmean,
+        const float* ddeviation, const X_TYPE* residual, X_TYPE* dx, NARROW_TYPE* narrow, float* dw_pieces, float* db_pieces, i64 rows,
+        i32 size)) {
+    backward(x, w, means, deviations, dy, dmean, ddeviation, Passing<NARROW_TYPE>{residual, dx, narrow}, dw_pieces, db_pieces, rows, size);
+}
+#endif
 #endif
 
 // Sums of pieces, [pieces, size], column by column: of 32 columns at a time, each of eight groups of threads has some pieces in order, and
-// the groups' sums are added in order.
-template <typename T> DEVICE void sum_columns(const float* from, T* to, i32 pieces, i32 size, float (&sums)[8][33]) {
+// the groups' sums are added in order, and to what was there before where that is wanted.
+template <typename T> DEVICE void sum_columns(const float* from, const T* before, T* to, i32 pieces, i32 size, float (&sums)[8][33]) {
     i64 column = block_index() * 32 + thread_index() % 32;
     int group = thread_index() / 32;
     int each = (pieces + 7) / 8;
@@ -291,16 +368,16 @@ template <typename T> DEVICE void sum_columns(const float* from, T* to, i32 piec
         for (int g = 1; g < 8; g++) {
             sum += sums[g][thread_index() % 32];
         }
-        to[column] = narrow<T>(sum);
+        to[column] = narrow<T>(before ? widen(before[column]) + widen(narrow<T>(sum)) : sum);
     }
 }
-KERNEL(norm_weights, THREADS, (const float* pieces, W_TYPE* dw, i32 count, i32 size)) {
+KERNEL(norm_weights, THREADS, (const float* pieces, const W_TYPE* before, W_TYPE* dw, i32 count, i32 size)) {
     SHARED float sums[8][33];
-    sum_columns(pieces, dw, count, size, sums);
+    sum_columns(pieces, before, dw, count, size, sums);
 }
-KERNEL(norm_biases, THREADS, (const float* pieces, B_TYPE* db, i32 count, i32 size)) {
+KERNEL(norm_biases, THREADS, (const float* pieces, const B_TYPE* before, B_TYPE* db, i32 count, i32 size)) {
     SHARED float sums[8][33];
-    sum_columns(pieces, db, count, size, sums);
+    sum_columns(pieces, before, db, count, size, sums);
 }
 
 // Rows too long for registers: a block reads each three times.

@@ -65,16 +65,30 @@ template <typename T> DEVICE void column_sums(const T* x, i64 rows, i64 n, i64 g
     KERNEL(column_sums_##S, 256, (const T* x, i64 rows, i64 n, i64 group, float* parts)) { column_sums(x, rows, n, group, parts); }
 FLOAT_TYPES(M)
 
-// d = factor times the sum of the parts, in their order, or that added to d.
+// d = factor times the sum of the parts, or that added to d. A block takes 32 columns; of each, eight groups of threads have some parts in their order,
+// and the groups' sums are added in order.
 KERNEL(column_join, 256, (const float* parts, i64 splits, i64 n, int type, void* d, int accumulate, float factor)) {
-    for_packs<1>(n, [&](i64 at, int) {
-        float sum = 0;
-        for (i64 s = 0; s < splits; s++) {
-            sum += parts[s * n + at];
+    SHARED float sums[8][33];
+    i64 column = block_index() * 32 + thread_index() % 32;
+    int group = thread_index() / 32;
+    i64 each = (splits + 7) / 8;
+    i64 end = (group + 1) * each < splits ? (group + 1) * each : splits;
+    float sum = 0;
+    if (column < n) {
+#pragma unroll 8
+        for (i64 s = group * each; s < end; s++) {
+            sum += parts[s * n + column];
+        }
+    }
+    sums[group][thread_index() % 32] = sum;
+    block_barrier();
+    if (group == 0 && column < n) {
+        for (int g = 1; g < 8; g++) {
+            sum += sums[g][thread_index() % 32];
         }
         sum *= factor;
-        write_number(type, d, at, accumulate ? (float)read_number(type, d, at) + sum : sum);
-    });
+        write_number(type, d, column, accumulate ? (float)read_number(type, d, column) + sum : sum);
+    }
 }
 
 // A warp for each element of d [rows_of_d, columns_of_d], which sums over the axes that d has one element of.

@@ -8,6 +8,8 @@ import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Map;
+import java.util.TreeMap;
 import java.util.function.Consumer;
 
 /** Operands of single twins on a GPU, made from numbers and read as numbers. */
@@ -75,6 +77,23 @@ public final class CudaOperands implements AutoCloseable {
 
     /** Writes work twice, as programs do, and runs it; workspaces hold NaN before, in every type of float. */
     public void run(Consumer<CudaStream> writing) {
+        prepared(writing, works -> {
+            works.forEach(Work::run);
+            gpu.synchronize();
+        });
+    }
+
+    /** The same, and how long each work takes when it is run so often, by its name. */
+    public Map<String, Double> microseconds(Consumer<CudaStream> writing, int runs) {
+        Map<String, Double> times = new TreeMap<>();
+        prepared(writing, works -> {
+            works.forEach(Work::run);
+            works.forEach(w -> times.put(w.name(), gpu.microseconds(w, runs)));
+        });
+        return times;
+    }
+
+    private void prepared(Consumer<CudaStream> writing, Consumer<List<Work>> use) {
         WorkWriter first = WorkWriter.first(gpu);
         writing.accept(first);
         long room = gpu.allocate(Math.max(1, first.bytes()), "workspaces of a test");
@@ -88,8 +107,7 @@ public final class CudaOperands implements AutoCloseable {
         writing.accept(second);
         second.writeTables();
         List<Work> works = second.take();
-        works.forEach(Work::run);
-        gpu.synchronize();
+        use.accept(works);
         works.forEach(Work::close);
         gpu.release(room);
     }

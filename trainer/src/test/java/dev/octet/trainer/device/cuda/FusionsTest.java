@@ -23,6 +23,7 @@ import dev.octet.trainer.config.LossConfig;
 import dev.octet.trainer.device.Device;
 import dev.octet.trainer.device.Executable;
 import dev.octet.trainer.device.Memory;
+import dev.octet.trainer.device.StepObserver;
 import dev.octet.trainer.kernel.CudaFusion;
 import dev.octet.trainer.kernel.CudaProduct;
 import dev.octet.trainer.kernel.CudaSource;
@@ -36,6 +37,7 @@ import dev.octet.trainer.precision.Fp8Settings;
 import dev.octet.trainer.precision.PrecisionPolicy;
 import dev.octet.trainer.program.Phase;
 import dev.octet.trainer.program.Program;
+import dev.octet.trainer.program.Step;
 import dev.octet.trainer.program.Value;
 import dev.octet.trainer.program.ValueRole;
 import java.io.IOException;
@@ -51,6 +53,7 @@ import java.util.TreeMap;
 import java.util.TreeSet;
 import java.util.function.Supplier;
 import java.util.stream.Stream;
+import org.jspecify.annotations.Nullable;
 import org.junit.jupiter.api.DisplayNameGeneration;
 import org.junit.jupiter.api.DisplayNameGenerator;
 import org.junit.jupiter.api.Tag;
@@ -85,10 +88,49 @@ class FusionsTest {
         check(model, precision, TestGpus::real);
     }
 
-    private static void check(String model, String precision, Supplier<Gpu> gpus) throws IOException {
-        PrecisionPolicy policy = precision.equals("fp8")
+    /** Gradients that no step reads are not written, except where somebody looks on. */
+    @ParameterizedTest
+    @MethodSource("programs")
+    void an_observer_of_backward_sees_what_it_sees_step_by_step(String model, String precision) throws IOException {
+        try (ModelSource source = ModelSource.open(MODELS.resolve(model));
+                Converter converter = Converter.of(source.model())) {
+            Program program = program(converter.canonical(), policy(precision));
+            Parameters parameters = Parameters.of(converter.canonical().graph());
+            Map<String, byte[]> alone = new TreeMap<>();
+            run(program, parameters, TestGpus.host(), List.of(), new Observed(alone));
+            Map<String, byte[]> together = new TreeMap<>();
+            run(program, parameters, TestGpus.host(), GpuFusions.ALL, new Observed(together));
+            assertEquals(alone.keySet(), together.keySet());
+            alone.forEach((name, bytes) -> assertArrayEquals(bytes, together.get(name), name));
+            assertTrue(alone.size() > 20, alone.keySet().toString());
+        }
+    }
+
+    /** Remembers upstream gradients, and those of activations, of all steps that make both. */
+    private record Observed(Map<String, byte[]> seen) implements StepObserver {
+        @Override
+        public void after(Step step, long nanos, Executable running) {
+            for (int i = 0; step.backward() && i < step.gradients().size(); i++) {
+                Value gradient = step.gradients().get(i);
+                if (gradient != null && gradient.role() != ValueRole.GRADIENT) {
+                    seen.put(step.node() + " " + step.op().type() + " gradient " + i, read(gradient, running));
+                }
+            }
+            Value upstream = step.backward() ? step.upstream().getFirst() : null;
+            if (upstream != null) {
+                seen.put(step.node() + " " + step.op().type() + " upstream", read(upstream, running));
+            }
+        }
+    }
+
+    private static PrecisionPolicy policy(String precision) {
+        return precision.equals("fp8")
                 ? new Fp8Policy(Autocast.bf16(), Fp8Settings.of(DelayedScaling.DEFAULT))
                 : Autocast.bf16();
+    }
+
+    private static void check(String model, String precision, Supplier<Gpu> gpus) throws IOException {
+        PrecisionPolicy policy = policy(precision);
         try (ModelSource source = ModelSource.open(MODELS.resolve(model));
                 Converter converter = Converter.of(source.model())) {
             Program program = program(converter.canonical(), policy);
@@ -103,6 +145,7 @@ class FusionsTest {
                     together.launches.size() < alone.launches.size(),
                     together.launches.size() + " launches, step by step " + alone.launches.size());
             assertTrue(together.launches.contains("norm_forward_fused"), together.launches.toString());
+            assertTrue(together.launches.contains("norm_backward_fused"), together.launches.toString());
             if (precision.equals("fp8")) {
                 String activation = model.equals("gpt2") ? "gelu_" : "product_";
                 assertTrue(
@@ -134,6 +177,15 @@ class FusionsTest {
 
     /** Loss, gradients and states of a step. */
     private static Map<String, byte[]> run(Program program, Parameters parameters, Gpu gpu, List<CudaFusion> fusions) {
+        return run(program, parameters, gpu, fusions, null);
+    }
+
+    private static Map<String, byte[]> run(
+            Program program,
+            Parameters parameters,
+            Gpu gpu,
+            List<CudaFusion> fusions,
+            @Nullable StepObserver observer) {
         try (Device device = new CudaDevice(gpu, fusions);
                 Memory memory = device.allocate(program.lasting());
                 Executable executable = device.load(program, memory)) {
@@ -146,6 +198,7 @@ class FusionsTest {
                 }
             }
             program.inputs().forEach((name, value) -> executable.feed(value, input(name, value)));
+            executable.observe(observer);
             executable.run(Phase.PREPARE);
             executable.run(Phase.FORWARD);
             executable.run(Phase.BACKWARD);

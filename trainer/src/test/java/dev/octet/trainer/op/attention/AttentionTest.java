@@ -123,6 +123,13 @@ class AttentionTest extends TwinTest {
                 new OperandType(DType.BOOL, Shape.of(66, 66)),
                 causal));
         all.add(hidingTiles());
+        OperandType queries = f32(2, 4, 150, 64).as(DType.BF16);
+        OperandType sharedKeys = f32(2, 2, 150, 64).as(DType.BF16);
+        all.add(padded("tiles, padding at the end, grouped, causal", queries, sharedKeys, causal));
+        OperandType image = f32(2, 1, 150, 80).as(DType.F16);
+        all.add(padded("tiles of heads of 80, padding at the end", image, image));
+        OperandType large = f32(2, 1, 70, 128).as(DType.BF16);
+        all.add(padded("tiles of heads of 128, padding at the end, causal", large, large, causal));
         // what tensor cores do not take: another type, values of another size, a head too large, a negative
         // scale
         OperandType wide = f32(1, 1, 37, 256);
@@ -158,6 +165,22 @@ class AttentionTest extends TwinTest {
         }
         List<double @Nullable []> inputs = new ArrayList<>(c.inputs());
         inputs.set(3, mask);
+        return new Case(c.name(), c.op(), c.types(), inputs);
+    }
+
+    /** A sample whose keys are all there, and one that lacks the last 50 and the fourth: whole tiles, parts of tiles and tiles that are hidden. */
+    private static Case padded(String name, OperandType q, OperandType k, Attribute... attributes) {
+        int length = (int) k.shape().dim(-2);
+        OperandType mask = new OperandType(DType.BOOL, Shape.of(2, 1, 1, length));
+        Case c = attention(name, q, k, k, mask, attributes);
+        double[] there = new double[2 * length];
+        Arrays.fill(there, 1);
+        for (int j = length - 50; j < length; j++) {
+            there[length + j] = 0;
+        }
+        there[length + 3] = 0;
+        List<double @Nullable []> inputs = new ArrayList<>(c.inputs());
+        inputs.set(3, there);
         return new Case(c.name(), c.op(), c.types(), inputs);
     }
 

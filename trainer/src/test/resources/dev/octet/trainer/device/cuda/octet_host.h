@@ -540,6 +540,13 @@ DEVICE void warp_barrier() { octet::show("a barrier of the warp", 0); }
 DEVICE float shuffle_xor(float x, int mask) { return octet::exchange("shuffle_xor(float)", x, octet::own_lane() ^ mask); }
 DEVICE double shuffle_xor(double x, int mask) { return octet::exchange("shuffle_xor(double)", x, octet::own_lane() ^ mask); }
 DEVICE int shuffle_xor(int x, int mask) { return octet::exchange("shuffle_xor(int)", x, octet::own_lane() ^ mask); }
+DEVICE u32 lane_bits(bool x) {
+    u32 bits = x ? 1u << octet::own_lane() : 0;
+    for (int mask = 1; mask < WARP; mask *= 2) {
+        bits |= (u32)octet::exchange("lane_bits(bool)", (int)bits, octet::own_lane() ^ mask);
+    }
+    return bits;
+}
 DEVICE float shuffle_up(float x, int by) {
     return octet::exchange("shuffle_up(float)", x, octet::own_lane() >= by ? octet::own_lane() - by : octet::own_lane());
 }
@@ -602,6 +609,8 @@ DEVICE float exact_add(float a, float b) { return a + b; }
 DEVICE float exact_divide(float a, float b) { return a / b; }
 DEVICE float fast_exp(float x) { return expf(x); }
 DEVICE float fast_exp2(float x) { return x < -126 ? 0 : exp2f(x); }
+DEVICE float larger(float a, float b) { return b > a || a != a ? b : a; } // a C library's gives NaN for signalling ones
+DEVICE float fast_reciprocal(float x) { return fabsf(x) > 0x1p126f ? copysignf(0, x) : 1 / x; }
 
 DEVICE void copy_async_16(void* shared, const void* global, bool valid = true) {
     using namespace octet;
