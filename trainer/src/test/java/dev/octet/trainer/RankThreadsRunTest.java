@@ -286,6 +286,16 @@ class RankThreadsRunTest {
         }
     }
 
+    @Test
+    void amaxes_that_are_not_shared_are_refused() {
+        assertEquals(
+                "ranks have one set of scales",
+                assertThrows(
+                                InvalidOptionException.class,
+                                () -> parts(2, "mode: fp8, reduce_amax: false, gradient_reduction: f32"))
+                        .what());
+    }
+
     @ParameterizedTest
     @CsvSource({"1, NCCL joins processes", "2, NCCL adds what lies on GPUs"})
     void NCCL_without_processes_or_GPUs_is_refused(int processes, String what) {

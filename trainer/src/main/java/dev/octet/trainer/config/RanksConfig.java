@@ -1,7 +1,9 @@
 package dev.octet.trainer.config;
 
 import dev.octet.formats.tensor.FloatName;
+import dev.octet.quant.recipe.TrainingRecipe.DelayedScaling;
 import dev.octet.quant.scale.MsampScale;
+import dev.octet.trainer.precision.Fp8Policy;
 import dev.octet.trainer.reduction.AutoScale;
 import dev.octet.trainer.reduction.GradientReduction;
 import dev.octet.trainer.reduction.RankSettings;
@@ -85,6 +87,12 @@ final class RanksConfig {
                             REDUCTION,
                             "gradients of mode msamp are codes",
                             "choose min-scale, ddp, legacy or zero, or mode: bf16");
+        }
+        if (config.precision().policy() instanceof Fp8Policy fp8
+                && fp8.settings().recipe() instanceof DelayedScaling delayed
+                && !delayed.reduceAmax()) {
+            throw s.section(SECTION)
+                    .error("reduce_amax", "ranks have one set of scales", "leave reduce_amax out, or ranks");
         }
         StateForm gradients = config.optimizer()
                 .states()

@@ -116,6 +116,19 @@ class Fp8ConfigTest {
     }
 
     @Test
+    void sums_of_FP8_units_are_those_of_recipes_with_one_scale_for_each() {
+        assertTrue(settings(", accumulation: hopper").likeHopper());
+        assertTrue(settings(", recipe: rowwise, accumulation: hopper").likeHopper());
+        assertTrue(!settings(", accumulation: f32").likeHopper());
+        for (String recipe : List.of("block", "mxfp8")) {
+            assertEquals(
+                    "the sums of an FP8 unit are known for recipes with one scale for each of them, not for " + recipe,
+                    refused(", recipe: " + recipe + ", accumulation: hopper")
+                            .what());
+        }
+    }
+
+    @Test
     void settings_of_layers_are_read() {
         Fp8Settings s = settings(", fake_quantize: true, exempt_first: true, exempt_last: true, filter: multiple_of_16,"
                 + " high_precision: [wgrad], fused_norm: false, layers: [{match: head, fp8: false},"

@@ -6,6 +6,7 @@ import dev.octet.quant.number.Float8Format;
 import dev.octet.trainer.kernel.MatrixProducts;
 import dev.octet.trainer.kernel.Parallel;
 import java.lang.foreign.MemorySegment;
+import java.util.Arrays;
 
 /**
  * Products of FP8 numbers with the sums of Hopper's FP8 units, see {@link Accumulation}.
@@ -21,8 +22,14 @@ final class HopperSums {
     /** Of F32's 23 bits behind the first those that are cut off. */
     private static final int CUT = -1 << (23 - BITS);
 
-    /** Below that of any product. */
-    private static final int NONE = -1000;
+    /** Of zero: with the exponent of any number below that of any product. */
+    private static final int NONE = -200;
+
+    /** The lowest exponent that a group is cut by; those of products are higher. */
+    private static final int LEAST = -100;
+
+    /** Columns that are computed together, so that loops over them become vectors. */
+    private static final int WIDTH = 64;
 
     private final Accumulation accumulation;
     private final Float8Format left;
@@ -34,36 +41,13 @@ final class HopperSums {
         this.right = right;
     }
 
-    /**
-     * Lines of numbers of a format, as integers times powers of two.
-     *
-     * @param significands with sign; {@code value = significand · 2^(exponent - fraction)}
-     * @param fraction bits of a significand behind its first
-     */
-    @SuppressWarnings("ArrayRecordComponent") // passed along, never compared
-    private record Lines(int[] significands, int[] exponents, int fraction) {
-        /**
-         * @param values BF16
-         * @param across whether a line is a column in memory
-         * @param stride elements from one row in memory to the next
-         */
-        static Lines of(
-                Float8Format format, MemorySegment values, boolean across, long stride, int count, int k) {
-            int fraction = format == Float8Format.E5M2 ? 2 : 3;
-            int least = format == Float8Format.E5M2 ? -14 : -6;
-            int[] significands = new int[count * k];
-            int[] exponents = new int[count * k];
-            for (int line = 0; line < count; line++) {
-                for (int i = 0; i < k; i++) {
-                    long at = across ? i * stride + line : line * stride + i;
-                    float x = Float.intBitsToFloat(values.get(Tensor.I16_LE, 2 * at) << 16);
-                    int exponent = Math.max(Math.getExponent(x), least);
-                    significands[line * k + i] = (int) Math.scalb(x, fraction - exponent);
-                    exponents[line * k + i] = exponent;
-                }
-            }
-            return new Lines(significands, exponents, fraction);
-        }
+    /** The exponent of a number as its format has it: that of the smallest normal number for subnormal ones. */
+    private static int exponent(float x, Float8Format format) {
+        return x == 0 ? NONE : Math.max(Math.getExponent(x), format == Float8Format.E5M2 ? -14 : -6);
+    }
+
+    private static float read(MemorySegment values, long at) {
+        return Float.intBitsToFloat(values.get(Tensor.I16_LE, 2 * at) << 16);
     }
 
     /**
@@ -75,49 +59,114 @@ final class HopperSums {
         if (call.operands() != DType.BF16 || call.result() != DType.F32 || call.accumulate()) {
             throw new IllegalArgumentException("sums of FP8 units are F32, of BF16 operands: " + call);
         }
-        int k = call.k();
-        Lines rows = Lines.of(left, a, call.transposeA(), call.lda(), call.m(), k);
-        Lines columns = Lines.of(right, b, !call.transposeB(), call.ldb(), call.n(), k);
+        int blocks = Math.ceilDiv(call.n(), WIDTH);
+        Columns[] columns = new Columns[blocks];
+        parallel.pieces(blocks, block -> columns[block] = columns(call, b, block * WIDTH));
         parallel.ranges(call.m(), 1, (first, end) -> {
-            for (int i = (int) first; i < end; i++) {
-                for (int j = 0; j < call.n(); j++) {
-                    sums.set(Tensor.F32_LE, Float.BYTES * (i * call.ldc() + j), sum(rows, i * k, columns, j * k, k));
+            Line line = new Line(call.k());
+            for (long i = first; i < end; i++) {
+                line.read(call, a, i);
+                for (int block = 0; block < blocks; block++) {
+                    line.multiply(columns[block]);
+                    int width = Math.min(WIDTH, call.n() - block * WIDTH);
+                    long at = Float.BYTES * (i * call.ldc() + (long) block * WIDTH);
+                    MemorySegment.copy(line.results, 0, sums, Tensor.F32_LE, at, width);
                 }
             }
         });
     }
 
-    private float sum(Lines a, int atA, Lines b, int atB, int k) {
-        int shift = BITS - a.fraction - b.fraction;
-        float all = 0;
-        float sum = 0;
-        int due = accumulation.interval();
-        for (int from = 0; from < k; from += GROUP) {
-            int end = Math.min(k, from + GROUP);
-            int largest = sum == 0 ? NONE : Math.getExponent(sum);
-            for (int i = from; i < end; i++) {
-                if (a.significands[atA + i] * b.significands[atB + i] != 0) {
-                    largest = Math.max(largest, a.exponents[atA + i] + b.exponents[atB + i]);
-                }
-            }
-            if (largest > NONE) {
-                int total = (int) Math.scalb(sum, BITS - largest);
-                for (int i = from; i < end; i++) {
-                    int product = a.significands[atA + i] * b.significands[atB + i];
-                    int cut = (Math.abs(product) << shift)
-                            >>> Math.min(31, largest - a.exponents[atA + i] - b.exponents[atB + i]);
-                    total += product < 0 ? -cut : cut;
-                }
-                sum = Float.intBitsToFloat(
-                        Float.floatToRawIntBits(Math.scalb((float) total, largest - BITS)) & CUT);
-            }
-            due -= GROUP;
-            if (due <= 0) {
-                all += sum;
-                sum = 0;
-                due = accumulation.interval();
+    /**
+     * Numbers and exponents of some columns of op(B), [k, {@value #WIDTH}]; zeros where there are none.
+     */
+    @SuppressWarnings("ArrayRecordComponent") // passed along, never compared
+    private record Columns(float[] values, int[] exponents) {}
+
+    private Columns columns(MatrixProducts.Call call, MemorySegment b, int from) {
+        int width = Math.min(WIDTH, call.n() - from);
+        float[] values = new float[call.k() * WIDTH];
+        int[] exponents = new int[call.k() * WIDTH];
+        Arrays.fill(exponents, NONE);
+        for (int i = 0; i < call.k(); i++) {
+            for (int j = 0; j < width; j++) {
+                long at = call.transposeB() ? (from + j) * call.ldb() + i : i * call.ldb() + from + j;
+                float x = read(b, at);
+                values[i * WIDTH + j] = x;
+                exponents[i * WIDTH + j] = exponent(x, right);
             }
         }
-        return all + sum;
+        return new Columns(values, exponents);
+    }
+
+    /** A row of op(A), and its products with some columns. */
+    private final class Line {
+        private final int k;
+        private final float[] values;
+        private final int[] exponents;
+        private final float[] results = new float[WIDTH];
+        private final float[] sums = new float[WIDTH];
+        private final float[] scales = new float[WIDTH];
+        private final int[] largest = new int[WIDTH];
+        private final int[] totals = new int[WIDTH];
+
+        Line(int k) {
+            this.k = k;
+            values = new float[k];
+            exponents = new int[k];
+        }
+
+        void read(MatrixProducts.Call call, MemorySegment a, long row) {
+            for (int i = 0; i < k; i++) {
+                values[i] = HopperSums.read(a, call.transposeA() ? i * call.lda() + row : row * call.lda() + i);
+                exponents[i] = exponent(values[i], left);
+            }
+        }
+
+        void multiply(Columns columns) {
+            Arrays.fill(results, 0);
+            Arrays.fill(sums, 0);
+            int due = accumulation.interval();
+            for (int from = 0; from < k; from += GROUP) {
+                int end = Math.min(k, from + GROUP);
+                for (int j = 0; j < WIDTH; j++) {
+                    largest[j] = Math.max(LEAST, Math.getExponent(sums[j]));
+                }
+                for (int i = from; i < end; i++) {
+                    raise(exponents[i], columns.exponents, i * WIDTH);
+                }
+                for (int j = 0; j < WIDTH; j++) {
+                    scales[j] = Float.intBitsToFloat(BITS - largest[j] + Float.MAX_EXPONENT << 23);
+                    totals[j] = (int) (sums[j] * scales[j]);
+                }
+                for (int i = from; i < end; i++) {
+                    add(values[i], columns.values, i * WIDTH);
+                }
+                for (int j = 0; j < WIDTH; j++) {
+                    float one = Float.intBitsToFloat(largest[j] - BITS + Float.MAX_EXPONENT << 23);
+                    sums[j] = Float.intBitsToFloat(Float.floatToRawIntBits(totals[j] * one) & CUT);
+                }
+                due -= GROUP;
+                if (due <= 0 || end == k) {
+                    for (int j = 0; j < WIDTH; j++) {
+                        results[j] += sums[j];
+                        sums[j] = 0;
+                    }
+                    due = accumulation.interval();
+                }
+            }
+        }
+
+        private void raise(int exponent, int[] others, int at) {
+            for (int j = 0; j < WIDTH; j++) {
+                largest[j] = Math.max(largest[j], exponent + others[at + j]);
+            }
+        }
+
+        /** Casts to integers cut towards zero. */
+        private void add(float x, float[] others, int at) {
+            for (int j = 0; j < WIDTH; j++) {
+                totals[j] += (int) (x * others[at + j] * scales[j]);
+            }
+        }
     }
 }

@@ -1,5 +1,6 @@
 package dev.octet.trainer.op.fp8;
 
+import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertNotEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
@@ -10,16 +11,26 @@ import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.quant.number.Float8Format;
+import dev.octet.quant.recipe.TrainingRecipe.DelayedScaling;
+import dev.octet.trainer.activation.ActivationSettings;
+import dev.octet.trainer.activation.TinyRun;
+import dev.octet.trainer.device.Device;
+import dev.octet.trainer.device.cpu.CpuDevice;
 import dev.octet.trainer.gemm.Gemms;
 import dev.octet.trainer.kernel.CpuContext;
 import dev.octet.trainer.kernel.CpuTensor;
 import dev.octet.trainer.kernel.OperandType;
 import dev.octet.trainer.kernel.Parallel;
+import dev.octet.trainer.precision.Autocast;
+import dev.octet.trainer.precision.Fp8Policy;
+import dev.octet.trainer.precision.Fp8Settings;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.lang.foreign.Arena;
 import java.nio.file.Path;
+import java.util.Arrays;
 import java.util.List;
+import java.util.Map;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.DisplayNameGeneration;
 import org.junit.jupiter.api.DisplayNameGenerator;
@@ -107,5 +118,26 @@ class HopperSumsTest {
             assertNotEquals(0, errors[2]);
             assertTrue(errors[1] > errors[2], "adding in F32 every 128 products loses less: " + errors[2]);
         }
+    }
+
+    private static Map<String, byte[]> steps(Fp8Settings settings, int threads) throws IOException {
+        try (TinyRun run = TinyRun.open("gpt2");
+                Device device = CpuDevice.of(threads)) {
+            return run.steps(2, new Fp8Policy(Autocast.bf16(), settings), ActivationSettings.NONE, device);
+        }
+    }
+
+    @Test
+    void steps_of_a_model_have_other_sums_the_same_on_any_number_of_threads() throws IOException {
+        Fp8Settings f32 = Fp8Settings.of(DelayedScaling.DEFAULT);
+        Map<String, byte[]> plain = steps(f32, 1);
+        Map<String, byte[]> one = steps(f32.accumulatingLikeHopper(), 1);
+        Map<String, byte[]> three = steps(f32.accumulatingLikeHopper(), 3);
+        boolean differ = false;
+        for (Map.Entry<String, byte[]> e : one.entrySet()) {
+            assertArrayEquals(e.getValue(), three.get(e.getKey()), e.getKey());
+            differ |= !Arrays.equals(e.getValue(), plain.get(e.getKey()));
+        }
+        assertTrue(differ);
     }
 }
