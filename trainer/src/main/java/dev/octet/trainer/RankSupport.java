@@ -35,6 +35,16 @@ final class RankSupport {
                     "choose fp32, bf16, fp16 or O0 to O3; or leave the launcher out: with precision.ranks one process"
                             + " plays all ranks");
         }
+        if (config.distributed().zero().cutsGradients()
+                && config.precision().ranks().reduction().isCoded()) {
+            throw refused(
+                    world,
+                    "precision.gradient_reduction: "
+                            + config.precision().ranks().reduction().text(),
+                    "codes are averaged on every rank, and with distributed.zero: "
+                            + config.distributed().zero().number() + " no rank has all gradients",
+                    "choose gradient_reduction: f32, or zero: 1");
+        }
         if (config.guard().isOn()) {
             throw refused(world, "guard", "a guard judges what one process sees", "leave guard out");
         }

@@ -68,6 +68,7 @@ import dev.octet.trainer.replay.Diagnosis;
 import dev.octet.trainer.replay.Examination;
 import dev.octet.trainer.replay.ExaminationOptions;
 import dev.octet.trainer.replay.Excerpt;
+import dev.octet.trainer.shard.ZeroStage;
 import dev.octet.trainer.state.StateForm;
 import dev.octet.trainer.state.StateForms;
 import dev.octet.trainer.state.StateTensors;
@@ -292,7 +293,8 @@ public final class Trainer implements AutoCloseable {
                 stateForms(),
                 config.activations().at(config.offload().activations()),
                 config.precision().ranks(),
-                ownRate());
+                ownRate(),
+                config.distributed().shards(Math.max(1, config.gradientAccumulation() / world.size())));
     }
 
     private OwnRate ownRate() {
@@ -540,6 +542,18 @@ public final class Trainer implements AutoCloseable {
             return session.fp8(first).layers().stream()
                     .map(l -> new Fp8Products(l, computed.getOrDefault(l.node(), Set.of())))
                     .toList();
+        }
+    }
+
+    /** Whether this is a rank that keeps its share of the states, and writes it into checkpoints. */
+    boolean sharesStates() {
+        return !world.isAlone() && parts.config().distributed().zero() != ZeroStage.NONE;
+    }
+
+    /** Builds the programs of the first step. */
+    void prepare() throws IOException {
+        try (Arena arena = Arena.ofConfined()) {
+            session.prepare(draw(batches, 0, arena));
         }
     }
 

@@ -35,7 +35,7 @@ import org.jspecify.annotations.Nullable;
 
 /**
  * One checkpoint: a folder of {@code parameters.safetensors} (F32 masters under the graph's names, readable by any tool),
- * {@code state.safetensors} (all other device state), {@code checkpoint.json} (step, position in the data, settings) and {@code SHA256SUMS}
+ * {@code state.safetensors} (all other device state; of ranks that share it out {@code state-00001-of-00004.safetensors} and so on), {@code checkpoint.json} (step, position in the data, settings) and {@code SHA256SUMS}
  * over these, in the format of {@code sha256sum}. In place of the first, a run that trains an adapter has {@code adapter_config.json} and {@code
  * adapter_model.safetensors}, so that PEFT loads the folder as it is. Equal states give equal bytes. An open checkpoint owns the mapped files.
  */
@@ -45,9 +45,8 @@ public final class CheckpointFile implements AutoCloseable {
     static final String JSON = "checkpoint.json";
     static final String SUMS = "SHA256SUMS";
 
-    private static final List<String> FILES = List.of(JSON, PARAMETERS, STATE);
-    private static final List<String> ADAPTER_FILES =
-            List.of(JSON, PeftConfig.FILE_NAME, PeftAdapter.WEIGHTS_FILE, STATE);
+    private static final List<String> FILES = List.of(JSON, PARAMETERS);
+    private static final List<String> ADAPTER_FILES = List.of(JSON, PeftConfig.FILE_NAME, PeftAdapter.WEIGHTS_FILE);
     /** Key of the names of an adapter's parameters, each with its key in PEFT's file. */
     private static final String KEYS = "adapter_parameters";
     /** Before the names of trained parameters that PEFT's file does not have, among the state. */
@@ -68,22 +67,23 @@ public final class CheckpointFile implements AutoCloseable {
         this.files = files;
     }
 
-    /** Writes the files into a new folder; the caller renames it to its final name. */
+    /** Writes the files of one process into a new folder; the caller renames it to its final name. */
     static void write(Path folder, TrainingState state, CodedMasters coded, Consumer<String> written)
             throws IOException {
+        writeWeights(folder, state, coded, written);
+        String sum = writeShare(folder, state, StateShard.WHOLE, written);
+        writeSums(folder, state, List.of(sum));
+    }
+
+    /** Writes all but the state and the digests. */
+    static void writeWeights(Path folder, TrainingState state, CodedMasters coded, Consumer<String> written)
+            throws IOException {
         SavedAdapter adapter = state.adapter().orElse(null);
-        Map<String, Tensor> own = new TreeMap<>(state.state());
         if (adapter == null) {
-            tensors(folder.resolve(PARAMETERS), state.parameters(), coded, written);
+            tensors(folder.resolve(PARAMETERS), state.parameters(), coded, Map.of(), written);
         } else {
             PeftAdapter.write(folder, adapter.config(), adapter.tensors(state.parameters()));
-            state.parameters().forEach((name, tensor) -> {
-                if (!adapter.keys().containsKey(name)) {
-                    own.put(PARAMETER + name, tensor);
-                }
-            });
         }
-        tensors(folder.resolve(STATE), own, CodedMasters.NONE, written);
         Map<String, Object> json = new LinkedHashMap<>();
         json.put("format", "octet-checkpoint");
         json.put("version", VERSION);
@@ -96,22 +96,55 @@ public final class CheckpointFile implements AutoCloseable {
             json.put(KEYS, adapter.keys());
         }
         writeText(folder.resolve(JSON), MAPPER.writeValueAsString(json) + "\n");
-        StringBuilder sums = new StringBuilder();
-        for (String file : adapter == null ? FILES : ADAPTER_FILES) {
-            sums.append(Sha256.of(folder.resolve(file)))
-                    .append("  ")
-                    .append(file)
-                    .append('\n');
+    }
+
+    /**
+     * Writes a rank's share of the state.
+     *
+     * @param state that of the rank
+     * @return the digest of the file
+     */
+    static String writeShare(Path folder, TrainingState state, StateShard shard, Consumer<String> written)
+            throws IOException {
+        Map<String, Tensor> own = new TreeMap<>(state.state());
+        SavedAdapter adapter = state.adapter().orElse(null);
+        if (adapter != null) { // on the first rank alone
+            state.parameters().forEach((name, tensor) -> {
+                if (!adapter.keys().containsKey(name)) {
+                    own.put(PARAMETER + name, tensor);
+                }
+            });
         }
+        Path file = folder.resolve(shard.file());
+        tensors(file, own, CodedMasters.NONE, shard.metadata(state.step()), written);
+        return Sha256.of(file);
+    }
+
+    /** @param shares digests of the shares of the state, by rank */
+    static void writeSums(Path folder, TrainingState state, List<String> shares) throws IOException {
+        Map<String, String> digests = new LinkedHashMap<>();
+        for (String file : state.adapter().isEmpty() ? FILES : ADAPTER_FILES) {
+            digests.put(file, Sha256.of(folder.resolve(file)));
+        }
+        for (int r = 0; r < shares.size(); r++) {
+            digests.put(new StateShard(r, shares.size()).file(), shares.get(r));
+        }
+        StringBuilder sums = new StringBuilder();
+        digests.forEach((file, digest) -> sums.append(digest).append("  ").append(file).append('\n'));
         writeText(folder.resolve(SUMS), sums.toString());
     }
 
-    private static void tensors(Path file, Map<String, Tensor> tensors, CodedMasters coded, Consumer<String> written)
+    private static void tensors(
+            Path file,
+            Map<String, Tensor> tensors,
+            CodedMasters coded,
+            Map<String, String> metadata,
+            Consumer<String> written)
             throws IOException {
         List<TensorSpec> specs = new ArrayList<>(coded.specs());
         tensors.forEach((name, tensor) -> specs.add(tensor.spec().withName(name)));
         SafetensorsWriter.Content content = SafetensorsWriter.Content.of(tensors);
-        SafetensorsWriter.write(file, specs, Map.of(), (spec, sink) -> {
+        SafetensorsWriter.write(file, specs, metadata, (spec, sink) -> {
             if (tensors.containsKey(spec.name())) {
                 content.write(spec, sink);
             } else {
@@ -135,7 +168,8 @@ public final class CheckpointFile implements AutoCloseable {
      * @throws IOException when a file cannot be read
      */
     public static CheckpointFile open(Path folder) throws IOException {
-        boolean hasAdapter = checkSums(folder);
+        Listed listed = checkSums(folder);
+        boolean hasAdapter = listed.hasAdapter();
         Metadata json = metadata(folder);
         long step = json.count("step");
         long microBatches = json.count("micro_batches");
@@ -155,7 +189,10 @@ public final class CheckpointFile implements AutoCloseable {
             } else {
                 parameters = tensors(folder.resolve(PARAMETERS), files);
             }
-            Map<String, Tensor> state = new TreeMap<>(tensors(folder.resolve(STATE), files));
+            Map<String, Tensor> state = new TreeMap<>();
+            for (StateShard shard : listed.shards()) {
+                state.putAll(tensors(folder.resolve(shard.file()), files));
+            }
             if (hasAdapter) {
                 takeParameters(state, parameters);
             }
@@ -273,29 +310,52 @@ public final class CheckpointFile implements AutoCloseable {
         return new Metadata(json, folder);
     }
 
-    /** Compares digests; reports the first file that differs. Returns whether the checkpoint is of an adapter. */
-    private static boolean checkSums(Path folder) throws IOException {
+    /**
+     * What {@code SHA256SUMS} says there is.
+     *
+     * @param hasAdapter whether the checkpoint is of an adapter
+     */
+    private record Listed(boolean hasAdapter, List<StateShard> shards) {}
+
+    /** Compares digests; reports the first file that differs. */
+    private static Listed checkSums(Path folder) throws IOException {
         Map<String, String> sums = new LinkedHashMap<>();
         try {
             for (String line : Files.readAllLines(folder.resolve(SUMS))) {
                 String[] parts = line.split("  ", 2);
                 sums.put(parts.length == 2 ? parts[1] : "", parts[0]);
             }
-            boolean adapter = sums.containsKey(PeftConfig.FILE_NAME);
-            for (String file : adapter ? ADAPTER_FILES : FILES) {
-                String actual = Sha256.of(folder.resolve(file));
-                if (!actual.equals(sums.get(file))) {
-                    throw damaged(
-                            folder,
-                            file + " has SHA-256 " + actual + ", not " + sums.getOrDefault(file, "listed"),
-                            null);
-                }
+            Listed listed = new Listed(sums.containsKey(PeftConfig.FILE_NAME), StateShard.among(sums.keySet()));
+            for (String file : listed.hasAdapter() ? ADAPTER_FILES : FILES) {
+                check(folder, file, sums, "");
             }
-            return adapter;
+            for (StateShard shard : listed.shards()) {
+                checkShard(folder, shard, sums);
+            }
+            return listed;
         } catch (NoSuchFileException e) {
             throw damaged(folder, Path.of(e.getFile()).getFileName() + " is missing", e);
         } catch (CharacterCodingException e) {
             throw damaged(folder, SUMS + " is not text", e);
+        }
+    }
+
+    private static void checkShard(Path folder, StateShard shard, Map<String, String> sums) throws IOException {
+        if (!Files.exists(folder.resolve(shard.file()))) {
+            throw damaged(folder, shard.file() + " is missing" + shard.owner(), null);
+        }
+        String other = shard.ranks() == 1 ? "" : shard.otherStep(folder, metadata(folder).count("step"));
+        if (!other.isEmpty()) {
+            throw damaged(folder, other, null);
+        }
+        check(folder, shard.file(), sums, shard.owner());
+    }
+
+    private static void check(Path folder, String file, Map<String, String> sums, String whose) throws IOException {
+        String actual = Sha256.of(folder.resolve(file));
+        if (!actual.equals(sums.get(file))) {
+            throw damaged(
+                    folder, file + " has SHA-256 " + actual + ", not " + sums.getOrDefault(file, "listed") + whose, null);
         }
     }
 

@@ -3,6 +3,7 @@ package dev.octet.trainer.checkpoint;
 import dev.octet.formats.error.InvalidOptionException;
 import dev.octet.formats.error.MalformedModelException;
 import dev.octet.formats.file.NoSpaceException;
+import dev.octet.trainer.collective.Collectives;
 import java.io.IOException;
 import java.nio.channels.FileChannel;
 import java.nio.file.Files;
@@ -95,10 +96,7 @@ public final class CheckpointFolder {
      * @throws IOException as there
      */
     public Path write(TrainingState state, Kept keep, CodedMasters coded, Consumer<String> written) throws IOException {
-        Files.createDirectories(folder);
-        Path hidden = folder.resolve(HIDDEN + state.step() + ".new");
-        delete(hidden);
-        Files.createDirectory(hidden);
+        Path hidden = prepare(state.step());
         try {
             CheckpointFile.write(hidden, state, coded, written);
             force(hidden);
@@ -110,13 +108,84 @@ public final class CheckpointFolder {
             delete(hidden);
             throw e;
         }
+        retireOld(state.step(), keep);
+        return path(state.step());
+    }
+
+    /**
+     * The same by ranks that share the state out: each writes its own share, at the same time as the others, and the first one the rest. The checkpoint has its final
+     * name when all have written. All ranks call this with the same step.
+     *
+     * @param state with this rank's share of the state; all else only the first rank has
+     * @throws IOException when this rank fails
+     * @throws dev.octet.formats.error.UnavailableException when another rank fails, or has ended; earlier checkpoints are then intact
+     */
+    public Path writeShared(
+            TrainingState state, Kept keep, CodedMasters coded, Consumer<String> written, Collectives world)
+            throws IOException {
+        Path hidden = folder.resolve(HIDDEN + state.step() + ".new");
+        Path target = path(state.step());
+        StateShard shard = new StateShard(world.rank(), world.size());
+        // a rank that is gone may have left something behind; then the next sweep removes it
+        Together.Work undo = () -> delete(hidden);
+        try {
+            together(world, target, () -> prepare(state.step()), undo);
+            List<String> digests = Together.run(
+                    world,
+                    target,
+                    () -> {
+                        String digest = CheckpointFile.writeShare(hidden, state, shard, written);
+                        if (world.isFirst()) {
+                            CheckpointFile.writeWeights(hidden, state, coded, written);
+                        }
+                        return digest;
+                    },
+                    undo);
+            together(
+                    world,
+                    target,
+                    () -> {
+                        CheckpointFile.writeSums(hidden, state, digests);
+                        force(hidden);
+                        publish(hidden, target);
+                        retireOld(state.step(), keep);
+                    },
+                    undo);
+            return target;
+        } catch (IOException e) {
+            throw NoSpaceException.of(target, 0, e);
+        }
+    }
+
+    /** Work of the first rank that the others wait for. */
+    private static void together(Collectives world, Path target, Together.Work work, Together.Work undo)
+            throws IOException {
+        Together.run(
+                world,
+                target,
+                () -> {
+                    if (world.isFirst()) {
+                        work.run();
+                    }
+                    return "";
+                },
+                undo);
+    }
+
+    private Path prepare(long step) throws IOException {
+        Files.createDirectories(folder);
+        Path hidden = folder.resolve(HIDDEN + step + ".new");
+        delete(hidden);
+        return Files.createDirectory(hidden);
+    }
+
+    private void retireOld(long written, Kept keep) throws IOException {
         List<Long> steps = steps();
         for (long step : steps.subList(0, Math.max(0, steps.size() - keep.newest()))) {
-            if (step != state.step() && step != keep.best().orElse(0)) {
+            if (step != written && step != keep.best().orElse(0)) {
                 retire(path(step));
             }
         }
-        return path(state.step());
     }
 
     /** Deletes the checkpoints of later steps, which a run that went back to {@code step} repeats. */

@@ -1,6 +1,7 @@
 package dev.octet.trainer.step;
 
 import dev.octet.formats.error.InvalidDataException;
+import dev.octet.formats.error.InvalidOptionException;
 import dev.octet.formats.file.ByteSink;
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
@@ -43,6 +44,8 @@ import dev.octet.trainer.program.Step;
 import dev.octet.trainer.program.Value;
 import dev.octet.trainer.program.ValueRole;
 import dev.octet.trainer.reduction.RankSettings;
+import dev.octet.trainer.shard.ShardSettings;
+import dev.octet.trainer.shard.Sharding;
 import dev.octet.trainer.state.StateForm;
 import dev.octet.trainer.state.StateForms;
 import dev.octet.trainer.state.StateTensors;
@@ -88,6 +91,7 @@ public final class TrainingSession implements AutoCloseable {
             new RecentPrograms<>(l -> l.executable().close());
     private @Nullable Update update;
     private @Nullable RankGradients ranks;
+    private @Nullable Sharding sharding;
     private @Nullable TensorWatch tensorWatch;
     private LossScaling.State scale;
     private @Nullable ProductWatch products;
@@ -218,6 +222,11 @@ public final class TrainingSession implements AutoCloseable {
         return buffers;
     }
 
+    /** Who owns what and what travels together, which is the same on all ranks; empty where nothing is shared out, or before the first program is built. */
+    public Optional<String> shares() {
+        return Optional.ofNullable(sharding).map(Sharding::text);
+    }
+
     /** How tensors are kept between steps. */
     public StateForms states() {
         return setup.states();
@@ -278,20 +287,19 @@ public final class TrainingSession implements AutoCloseable {
         Program plain = Autodiff.program(
                 graph.model(), options.withStored(setup.stored()).withStates(setup.states()));
         ActivationPlan plan = ActivationPlan.of(plain, setup.activations(), casts);
-        Program program = plan.program();
+        if (trains && sharding == null && isSharded()) {
+            sharding = share(plan.program(), setup.shards());
+        }
+        Sharding shares = sharding;
+        Program program = !trains || shares == null
+                ? plan.program()
+                : shares.training(plan.program(), world.rank(), world);
         Executable executable = memory.load(program);
         if (trains && update == null) {
-            UpdateProgram made = UpdateProgram.of(
-                    program,
-                    setup.optimizer(),
-                    setup.ownRate(),
-                    setup.noDecay(),
-                    setup.maxNorm(),
-                    setup.averages(),
-                    setup.states());
+            UpdateProgram made = shares == null ? update(program) : shares.update(world.rank(), world);
             update = new Update(made, memory.load(made.program()), made.beta1().orElse(null), made.ownRates());
         }
-        if (trains && ranks == null && setup.ranks().isOn()) {
+        if (trains && ranks == null && setup.ranks().isOn() && !cutsGradients()) {
             ranks = loadRanks(program);
         }
         Value loss = Objects.requireNonNull(program.outputs().get(trains ? Program.LOSS : graph.loss()));
@@ -302,6 +310,31 @@ public final class TrainingSession implements AutoCloseable {
         Set<String> nodes = program.steps().stream().map(Step::node).collect(Collectors.toSet());
         Fp8Choice fp8 = policy.fp8(graph.model().graph()).of(nodes);
         return new Loaded(executable, loss, parts, graph.counted(), fp8, plan);
+    }
+
+    private UpdateProgram update(Program training) {
+        return UpdateProgram.of(
+                training,
+                setup.optimizer(),
+                setup.ownRate(),
+                setup.noDecay(),
+                setup.maxNorm(),
+                setup.averages(),
+                setup.states());
+    }
+
+    /** Whether this rank keeps a share of what there is. One process that plays all ranks keeps all. */
+    private boolean isSharded() {
+        return !world.isAlone() && setup.shards().isOn();
+    }
+
+    /** Whether it has only its own averaged gradients. */
+    private boolean cutsGradients() {
+        return isSharded() && setup.shards().zero().cutsGradients();
+    }
+
+    private Sharding share(Program training, ShardSettings settings) {
+        return new Sharding(training, update(training), setup.states(), settings, world.size());
     }
 
     /** Gradients of the matrices kept in few bits, or of all, are averaged in E4M3, unless all are averaged in F32. */
@@ -317,7 +350,7 @@ public final class TrainingSession implements AutoCloseable {
                 .collect(Collectors.toSet());
         return world.isAlone()
                 ? new SimulatedGradients(settings, RankPrograms.of(training, settings, matrices), memory)
-                : new ExchangedGradients(settings, RankPrograms.ofOne(training, settings, matrices), memory, world);
+                : new ExchangedGradients(settings, RankPrograms.ofOne(training, settings, matrices), memory, world, setup.shards().bucketBytes());
     }
 
     private Update update() {
@@ -350,6 +383,10 @@ public final class TrainingSession implements AutoCloseable {
      */
     public StepResult step(
             List<MicroBatch> batches, StepRate rate, @Nullable Consumer<Gradients> afterBackward, boolean measuresFp8) {
+        if (cutsGradients() && batches.size() != setup.shards().microBatches()) {
+            throw new IllegalArgumentException(
+                    batches.size() + " micro-batches, not " + setup.shards().microBatches());
+        }
         batches.forEach(this::prepare);
         memory.zeroGradients();
         UpdateProgram program = update().program();
@@ -363,6 +400,7 @@ public final class TrainingSession implements AutoCloseable {
             scalars.write(memory.memory(), program.badLoss(), world.allReduce(bad, RankReduction.MAX));
         }
         if (afterBackward != null) {
+            requireWholeGradients();
             afterBackward.accept(gradients());
         }
         scalars.write(memory.memory(), program.learningRate(), (float) rate.lr());
@@ -550,6 +588,15 @@ public final class TrainingSession implements AutoCloseable {
         }
     }
 
+    private void requireWholeGradients() {
+        if (cutsGradients()) {
+            throw new InvalidOptionException(
+                    "no rank has all gradients, which a hook of the run reads",
+                    "distributed.zero: " + setup.shards().zero().number() + "; " + world.name(),
+                    "set distributed: {zero: 1}, or leave the hook out");
+        }
+    }
+
     private Gradients gradients() {
         Map<String, Value> values = update().program().squares();
         float inverse = setup.scaling().inverse(scale);
@@ -697,6 +744,19 @@ public final class TrainingSession implements AutoCloseable {
         return withCodes(memory.views(ValueRole.STATE, arena), memory.views(ValueRole.PARAMETER, arena));
     }
 
+    /**
+     * Those of {@link #stateViews} that this rank writes into a checkpoint: the states it owns, on the first rank also what all ranks have. All of them where nothing is
+     * shared out.
+     */
+    public Map<String, Tensor> ownStateViews(Arena arena) {
+        Map<String, Tensor> all = new TreeMap<>(stateViews(arena));
+        Sharding shares = sharding;
+        if (shares != null) {
+            all.keySet().removeIf(name -> shares.owner(name).orElse(0) != world.rank());
+        }
+        return all;
+    }
+
     /** Copies of moments, scales, histories and other state, codes of weights kept in few bits among them. */
     public Map<String, Tensor> state(Arena arena) {
         return withCodes(memory.copies(ValueRole.STATE, arena), memory.views(ValueRole.PARAMETER, arena));
@@ -744,7 +804,7 @@ public final class TrainingSession implements AutoCloseable {
     }
 
     /**
-     * Resumes from a checkpoint.
+     * Resumes from a checkpoint. Where ranks share states out, after {@link #prepare}: only then it is known which are this rank's.
      *
      * @throws InvalidDataException when a tensor has the wrong type or shape
      */
@@ -762,6 +822,12 @@ public final class TrainingSession implements AutoCloseable {
             }
         });
         memory.restore(weights);
+        Sharding shares = sharding;
+        if (shares != null) {
+            // the states of other ranks; of weights in few bits all have all parts
+            own.keySet()
+                    .removeIf(name -> shares.owner(name).orElse(world.rank()) != world.rank() && !memory.has(name));
+        }
         memory.restore(own);
         scale = lossScale;
         restored = true;

@@ -1,0 +1,46 @@
+package dev.octet.trainer.config;
+
+import dev.octet.trainer.shard.ShardSettings;
+import dev.octet.trainer.shard.ZeroStage;
+import dev.octet.trainer.yaml.Section;
+import java.util.Map;
+
+/**
+ * The section {@code distributed}: how the processes of a run share out what it keeps. Changes no number, but for {@code reshape}.
+ *
+ * @param zero what is shared out
+ * @param bucketSize bytes of gradients or weights that travel together
+ * @param reshape whether a run may go on with another number of ranks, whose sums are added in another order
+ */
+public record DistributedConfig(ZeroStage zero, long bucketSize, boolean reshape) {
+    /** Nothing is shared out. */
+    public static final DistributedConfig NONE =
+            new DistributedConfig(ZeroStage.NONE, ShardSettings.BUCKET_BYTES, false);
+
+    private static final String ZERO = "zero";
+    private static final String BUCKET_SIZE = "bucket_size";
+    private static final Map<String, ZeroStage> STAGES =
+            Map.of("0", ZeroStage.NONE, "1", ZeroStage.STATES, "2", ZeroStage.GRADIENTS);
+
+    static DistributedConfig read(Section s) {
+        if (s.text(ZERO).filter("3"::equals).isPresent()) {
+            throw s.error(
+                    ZERO,
+                    "stage 3 would share out the weights, and each rank still needs them whole",
+                    "write 2, which shares out states and gradients");
+        }
+        return new DistributedConfig(
+                s.choice(ZERO, STAGES, ZeroStage.NONE),
+                s.has(BUCKET_SIZE) ? ByteSize.read(s, BUCKET_SIZE) : ShardSettings.BUCKET_BYTES,
+                s.flag("reshape", false));
+    }
+
+    /**
+     * What a step is told.
+     *
+     * @param microBatches how many each rank computes in a step
+     */
+    public ShardSettings shards(int microBatches) {
+        return new ShardSettings(zero, bucketSize, microBatches);
+    }
+}
