@@ -378,6 +378,7 @@ final class TrainingRun implements RunControl {
 
     private void requireFits(TrainingState state) {
         String where = checkpoints.path(state.step()).toString();
+        requireSameRanks(state, where);
         requireSameRates(state);
         requireSameEngine(state, where);
         ResumeCheck.require(
@@ -390,6 +391,21 @@ final class TrainingRun implements RunControl {
                     "all " + config.steps() + " steps are done",
                     where,
                     "raise steps, as with --set steps=" + 2 * config.steps() + ", or start a new run");
+        }
+    }
+
+    /** Rejects a checkpoint of another number of ranks, unless the configuration takes it: averages then are added in another order. */
+    private void requireSameRanks(TrainingState state, String where) {
+        String key = "precision.ranks";
+        String before = state.settings().getOrDefault(key, "1");
+        String now = settings.getOrDefault(key, "1");
+        if (!before.equals(now) && !isFree(key)) {
+            throw new InvalidOptionException(
+                    "the run cannot resume: it was on " + before + (before.equals("1") ? " rank" : " ranks")
+                            + " and is on " + now + ", which add gradients in another order",
+                    where,
+                    "accept this with --set distributed.reshape=true, or start " + before
+                            + " processes; one process plays them with --set precision.ranks=" + before);
         }
     }
 

@@ -567,6 +567,7 @@ public final class TrainingSession implements AutoCloseable {
             Map<String, Tensor> states = memory.copies(ValueRole.STATE, touched::contains, arena);
             String where = "";
             int i = -1;
+            memory.zeroGradients(); // what is added to a NaN would be found first
             while (where.isEmpty() && i + 1 < batches.size()) {
                 i++;
                 MicroBatch batch = batches.get(i);
