@@ -294,7 +294,8 @@ public final class Trainer implements AutoCloseable {
                 config.activations().at(config.offload().activations()),
                 config.precision().ranks(),
                 ownRate(),
-                config.distributed().shards(Math.max(1, config.gradientAccumulation() / world.size())));
+                config.distributed()
+                        .shards(Math.max(1, config.gradientAccumulation() / world.size()), adapted.isPresent()));
     }
 
     private OwnRate ownRate() {
@@ -833,10 +834,19 @@ public final class Trainer implements AutoCloseable {
             throw new IllegalStateException("there is no data to evaluate on");
         }
         start();
+        if (sharesStates()) {
+            prepare(); // who owns what follows from the programs of steps
+        }
         List<LossValue> losses = new ArrayList<>();
         for (long i = world.rank(); i < from.perEpoch(); i += world.size()) {
             try (Arena arena = Arena.ofConfined()) {
                 losses.add(evaluate(draw(from, i, arena)));
+            }
+        }
+        boolean isLeftOut = world.rank() >= from.perEpoch() % world.size() && from.perEpoch() % world.size() > 0;
+        if (isLeftOut && session.cutsWeights()) {
+            try (Arena arena = Arena.ofConfined()) {
+                evaluate(draw(from, 0, arena)); // the others need this rank's weights
             }
         }
         return LossValue.meanOverPositions(RankLosses.of(world, losses));

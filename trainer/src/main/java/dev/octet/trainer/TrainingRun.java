@@ -723,13 +723,16 @@ final class TrainingRun implements RunControl {
             }
             boolean adapts = config.adapter().isPresent();
             CodedMasters coded = adapts ? CodedMasters.NONE : trainer.session().codedMasters(arena);
+            boolean sharesParameters = trainer.session().cutsWeights() && !adapts;
             if (trainer.sharesStates()) {
                 written = checkpoints.writeShared(
-                        world.isFirst() ? state(numbers, own, arena) : stateAlone(own),
+                        world.isFirst() || sharesParameters
+                                ? state(numbers, own, arena)
+                                : stateAlone(own),
                         keeping(),
                         coded,
                         trainer.session()::settle,
-                        world);
+                        new CheckpointFolder.Sharers(world, sharesParameters));
             } else {
                 written = checkpoints.write(
                         state(numbers, own, arena), keeping(), coded, trainer.session()::settle);

@@ -29,15 +29,17 @@ import java.util.List;
 import java.util.Map;
 import java.util.Objects;
 import java.util.Optional;
+import java.util.Set;
 import java.util.TreeMap;
 import java.util.function.Consumer;
 import org.jspecify.annotations.Nullable;
 
 /**
  * One checkpoint: a folder of {@code parameters.safetensors} (F32 masters under the graph's names, readable by any tool),
- * {@code state.safetensors} (all other device state; of ranks that share it out {@code state-00001-of-00004.safetensors} and so on), {@code checkpoint.json} (step, position in the data, settings) and {@code SHA256SUMS}
+ * {@code state.safetensors} (all other device state), {@code checkpoint.json} (step, position in the data, settings) and {@code SHA256SUMS}
  * over these, in the format of {@code sha256sum}. In place of the first, a run that trains an adapter has {@code adapter_config.json} and {@code
- * adapter_model.safetensors}, so that PEFT loads the folder as it is. Equal states give equal bytes. An open checkpoint owns the mapped files.
+ * adapter_model.safetensors}, so that PEFT loads the folder as it is. Of what ranks share out each has a file
+ * of its own, {@code state-00001-of-00004.safetensors} and so on. Equal states give equal bytes. An open checkpoint owns the mapped files.
  */
 public final class CheckpointFile implements AutoCloseable {
     static final String PARAMETERS = "parameters.safetensors";
@@ -45,8 +47,7 @@ public final class CheckpointFile implements AutoCloseable {
     static final String JSON = "checkpoint.json";
     static final String SUMS = "SHA256SUMS";
 
-    private static final List<String> FILES = List.of(JSON, PARAMETERS);
-    private static final List<String> ADAPTER_FILES = List.of(JSON, PeftConfig.FILE_NAME, PeftAdapter.WEIGHTS_FILE);
+    private static final List<String> ADAPTER_FILES = List.of(PeftConfig.FILE_NAME, PeftAdapter.WEIGHTS_FILE);
     /** Key of the names of an adapter's parameters, each with its key in PEFT's file. */
     private static final String KEYS = "adapter_parameters";
     /** Before the names of trained parameters that PEFT's file does not have, among the state. */
@@ -70,20 +71,16 @@ public final class CheckpointFile implements AutoCloseable {
     /** Writes the files of one process into a new folder; the caller renames it to its final name. */
     static void write(Path folder, TrainingState state, CodedMasters coded, Consumer<String> written)
             throws IOException {
-        writeWeights(folder, state, coded, written);
-        String sum = writeShare(folder, state, StateShard.WHOLE, written);
-        writeSums(folder, state, List.of(sum));
+        writeSums(
+                folder,
+                List.of(
+                        writeJson(folder, state),
+                        writeParameters(folder, state, coded, Shard.WHOLE, written),
+                        writeState(folder, state, Shard.WHOLE, written)));
     }
 
-    /** Writes all but the state and the digests. */
-    static void writeWeights(Path folder, TrainingState state, CodedMasters coded, Consumer<String> written)
-            throws IOException {
-        SavedAdapter adapter = state.adapter().orElse(null);
-        if (adapter == null) {
-            tensors(folder.resolve(PARAMETERS), state.parameters(), coded, Map.of(), written);
-        } else {
-            PeftAdapter.write(folder, adapter.config(), adapter.tensors(state.parameters()));
-        }
+    /** Returns lines of digests. */
+    static String writeJson(Path folder, TrainingState state) throws IOException {
         Map<String, Object> json = new LinkedHashMap<>();
         json.put("format", "octet-checkpoint");
         json.put("version", VERSION);
@@ -92,19 +89,27 @@ public final class CheckpointFile implements AutoCloseable {
         json.put("micro_batches", state.microBatches());
         json.put("settings", state.settings());
         json.put("numbers", state.numbers());
-        if (adapter != null) {
-            json.put(KEYS, adapter.keys());
-        }
+        state.adapter().ifPresent(a -> json.put(KEYS, a.keys()));
         writeText(folder.resolve(JSON), MAPPER.writeValueAsString(json) + "\n");
+        return digests(folder, List.of(JSON));
     }
 
-    /**
-     * Writes a rank's share of the state.
-     *
-     * @param state that of the rank
-     * @return the digest of the file
-     */
-    static String writeShare(Path folder, TrainingState state, StateShard shard, Consumer<String> written)
+    /** Writes parameters, or a rank's share of them; returns lines of digests. */
+    static String writeParameters(
+            Path folder, TrainingState state, CodedMasters coded, Shard shard, Consumer<String> written)
+            throws IOException {
+        SavedAdapter adapter = state.adapter().orElse(null);
+        if (adapter != null) {
+            PeftAdapter.write(folder, adapter.config(), adapter.tensors(state.parameters()));
+            return digests(folder, ADAPTER_FILES);
+        }
+        String file = shard.file(PARAMETERS);
+        tensors(folder.resolve(file), state.parameters(), coded, shard.metadata(state.step()), written);
+        return digests(folder, List.of(file));
+    }
+
+    /** Writes the state, or a rank's share of it; returns lines of digests. */
+    static String writeState(Path folder, TrainingState state, Shard shard, Consumer<String> written)
             throws IOException {
         Map<String, Tensor> own = new TreeMap<>(state.state());
         SavedAdapter adapter = state.adapter().orElse(null);
@@ -115,23 +120,25 @@ public final class CheckpointFile implements AutoCloseable {
                 }
             });
         }
-        Path file = folder.resolve(shard.file());
-        tensors(file, own, CodedMasters.NONE, shard.metadata(state.step()), written);
-        return Sha256.of(file);
+        String file = shard.file(STATE);
+        tensors(folder.resolve(file), own, CodedMasters.NONE, shard.metadata(state.step()), written);
+        return digests(folder, List.of(file));
     }
 
-    /** @param shares digests of the shares of the state, by rank */
-    static void writeSums(Path folder, TrainingState state, List<String> shares) throws IOException {
-        Map<String, String> digests = new LinkedHashMap<>();
-        for (String file : state.adapter().isEmpty() ? FILES : ADAPTER_FILES) {
-            digests.put(file, Sha256.of(folder.resolve(file)));
+    private static String digests(Path folder, List<String> files) throws IOException {
+        StringBuilder lines = new StringBuilder();
+        for (String file : files) {
+            lines.append(Sha256.of(folder.resolve(file)))
+                    .append("  ")
+                    .append(file)
+                    .append('\n');
         }
-        for (int r = 0; r < shares.size(); r++) {
-            digests.put(new StateShard(r, shares.size()).file(), shares.get(r));
-        }
-        StringBuilder sums = new StringBuilder();
-        digests.forEach((file, digest) -> sums.append(digest).append("  ").append(file).append('\n'));
-        writeText(folder.resolve(SUMS), sums.toString());
+        return lines.toString();
+    }
+
+    /** @param digests lines, as the files were written */
+    static void writeSums(Path folder, List<String> digests) throws IOException {
+        writeText(folder.resolve(SUMS), String.join("", digests));
     }
 
     private static void tensors(
@@ -187,11 +194,14 @@ public final class CheckpointFile implements AutoCloseable {
                 adapter = Optional.of(file);
                 parameters = named(file.tensors(), keys, folder);
             } else {
-                parameters = tensors(folder.resolve(PARAMETERS), files);
+                parameters = new TreeMap<>();
+                for (Shard shard : listed.parameters()) {
+                    parameters.putAll(tensors(folder.resolve(shard.file(PARAMETERS)), files));
+                }
             }
             Map<String, Tensor> state = new TreeMap<>();
-            for (StateShard shard : listed.shards()) {
-                state.putAll(tensors(folder.resolve(shard.file()), files));
+            for (Shard shard : listed.state()) {
+                state.putAll(tensors(folder.resolve(shard.file(STATE)), files));
             }
             if (hasAdapter) {
                 takeParameters(state, parameters);
@@ -314,8 +324,14 @@ public final class CheckpointFile implements AutoCloseable {
      * What {@code SHA256SUMS} says there is.
      *
      * @param hasAdapter whether the checkpoint is of an adapter
+     * @param parameters files of parameters, none with an adapter
      */
-    private record Listed(boolean hasAdapter, List<StateShard> shards) {}
+    private record Listed(boolean hasAdapter, List<Shard> parameters, List<Shard> state) {
+        static Listed of(Set<String> files) {
+            boolean adapter = files.contains(PeftConfig.FILE_NAME);
+            return new Listed(adapter, adapter ? List.of() : Shard.of(PARAMETERS, files), Shard.of(STATE, files));
+        }
+    }
 
     /** Compares digests; reports the first file that differs. */
     private static Listed checkSums(Path folder) throws IOException {
@@ -325,12 +341,16 @@ public final class CheckpointFile implements AutoCloseable {
                 String[] parts = line.split("  ", 2);
                 sums.put(parts.length == 2 ? parts[1] : "", parts[0]);
             }
-            Listed listed = new Listed(sums.containsKey(PeftConfig.FILE_NAME), StateShard.among(sums.keySet()));
-            for (String file : listed.hasAdapter() ? ADAPTER_FILES : FILES) {
+            Listed listed = Listed.of(sums.keySet());
+            check(folder, JSON, sums, "");
+            for (String file : listed.hasAdapter() ? ADAPTER_FILES : List.<String>of()) {
                 check(folder, file, sums, "");
             }
-            for (StateShard shard : listed.shards()) {
-                checkShard(folder, shard, sums);
+            for (Shard shard : listed.parameters()) {
+                checkShard(folder, shard, PARAMETERS, sums);
+            }
+            for (Shard shard : listed.state()) {
+                checkShard(folder, shard, STATE, sums);
             }
             return listed;
         } catch (NoSuchFileException e) {
@@ -340,15 +360,17 @@ public final class CheckpointFile implements AutoCloseable {
         }
     }
 
-    private static void checkShard(Path folder, StateShard shard, Map<String, String> sums) throws IOException {
-        if (!Files.exists(folder.resolve(shard.file()))) {
-            throw damaged(folder, shard.file() + " is missing" + shard.owner(), null);
+    private static void checkShard(Path folder, Shard shard, String whole, Map<String, String> sums)
+            throws IOException {
+        String file = shard.file(whole);
+        if (!Files.exists(folder.resolve(file))) {
+            throw damaged(folder, file + " is missing" + shard.owner(), null);
         }
-        String other = shard.ranks() == 1 ? "" : shard.otherStep(folder, metadata(folder).count("step"));
+        String other = shard.ranks() == 1 ? "" : shard.otherStep(folder, whole, metadata(folder).count("step"));
         if (!other.isEmpty()) {
             throw damaged(folder, other, null);
         }
-        check(folder, shard.file(), sums, shard.owner());
+        check(folder, file, sums, shard.owner());
     }
 
     private static void check(Path folder, String file, Map<String, String> sums, String whose) throws IOException {

@@ -113,19 +113,28 @@ public final class CheckpointFolder {
     }
 
     /**
+     * The ranks that write a checkpoint together.
+     *
+     * @param shareParameters whether each has parameters of its own, besides states
+     */
+    public record Sharers(Collectives world, boolean shareParameters) {}
+
+    /**
      * The same by ranks that share the state out: each writes its own share, at the same time as the others, and the first one the rest. The checkpoint has its final
      * name when all have written. All ranks call this with the same step.
      *
-     * @param state with this rank's share of the state; all else only the first rank has
+     * @param state with this rank's share; what is not shared out only the first rank has
+     * @param sharers the ranks
      * @throws IOException when this rank fails
      * @throws dev.octet.formats.error.UnavailableException when another rank fails, or has ended; earlier checkpoints are then intact
      */
     public Path writeShared(
-            TrainingState state, Kept keep, CodedMasters coded, Consumer<String> written, Collectives world)
+            TrainingState state, Kept keep, CodedMasters coded, Consumer<String> written, Sharers sharers)
             throws IOException {
+        Collectives world = sharers.world();
         Path hidden = folder.resolve(HIDDEN + state.step() + ".new");
         Path target = path(state.step());
-        StateShard shard = new StateShard(world.rank(), world.size());
+        Shard shard = new Shard(world.rank(), world.size());
         // a rank that is gone may have left something behind; then the next sweep removes it
         Together.Work undo = () -> delete(hidden);
         try {
@@ -134,18 +143,22 @@ public final class CheckpointFolder {
                     world,
                     target,
                     () -> {
-                        String digest = CheckpointFile.writeShare(hidden, state, shard, written);
+                        StringBuilder lines = new StringBuilder();
                         if (world.isFirst()) {
-                            CheckpointFile.writeWeights(hidden, state, coded, written);
+                            lines.append(CheckpointFile.writeJson(hidden, state));
                         }
-                        return digest;
+                        if (sharers.shareParameters() || world.isFirst()) {
+                            Shard parameters = sharers.shareParameters() ? shard : Shard.WHOLE;
+                            lines.append(CheckpointFile.writeParameters(hidden, state, coded, parameters, written));
+                        }
+                        return lines + CheckpointFile.writeState(hidden, state, shard, written);
                     },
                     undo);
             together(
                     world,
                     target,
                     () -> {
-                        CheckpointFile.writeSums(hidden, state, digests);
+                        CheckpointFile.writeSums(hidden, digests);
                         force(hidden);
                         publish(hidden, target);
                         retireOld(state.step(), keep);

@@ -20,15 +20,9 @@ public record DistributedConfig(ZeroStage zero, long bucketSize, boolean reshape
     private static final String ZERO = "zero";
     private static final String BUCKET_SIZE = "bucket_size";
     private static final Map<String, ZeroStage> STAGES =
-            Map.of("0", ZeroStage.NONE, "1", ZeroStage.STATES, "2", ZeroStage.GRADIENTS);
+            Map.of("0", ZeroStage.NONE, "1", ZeroStage.STATES, "2", ZeroStage.GRADIENTS, "3", ZeroStage.WEIGHTS);
 
     static DistributedConfig read(Section s) {
-        if (s.text(ZERO).filter("3"::equals).isPresent()) {
-            throw s.error(
-                    ZERO,
-                    "stage 3 would share out the weights, and each rank still needs them whole",
-                    "write 2, which shares out states and gradients");
-        }
         return new DistributedConfig(
                 s.choice(ZERO, STAGES, ZeroStage.NONE),
                 s.has(BUCKET_SIZE) ? ByteSize.read(s, BUCKET_SIZE) : ShardSettings.BUCKET_BYTES,
@@ -39,8 +33,9 @@ public record DistributedConfig(ZeroStage zero, long bucketSize, boolean reshape
      * What a step is told.
      *
      * @param microBatches how many each rank computes in a step
+     * @param adapts whether it trains an adapter, whose file has all its weights
      */
-    public ShardSettings shards(int microBatches) {
-        return new ShardSettings(zero, bucketSize, microBatches);
+    public ShardSettings shards(int microBatches, boolean adapts) {
+        return new ShardSettings(zero, bucketSize, microBatches, adapts);
     }
 }

