@@ -41,6 +41,7 @@ import dev.octet.trainer.hook.Fp8Health;
 import dev.octet.trainer.hook.Gradients;
 import dev.octet.trainer.hook.RunEnd;
 import dev.octet.trainer.hook.RunPlan;
+import dev.octet.trainer.hook.ShardPlan;
 import dev.octet.trainer.hook.StatePlan;
 import dev.octet.trainer.hook.TrainingHook.EvaluationReport;
 import dev.octet.trainer.loss.LossGraph;
@@ -295,7 +296,10 @@ public final class Trainer implements AutoCloseable {
                 config.precision().ranks(),
                 ownRate(),
                 config.distributed()
-                        .shards(Math.max(1, config.gradientAccumulation() / world.size()), adapted.isPresent()));
+                        .shards(
+                                config.gradientAccumulation()
+                                        / config.precision().ranks().ranks(),
+                                adapted.isPresent()));
     }
 
     private OwnRate ownRate() {
@@ -610,6 +614,20 @@ public final class Trainer implements AutoCloseable {
                 adapted.map(a -> memory(a, elements, frozen)),
                 Optional.of(statePlan(elements)),
                 memory(activations));
+    }
+
+    /**
+     * What each stage of sharing out has a rank keep, whether or not the ranks are there; empty for a run without ranks, and where not all lies in memory.
+     *
+     * @throws IOException when data cannot be read
+     */
+    public Optional<ShardPlan> shardPlan() throws IOException {
+        if (parts.config().offload().isOn()) {
+            return Optional.empty();
+        }
+        try (Arena arena = Arena.ofConfined()) {
+            return session.shardPlan(draw(batches, 0, arena));
+        }
     }
 
     private Optional<RunPlan.ActivationMemory> memory(ActivationPlan plan) {

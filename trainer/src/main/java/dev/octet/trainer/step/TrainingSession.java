@@ -27,6 +27,7 @@ import dev.octet.trainer.device.Offload;
 import dev.octet.trainer.device.StepObserver;
 import dev.octet.trainer.hook.Fp8Tensor;
 import dev.octet.trainer.hook.Gradients;
+import dev.octet.trainer.hook.ShardPlan;
 import dev.octet.trainer.hook.StatePlan;
 import dev.octet.trainer.kernel.OperandType;
 import dev.octet.trainer.loss.CountedPositions;
@@ -281,14 +282,17 @@ public final class TrainingSession implements AutoCloseable {
         return programs.get(new Key(batch.shapes(), trains), _ -> make(batch, trains));
     }
 
-    private Loaded make(MicroBatch batch, boolean trains) {
+    private LossGraph graph(MicroBatch batch) {
         Map<String, OperandType> data = new TreeMap<>();
         batch.tensors().forEach((name, t) -> data.put(name, new OperandType(t.dtype(), t.shape())));
-        LossGraph graph = LossGraph.of(
+        return LossGraph.of(
                 setup.source().at(batch.shapes()),
                 setup.loss(),
                 data,
                 setup.source().virtualTokens());
+    }
+
+    private ActivationPlan planned(LossGraph graph, boolean trains) {
         Set<String> parameters = setup.parameters().names();
         List<String> read = new ArrayList<>(graph.parts().values());
         if (!trains) {
@@ -300,7 +304,12 @@ public final class TrainingSession implements AutoCloseable {
                 : ProgramOptions.forward(read, parameters, policy);
         Program plain = Autodiff.program(
                 graph.model(), options.withStored(setup.stored()).withStates(setup.states()));
-        ActivationPlan plan = ActivationPlan.of(plain, setup.activations(), casts);
+        return ActivationPlan.of(plain, setup.activations(), casts);
+    }
+
+    private Loaded make(MicroBatch batch, boolean trains) {
+        LossGraph graph = graph(batch);
+        ActivationPlan plan = planned(graph, trains);
         if (trains && sharding == null && isSharded()) {
             sharding = share(plan.program(), setup.shards());
         }
@@ -349,17 +358,35 @@ public final class TrainingSession implements AutoCloseable {
         return new Sharding(training, update(training), setup.states(), settings, world.size());
     }
 
+    /** What each stage of sharing out has a rank keep; empty for a run without ranks. */
+    public Optional<ShardPlan> shardPlan(MicroBatch like) {
+        RankSettings settings = setup.ranks();
+        if (!settings.isOn()) {
+            return Optional.empty();
+        }
+        Program training = planned(graph(like), true).program();
+        RankPrograms averaging = RankPrograms.ofOne(training, settings, codedGradients());
+        ShardMemory memories =
+                new ShardMemory(training, update(training), averaging, setup.states(), setup.shards());
+        return Optional.of(memories.plan(settings.ranks()));
+    }
+
     /** Gradients of the matrices kept in few bits, or of all, are averaged in E4M3, unless all are averaged in F32. */
-    private RankGradients loadRanks(Program training) {
+    private Set<String> codedGradients() {
         RankSettings settings = setup.ranks();
         StateForms states = setup.states();
-        Set<String> matrices = setup.parameters().all().stream()
+        return setup.parameters().all().stream()
                 .filter(_ -> settings.reduction().isCoded())
                 .filter(p -> states.isF32()
                         ? p.use() == Parameter.Use.WEIGHT
                         : !states.parameter(p.name(), p.tensor().shape()).isF32())
                 .map(Parameter::name)
                 .collect(Collectors.toSet());
+    }
+
+    private RankGradients loadRanks(Program training) {
+        RankSettings settings = setup.ranks();
+        Set<String> matrices = codedGradients();
         return world.isAlone()
                 ? new SimulatedGradients(settings, RankPrograms.of(training, settings, matrices), memory)
                 : new ExchangedGradients(settings, RankPrograms.ofOne(training, settings, matrices), memory, world, setup.shards().bucketBytes());
