@@ -143,7 +143,9 @@ class RankedTrainingTest {
         Process process = start(Mpirun.OPEN_MPI, words("real", shares));
         Path fourth = folder.resolve("real/checkpoints/step-4");
         while (!Files.isDirectory(fourth) && !process.waitFor(20, TimeUnit.MILLISECONDS)) {}
-        assertTrue(ProcessHandle.of(Long.parseLong(processOfRankOne())).orElseThrow().destroyForcibly());
+        assertTrue(ProcessHandle.of(Long.parseLong(processOfRankOne()))
+                .orElseThrow()
+                .destroyForcibly());
         assertTrue(process.waitFor(20, TimeUnit.SECONDS), "the others ended");
         long newest = newest("real");
         assertTrue(files("real", newest).containsKey("state-00002-of-00002.safetensors"), printed());

@@ -24,6 +24,7 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Comparator;
 import java.util.List;
+import java.util.Locale;
 import java.util.SplittableRandom;
 import org.junit.jupiter.api.DisplayNameGeneration;
 import org.junit.jupiter.api.DisplayNameGenerator;
@@ -172,13 +173,42 @@ class RanksOfModelsTest {
                     .orElseThrow();
             assertEquals(most.lastingBytes(), stage.lastingBytes(), "zero: " + stage.zero());
             assertTrue(
-                    ranks.stream().anyMatch(r -> r.lastingBytes() == stage.lastingBytes()
-                            && r.temporaryBytes() == stage.temporaryBytes()),
+                    ranks.stream()
+                            .anyMatch(r -> r.lastingBytes() == stage.lastingBytes()
+                                    && r.temporaryBytes() == stage.temporaryBytes()),
                     "zero: " + stage.zero());
         }
         for (int i = 1; i < planned.stages().size(); i++) {
             assertTrue(
-                    planned.stages().get(i).bytes() < planned.stages().get(i - 1).bytes(), planned.toString());
+                    planned.stages().get(i).bytes()
+                            < planned.stages().get(i - 1).bytes(),
+                    planned.toString());
+        }
+    }
+
+    @Test
+    void the_page_has_the_memory_that_is_planned_for_tiny_gpt2() throws IOException {
+        String text = data("gpt2") + "batch_size: 2\nsteps: 2\ngradient_accumulation: 4\noptimizer: {type: adamw}\n"
+                + "precision: {ranks: 4, gradient_reduction: f32, mode: bf16}\n";
+        ShardPlan planned;
+        try (TrainingJob job = TrainingJob.open(
+                MODELS.resolve("gpt2_eager_dynamo18.onnx"),
+                config(text.replace("sequence: 6", "sequence: 8"), 1),
+                DeviceName.CPU,
+                Job.defaults().withThreads(1))) {
+            planned = job.trainer().shardPlan().orElseThrow();
+        }
+        List<String> rows = Files.readAllLines(
+                Path.of(System.getProperty("octet.root", "..")).resolve("docs/distributed.md"));
+        for (ShardPlan.Stage stage : planned.stages()) {
+            String row = String.format(
+                    Locale.ROOT,
+                    "| %d | %.1f kB | %.1f kB | %.1f |",
+                    stage.zero(),
+                    stage.bytes() / 1e3,
+                    stage.lastingBytes() / 1e3,
+                    stage.lastingBytes() / 30_752.0);
+            assertTrue(rows.contains(row), row);
         }
     }
 

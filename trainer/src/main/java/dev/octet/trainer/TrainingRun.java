@@ -726,16 +726,13 @@ final class TrainingRun implements RunControl {
             boolean sharesParameters = trainer.session().cutsWeights() && !adapts;
             if (trainer.sharesStates()) {
                 written = checkpoints.writeShared(
-                        world.isFirst() || sharesParameters
-                                ? state(numbers, own, arena)
-                                : stateAlone(own),
+                        world.isFirst() || sharesParameters ? state(numbers, own, arena) : stateAlone(own),
                         keeping(),
                         coded,
                         trainer.session()::settle,
                         new CheckpointFolder.Sharers(world, sharesParameters));
             } else {
-                written = checkpoints.write(
-                        state(numbers, own, arena), keeping(), coded, trainer.session()::settle);
+                written = checkpoints.write(state(numbers, own, arena), keeping(), coded, trainer.session()::settle);
             }
         }
         lastCheckpoint = done;

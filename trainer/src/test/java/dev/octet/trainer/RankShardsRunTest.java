@@ -13,7 +13,6 @@ import com.fasterxml.jackson.databind.ObjectMapper;
 import dev.octet.formats.error.InvalidOptionException;
 import dev.octet.formats.error.MalformedModelException;
 import dev.octet.formats.error.UnavailableException;
-
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.trainer.checkpoint.CheckpointFile;
 import dev.octet.trainer.checkpoint.CheckpointFolder;
@@ -124,14 +123,19 @@ class RankShardsRunTest {
                 "2 | 2 | zero: 2 | mode: fp32 | averaging: {ema: {decay: 0.9}}",
                 "2 | 2 | zero: 2 | mode: fp32 | schedule: {type: OneCycleLR, max_lr: 0.01}",
                 "3 | 3 | zero: 1 | mode: bf16 | optimizer: {type: adamw, lr: 0.01, states: {engine: torchao}}",
-                "3 | 3 | zero: 2 | mode: bf16 | optimizer: {type: adamw, lr: 0.01, states: {engine: torchao, format: fp8}}",
+                "3 | 3 | zero: 2 | mode: bf16 | optimizer: {type: adamw, lr: 0.01, states: {engine: torchao, format:"
+                        + " fp8}}",
                 "2 | 2 | zero: 2 | mode: bf16 | optimizer: {type: adamw, lr: 0.01, states: {engine: bf16}}",
-                "2 | 4 | zero: 2 | mode: bf16 | optimizer: {type: adamw, lr: 0.01, states: {engine: bf16, masters: bf16}}",
-                "2 | 2 | zero: 2 | mode: bf16 | optimizer: {type: adamw, lr: 0.01, states: {engine: te, store_param_remainders: true}}",
+                "2 | 4 | zero: 2 | mode: bf16 | optimizer: {type: adamw, lr: 0.01, states: {engine: bf16, masters:"
+                        + " bf16}}",
+                "2 | 2 | zero: 2 | mode: bf16 | optimizer: {type: adamw, lr: 0.01, states: {engine: te,"
+                        + " store_param_remainders: true}}",
                 "2 | 2 | zero: 2 | mode: fp32 | gradient_checkpointing: {match: act}",
                 "2 | 2 | zero: 2 | mode: fp32 | train_only: [w2]",
-                "2 | 2 | zero: 2 | mode: fp32 | data: {train: made, eval: more, shuffle: true} ; eval_every: 2 ; schedule: {type: reduce_lr_on_plateau, patience: 1}",
-                "2 | 4 | zero: 2 | mode: fp32 | adapter: {r: 2, lora_alpha: 4, target_modules: [first, second], lora_dropout: 0.2}",
+                "2 | 2 | zero: 2 | mode: fp32 | data: {train: made, eval: more, shuffle: true} ; eval_every: 2 ;"
+                        + " schedule: {type: reduce_lr_on_plateau, patience: 1}",
+                "2 | 4 | zero: 2 | mode: fp32 | adapter: {r: 2, lora_alpha: 4, target_modules: [first, second],"
+                        + " lora_dropout: 0.2}",
                 "2 | 2 | zero: 3 | mode: fp32 |",
                 "3 | 3 | zero: 3 | mode: bf16 |",
                 "4 | 4 | zero: 3 | mode: fp32 |",
@@ -151,14 +155,19 @@ class RankShardsRunTest {
                 "2 | 2 | zero: 3 | mode: fp32 | optimizer: {type: stableadamw, lr: 0.01}",
                 "2 | 2 | zero: 3 | mode: fp32 | averaging: {ema: {decay: 0.9}}",
                 "2 | 2 | zero: 3 | mode: fp32 | schedule: {type: OneCycleLR, max_lr: 0.01}",
-                "3 | 3 | zero: 3 | mode: bf16 | optimizer: {type: adamw, lr: 0.01, states: {engine: torchao, format: fp8}}",
+                "3 | 3 | zero: 3 | mode: bf16 | optimizer: {type: adamw, lr: 0.01, states: {engine: torchao, format:"
+                        + " fp8}}",
                 "2 | 2 | zero: 3 | mode: bf16 | optimizer: {type: adamw, lr: 0.01, states: {engine: bf16}}",
-                "2 | 4 | zero: 3 | mode: bf16 | optimizer: {type: adamw, lr: 0.01, states: {engine: bf16, masters: bf16}}",
-                "2 | 2 | zero: 3 | mode: bf16 | optimizer: {type: adamw, lr: 0.01, states: {engine: te, store_param_remainders: true}}",
+                "2 | 4 | zero: 3 | mode: bf16 | optimizer: {type: adamw, lr: 0.01, states: {engine: bf16, masters:"
+                        + " bf16}}",
+                "2 | 2 | zero: 3 | mode: bf16 | optimizer: {type: adamw, lr: 0.01, states: {engine: te,"
+                        + " store_param_remainders: true}}",
                 "2 | 2 | zero: 3 | mode: fp32 | gradient_checkpointing: {match: act}",
                 "2 | 2 | zero: 3 | mode: fp32 | train_only: [w2]",
-                "2 | 2 | zero: 3 | mode: fp32 | data: {train: made, eval: more, shuffle: true} ; eval_every: 2 ; schedule: {type: reduce_lr_on_plateau, patience: 1}",
-                "2 | 4 | zero: 3 | mode: fp32 | adapter: {r: 2, lora_alpha: 4, target_modules: [first, second], lora_dropout: 0.2}"
+                "2 | 2 | zero: 3 | mode: fp32 | data: {train: made, eval: more, shuffle: true} ; eval_every: 2 ;"
+                        + " schedule: {type: reduce_lr_on_plateau, patience: 1}",
+                "2 | 4 | zero: 3 | mode: fp32 | adapter: {r: 2, lora_alpha: 4, target_modules: [first, second],"
+                        + " lora_dropout: 0.2}"
             })
     void a_checkpoint_of_shares_has_the_bytes_of_the_run_that_keeps_all(
             int ranks, int accumulation, String zero, String precision, String line) throws IOException {
@@ -211,18 +220,21 @@ class RankShardsRunTest {
             TrainingParts parts = new TrainingParts(
                     good.config(), good.model(), Optional.empty(), spoiled(good.train()), Optional.empty(), Map.of());
             List<String> seen = new ArrayList<>();
-            RankThreads.run(2, DEADLINE, world -> run(
-                    parts,
-                    folder.resolve(zero.substring(6)),
-                    world,
-                    RunOptions.defaults().withHooks(List.of(new TrainingHook() {
-                        @Override
-                        public void nonFiniteSeen(NonFinite what) {
-                            if (world.isFirst()) {
-                                seen.add(what.step() + " " + what.what() + " " + what.where());
-                            }
-                        }
-                    }))));
+            RankThreads.run(
+                    2,
+                    DEADLINE,
+                    world -> run(
+                            parts,
+                            folder.resolve(zero.substring(6)),
+                            world,
+                            RunOptions.defaults().withHooks(List.of(new TrainingHook() {
+                                @Override
+                                public void nonFiniteSeen(NonFinite what) {
+                                    if (world.isFirst()) {
+                                        seen.add(what.step() + " " + what.what() + " " + what.where());
+                                    }
+                                }
+                            }))));
             found.add(seen);
         }
         assertEquals(found.getFirst(), found.get(1));
@@ -300,9 +312,17 @@ class RankShardsRunTest {
             "averaging: {ema: {decay: 0.9}}"
         };
         Path whole = folder.resolve("whole");
-        threads(4, parts(4, 12, "zero: 0", F32, lines), whole, RunOptions.defaults().withMaxSteps(3));
+        threads(
+                4,
+                parts(4, 12, "zero: 0", F32, lines),
+                whole,
+                RunOptions.defaults().withMaxSteps(3));
         Path shares = folder.resolve("shares");
-        threads(4, parts(4, 12, "zero: 3", F32, lines), shares, RunOptions.defaults().withMaxSteps(3));
+        threads(
+                4,
+                parts(4, 12, "zero: 3", F32, lines),
+                shares,
+                RunOptions.defaults().withMaxSteps(3));
         assertEquals(4, shards(shares, 3).size());
         String keys = "reshape: true, zero: " + zero;
         String precision = ranks == 1 ? "mode: fp32" : F32;

@@ -366,7 +366,9 @@ public final class CheckpointFile implements AutoCloseable {
         if (!Files.exists(folder.resolve(file))) {
             throw damaged(folder, file + " is missing" + shard.owner(), null);
         }
-        String other = shard.ranks() == 1 ? "" : shard.otherStep(folder, whole, metadata(folder).count("step"));
+        String other = shard.ranks() == 1
+                ? ""
+                : shard.otherStep(folder, whole, metadata(folder).count("step"));
         if (!other.isEmpty()) {
             throw damaged(folder, other, null);
         }
@@ -377,7 +379,9 @@ public final class CheckpointFile implements AutoCloseable {
         String actual = Sha256.of(folder.resolve(file));
         if (!actual.equals(sums.get(file))) {
             throw damaged(
-                    folder, file + " has SHA-256 " + actual + ", not " + sums.getOrDefault(file, "listed") + whose, null);
+                    folder,
+                    file + " has SHA-256 " + actual + ", not " + sums.getOrDefault(file, "listed") + whose,
+                    null);
         }
     }
 

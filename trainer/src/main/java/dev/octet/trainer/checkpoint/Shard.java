@@ -65,7 +65,9 @@ record Shard(int rank, int ranks) {
         }
         try (ModelFile file = ModelFile.open(folder.resolve(file(whole)))) {
             String own = file.model().metadata().getOrDefault(STEP, String.valueOf(step));
-            return own.equals(String.valueOf(step)) ? "" : file(whole) + " is of step " + own + ", not " + step + owner();
+            return own.equals(String.valueOf(step))
+                    ? ""
+                    : file(whole) + " is of step " + own + ", not " + step + owner();
         } catch (MalformedModelException e) {
             return ""; // its digest says so
         }

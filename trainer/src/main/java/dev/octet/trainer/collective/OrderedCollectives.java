@@ -77,8 +77,8 @@ abstract class OrderedCollectives implements Collectives {
         requireEach(shares);
         shares.forEach(sum::requireWhole);
         if (own.byteSize() != shares.get(rank()).byteSize()) {
-            throw new IllegalArgumentException("a share of " + shares.get(rank()).byteSize() + " bytes, not of "
-                    + own.byteSize());
+            throw new IllegalArgumentException(
+                    "a share of " + shares.get(rank()).byteSize() + " bytes, not of " + own.byteSize());
         }
         long most = longest(shares);
         for (long at = 0; at < most; at += SLICE_BYTES) {

@@ -3,7 +3,6 @@ package dev.octet.trainer.config;
 import dev.octet.trainer.shard.ShardSettings;
 import dev.octet.trainer.shard.ZeroStage;
 import dev.octet.trainer.yaml.Section;
-import java.util.Map;
 
 /**
  * The section {@code distributed}: how the processes of a run share out what it keeps. Changes no number, but for {@code reshape}.
@@ -17,14 +16,11 @@ public record DistributedConfig(ZeroStage zero, long bucketSize, boolean reshape
     public static final DistributedConfig NONE =
             new DistributedConfig(ZeroStage.NONE, ShardSettings.BUCKET_BYTES, false);
 
-    private static final String ZERO = "zero";
     private static final String BUCKET_SIZE = "bucket_size";
-    private static final Map<String, ZeroStage> STAGES =
-            Map.of("0", ZeroStage.NONE, "1", ZeroStage.STATES, "2", ZeroStage.GRADIENTS, "3", ZeroStage.WEIGHTS);
 
     static DistributedConfig read(Section s) {
         return new DistributedConfig(
-                s.choice(ZERO, STAGES, ZeroStage.NONE),
+                ZeroStage.of((int) s.whole("zero", 0, 0, ZeroStage.values().length - 1)),
                 s.has(BUCKET_SIZE) ? ByteSize.read(s, BUCKET_SIZE) : ShardSettings.BUCKET_BYTES,
                 s.flag("reshape", false));
     }

@@ -115,7 +115,9 @@ final class ShardedTraining {
                 }
             }
             List<List<String>> buckets = sharding.gradientBuckets();
-            while (!sharding.accumulates() && averaged < buckets.size() && complete.containsAll(buckets.get(averaged))) {
+            while (!sharding.accumulates()
+                    && averaged < buckets.size()
+                    && complete.containsAll(buckets.get(averaged))) {
                 average(buckets.get(averaged));
                 averaged++;
             }
@@ -124,7 +126,8 @@ final class ShardedTraining {
 
     private static Map<Integer, List<String>> byStep(Map<String, Integer> numbers) {
         Map<Integer, List<String>> names = new HashMap<>();
-        numbers.forEach((name, i) -> names.computeIfAbsent(i, _ -> new ArrayList<>()).add(name));
+        numbers.forEach(
+                (name, i) -> names.computeIfAbsent(i, _ -> new ArrayList<>()).add(name));
         return names;
     }
 

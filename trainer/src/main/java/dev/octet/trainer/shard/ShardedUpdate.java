@@ -47,8 +47,8 @@ final class ShardedUpdate {
     Program program() {
         // what all ranks keep, whether or not a parameter of this one needs it
         whole.values().stream()
-                .filter(v -> v.role() == ValueRole.STATE
-                        && sharding.owner(v.name()).isEmpty())
+                .filter(v ->
+                        v.role() == ValueRole.STATE && sharding.owner(v.name()).isEmpty())
                 .forEach(this::copy);
         if (sharding.cutsGradients() && sharding.accumulates()) {
             sharding.gradientBuckets().forEach(this::average);
@@ -90,10 +90,7 @@ final class ShardedUpdate {
             Value g = requireNonNull(whole.gradients().get(name), name);
             OperandType f32 = g.type().as(DType.F32);
             int owner = sharding.partition().owner(name);
-            sums.add(
-                    g.type().equals(f32)
-                            ? copy(g)
-                            : once(ShardedTraining.sumName(name), f32, ValueRole.GRADIENT));
+            sums.add(g.type().equals(f32) ? copy(g) : once(ShardedTraining.sumName(name), f32, ValueRole.GRADIENT));
             averages.add(g.type());
             owners.add(owner);
             if (owner == rank) {
@@ -116,7 +113,8 @@ final class ShardedUpdate {
     private void shareWeights(List<String> bucket) {
         List<Map.Entry<String, Value>> weights = new ArrayList<>();
         for (String name : bucket) {
-            Shape shape = requireNonNull(whole.gradients().get(name), name).type().shape();
+            Shape shape =
+                    requireNonNull(whole.gradients().get(name), name).type().shape();
             for (String part : sharding.states().parameter(name, shape).names(name, shape)) {
                 whole.values().stream()
                         .filter(v -> v.name().equals(part))

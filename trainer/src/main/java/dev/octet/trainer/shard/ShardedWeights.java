@@ -45,7 +45,8 @@ final class ShardedWeights {
         this.bucketBytes = bucketBytes;
         this.values = new ArrayList<>(program.values());
         for (Value v : program.values()) {
-            Integer owner = v.role() == ValueRole.PARAMETER || v.role() == ValueRole.STATE ? weights.get(v.name()) : null;
+            Integer owner =
+                    v.role() == ValueRole.PARAMETER || v.role() == ValueRole.STATE ? weights.get(v.name()) : null;
             if (owner != null) {
                 owners.put(v, owner);
             }

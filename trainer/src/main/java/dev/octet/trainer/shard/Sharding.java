@@ -50,8 +50,7 @@ public final class Sharding {
      * @param whole the update that belongs to it, not cut
      * @param states how parameters are kept
      */
-    public Sharding(
-            Program training, UpdateProgram whole, StateForms states, ShardSettings settings, int ranks) {
+    public Sharding(Program training, UpdateProgram whole, StateForms states, ShardSettings settings, int ranks) {
         this.stage = settings.zero();
         this.accumulates = settings.microBatches() > 1;
         this.whole = whole;
@@ -62,7 +61,8 @@ public final class Sharding {
         Map<String, Long> bytes = new LinkedHashMap<>(facts.parameters());
         if (stage.cutsWeights()) {
             shared.putAll(weights(training, settings.keepsTrained()));
-            shared.forEach((name, shape) -> bytes.merge(name, states.parameter(name, shape).bytes(shape.elementCount()), Long::sum));
+            shared.forEach((name, shape) ->
+                    bytes.merge(name, states.parameter(name, shape).bytes(shape.elementCount()), Long::sum));
         }
         Partition all = Partition.of(ranks, bytes);
         this.weightOwners = new HashMap<>();

@@ -42,8 +42,7 @@ record UpdateFacts(Map<String, Long> parameters, Map<String, String> parameterOf
         owners.keySet().removeAll(shared);
         Map<String, Long> bytes = new LinkedHashMap<>();
         names.forEach(name -> bytes.put(name, 0L));
-        training.gradients()
-                .forEach((name, g) -> bytes.merge(name, g.type().byteSize(), Long::sum));
+        training.gradients().forEach((name, g) -> bytes.merge(name, g.type().byteSize(), Long::sum));
         for (Value v : update.program().values()) {
             String owner = owners.get(v.name());
             if (owner != null && v.role() == ValueRole.STATE) {

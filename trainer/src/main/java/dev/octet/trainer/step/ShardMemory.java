@@ -65,8 +65,8 @@ record ShardMemory(
 
     private static long lasting(List<Program> programs) {
         Map<String, Long> bytes = new HashMap<>();
-        programs.forEach(p ->
-                p.lasting().forEach(v -> bytes.put(v.name(), v.type().byteSize())));
+        programs.forEach(
+                p -> p.lasting().forEach(v -> bytes.put(v.name(), v.type().byteSize())));
         return bytes.values().stream().mapToLong(Long::longValue).sum();
     }
 }

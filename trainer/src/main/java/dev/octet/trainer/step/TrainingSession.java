@@ -366,8 +366,7 @@ public final class TrainingSession implements AutoCloseable {
         }
         Program training = planned(graph(like), true).program();
         RankPrograms averaging = RankPrograms.ofOne(training, settings, codedGradients());
-        ShardMemory memories =
-                new ShardMemory(training, update(training), averaging, setup.states(), setup.shards());
+        ShardMemory memories = new ShardMemory(training, update(training), averaging, setup.states(), setup.shards());
         return Optional.of(memories.plan(settings.ranks()));
     }
 
@@ -389,7 +388,12 @@ public final class TrainingSession implements AutoCloseable {
         Set<String> matrices = codedGradients();
         return world.isAlone()
                 ? new SimulatedGradients(settings, RankPrograms.of(training, settings, matrices), memory)
-                : new ExchangedGradients(settings, RankPrograms.ofOne(training, settings, matrices), memory, world, setup.shards().bucketBytes());
+                : new ExchangedGradients(
+                        settings,
+                        RankPrograms.ofOne(training, settings, matrices),
+                        memory,
+                        world,
+                        setup.shards().bucketBytes());
     }
 
     private Update update() {

@@ -44,9 +44,9 @@ class SharedCheckpointTest {
 
     private static TrainingState state(Collectives world, long step) {
         String own = "m:w" + world.rank();
-        Map<String, Tensor> share = Map.of(own, tensor(own, step + 10 * world.rank()));
+        Map<String, Tensor> share = Map.of(own, tensor(own, (float) step + 10f * world.rank()));
         return world.isFirst()
-                ? new TrainingState(step, 2 * step, Map.of(), Map.of(), Map.of("w", tensor("w", step)), share)
+                ? new TrainingState(step, 2 * step, Map.of(), Map.of(), Map.of("w", tensor("w", (float) step)), share)
                 : new TrainingState(step, 2 * step, Map.of(), Map.of(), Map.of(), share);
     }
 
@@ -56,7 +56,11 @@ class SharedCheckpointTest {
                 DEADLINE,
                 world -> new CheckpointFolder(run)
                         .writeShared(
-                                state(world, step), ALL, CodedMasters.NONE, name -> written.on(world, name), new CheckpointFolder.Sharers(world, false)));
+                                state(world, step),
+                                ALL,
+                                CodedMasters.NONE,
+                                name -> written.on(world, name),
+                                new CheckpointFolder.Sharers(world, false)));
     }
 
     private List<String> files(String folder) throws IOException {
@@ -106,11 +110,17 @@ class SharedCheckpointTest {
     void the_others_learn_which_rank_could_not_write() {
         List<String> said = RankThreads.run(3, DEADLINE, world -> {
             try {
-                new CheckpointFolder(run).writeShared(state(world, 2), ALL, CodedMasters.NONE, _ -> {
-                    if (world.rank() == 2) {
-                        throw new IllegalStateException("the disk is full");
-                    }
-                }, new CheckpointFolder.Sharers(world, false));
+                new CheckpointFolder(run)
+                        .writeShared(
+                                state(world, 2),
+                                ALL,
+                                CodedMasters.NONE,
+                                _ -> {
+                                    if (world.rank() == 2) {
+                                        throw new IllegalStateException("the disk is full");
+                                    }
+                                },
+                                new CheckpointFolder.Sharers(world, false));
                 return "written";
             } catch (UnavailableException | IllegalStateException e) {
                 return e instanceof UnavailableException u ? u.what() : String.valueOf(e.getMessage());

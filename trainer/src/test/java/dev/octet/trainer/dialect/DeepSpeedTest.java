@@ -168,8 +168,7 @@ class DeepSpeedTest {
         assertEquals(
                 Map.of("distributed.zero", "2"),
                 shares(read("\"zero_optimization\": {\"stage\": 2, \"reduce_bucket_size\": \"auto\"}")));
-        assertEquals(
-                List.of("ZeRO has no stage 4"), problems(read("\"zero_optimization\": {\"stage\": 4}")));
+        assertEquals(List.of("ZeRO has no stage 4"), problems(read("\"zero_optimization\": {\"stage\": 4}")));
     }
 
     private static Map<String, String> shares(Reading reading) {

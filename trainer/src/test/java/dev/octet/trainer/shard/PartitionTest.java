@@ -26,7 +26,8 @@ class PartitionTest {
     void the_largest_goes_first_and_to_the_rank_that_has_least() {
         Partition partition = Partition.of(2, bytes(3, 10, 6, 5));
         assertEquals(Map.of("w1", 0, "w2", 1, "w3", 1, "w0", 0), partition.owners());
-        assertEquals(List.of("w0", "w1", "w2", "w3"), List.copyOf(partition.owners().keySet()));
+        assertEquals(
+                List.of("w0", "w1", "w2", "w3"), List.copyOf(partition.owners().keySet()));
         assertEquals(1, partition.owner("w3"));
     }
 

@@ -11,7 +11,10 @@ final class ZeroFillCpu implements CpuKernel.Forward<ZeroFill> {
     @Override
     public void forward(ZeroFill op, Frame<CpuTensor> frame, CpuContext cpu) {
         MemorySegment y = frame.output(0).bytes();
-        cpu.parallel().ranges(y.byteSize(), CpuContext.TILE, (from, to) -> y.asSlice(from, to - from)
-                .fill((byte) 0));
+        cpu.parallel()
+                .ranges(
+                        y.byteSize(),
+                        CpuContext.TILE,
+                        (from, to) -> y.asSlice(from, to - from).fill((byte) 0));
     }
 }

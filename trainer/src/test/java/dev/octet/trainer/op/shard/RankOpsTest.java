@@ -24,7 +24,6 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
-import java.util.function.Supplier;
 import org.junit.jupiter.api.DisplayNameGeneration;
 import org.junit.jupiter.api.DisplayNameGenerator;
 import org.junit.jupiter.api.Test;
@@ -38,13 +37,14 @@ class RankOpsTest {
     private static final List<Integer> OWNERS = List.of(1, 0, 1, 2);
 
     enum Twin {
-        CPU(() -> CpuDevice.of(1)),
-        REFERENCE(ReferenceDevice::new);
+        CPU,
+        REFERENCE;
 
-        private final Supplier<Device> device;
-
-        Twin(Supplier<Device> device) {
-            this.device = device;
+        private Device device() {
+            return switch (this) {
+                case CPU -> CpuDevice.of(1);
+                case REFERENCE -> new ReferenceDevice();
+            };
         }
     }
 
@@ -78,7 +78,7 @@ class RankOpsTest {
     }
 
     private static List<float[]> after(Twin twin, Program program, Collectives world, List<Value> values) {
-        try (Device device = twin.device.get();
+        try (Device device = twin.device();
                 Memory memory = device.allocate(program.lasting());
                 Executable executable = device.load(program, memory);
                 Arena arena = Arena.ofConfined()) {
@@ -179,8 +179,8 @@ class RankOpsTest {
         List<List<float[]>> after = run(
                 twin,
                 DType.F32,
-                (builder, _, values) -> values.forEach(
-                        v -> step(builder, new ZeroFill(v.type()), List.of(), List.of(v))));
+                (builder, _, values) ->
+                        values.forEach(v -> step(builder, new ZeroFill(v.type()), List.of(), List.of(v))));
         for (float[] x : after.getFirst()) {
             assertArrayEquals(new float[x.length], x, 0, Arrays.toString(x));
         }
