@@ -36,6 +36,7 @@ module dev.octet.trainer {
     exports dev.octet.trainer.reduction;
     exports dev.octet.trainer.replay;
     exports dev.octet.trainer.rule;
+    exports dev.octet.trainer.shard;
     exports dev.octet.trainer.state;
     exports dev.octet.trainer.step;
     exports dev.octet.trainer.yaml;

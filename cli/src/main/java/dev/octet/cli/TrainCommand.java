@@ -140,7 +140,7 @@ final class TrainCommand implements Command {
         Job job = rank.job();
         if (arguments.has(Flags.DRY_RUN)) {
             Train.Planned planned = Train.plan(request, job, rank.world());
-            TrainPage.of(planned.setup(), arguments, lines, screen).plan(planned.plan(), planned.firstStep());
+            TrainPage.of(planned.setup(), arguments, lines, screen).plan(planned);
             return ExitCode.OK;
         }
         try (TrainSession session = new TrainSession(setup -> TrainPage.of(setup, arguments, lines, screen))) {

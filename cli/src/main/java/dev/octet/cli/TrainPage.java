@@ -18,6 +18,7 @@ import dev.octet.trainer.hook.RunControl;
 import dev.octet.trainer.hook.RunEnd;
 import dev.octet.trainer.hook.RunPlan;
 import dev.octet.trainer.hook.RunningLoss;
+import dev.octet.trainer.hook.ShardPlan;
 import dev.octet.trainer.hook.StatePlan;
 import dev.octet.trainer.hook.StepReport;
 import dev.octet.trainer.hook.TrainingHook;
@@ -167,7 +168,8 @@ final class TrainPage implements TrainingHook {
             String run,
             long firstStep,
             List<String> notes,
-            @Nullable PlannedStates states) {}
+            @Nullable PlannedStates states,
+            @Nullable ShardPlan shards) {}
 
     /** Bytes of what is kept for the trained parameters. */
     record PlannedStates(String engine, long weights, long masters, long gradients, long moments, double bytesEach) {
@@ -325,6 +327,20 @@ final class TrainPage implements TrainingHook {
                                 Locale.ROOT, "moments %.2f; %.2f in all", s.each(s.moments()), s.each(s.bytes())));
     }
 
+    private static void shardRows(ShardPlan plan, Table table) {
+        table.row("memory", "of " + plan.ranks() + " ranks the one that keeps most, by distributed.zero:");
+        plan.stages()
+                .forEach(s -> table.row(
+                        "",
+                        String.format(
+                                Locale.ROOT,
+                                "%d: %s, of it %s between steps%s",
+                                s.zero(),
+                                Quantity.bytes(s.bytes()),
+                                Quantity.bytes(s.lastingBytes()),
+                                s.zero() == plan.zero() ? " (this run)" : "")));
+    }
+
     /** What the run says of itself, and of the configurations of other libraries that it follows. */
     private List<String> notes(RunPlan p) {
         List<String> all = new ArrayList<>(p.notes());
@@ -397,7 +413,9 @@ final class TrainPage implements TrainingHook {
     }
 
     /** What a run would do, from its first step on. */
-    void plan(RunPlan p, long first) {
+    void plan(Train.Planned planned) {
+        RunPlan p = planned.plan();
+        long first = planned.firstStep();
         if (form == Form.JSON) {
             screen.out()
                     .println(Json.answer(
@@ -419,9 +437,12 @@ final class TrainPage implements TrainingHook {
                                     folder.toString(),
                                     first,
                                     notes(p),
-                                    p.states().map(PlannedStates::of).orElse(null))));
+                                    p.states().map(PlannedStates::of).orElse(null),
+                                    planned.shards().orElse(null))));
         } else {
-            screen.out().print(table(p, first).text(0));
+            Table table = table(p, first);
+            planned.shards().ifPresent(s -> shardRows(s, table));
+            screen.out().print(table.text(0));
         }
     }
 

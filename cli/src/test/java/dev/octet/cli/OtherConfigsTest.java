@@ -151,6 +151,6 @@ class OtherConfigsTest {
             }
             rows++;
         }
-        assertEquals(8, rows);
+        assertEquals(10, rows);
     }
 }

@@ -136,6 +136,36 @@ class RankedTrainingTest {
         requireGoodEnd(Mpirun.MPICH);
     }
 
+    /** Each process writes its share of checkpoints; where one is killed, what is left has the bytes of the run that keeps all. */
+    @Test
+    void of_processes_that_share_out_one_is_killed_and_one_process_alone_goes_on() throws Exception {
+        String[] shares = {"--set", "distributed.zero=3", "--set", "steps=4000", "--set", "checkpoint.every=1"};
+        Process process = start(Mpirun.OPEN_MPI, words("real", shares));
+        Path fourth = folder.resolve("real/checkpoints/step-4");
+        while (!Files.isDirectory(fourth) && !process.waitFor(20, TimeUnit.MILLISECONDS)) {}
+        assertTrue(ProcessHandle.of(Long.parseLong(processOfRankOne()))
+                .orElseThrow()
+                .destroyForcibly());
+        assertTrue(process.waitFor(20, TimeUnit.SECONDS), "the others ended");
+        long newest = newest("real");
+        assertTrue(files("real", newest).containsKey("state-00002-of-00002.safetensors"), printed());
+        CommandLine resumed = CommandLine.run(
+                "train",
+                "--resume",
+                folder.resolve("real").toString(),
+                "--steps",
+                "1",
+                "--set",
+                "precision.ranks=2",
+                "--set",
+                "precision.gradient_reduction=f32");
+        assertEquals(ExitCode.OK, resumed.code(), resumed.err());
+        List<String> more = new ArrayList<>(List.of(shares));
+        more.addAll(List.of("--steps", String.valueOf(newest + 1)));
+        play("played", more.toArray(String[]::new));
+        assertSameBytes("played", "real", newest + 1);
+    }
+
     @Test
     void an_error_is_printed_with_the_name_of_its_rank_and_its_code_is_that_of_the_launcher() throws Exception {
         requireNamedError(Mpirun.OPEN_MPI);
@@ -197,16 +227,7 @@ class RankedTrainingTest {
         Process process = start(mpirun, words("real", "--set", "steps=4000", "--set", "checkpoint.minutes=0"));
         Path second = folder.resolve("real/checkpoints/step-4");
         while (!Files.isDirectory(second) && !process.waitFor(20, TimeUnit.MILLISECONDS)) {}
-        JsonNode notes = new ObjectMapper()
-                .readTree(folder.resolve("real/run.json").toFile())
-                .path("sessions")
-                .path(0)
-                .path("notes");
-        String note = Stream.of(notes.toString().split("\"", -1))
-                .filter(n -> n.startsWith("2 ranks"))
-                .findFirst()
-                .orElseThrow();
-        String pid = note.replaceAll(".*processes \\d+, (\\d+);.*", "$1");
+        String pid = processOfRankOne();
         long killed = System.nanoTime();
         assertTrue(ProcessHandle.of(Long.parseLong(pid)).orElseThrow().destroyForcibly());
         assertTrue(process.waitFor(20, TimeUnit.SECONDS), "the others ended");
@@ -219,6 +240,20 @@ class RankedTrainingTest {
         long newest = newest("real");
         play("played", "--set", "steps=4000", "--steps", String.valueOf(newest));
         assertSameBytes("played", "real", newest);
+    }
+
+    /** The number of a process, as the run has noted it. */
+    private String processOfRankOne() throws IOException {
+        JsonNode notes = new ObjectMapper()
+                .readTree(folder.resolve("real/run.json").toFile())
+                .path("sessions")
+                .path(0)
+                .path("notes");
+        String note = Stream.of(notes.toString().split("\"", -1))
+                .filter(n -> n.startsWith("2 ranks"))
+                .findFirst()
+                .orElseThrow();
+        return note.replaceAll(".*processes \\d+, (\\d+);.*", "$1");
     }
 
     private long newest(String run) throws IOException {

@@ -14,6 +14,7 @@ import dev.octet.trainer.config.TrainingConfig;
 import dev.octet.trainer.dialect.DialectFiles;
 import dev.octet.trainer.hook.RunEnd;
 import dev.octet.trainer.hook.RunPlan;
+import dev.octet.trainer.hook.ShardPlan;
 import dev.octet.trainer.hook.TrainingHook;
 import java.io.IOException;
 import java.nio.file.Files;
@@ -169,8 +170,9 @@ public final class Train {
      * What a run would do.
      *
      * @param firstStep from 1; above 1 when it is resumed
+     * @param shards what ranks keep with each stage of sharing out; empty without ranks
      */
-    public record Planned(Setup setup, RunPlan plan, long firstStep) {}
+    public record Planned(Setup setup, RunPlan plan, long firstStep, Optional<ShardPlan> shards) {}
 
     /** Called once, when all that a run reads is open. */
     @FunctionalInterface
@@ -225,8 +227,11 @@ public final class Train {
                 request,
                 job,
                 world,
-                (trainer, setup) ->
-                        new Planned(setup, trainer.plan(), trainer.firstStep(request.folder(), options(request, job))));
+                (trainer, setup) -> new Planned(
+                        setup,
+                        trainer.plan(),
+                        trainer.firstStep(request.folder(), options(request, job)),
+                        trainer.shardPlan()));
     }
 
     private interface Work<T> {

@@ -2,6 +2,7 @@ package dev.octet.pipeline;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.octet.formats.error.InvalidOptionException;
 import dev.octet.formats.npy.NpzWriter;
@@ -10,6 +11,8 @@ import dev.octet.formats.tensor.Tensor;
 import dev.octet.trainer.collective.Collectives;
 import dev.octet.trainer.collective.RankThreads;
 import dev.octet.trainer.config.TrainingConfig;
+import dev.octet.trainer.hook.RunPlan;
+import dev.octet.trainer.hook.ShardPlan;
 import dev.octet.trainer.reduction.GradientReduction;
 import dev.octet.trainer.step.StepResult;
 import dev.octet.trainer.yaml.YamlFile;
@@ -19,7 +22,9 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.Comparator;
 import java.util.List;
+import java.util.Locale;
 import java.util.SplittableRandom;
 import org.junit.jupiter.api.DisplayNameGeneration;
 import org.junit.jupiter.api.DisplayNameGenerator;
@@ -27,6 +32,7 @@ import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
 import org.junit.jupiter.params.provider.ValueSource;
 
 /** Tiny GPT-2, Llama and ViT trained by one to four ranks, beside one process that knows of no ranks. */
@@ -115,6 +121,94 @@ class RanksOfModelsTest {
                         1e-5 * one.get(i).gradNorm(),
                         where);
             }
+        }
+    }
+
+    /** A step of three micro-batches for three ranks, one each, and of six, whose gradients a rank adds up first. */
+    @ParameterizedTest
+    @CsvSource({"gpt2, 3, bf16", "gpt2, 6, fp32", "llama, 3, fp32", "vit, 3, bf16"})
+    void what_ranks_share_out_changes_no_bit_of_losses_and_norms(String model, int microBatches, String mode)
+            throws IOException {
+        String text = data(model) + "batch_size: 2\nsteps: " + STEPS + "\ngradient_accumulation: " + microBatches
+                + "\noptimizer: {type: adamw, lr: 1.0e-3}\nclip_grad_norm: 1.0\nprecision: {mode: " + mode + "}\n";
+        List<StepResult> whole = ranks(model, text);
+        for (int zero = 1; zero <= 3; zero++) {
+            assertEquals(whole, ranks(model, text + "distributed: {zero: " + zero + "}\n"), "zero: " + zero);
+        }
+        // weights and gradients that travel one by one, and layers that are computed again
+        String small = text + "distributed: {zero: 3, bucket_size: 4096}\ngradient_checkpointing: {layers: all}\n";
+        assertEquals(whole, ranks(model, small));
+    }
+
+    private List<StepResult> ranks(String model, String text) {
+        return RankThreads.run(3, Duration.ofSeconds(60), world -> steps(model, text, world))
+                .getFirst();
+    }
+
+    /** Bytes that the ranks have between steps and within one, of the one that has most, and what was planned for it. */
+    @ParameterizedTest
+    @CsvSource({"gpt2, 4, bf16", "gpt2, 8, fp32", "llama, 4, fp32"})
+    void the_memory_planned_for_each_stage_is_that_which_ranks_have(String model, int microBatches, String mode)
+            throws IOException {
+        Path file = MODELS.resolve(model + "_eager_dynamo18.onnx");
+        String text = data(model) + "batch_size: 2\nsteps: 2\ngradient_accumulation: " + microBatches
+                + "\noptimizer: {type: adamw, lr: 1.0e-3}\nprecision: {ranks: 4, gradient_reduction: f32, mode: " + mode
+                + "}\ndistributed: {zero: ";
+        ShardPlan planned;
+        try (TrainingJob job = TrainingJob.open(
+                file, config(text + "0}\n", 1), DeviceName.CPU, Job.defaults().withThreads(1))) {
+            planned = job.trainer().shardPlan().orElseThrow();
+        }
+        for (ShardPlan.Stage stage : planned.stages()) {
+            String of = text + stage.zero() + "}\n";
+            List<RunPlan> ranks = RankThreads.run(4, Duration.ofSeconds(60), world -> {
+                try (TrainingJob job = TrainingJob.open(
+                        file, config(of, 4), DeviceName.CPU, Job.defaults().withThreads(1), world)) {
+                    job.trainer().step(1);
+                    return job.trainer().plan();
+                }
+            });
+            RunPlan most = ranks.stream()
+                    .max(Comparator.comparingLong(RunPlan::lastingBytes))
+                    .orElseThrow();
+            assertEquals(most.lastingBytes(), stage.lastingBytes(), "zero: " + stage.zero());
+            assertTrue(
+                    ranks.stream()
+                            .anyMatch(r -> r.lastingBytes() == stage.lastingBytes()
+                                    && r.temporaryBytes() == stage.temporaryBytes()),
+                    "zero: " + stage.zero());
+        }
+        for (int i = 1; i < planned.stages().size(); i++) {
+            assertTrue(
+                    planned.stages().get(i).bytes()
+                            < planned.stages().get(i - 1).bytes(),
+                    planned.toString());
+        }
+    }
+
+    @Test
+    void the_page_has_the_memory_that_is_planned_for_tiny_gpt2() throws IOException {
+        String text = data("gpt2") + "batch_size: 2\nsteps: 2\ngradient_accumulation: 4\noptimizer: {type: adamw}\n"
+                + "precision: {ranks: 4, gradient_reduction: f32, mode: bf16}\n";
+        ShardPlan planned;
+        try (TrainingJob job = TrainingJob.open(
+                MODELS.resolve("gpt2_eager_dynamo18.onnx"),
+                config(text.replace("sequence: 6", "sequence: 8"), 1),
+                DeviceName.CPU,
+                Job.defaults().withThreads(1))) {
+            planned = job.trainer().shardPlan().orElseThrow();
+        }
+        List<String> rows = Files.readAllLines(
+                Path.of(System.getProperty("octet.root", "..")).resolve("docs/distributed.md"));
+        for (ShardPlan.Stage stage : planned.stages()) {
+            String row = String.format(
+                    Locale.ROOT,
+                    "| %d | %.1f kB | %.1f kB | %.1f |",
+                    stage.zero(),
+                    stage.bytes() / 1e3,
+                    stage.lastingBytes() / 1e3,
+                    stage.lastingBytes() / 30_752.0);
+            assertTrue(rows.contains(row), row);
         }
     }
 

@@ -6,6 +6,7 @@ import dev.octet.trainer.config.TrainingConfig;
 import dev.octet.trainer.device.Device;
 import dev.octet.trainer.observe.DebugSettings;
 import dev.octet.trainer.reduction.GradientReduction;
+import dev.octet.trainer.shard.ZeroStage;
 
 /** What several ranks cannot do together yet: a run that asks for it is refused before it starts. */
 final class RankSupport {
@@ -30,6 +31,25 @@ final class RankSupport {
                     "the run has " + world.size() + " processes, and each is one rank",
                     "set precision: {ranks: " + world.size() + "}");
         }
+        if (config.distributed().zero().cutsGradients()
+                && config.precision().ranks().reduction().isCoded()) {
+            throw refused(
+                    world,
+                    "precision.gradient_reduction: "
+                            + config.precision().ranks().reduction().text(),
+                    "codes are averaged on every rank, and with distributed.zero: "
+                            + config.distributed().zero().number() + " no rank has all gradients",
+                    "choose gradient_reduction: f32, or zero: 1");
+        }
+        if (config.distributed().zero().cutsGradients()
+                && config.precision().ranks().reduction() == GradientReduction.NCCL) {
+            throw refused(
+                    world,
+                    "precision.gradient_reduction: nccl",
+                    "NCCL averages gradients on every rank, and with distributed.zero: "
+                            + config.distributed().zero().number() + " no rank has all",
+                    "choose gradient_reduction: f32, or zero: 1");
+        }
         if (config.guard().isOn()) {
             throw refused(world, "guard", "a guard judges what one process sees", "leave guard out");
         }
@@ -39,6 +59,13 @@ final class RankSupport {
         if (config.offload().isOn()) {
             throw refused(
                     world, "offload", "offloaded values are not exchanged between ranks yet", "leave offload out");
+        }
+        if (config.distributed().zero() != ZeroStage.NONE && device.name().startsWith("cuda")) {
+            throw refused(
+                    world,
+                    "distributed.zero: " + config.distributed().zero().number() + ", device " + device.name(),
+                    "what ranks share out passes through the memory of processors so far",
+                    "leave zero out, or --device");
         }
         if (device.name().equals("reference")) {
             throw refused(

@@ -41,6 +41,7 @@ import dev.octet.trainer.hook.Fp8Health;
 import dev.octet.trainer.hook.Gradients;
 import dev.octet.trainer.hook.RunEnd;
 import dev.octet.trainer.hook.RunPlan;
+import dev.octet.trainer.hook.ShardPlan;
 import dev.octet.trainer.hook.StatePlan;
 import dev.octet.trainer.hook.TrainingHook.EvaluationReport;
 import dev.octet.trainer.loss.LossGraph;
@@ -68,6 +69,7 @@ import dev.octet.trainer.replay.Diagnosis;
 import dev.octet.trainer.replay.Examination;
 import dev.octet.trainer.replay.ExaminationOptions;
 import dev.octet.trainer.replay.Excerpt;
+import dev.octet.trainer.shard.ZeroStage;
 import dev.octet.trainer.state.StateForm;
 import dev.octet.trainer.state.StateForms;
 import dev.octet.trainer.state.StateTensors;
@@ -292,7 +294,12 @@ public final class Trainer implements AutoCloseable {
                 stateForms(),
                 config.activations().at(config.offload().activations()),
                 config.precision().ranks(),
-                ownRate());
+                ownRate(),
+                config.distributed()
+                        .shards(
+                                config.gradientAccumulation()
+                                        / config.precision().ranks().ranks(),
+                                adapted.isPresent()));
     }
 
     private OwnRate ownRate() {
@@ -549,6 +556,18 @@ public final class Trainer implements AutoCloseable {
         }
     }
 
+    /** Whether this is a rank that keeps its share of the states, and writes it into checkpoints. */
+    boolean sharesStates() {
+        return !world.isAlone() && parts.config().distributed().zero() != ZeroStage.NONE;
+    }
+
+    /** Builds the programs of the first step. */
+    void prepare() throws IOException {
+        try (Arena arena = Arena.ofConfined()) {
+            session.prepare(draw(batches, 0, arena));
+        }
+    }
+
     /** Whether there is data to evaluate on. */
     boolean evaluates() {
         return evalBatches != null;
@@ -601,6 +620,20 @@ public final class Trainer implements AutoCloseable {
                 adapted.map(a -> memory(a, elements, frozen)),
                 Optional.of(statePlan(elements)),
                 memory(activations));
+    }
+
+    /**
+     * What each stage of sharing out has a rank keep, whether or not the ranks are there; empty for a run without ranks, and where not all lies in memory.
+     *
+     * @throws IOException when data cannot be read
+     */
+    public Optional<ShardPlan> shardPlan() throws IOException {
+        if (parts.config().offload().isOn()) {
+            return Optional.empty();
+        }
+        try (Arena arena = Arena.ofConfined()) {
+            return session.shardPlan(draw(batches, 0, arena));
+        }
     }
 
     private Optional<RunPlan.ActivationMemory> memory(ActivationPlan plan) {
@@ -825,10 +858,19 @@ public final class Trainer implements AutoCloseable {
             throw new IllegalStateException("there is no data to evaluate on");
         }
         start();
+        if (sharesStates()) {
+            prepare(); // who owns what follows from the programs of steps
+        }
         List<LossValue> losses = new ArrayList<>();
         for (long i = world.rank(); i < from.perEpoch(); i += world.size()) {
             try (Arena arena = Arena.ofConfined()) {
                 losses.add(evaluate(draw(from, i, arena)));
+            }
+        }
+        boolean isLeftOut = world.rank() >= from.perEpoch() % world.size() && from.perEpoch() % world.size() > 0;
+        if (isLeftOut && session.cutsWeights()) {
+            try (Arena arena = Arena.ofConfined()) {
+                evaluate(draw(from, 0, arena)); // the others need this rank's weights
             }
         }
         return LossValue.meanOverPositions(RankLosses.of(world, losses));

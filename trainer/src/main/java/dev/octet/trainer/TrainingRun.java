@@ -198,9 +198,19 @@ final class TrainingRun implements RunControl {
                 || key.equals(REPLAY)
                 || key.equals("guard.spike.retries")
                 || key.startsWith("offload.")
+                || key.startsWith("distributed.")
+                || (config.distributed().reshape() && isOfRanks(key))
                 || key.startsWith("debug.") // what of it changes numbers is under debug_changes
                 || (key.equals("steps") && !trainer.schedule().dependsOnSteps())
                 || (config.schedule().stretch() && (key.equals("steps") || key.equals("schedule.warmup")));
+    }
+
+    /** Whether a setting says how many ranks there are, and how they average. */
+    private static boolean isOfRanks(String key) {
+        return key.equals("precision.ranks")
+                || key.equals("precision.gradient_reduction")
+                || key.equals("precision.compat")
+                || key.startsWith("precision.auto_scale");
     }
 
     /** Whether a setting is the name of a file, whose digest is compared instead. */
@@ -220,6 +230,7 @@ final class TrainingRun implements RunControl {
         facts.put("octet", OctetVersion.current());
         facts.put("first step", String.valueOf(first));
         facts.put("last step", String.valueOf(end));
+        trainer.session().shares().ifPresent(s -> facts.put("shares", s));
         return facts;
     }
 
@@ -367,6 +378,7 @@ final class TrainingRun implements RunControl {
 
     private void requireFits(TrainingState state) {
         String where = checkpoints.path(state.step()).toString();
+        requireSameRanks(state, where);
         requireSameRates(state);
         requireSameEngine(state, where);
         ResumeCheck.require(
@@ -379,6 +391,21 @@ final class TrainingRun implements RunControl {
                     "all " + config.steps() + " steps are done",
                     where,
                     "raise steps, as with --set steps=" + 2 * config.steps() + ", or start a new run");
+        }
+    }
+
+    /** Rejects a checkpoint of another number of ranks, unless the configuration takes it: averages then are added in another order. */
+    private void requireSameRanks(TrainingState state, String where) {
+        String key = "precision.ranks";
+        String before = state.settings().getOrDefault(key, "1");
+        String now = settings.getOrDefault(key, "1");
+        if (!before.equals(now) && !isFree(key)) {
+            throw new InvalidOptionException(
+                    "the run cannot resume: it was on " + before + (before.equals("1") ? " rank" : " ranks")
+                            + " and is on " + now + ", which add gradients in another order",
+                    where,
+                    "accept this with --set distributed.reshape=true, or start " + before
+                            + " processes; one process plays them with --set precision.ranks=" + before);
         }
     }
 
@@ -424,8 +451,11 @@ final class TrainingRun implements RunControl {
                 "accept this with --set schedule.stretch=true, or restore steps: " + before);
     }
 
-    private void restore(TrainingState state) {
+    private void restore(TrainingState state) throws IOException {
         requireFits(state);
+        if (trainer.sharesStates()) {
+            trainer.prepare();
+        }
         Map<String, Tensor> own = new TreeMap<>(state.state());
         own.keySet().removeIf(RunSnapshot::holds);
         if (guarded.isOn()) {
@@ -679,7 +709,7 @@ final class TrainingRun implements RunControl {
     }
 
     private void checkpoint() throws IOException {
-        if (!world.isFirst()) {
+        if (!world.isFirst() && !trainer.sharesStates()) {
             lastCheckpoint = done;
             return; // all ranks have the same weights and state
         }
@@ -687,24 +717,46 @@ final class TrainingRun implements RunControl {
         Path written;
         try (Arena arena = Arena.ofConfined()) {
             Map<String, String> numbers = numbers();
-            Map<String, Tensor> own = new TreeMap<>(trainer.session().stateViews(arena));
+            Map<String, Tensor> own = new TreeMap<>(trainer.session().ownStateViews(arena));
             if (snapshot != null) {
                 snapshot.addTo(done, numbers, own);
             }
             boolean adapts = config.adapter().isPresent();
-            Map<String, Tensor> kept =
-                    adapts ? trainer.keptParameters(arena) : trainer.session().plainParameterViews(arena);
             CodedMasters coded = adapts ? CodedMasters.NONE : trainer.session().codedMasters(arena);
-            TrainingState state = new TrainingState(
-                    done, trainer.microBatches(done), settings, numbers, kept, own, trainer.keptAdapter(kept, arena));
-            written = checkpoints.write(state, keeping(), coded, trainer.session()::settle);
+            boolean sharesParameters = trainer.session().cutsWeights() && !adapts;
+            if (trainer.sharesStates()) {
+                written = checkpoints.writeShared(
+                        world.isFirst() || sharesParameters ? state(numbers, own, arena) : stateAlone(own),
+                        keeping(),
+                        coded,
+                        trainer.session()::settle,
+                        new CheckpointFolder.Sharers(world, sharesParameters));
+            } else {
+                written = checkpoints.write(state(numbers, own, arena), keeping(), coded, trainer.session()::settle);
+            }
         }
         lastCheckpoint = done;
+        if (!world.isFirst()) {
+            return; // the first rank speaks
+        }
         double seconds = (System.nanoTime() - from) / 1e9;
         checkpointSeconds += seconds;
         TrainingHook.CheckpointReport report =
                 new TrainingHook.CheckpointReport(done, written, bytes(written), seconds);
         each(h -> h.checkpointWritten(report));
+    }
+
+    private TrainingState state(Map<String, String> numbers, Map<String, Tensor> own, Arena arena) {
+        Map<String, Tensor> kept = config.adapter().isPresent()
+                ? trainer.keptParameters(arena)
+                : trainer.session().plainParameterViews(arena);
+        return new TrainingState(
+                done, trainer.microBatches(done), settings, numbers, kept, own, trainer.keptAdapter(kept, arena));
+    }
+
+    /** What a rank other than the first adds to a checkpoint: the rest is the same on all. */
+    private TrainingState stateAlone(Map<String, Tensor> own) {
+        return new TrainingState(done, trainer.microBatches(done), Map.of(), Map.of(), Map.of(), own);
     }
 
     private CheckpointFolder.Kept keeping() {

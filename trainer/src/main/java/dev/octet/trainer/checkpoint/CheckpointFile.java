@@ -29,6 +29,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Objects;
 import java.util.Optional;
+import java.util.Set;
 import java.util.TreeMap;
 import java.util.function.Consumer;
 import org.jspecify.annotations.Nullable;
@@ -37,7 +38,8 @@ import org.jspecify.annotations.Nullable;
  * One checkpoint: a folder of {@code parameters.safetensors} (F32 masters under the graph's names, readable by any tool),
  * {@code state.safetensors} (all other device state), {@code checkpoint.json} (step, position in the data, settings) and {@code SHA256SUMS}
  * over these, in the format of {@code sha256sum}. In place of the first, a run that trains an adapter has {@code adapter_config.json} and {@code
- * adapter_model.safetensors}, so that PEFT loads the folder as it is. Equal states give equal bytes. An open checkpoint owns the mapped files.
+ * adapter_model.safetensors}, so that PEFT loads the folder as it is. Of what ranks share out each has a file
+ * of its own, {@code state-00001-of-00004.safetensors} and so on. Equal states give equal bytes. An open checkpoint owns the mapped files.
  */
 public final class CheckpointFile implements AutoCloseable {
     static final String PARAMETERS = "parameters.safetensors";
@@ -45,9 +47,7 @@ public final class CheckpointFile implements AutoCloseable {
     static final String JSON = "checkpoint.json";
     static final String SUMS = "SHA256SUMS";
 
-    private static final List<String> FILES = List.of(JSON, PARAMETERS, STATE);
-    private static final List<String> ADAPTER_FILES =
-            List.of(JSON, PeftConfig.FILE_NAME, PeftAdapter.WEIGHTS_FILE, STATE);
+    private static final List<String> ADAPTER_FILES = List.of(PeftConfig.FILE_NAME, PeftAdapter.WEIGHTS_FILE);
     /** Key of the names of an adapter's parameters, each with its key in PEFT's file. */
     private static final String KEYS = "adapter_parameters";
     /** Before the names of trained parameters that PEFT's file does not have, among the state. */
@@ -68,22 +68,19 @@ public final class CheckpointFile implements AutoCloseable {
         this.files = files;
     }
 
-    /** Writes the files into a new folder; the caller renames it to its final name. */
+    /** Writes the files of one process into a new folder; the caller renames it to its final name. */
     static void write(Path folder, TrainingState state, CodedMasters coded, Consumer<String> written)
             throws IOException {
-        SavedAdapter adapter = state.adapter().orElse(null);
-        Map<String, Tensor> own = new TreeMap<>(state.state());
-        if (adapter == null) {
-            tensors(folder.resolve(PARAMETERS), state.parameters(), coded, written);
-        } else {
-            PeftAdapter.write(folder, adapter.config(), adapter.tensors(state.parameters()));
-            state.parameters().forEach((name, tensor) -> {
-                if (!adapter.keys().containsKey(name)) {
-                    own.put(PARAMETER + name, tensor);
-                }
-            });
-        }
-        tensors(folder.resolve(STATE), own, CodedMasters.NONE, written);
+        writeSums(
+                folder,
+                List.of(
+                        writeJson(folder, state),
+                        writeParameters(folder, state, coded, Shard.WHOLE, written),
+                        writeState(folder, state, Shard.WHOLE, written)));
+    }
+
+    /** Returns lines of digests. */
+    static String writeJson(Path folder, TrainingState state) throws IOException {
         Map<String, Object> json = new LinkedHashMap<>();
         json.put("format", "octet-checkpoint");
         json.put("version", VERSION);
@@ -92,26 +89,69 @@ public final class CheckpointFile implements AutoCloseable {
         json.put("micro_batches", state.microBatches());
         json.put("settings", state.settings());
         json.put("numbers", state.numbers());
-        if (adapter != null) {
-            json.put(KEYS, adapter.keys());
-        }
+        state.adapter().ifPresent(a -> json.put(KEYS, a.keys()));
         writeText(folder.resolve(JSON), MAPPER.writeValueAsString(json) + "\n");
-        StringBuilder sums = new StringBuilder();
-        for (String file : adapter == null ? FILES : ADAPTER_FILES) {
-            sums.append(Sha256.of(folder.resolve(file)))
+        return digests(folder, List.of(JSON));
+    }
+
+    /** Writes parameters, or a rank's share of them; returns lines of digests. */
+    static String writeParameters(
+            Path folder, TrainingState state, CodedMasters coded, Shard shard, Consumer<String> written)
+            throws IOException {
+        SavedAdapter adapter = state.adapter().orElse(null);
+        if (adapter != null) {
+            PeftAdapter.write(folder, adapter.config(), adapter.tensors(state.parameters()));
+            return digests(folder, ADAPTER_FILES);
+        }
+        String file = shard.file(PARAMETERS);
+        tensors(folder.resolve(file), state.parameters(), coded, shard.metadata(state.step()), written);
+        return digests(folder, List.of(file));
+    }
+
+    /** Writes the state, or a rank's share of it; returns lines of digests. */
+    static String writeState(Path folder, TrainingState state, Shard shard, Consumer<String> written)
+            throws IOException {
+        Map<String, Tensor> own = new TreeMap<>(state.state());
+        SavedAdapter adapter = state.adapter().orElse(null);
+        if (adapter != null) { // on the first rank alone
+            state.parameters().forEach((name, tensor) -> {
+                if (!adapter.keys().containsKey(name)) {
+                    own.put(PARAMETER + name, tensor);
+                }
+            });
+        }
+        String file = shard.file(STATE);
+        tensors(folder.resolve(file), own, CodedMasters.NONE, shard.metadata(state.step()), written);
+        return digests(folder, List.of(file));
+    }
+
+    private static String digests(Path folder, List<String> files) throws IOException {
+        StringBuilder lines = new StringBuilder();
+        for (String file : files) {
+            lines.append(Sha256.of(folder.resolve(file)))
                     .append("  ")
                     .append(file)
                     .append('\n');
         }
-        writeText(folder.resolve(SUMS), sums.toString());
+        return lines.toString();
     }
 
-    private static void tensors(Path file, Map<String, Tensor> tensors, CodedMasters coded, Consumer<String> written)
+    /** @param digests lines, as the files were written */
+    static void writeSums(Path folder, List<String> digests) throws IOException {
+        writeText(folder.resolve(SUMS), String.join("", digests));
+    }
+
+    private static void tensors(
+            Path file,
+            Map<String, Tensor> tensors,
+            CodedMasters coded,
+            Map<String, String> metadata,
+            Consumer<String> written)
             throws IOException {
         List<TensorSpec> specs = new ArrayList<>(coded.specs());
         tensors.forEach((name, tensor) -> specs.add(tensor.spec().withName(name)));
         SafetensorsWriter.Content content = SafetensorsWriter.Content.of(tensors);
-        SafetensorsWriter.write(file, specs, Map.of(), (spec, sink) -> {
+        SafetensorsWriter.write(file, specs, metadata, (spec, sink) -> {
             if (tensors.containsKey(spec.name())) {
                 content.write(spec, sink);
             } else {
@@ -135,7 +175,8 @@ public final class CheckpointFile implements AutoCloseable {
      * @throws IOException when a file cannot be read
      */
     public static CheckpointFile open(Path folder) throws IOException {
-        boolean hasAdapter = checkSums(folder);
+        Listed listed = checkSums(folder);
+        boolean hasAdapter = listed.hasAdapter();
         Metadata json = metadata(folder);
         long step = json.count("step");
         long microBatches = json.count("micro_batches");
@@ -153,9 +194,15 @@ public final class CheckpointFile implements AutoCloseable {
                 adapter = Optional.of(file);
                 parameters = named(file.tensors(), keys, folder);
             } else {
-                parameters = tensors(folder.resolve(PARAMETERS), files);
+                parameters = new TreeMap<>();
+                for (Shard shard : listed.parameters()) {
+                    parameters.putAll(tensors(folder.resolve(shard.file(PARAMETERS)), files));
+                }
             }
-            Map<String, Tensor> state = new TreeMap<>(tensors(folder.resolve(STATE), files));
+            Map<String, Tensor> state = new TreeMap<>();
+            for (Shard shard : listed.state()) {
+                state.putAll(tensors(folder.resolve(shard.file(STATE)), files));
+            }
             if (hasAdapter) {
                 takeParameters(state, parameters);
             }
@@ -273,29 +320,68 @@ public final class CheckpointFile implements AutoCloseable {
         return new Metadata(json, folder);
     }
 
-    /** Compares digests; reports the first file that differs. Returns whether the checkpoint is of an adapter. */
-    private static boolean checkSums(Path folder) throws IOException {
+    /**
+     * What {@code SHA256SUMS} says there is.
+     *
+     * @param hasAdapter whether the checkpoint is of an adapter
+     * @param parameters files of parameters, none with an adapter
+     */
+    private record Listed(boolean hasAdapter, List<Shard> parameters, List<Shard> state) {
+        static Listed of(Set<String> files) {
+            boolean adapter = files.contains(PeftConfig.FILE_NAME);
+            return new Listed(adapter, adapter ? List.of() : Shard.of(PARAMETERS, files), Shard.of(STATE, files));
+        }
+    }
+
+    /** Compares digests; reports the first file that differs. */
+    private static Listed checkSums(Path folder) throws IOException {
         Map<String, String> sums = new LinkedHashMap<>();
         try {
             for (String line : Files.readAllLines(folder.resolve(SUMS))) {
                 String[] parts = line.split("  ", 2);
                 sums.put(parts.length == 2 ? parts[1] : "", parts[0]);
             }
-            boolean adapter = sums.containsKey(PeftConfig.FILE_NAME);
-            for (String file : adapter ? ADAPTER_FILES : FILES) {
-                String actual = Sha256.of(folder.resolve(file));
-                if (!actual.equals(sums.get(file))) {
-                    throw damaged(
-                            folder,
-                            file + " has SHA-256 " + actual + ", not " + sums.getOrDefault(file, "listed"),
-                            null);
-                }
+            Listed listed = Listed.of(sums.keySet());
+            check(folder, JSON, sums, "");
+            for (String file : listed.hasAdapter() ? ADAPTER_FILES : List.<String>of()) {
+                check(folder, file, sums, "");
             }
-            return adapter;
+            for (Shard shard : listed.parameters()) {
+                checkShard(folder, shard, PARAMETERS, sums);
+            }
+            for (Shard shard : listed.state()) {
+                checkShard(folder, shard, STATE, sums);
+            }
+            return listed;
         } catch (NoSuchFileException e) {
             throw damaged(folder, Path.of(e.getFile()).getFileName() + " is missing", e);
         } catch (CharacterCodingException e) {
             throw damaged(folder, SUMS + " is not text", e);
+        }
+    }
+
+    private static void checkShard(Path folder, Shard shard, String whole, Map<String, String> sums)
+            throws IOException {
+        String file = shard.file(whole);
+        if (!Files.exists(folder.resolve(file))) {
+            throw damaged(folder, file + " is missing" + shard.owner(), null);
+        }
+        String other = shard.ranks() == 1
+                ? ""
+                : shard.otherStep(folder, whole, metadata(folder).count("step"));
+        if (!other.isEmpty()) {
+            throw damaged(folder, other, null);
+        }
+        check(folder, file, sums, shard.owner());
+    }
+
+    private static void check(Path folder, String file, Map<String, String> sums, String whose) throws IOException {
+        String actual = Sha256.of(folder.resolve(file));
+        if (!actual.equals(sums.get(file))) {
+            throw damaged(
+                    folder,
+                    file + " has SHA-256 " + actual + ", not " + sums.getOrDefault(file, "listed") + whose,
+                    null);
         }
     }
 

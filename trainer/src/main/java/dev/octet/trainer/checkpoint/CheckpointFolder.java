@@ -3,6 +3,7 @@ package dev.octet.trainer.checkpoint;
 import dev.octet.formats.error.InvalidOptionException;
 import dev.octet.formats.error.MalformedModelException;
 import dev.octet.formats.file.NoSpaceException;
+import dev.octet.trainer.collective.Collectives;
 import java.io.IOException;
 import java.nio.channels.FileChannel;
 import java.nio.file.Files;
@@ -95,10 +96,7 @@ public final class CheckpointFolder {
      * @throws IOException as there
      */
     public Path write(TrainingState state, Kept keep, CodedMasters coded, Consumer<String> written) throws IOException {
-        Files.createDirectories(folder);
-        Path hidden = folder.resolve(HIDDEN + state.step() + ".new");
-        delete(hidden);
-        Files.createDirectory(hidden);
+        Path hidden = prepare(state.step());
         try {
             CheckpointFile.write(hidden, state, coded, written);
             force(hidden);
@@ -110,13 +108,97 @@ public final class CheckpointFolder {
             delete(hidden);
             throw e;
         }
+        retireOld(state.step(), keep);
+        return path(state.step());
+    }
+
+    /**
+     * The ranks that write a checkpoint together.
+     *
+     * @param shareParameters whether each has parameters of its own, besides states
+     */
+    public record Sharers(Collectives world, boolean shareParameters) {}
+
+    /**
+     * The same by ranks that share the state out: each writes its own share, at the same time as the others, and the first one the rest. The checkpoint has its final
+     * name when all have written. All ranks call this with the same step.
+     *
+     * @param state with this rank's share; what is not shared out only the first rank has
+     * @param sharers the ranks
+     * @throws IOException when this rank fails
+     * @throws dev.octet.formats.error.UnavailableException when another rank fails, or has ended; earlier checkpoints are then intact
+     */
+    public Path writeShared(
+            TrainingState state, Kept keep, CodedMasters coded, Consumer<String> written, Sharers sharers)
+            throws IOException {
+        Collectives world = sharers.world();
+        Path hidden = folder.resolve(HIDDEN + state.step() + ".new");
+        Path target = path(state.step());
+        Shard shard = new Shard(world.rank(), world.size());
+        // a rank that is gone may have left something behind; then the next sweep removes it
+        Together.Work undo = () -> delete(hidden);
+        try {
+            together(world, target, () -> prepare(state.step()), undo);
+            List<String> digests = Together.run(
+                    world,
+                    target,
+                    () -> {
+                        StringBuilder lines = new StringBuilder();
+                        if (world.isFirst()) {
+                            lines.append(CheckpointFile.writeJson(hidden, state));
+                        }
+                        if (sharers.shareParameters() || world.isFirst()) {
+                            Shard parameters = sharers.shareParameters() ? shard : Shard.WHOLE;
+                            lines.append(CheckpointFile.writeParameters(hidden, state, coded, parameters, written));
+                        }
+                        return lines + CheckpointFile.writeState(hidden, state, shard, written);
+                    },
+                    undo);
+            together(
+                    world,
+                    target,
+                    () -> {
+                        CheckpointFile.writeSums(hidden, digests);
+                        force(hidden);
+                        publish(hidden, target);
+                        retireOld(state.step(), keep);
+                    },
+                    undo);
+            return target;
+        } catch (IOException e) {
+            throw NoSpaceException.of(target, 0, e);
+        }
+    }
+
+    /** Work of the first rank that the others wait for. */
+    private static void together(Collectives world, Path target, Together.Work work, Together.Work undo)
+            throws IOException {
+        Together.run(
+                world,
+                target,
+                () -> {
+                    if (world.isFirst()) {
+                        work.run();
+                    }
+                    return "";
+                },
+                undo);
+    }
+
+    private Path prepare(long step) throws IOException {
+        Files.createDirectories(folder);
+        Path hidden = folder.resolve(HIDDEN + step + ".new");
+        delete(hidden);
+        return Files.createDirectory(hidden);
+    }
+
+    private void retireOld(long written, Kept keep) throws IOException {
         List<Long> steps = steps();
         for (long step : steps.subList(0, Math.max(0, steps.size() - keep.newest()))) {
-            if (step != state.step() && step != keep.best().orElse(0)) {
+            if (step != written && step != keep.best().orElse(0)) {
                 retire(path(step));
             }
         }
-        return path(state.step());
     }
 
     /** Deletes the checkpoints of later steps, which a run that went back to {@code step} repeats. */

@@ -57,12 +57,27 @@ public interface Collectives extends AutoCloseable {
     void reduceScatter(MemorySegment data, MemorySegment own, DType type, RankReduction reduction);
 
     /**
+     * The same for shares that differ in size.
+     *
+     * @param shares this rank's numbers for each rank; a share has the same size on all ranks and may be empty
+     * @param own takes the share of this rank; may be its entry among {@code shares}
+     */
+    void reduceScatter(List<MemorySegment> shares, MemorySegment own, DType type, RankReduction reduction);
+
+    /**
      * Gathers bytes of all ranks on each of them.
      *
      * @param own the bytes of this rank, as many as of each
      * @param all takes those of all ranks, one after another
      */
     void allGather(MemorySegment own, MemorySegment all);
+
+    /**
+     * The same for ranks that give different numbers of bytes.
+     *
+     * @param shares the bytes of each rank; that of this rank is read, the others are written
+     */
+    void allGather(List<MemorySegment> shares);
 
     /** Copies the bytes of one rank to all others. */
     void broadcast(MemorySegment data, int from);

@@ -6,6 +6,7 @@ import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.time.Duration;
 import java.util.Arrays;
+import java.util.List;
 
 /**
  * Collectives out of one: each rank sends something to each. Sums are not left to the library that moves the bytes, because it chooses the order of summation by message
@@ -66,38 +67,84 @@ abstract class OrderedCollectives implements Collectives {
 
     @Override
     public void reduceScatter(MemorySegment data, MemorySegment own, DType type, RankReduction reduction) {
-        RankSum sum = new RankSum(type, reduction, size());
-        sum.requireWhole(own);
         requireAll(data, own);
-        long share = own.byteSize();
-        for (long at = 0; at < share; at += SLICE_BYTES) {
-            long slice = Math.min(SLICE_BYTES, share - at);
+        reduceScatter(List.of(slices(data, own.byteSize())), own, type, reduction);
+    }
+
+    @Override
+    public void reduceScatter(List<MemorySegment> shares, MemorySegment own, DType type, RankReduction reduction) {
+        RankSum sum = new RankSum(type, reduction, size());
+        requireEach(shares);
+        shares.forEach(sum::requireWhole);
+        if (own.byteSize() != shares.get(rank()).byteSize()) {
+            throw new IllegalArgumentException(
+                    "a share of " + shares.get(rank()).byteSize() + " bytes, not of " + own.byteSize());
+        }
+        long most = longest(shares);
+        for (long at = 0; at < most; at += SLICE_BYTES) {
+            long slice = Math.min(SLICE_BYTES, most - at);
             reserve(slice);
-            MemorySegment[] out = slices(outgoing, slice);
-            for (int r = 0; r < size(); r++) {
-                out[r].copyFrom(data.asSlice(r * share + at, slice));
+            MemorySegment[] out = nothing();
+            for (int r = 0; r < out.length; r++) {
+                long bytes = left(shares.get(r), at, slice);
+                out[r] = outgoing.asSlice(r * slice, bytes);
+                out[r].copyFrom(shares.get(r).asSlice(Math.min(at, shares.get(r).byteSize()), bytes));
             }
-            MemorySegment[] parts = slices(incoming, slice);
+            long mine = left(own, at, slice);
+            MemorySegment[] parts = slices(incoming, mine);
             exchange(Call.REDUCE_SCATTER, out, parts);
-            MemorySegment mine = result.asSlice(0, slice);
-            sum.of(parts, mine);
-            own.asSlice(at, slice).copyFrom(mine);
+            if (mine > 0) {
+                MemorySegment reduced = result.asSlice(0, mine);
+                sum.of(parts, reduced);
+                own.asSlice(at, mine).copyFrom(reduced);
+            }
         }
     }
 
     @Override
     public void allGather(MemorySegment own, MemorySegment all) {
         requireAll(all, own);
-        long share = own.byteSize();
-        for (long at = 0; at < share; at += SLICE_BYTES) {
-            long slice = Math.min(SLICE_BYTES, share - at);
+        MemorySegment[] shares = slices(all, own.byteSize());
+        shares[rank()].copyFrom(own);
+        allGather(List.of(shares));
+    }
+
+    @Override
+    public void allGather(List<MemorySegment> shares) {
+        requireEach(shares);
+        MemorySegment own = shares.get(rank());
+        long most = longest(shares);
+        for (long at = 0; at < most; at += SLICE_BYTES) {
+            long slice = Math.min(SLICE_BYTES, most - at);
             reserve(slice);
-            MemorySegment mine = outgoing.asSlice(0, slice).copyFrom(own.asSlice(at, slice));
-            MemorySegment[] parts = slices(incoming, slice);
-            exchange(Call.ALL_GATHER, everywhere(mine), parts);
-            for (int r = 0; r < size(); r++) {
-                all.asSlice(r * share + at, slice).copyFrom(parts[r]);
+            MemorySegment[] parts = nothing();
+            for (int r = 0; r < parts.length; r++) {
+                parts[r] = incoming.asSlice(r * slice, left(shares.get(r), at, slice));
             }
+            long mine = left(own, at, slice);
+            MemorySegment given = outgoing.asSlice(0, mine);
+            given.copyFrom(own.asSlice(Math.min(at, own.byteSize()), mine));
+            exchange(Call.ALL_GATHER, everywhere(given), parts);
+            for (int r = 0; r < parts.length; r++) {
+                if (r != rank() && parts[r].byteSize() > 0) {
+                    shares.get(r).asSlice(at, parts[r].byteSize()).copyFrom(parts[r]);
+                }
+            }
+        }
+    }
+
+    /** How many bytes of a share belong to the slice that begins at a byte. */
+    private static long left(MemorySegment share, long at, long slice) {
+        return Math.clamp(share.byteSize() - at, 0, slice);
+    }
+
+    private static long longest(List<MemorySegment> shares) {
+        return shares.stream().mapToLong(MemorySegment::byteSize).max().orElse(0);
+    }
+
+    private void requireEach(List<MemorySegment> shares) {
+        if (shares.size() != size()) {
+            throw new IllegalArgumentException(shares.size() + " shares of " + size() + " ranks");
         }
     }
 

@@ -7,6 +7,7 @@ import dev.octet.trainer.device.Offload;
 import dev.octet.trainer.observe.DebugSettings;
 import dev.octet.trainer.precision.PrecisionPolicy;
 import dev.octet.trainer.reduction.RankSettings;
+import dev.octet.trainer.shard.ZeroStage;
 import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.RecordComponent;
 import java.nio.file.Path;
@@ -79,7 +80,9 @@ public final class Settings {
             case DataConfig.Neighbours n when n == DataConfig.Neighbours.SEEN -> {} // as before there was such a key
             case DebugSettings d when d.equals(DebugSettings.NONE) -> {} // as before there was such a key
             case Offload o when !o.isOn() -> {} // as before there was such a key
+            case DistributedConfig d when d.equals(DistributedConfig.NONE) -> {} // as before there was such a key
             case Cadence c -> settings.put(path, c.toString());
+            case ZeroStage z -> settings.put(path, String.valueOf(z.number()));
             case Enum<?> e -> settings.put(path, e.name().toLowerCase(Locale.ROOT));
             case Map<?, ?> map -> map.forEach((key, v) -> add(settings, path + "." + key, v));
             case PrecisionPolicy p when !(p instanceof Record) -> settings.put(path, p.name());

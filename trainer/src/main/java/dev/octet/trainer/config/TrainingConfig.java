@@ -50,6 +50,7 @@ import java.util.stream.Collectors;
  * @param guard how the run watches itself, and what it does about what it sees
  * @param debug what is looked at and changed layer by layer, in Transformer Engine's terms
  * @param offload what lies off the device between its uses; changes no number
+ * @param distributed how several processes share out what the run keeps
  */
 public record TrainingConfig(
         DataConfig data,
@@ -78,7 +79,8 @@ public record TrainingConfig(
         Fp8HealthConfig fp8Health,
         GuardConfig guard,
         DebugSettings debug,
-        Offload offload) {
+        Offload offload,
+        DistributedConfig distributed) {
     public TrainingConfig {
         averaging = Collections.unmodifiableMap(new TreeMap<>(averaging));
         freeze = List.copyOf(freeze);
@@ -189,7 +191,8 @@ public record TrainingConfig(
                 Fp8HealthConfig.read(s, precision),
                 GuardConfig.read(s, precision, onNonFinite, folder),
                 DebugConfig.read(s, folder),
-                s.section("offload").read(o -> OffloadConfig.read(o, folder)));
+                s.section("offload").read(o -> OffloadConfig.read(o, folder)),
+                s.section("distributed").read(DistributedConfig::read));
         if (config.data.neighbours() == DataConfig.Neighbours.UNSEEN
                 && (config.loss.type() != LossConfig.Type.CAUSAL_LM
                         || config.loss.distillation().isPresent())) {
@@ -335,6 +338,7 @@ public record TrainingConfig(
                 fp8Health,
                 guard,
                 debug,
-                offload);
+                offload,
+                distributed);
     }
 }

@@ -485,8 +485,37 @@ final class Accelerate {
         }
     }
 
-    /** Offload and recomputation of FSDP. */
+    /** What FSDP's strategies share out, by the names and the numbers of torch's ShardingStrategy, and by whether weights are let go of after forward. */
+    private static final Map<String, Integer> STRATEGIES = Map.ofEntries(
+            Map.entry("full_shard", 3),
+            Map.entry("1", 3),
+            Map.entry("hybrid_shard", 3),
+            Map.entry("4", 3),
+            Map.entry("true", 3),
+            Map.entry("shard_grad_op", 2),
+            Map.entry("2", 2),
+            Map.entry("hybrid_shard_zero2", 2),
+            Map.entry("5", 2),
+            Map.entry("false", 2));
+
+    /** What ranks of FSDP share out, where the file says it. */
+    private void strategy(String name) {
+        for (String key : List.of("fsdp_config.fsdp_" + name, "fsdp_config." + name)) {
+            Integer stage = draft.has(key) ? STRATEGIES.get(draft.word(key)) : null;
+            if (stage != null && type.equals("FSDP")) {
+                draft.mapped(
+                        key,
+                        "Processes share out states, gradients" + (stage == 3 ? " and weights" : "")
+                                + "; one alone keeps all.",
+                        draft.setting("distributed.zero", String.valueOf(stage), key));
+            }
+        }
+    }
+
+    /** Shares, offload and recomputation of FSDP. */
     private void sharded() {
+        strategy("sharding_strategy");
+        strategy("reshard_after_forward");
         for (String key : draft.below("fsdp_config")) {
             if (draft.isByTable(key) || draft.isMistaken(key)) {
                 continue;
@@ -611,8 +640,13 @@ final class Accelerate {
             case "zero_stage" -> {
                 if (draft.number(key) < 0 || draft.number(key) > 3) {
                     draft.problem(key, "ZeRO has no stage " + draft.text(key), "write 0, 1, 2 or 3");
+                } else if (draft.number(key) == 0) {
+                    draft.noEffect(key, "Stage 0 splits nothing.");
                 } else {
-                    draft.noEffect(key, "It splits over processes, and there is one, which keeps all.");
+                    draft.mapped(
+                            key,
+                            "Processes share it out; one alone keeps all.",
+                            draft.setting("distributed.zero", String.valueOf(draft.whole(key)), key));
                 }
             }
             case "gradient_accumulation_steps" -> {

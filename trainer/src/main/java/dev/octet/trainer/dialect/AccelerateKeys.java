@@ -23,7 +23,8 @@ final class AccelerateKeys {
     private static final String TPU = "It is about starting processes on TPUs.";
     private static final String CLOUD = "Octet starts nothing in a cloud: run octet train on the machine itself.";
     private static final String COMPILER = "Octet plans the whole step itself; torch.compile does not take part.";
-    private static final String SHARDS = "It splits or moves weights among processes, and there is one.";
+    private static final String SHARDS =
+            "It says how processes split or move weights; what they compute does not depend on it.";
     private static final String PARALLEL =
             "One process has no tensor, pipeline, context, sequence or expert parallelism: write 1.";
     private static final String MODEL = "The model's own graph says it; Megatron's is not built here.";

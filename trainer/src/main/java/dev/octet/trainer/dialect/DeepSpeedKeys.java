@@ -19,7 +19,7 @@ import java.util.stream.Stream;
  * their own. What becomes of the keys that are decided, {@link DeepSpeed} says.
  */
 final class DeepSpeedKeys {
-    static final String ONE_PROCESS = "It shares work among processes, and there is one.";
+    static final String ONE_PROCESS = "It says how processes share work; what they compute does not depend on it.";
     static final String LOGS = "It is about what is printed; metrics.jsonl has every step.";
     static final String TUNING = "It moves memory in another way and computes the same.";
 

@@ -2,10 +2,11 @@ package dev.octet.trainer.dialect;
 
 import java.util.List;
 
-/** ZeRO, offload and checkpoints of activations in a JSON of DeepSpeed, in one process (deepspeed/runtime/zero/config.py, offload_config.py). */
+/** ZeRO, offload and checkpoints of activations in a JSON of DeepSpeed (deepspeed/runtime/zero/config.py, offload_config.py). */
 final class DeepSpeedZero {
     private static final String ZERO = "zero_optimization";
     private static final String STAGE = "zero_optimization.stage";
+    private static final String BUCKET = ZERO + ".reduce_bucket_size";
     private static final String PARAMETERS = ZERO + ".offload_param.";
     private static final String STATES = ZERO + ".offload_optimizer.";
     private static final String CHECKPOINTING = "activation_checkpointing.";
@@ -30,7 +31,7 @@ final class DeepSpeedZero {
     private void stage() {
         if (draft.has(ZERO)) {
             stage = draft.flag(ZERO) ? 1 : 0;
-            draft.noEffect(ZERO, "The deprecated spelling of stage 1; nothing is split in one process.");
+            chosen(ZERO, "The deprecated spelling of stage 1. ");
         }
         if (!draft.has(STAGE)) {
             return;
@@ -40,14 +41,29 @@ final class DeepSpeedZero {
             return;
         }
         stage = draft.whole(STAGE);
-        draft.noEffect(
-                STAGE,
-                stage == 0
-                        ? "Stage 0 splits nothing."
-                        : "Stage " + stage + " splits "
-                                + List.of("states", "states and gradients", "states, gradients and weights")
-                                        .get((int) stage - 1)
-                                + " over processes, and there is one, which keeps all.");
+        chosen(STAGE, "");
+    }
+
+    /** What ranks share out, and in which portions: DeepSpeed counts numbers where {@code distributed.bucket_size} counts bytes of F32. */
+    private void chosen(String key, String before) {
+        if (stage == 0) {
+            draft.noEffect(key, before + "Stage 0 splits nothing.");
+            return;
+        }
+        draft.mapped(
+                key,
+                before + "Processes share out "
+                        + List.of("states", "states and gradients", "states, gradients and weights")
+                                .get((int) stage - 1)
+                        + "; one alone keeps all.",
+                draft.setting("distributed.zero", String.valueOf(stage), key));
+        if (draft.has(BUCKET) && draft.number(BUCKET) >= 1) {
+            long bytes = (long) Math.min(Long.MAX_VALUE, draft.number(BUCKET) * Float.BYTES);
+            draft.mapped(
+                    BUCKET,
+                    "As many numbers in F32, in bytes.",
+                    draft.setting("distributed.bucket_size", String.valueOf(bytes), BUCKET));
+        }
     }
 
     /**

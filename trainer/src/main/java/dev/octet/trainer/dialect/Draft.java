@@ -43,6 +43,7 @@ final class Draft {
             "gradient_checkpointing",
             "activations",
             "offload",
+            "distributed",
             "eval_every",
             "eval_delay",
             "eval_on_start",

@@ -49,6 +49,9 @@ import dev.octet.trainer.op.qat.GradientQuantize;
 import dev.octet.trainer.op.qat.GridQuantize;
 import dev.octet.trainer.op.reduce.Reduce;
 import dev.octet.trainer.op.rotary.RotaryEmbedding;
+import dev.octet.trainer.op.shard.AverageShares;
+import dev.octet.trainer.op.shard.ShareValues;
+import dev.octet.trainer.op.shard.ZeroFill;
 import dev.octet.trainer.op.softmax.Softmax;
 import dev.octet.trainer.op.state.DecodeState;
 import dev.octet.trainer.op.states.CopyStates;
@@ -161,6 +164,9 @@ public final class Ops {
             QuantizeFp8.ENTRY,
             QuantizeFp8Delayed.ENTRY,
             RankAverage.ENTRY,
+            AverageShares.ENTRY,
+            ShareValues.ENTRY,
+            ZeroFill.ENTRY,
             SgdStep.ENTRY,
             SquareSum.ENTRY,
             StoredLinear.ENTRY,

@@ -146,6 +146,11 @@ public record UpdateProgram(
                 .write(training, maxNorm);
     }
 
+    /** This update by another program, which has the values of all components but {@link #memory}; of that it may have a part. */
+    public UpdateProgram with(Program other) {
+        return new UpdateProgram(other, learningRate, unscale, badLoss, norm, factor, nonFinite, step, memory, squares);
+    }
+
     /** Where the caller writes the learning rates of {@link OwnRate}'s parameters before each step, F32, by their factor. */
     public Map<Double, Value> ownRates() {
         Map<Double, Value> rates = new LinkedHashMap<>();

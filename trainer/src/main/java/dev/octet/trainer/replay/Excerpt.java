@@ -82,7 +82,8 @@ public record Excerpt(
                 setup.states(),
                 setup.activations(),
                 setup.ranks(),
-                setup.ownRate());
+                setup.ownRate(),
+                setup.shards());
         TrainingSession session = new TrainingSession(changed, device);
         session.restore(parameters, state, scale);
         session.at(firstStep);

@@ -28,13 +28,11 @@ import org.jspecify.annotations.Nullable;
  * first.
  */
 final class ExchangedGradients implements RankGradients {
-    /** Gradients in F32 or codes that travel together; as many bytes as a bucket of torch's DistributedDataParallel. */
-    static final int BUCKET_BYTES = 25 << 20;
-
     private final RankSettings settings;
     private final RankPrograms programs;
     private final PersistentBuffers memory;
     private final Collectives world;
+    private final long bucketBytes;
     private final Executable collect;
     private final Executable average;
     /** Parameters averaged in F32 and in codes, last ones first. */
@@ -44,11 +42,18 @@ final class ExchangedGradients implements RankGradients {
     /** From device to device; null where gradients pass through the host. */
     private final @Nullable RankSums sums;
 
-    ExchangedGradients(RankSettings settings, RankPrograms programs, PersistentBuffers memory, Collectives world) {
+    /** @param bucketBytes of gradients in F32, or of codes, that travel together */
+    ExchangedGradients(
+            RankSettings settings,
+            RankPrograms programs,
+            PersistentBuffers memory,
+            Collectives world,
+            long bucketBytes) {
         this.settings = settings;
         this.programs = programs;
         this.memory = memory;
         this.world = world;
+        this.bucketBytes = bucketBytes;
         collect = memory.load(programs.collect().getFirst());
         average = memory.load(programs.average());
         coded = new ArrayList<>(programs.coded().keySet()).reversed();
@@ -231,7 +236,7 @@ final class ExchangedGradients implements RankGradients {
         long bytes = 0;
         for (String name : names) {
             long own = programs.own(name).type().count() * width;
-            if (all.isEmpty() || bytes + own > BUCKET_BYTES) {
+            if (all.isEmpty() || bytes + own > bucketBytes) {
                 all.add(new ArrayList<>());
                 bytes = 0;
             }

@@ -234,6 +234,11 @@ final class PersistentBuffers implements AutoCloseable {
         memory.write(value, saved.bytes());
     }
 
+    /** Whether a program uses a value of this name. */
+    boolean has(String name) {
+        return values.containsKey(name);
+    }
+
     Memory memory() {
         return memory;
     }

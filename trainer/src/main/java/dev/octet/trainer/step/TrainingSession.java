@@ -1,6 +1,7 @@
 package dev.octet.trainer.step;
 
 import dev.octet.formats.error.InvalidDataException;
+import dev.octet.formats.error.InvalidOptionException;
 import dev.octet.formats.file.ByteSink;
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
@@ -26,6 +27,7 @@ import dev.octet.trainer.device.Offload;
 import dev.octet.trainer.device.StepObserver;
 import dev.octet.trainer.hook.Fp8Tensor;
 import dev.octet.trainer.hook.Gradients;
+import dev.octet.trainer.hook.ShardPlan;
 import dev.octet.trainer.hook.StatePlan;
 import dev.octet.trainer.kernel.OperandType;
 import dev.octet.trainer.loss.CountedPositions;
@@ -43,6 +45,8 @@ import dev.octet.trainer.program.Step;
 import dev.octet.trainer.program.Value;
 import dev.octet.trainer.program.ValueRole;
 import dev.octet.trainer.reduction.RankSettings;
+import dev.octet.trainer.shard.ShardSettings;
+import dev.octet.trainer.shard.Sharding;
 import dev.octet.trainer.state.StateForm;
 import dev.octet.trainer.state.StateForms;
 import dev.octet.trainer.state.StateTensors;
@@ -58,6 +62,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Objects;
 import java.util.Optional;
+import java.util.OptionalInt;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.function.Consumer;
@@ -78,6 +83,9 @@ public final class TrainingSession implements AutoCloseable {
     private static final String AMAX = ".amax";
     private static final String HISTORY = ".amax_history";
 
+    /** Before the names of parameters whose codes a checkpoint has among the state. */
+    private static final String CODES = "codes:";
+
     private final TrainingSetup setup;
     private final Collectives world;
     private PrecisionPolicy policy;
@@ -88,6 +96,7 @@ public final class TrainingSession implements AutoCloseable {
             new RecentPrograms<>(Loaded::close);
     private @Nullable Update update;
     private @Nullable RankGradients ranks;
+    private @Nullable Sharding sharding;
     private @Nullable TensorWatch tensorWatch;
     private LossScaling.State scale;
     private @Nullable ProductWatch products;
@@ -192,7 +201,17 @@ public final class TrainingSession implements AutoCloseable {
 
     /** Shapes of the weights that the programs built so far use. */
     public Map<String, Shape> parameterShapes() {
-        return memory.shapes(ValueRole.PARAMETER);
+        Map<String, Shape> shapes = new TreeMap<>(memory.shapes(ValueRole.PARAMETER));
+        Sharding shares = sharding;
+        if (shares != null) {
+            shapes.putAll(shares.weights()); // those of other ranks, too
+        }
+        return shapes;
+    }
+
+    /** Whether this rank has only its own weights between their uses. */
+    public boolean cutsWeights() {
+        return isSharded() && setup.shards().zero().cutsWeights();
     }
 
     /** Bytes of parameters, gradients, moments and other state so far. */
@@ -227,6 +246,11 @@ public final class TrainingSession implements AutoCloseable {
             update.program().memory().forEach((name, memory) -> buffers.put(name, memory.keySet()));
         }
         return buffers;
+    }
+
+    /** Who owns what and what travels together, which is the same on all ranks; empty where nothing is shared out, or before the first program is built. */
+    public Optional<String> shares() {
+        return Optional.ofNullable(sharding).map(Sharding::text);
     }
 
     /** How tensors are kept between steps. */
@@ -269,14 +293,17 @@ public final class TrainingSession implements AutoCloseable {
         return programs.get(new Key(batch.shapes(), trains), _ -> make(batch, trains));
     }
 
-    private Loaded make(MicroBatch batch, boolean trains) {
+    private LossGraph graph(MicroBatch batch) {
         Map<String, OperandType> data = new TreeMap<>();
         batch.tensors().forEach((name, t) -> data.put(name, new OperandType(t.dtype(), t.shape())));
-        LossGraph graph = LossGraph.of(
+        return LossGraph.of(
                 setup.source().at(batch.shapes()),
                 setup.loss(),
                 data,
                 setup.source().virtualTokens());
+    }
+
+    private ActivationPlan planned(LossGraph graph, boolean trains) {
         Set<String> parameters = setup.parameters().names();
         List<String> read = new ArrayList<>(graph.parts().values());
         if (!trains) {
@@ -288,24 +315,27 @@ public final class TrainingSession implements AutoCloseable {
                 : ProgramOptions.forward(read, parameters, policy);
         Program plain = Autodiff.program(
                 graph.model(), options.withStored(setup.stored()).withStates(setup.states()));
-        ActivationPlan plan = ActivationPlan.of(plain, setup.activations(), casts);
-        boolean shares = trains && setup.ranks().isOn();
-        Program program = shares ? SharedScales.without(plan.program()) : plan.program();
+        return ActivationPlan.of(plain, setup.activations(), casts);
+    }
+
+    private Loaded make(MicroBatch batch, boolean trains) {
+        LossGraph graph = graph(batch);
+        ActivationPlan plan = planned(graph, trains);
+        boolean scalesLater = trains && setup.ranks().isOn();
+        Program whole = scalesLater ? SharedScales.without(plan.program()) : plan.program();
+        if (trains && sharding == null && isSharded()) {
+            sharding = share(whole, setup.shards());
+        }
+        Sharding shares = sharding;
+        Program program = shares == null ? whole : shares.program(whole, world.rank(), world);
         Executable executable = memory.load(program);
         SharedScales scales =
-                shares ? new SharedScales(plan.program(), setup.ranks().ranks(), memory, world) : null;
+                scalesLater ? new SharedScales(plan.program(), setup.ranks().ranks(), memory, world) : null;
         if (trains && update == null) {
-            UpdateProgram made = UpdateProgram.of(
-                    program,
-                    setup.optimizer(),
-                    setup.ownRate(),
-                    setup.noDecay(),
-                    setup.maxNorm(),
-                    setup.averages(),
-                    setup.states());
+            UpdateProgram made = shares == null ? update(program) : shares.update(world.rank(), world);
             update = new Update(made, memory.load(made.program()), made.beta1().orElse(null), made.ownRates());
         }
-        if (trains && ranks == null && setup.ranks().isOn()) {
+        if (trains && ranks == null && setup.ranks().isOn() && !cutsGradients()) {
             ranks = loadRanks(program);
         }
         Value loss = Objects.requireNonNull(program.outputs().get(trains ? Program.LOSS : graph.loss()));
@@ -318,20 +348,67 @@ public final class TrainingSession implements AutoCloseable {
         return new Loaded(executable, loss, parts, graph.counted(), fp8, plan, scales);
     }
 
+    private UpdateProgram update(Program training) {
+        return UpdateProgram.of(
+                training,
+                setup.optimizer(),
+                setup.ownRate(),
+                setup.noDecay(),
+                setup.maxNorm(),
+                setup.averages(),
+                setup.states());
+    }
+
+    /** Whether this rank keeps a share of what there is. One process that plays all ranks keeps all. */
+    private boolean isSharded() {
+        return !world.isAlone() && setup.shards().isOn();
+    }
+
+    /** Whether it has only its own averaged gradients. */
+    private boolean cutsGradients() {
+        return isSharded() && setup.shards().zero().cutsGradients();
+    }
+
+    private Sharding share(Program training, ShardSettings settings) {
+        return new Sharding(training, update(training), setup.states(), settings, world.size());
+    }
+
+    /** What each stage of sharing out has a rank keep; empty for a run without ranks. */
+    public Optional<ShardPlan> shardPlan(MicroBatch like) {
+        RankSettings settings = setup.ranks();
+        if (!settings.isOn()) {
+            return Optional.empty();
+        }
+        Program training = planned(graph(like), true).program();
+        RankPrograms averaging = RankPrograms.ofOne(training, settings, codedGradients());
+        ShardMemory memories = new ShardMemory(training, update(training), averaging, setup.states(), setup.shards());
+        return Optional.of(memories.plan(settings.ranks()));
+    }
+
     /** Gradients of the matrices kept in few bits, or of all, are averaged in E4M3, unless all are averaged in F32. */
-    private RankGradients loadRanks(Program training) {
+    private Set<String> codedGradients() {
         RankSettings settings = setup.ranks();
         StateForms states = setup.states();
-        Set<String> matrices = setup.parameters().all().stream()
+        return setup.parameters().all().stream()
                 .filter(_ -> settings.reduction().isCoded())
                 .filter(p -> states.isF32()
                         ? p.use() == Parameter.Use.WEIGHT
                         : !states.parameter(p.name(), p.tensor().shape()).isF32())
                 .map(Parameter::name)
                 .collect(Collectors.toSet());
+    }
+
+    private RankGradients loadRanks(Program training) {
+        RankSettings settings = setup.ranks();
+        Set<String> matrices = codedGradients();
         return world.isAlone()
                 ? new SimulatedGradients(settings, RankPrograms.of(training, settings, matrices), memory)
-                : new ExchangedGradients(settings, RankPrograms.ofOne(training, settings, matrices), memory, world);
+                : new ExchangedGradients(
+                        settings,
+                        RankPrograms.ofOne(training, settings, matrices),
+                        memory,
+                        world,
+                        setup.shards().bucketBytes());
     }
 
     private Update update() {
@@ -364,6 +441,10 @@ public final class TrainingSession implements AutoCloseable {
      */
     public StepResult step(
             List<MicroBatch> batches, StepRate rate, @Nullable Consumer<Gradients> afterBackward, boolean measuresFp8) {
+        if (cutsGradients() && batches.size() != setup.shards().microBatches()) {
+            throw new IllegalArgumentException(
+                    batches.size() + " micro-batches, not " + setup.shards().microBatches());
+        }
         batches.forEach(this::prepare);
         memory.zeroGradients();
         UpdateProgram program = update().program();
@@ -377,6 +458,7 @@ public final class TrainingSession implements AutoCloseable {
             scalars.write(memory.memory(), program.badLoss(), world.allReduce(bad, RankReduction.MAX));
         }
         if (afterBackward != null) {
+            requireWholeGradients();
             afterBackward.accept(gradients());
         }
         scalars.write(memory.memory(), program.learningRate(), (float) rate.lr());
@@ -547,24 +629,42 @@ public final class TrainingSession implements AutoCloseable {
             Map<String, Tensor> states = memory.copies(ValueRole.STATE, touched::contains, arena);
             String where = "";
             int i = -1;
-            while (where.isEmpty() && i + 1 < batches.size()) {
-                i++;
+            memory.zeroGradients(); // what is added to a NaN would be found first
+            for (int next = 0; next < batches.size() && where.isEmpty(); next++) {
+                i = next;
                 MicroBatch batch = batches.get(i);
                 Loaded loaded = loaded(batch, true);
                 NonFiniteSearch search = new NonFiniteSearch();
                 loaded.executable().observe(search);
                 try {
-                    loaded.executable().run(Phase.PREPARE);
-                    memory.writeDraw(step, world.rank() + inStep(i));
-                    forward(loaded, batch);
-                    loaded.executable().run(Phase.BACKWARD);
+                    repeat(batch, i);
                 } finally {
                     loaded.executable().observe(null);
                 }
                 where = search.where().orElse("");
             }
+            for (int left = i + 1; left < batches.size() && cutsWeights(); left++) {
+                repeat(batches.get(left), left); // other ranks may still search, and need this one's weights
+            }
             memory.restore(states);
             return new Found(i, where);
+        }
+    }
+
+    private void repeat(MicroBatch batch, int number) {
+        Loaded loaded = loaded(batch, true);
+        loaded.executable().run(Phase.PREPARE);
+        memory.writeDraw(step, world.rank() + inStep(number));
+        forward(loaded, batch);
+        loaded.executable().run(Phase.BACKWARD);
+    }
+
+    private void requireWholeGradients() {
+        if (cutsGradients()) {
+            throw new InvalidOptionException(
+                    "no rank has all gradients, which a hook of the run reads",
+                    "distributed.zero: " + setup.shards().zero().number() + "; " + world.name(),
+                    "set distributed: {zero: 1}, or leave the hook out");
         }
     }
 
@@ -715,6 +815,25 @@ public final class TrainingSession implements AutoCloseable {
         return withCodes(memory.views(ValueRole.STATE, arena), memory.views(ValueRole.PARAMETER, arena));
     }
 
+    /**
+     * Those of {@link #stateViews} that this rank writes into a checkpoint: the states it owns, on the first rank also what all ranks have. All of them where nothing is
+     * shared out.
+     */
+    public Map<String, Tensor> ownStateViews(Arena arena) {
+        Map<String, Tensor> all = new TreeMap<>(stateViews(arena));
+        Sharding shares = sharding;
+        if (shares != null) {
+            Map<String, Integer> owners = shares.partition().owners();
+            all.keySet().removeIf(name -> {
+                int owner = name.startsWith(CODES)
+                        ? owners.getOrDefault(name.substring(CODES.length()), 0)
+                        : shares.owner(name).orElse(0);
+                return owner != world.rank();
+            });
+        }
+        return all;
+    }
+
     /** Copies of moments, scales, histories and other state, codes of weights kept in few bits among them. */
     public Map<String, Tensor> state(Arena arena) {
         return withCodes(memory.copies(ValueRole.STATE, arena), memory.views(ValueRole.PARAMETER, arena));
@@ -735,7 +854,7 @@ public final class TrainingSession implements AutoCloseable {
 
     /** The name that a checkpoint has for the codes of a parameter: its own is that of the decoded one. */
     public static String codesName(String parameter) {
-        return "codes:" + parameter;
+        return CODES + parameter;
     }
 
     /** The layers that the program for micro-batches of these shapes computes in FP8. */
@@ -762,7 +881,7 @@ public final class TrainingSession implements AutoCloseable {
     }
 
     /**
-     * Resumes from a checkpoint.
+     * Resumes from a checkpoint. Where ranks share states out, after {@link #prepare}: only then it is known which are this rank's.
      *
      * @throws InvalidDataException when a tensor has the wrong type or shape
      */
@@ -779,10 +898,22 @@ public final class TrainingSession implements AutoCloseable {
                 weights.putAll(StateTensors.encode(setup.states().parameter(name, shape), master));
             }
         });
+        Sharding shares = sharding;
+        if (shares != null) {
+            weights.keySet().removeIf(name -> isOthers(shares.weightOwner(name), name));
+        }
         memory.restore(weights);
+        if (shares != null) {
+            // the states of other ranks; of weights in few bits all have all parts
+            own.keySet().removeIf(name -> isOthers(shares.owner(name), name));
+        }
         memory.restore(own);
         scale = lossScale;
         restored = true;
+    }
+
+    private boolean isOthers(OptionalInt owner, String name) {
+        return owner.orElse(world.rank()) != world.rank() && !memory.has(name);
     }
 
     /** Whether weights and state are those of a checkpoint. */

@@ -9,6 +9,7 @@ import dev.octet.trainer.optimizer.WeightAveraging;
 import dev.octet.trainer.precision.LossScaling;
 import dev.octet.trainer.precision.PrecisionPolicy;
 import dev.octet.trainer.reduction.RankSettings;
+import dev.octet.trainer.shard.ShardSettings;
 import dev.octet.trainer.state.StateForms;
 import java.util.List;
 import java.util.Set;
@@ -29,6 +30,7 @@ import java.util.regex.Pattern;
  * @param activations what a step keeps between forward and backward
  * @param ranks data-parallel ranks that are simulated
  * @param ownRate parameters that are updated at a multiple of the learning rate
+ * @param shards what several ranks share out
  */
 public record TrainingSetup(
         GraphSource source,
@@ -45,7 +47,8 @@ public record TrainingSetup(
         StateForms states,
         ActivationSettings activations,
         RankSettings ranks,
-        OwnRate ownRate) {
+        OwnRate ownRate,
+        ShardSettings shards) {
     public TrainingSetup {
         stored = Set.copyOf(stored);
         trained = new TreeSet<>(trained);
@@ -80,7 +83,8 @@ public record TrainingSetup(
                 StateForms.F32,
                 ActivationSettings.NONE,
                 RankSettings.NONE,
-                OwnRate.NONE);
+                OwnRate.NONE,
+                ShardSettings.NONE);
     }
 
     /** This setup with tensors kept in other forms. */
@@ -114,6 +118,7 @@ public record TrainingSetup(
                 forms,
                 settings,
                 newRanks,
-                ownRate);
+                ownRate,
+                shards);
     }
 }

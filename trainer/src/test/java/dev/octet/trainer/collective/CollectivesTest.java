@@ -14,6 +14,7 @@ import dev.octet.quant.number.BFloat16;
 import dev.octet.quant.number.Float8Format;
 import dev.octet.quant.number.Half;
 import dev.octet.quant.number.Overflow;
+import java.io.ByteArrayOutputStream;
 import java.io.IOException;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
@@ -201,6 +202,40 @@ class CollectivesTest {
                 assertEquals(3 << r, get(all, DType.F8_E4M3FN, (r + 1) * share - 1), 0);
             }
         }
+    }
+
+    /** Shares of no bytes, of some, and of more than one message. */
+    @ParameterizedTest
+    @ValueSource(ints = {1, 2, 3, 4})
+    void shares_of_different_sizes_have_the_bits_of_the_whole_sum_and_are_gathered_in_place(int ranks) {
+        int[] counts = {5, 0, 700_003, 1};
+        List<byte[]> got = RankThreads.run(ranks, DEADLINE, world -> {
+            List<MemorySegment> shares = new ArrayList<>();
+            for (int r = 0; r < ranks; r++) {
+                shares.add(MemorySegment.ofArray(random(10L * world.rank() + r, DType.F32, counts[r])));
+            }
+            world.reduceScatter(shares, shares.get(world.rank()), DType.F32, RankReduction.AVERAGE);
+            world.allGather(shares);
+            return joined(shares);
+        });
+        List<byte[]> whole = RankThreads.run(ranks, DEADLINE, world -> {
+            List<MemorySegment> shares = new ArrayList<>();
+            for (int r = 0; r < ranks; r++) {
+                shares.add(MemorySegment.ofArray(random(10L * world.rank() + r, DType.F32, counts[r])));
+            }
+            byte[] all = joined(shares);
+            world.allReduce(MemorySegment.ofArray(all), DType.F32, RankReduction.AVERAGE);
+            return all;
+        });
+        for (byte[] all : got) {
+            assertArrayEquals(whole.getFirst(), all);
+        }
+    }
+
+    private static byte[] joined(List<MemorySegment> parts) {
+        ByteArrayOutputStream all = new ByteArrayOutputStream();
+        parts.forEach(p -> all.writeBytes(p.toArray(ValueLayout.JAVA_BYTE)));
+        return all.toByteArray();
     }
 
     @Test

@@ -3,8 +3,10 @@ package dev.octet.trainer.collective;
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Tensor;
 import java.lang.foreign.MemorySegment;
+import java.lang.foreign.ValueLayout;
 import java.security.MessageDigest;
 import java.security.NoSuchAlgorithmException;
+import java.util.ArrayList;
 import java.util.HexFormat;
 import java.util.List;
 import java.util.SplittableRandom;
@@ -72,6 +74,13 @@ final class RankChild {
         byte[] own = new byte[shares.length / world.size()];
         world.reduceScatter(MemorySegment.ofArray(shares), MemorySegment.ofArray(own), type, reduction);
         world.gather(own).forEach(sha::update);
+        List<MemorySegment> uneven = new ArrayList<>();
+        for (int r = 0; r < world.size(); r++) {
+            uneven.add(MemorySegment.ofArray(numbers(60 + world.rank(), type, 77 * r)));
+        }
+        world.reduceScatter(uneven, uneven.get(world.rank()), type, reduction);
+        world.allGather(uneven);
+        uneven.forEach(u -> sha.update(u.toArray(ValueLayout.JAVA_BYTE)));
     }
 
     private static byte[] bytes(long seed, int count) {

@@ -12,6 +12,7 @@ import dev.octet.trainer.optimizer.ScheduleType;
 import dev.octet.trainer.rule.AdafactorRule;
 import dev.octet.trainer.rule.LambRule;
 import dev.octet.trainer.rule.MuonRule;
+import dev.octet.trainer.shard.ZeroStage;
 import dev.octet.trainer.yaml.Section;
 import dev.octet.trainer.yaml.YamlFile;
 import java.nio.file.Path;
@@ -92,6 +93,34 @@ class TrainingConfigTest {
                 .best()
                 .orElseThrow()
                 .greaterIsBetter());
+    }
+
+    @Test
+    void what_ranks_share_out_is_read_with_its_defaults_and_is_no_setting_without() {
+        DistributedConfig none = parse(SMALL).distributed();
+        assertEquals(DistributedConfig.NONE, none);
+        assertEquals(25L << 20, none.bucketSize());
+        assertTrue(Settings.of(parse(SMALL)).keySet().stream().noneMatch(k -> k.startsWith("distributed")));
+        TrainingConfig config = parse(SMALL + "distributed: {zero: 3, bucket_size: 1MiB, reshape: true}");
+        assertEquals(new DistributedConfig(ZeroStage.WEIGHTS, 1 << 20, true), config.distributed());
+        assertEquals("3", Settings.of(config).get("distributed.zero"));
+        assertEquals("1048576", Settings.of(config).get("distributed.bucket_size"));
+    }
+
+    @ParameterizedTest
+    @CsvSource(
+            delimiter = '|',
+            value = {
+                "distributed: {zero: 4}            | 4 is out of range              | give a whole number from 0 to 3",
+                "distributed: {zero: two}          | 'two' is not a whole number    | give a whole number from 0 to 3",
+                "distributed: {bucket_size: 0}     | '0' is not a size in bytes     | write it as 4GB, 512MB or 1.5GiB",
+                "distributed: {stage: 2}           | unknown key 'distributed.stage' | valid: bucket_size, reshape,"
+                        + " zero"
+            })
+    void a_bad_stage_or_bucket_is_refused_with_what_is_valid(String line, String what, String fix) {
+        InvalidOptionException e = refused(SMALL + line);
+        assertEquals(what, e.what());
+        assertEquals(fix, e.fix());
     }
 
     @ParameterizedTest

@@ -12,10 +12,13 @@ import java.nio.file.Path;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
+import org.jspecify.annotations.Nullable;
 import org.junit.jupiter.api.DisplayNameGeneration;
 import org.junit.jupiter.api.DisplayNameGenerator.ReplaceUnderscores;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
 
 /** Accelerate's YAML: what it becomes here, next to what Accelerate's own launcher and recipes do with the same files. */
 @DisplayNameGeneration(ReplaceUnderscores.class)
@@ -68,6 +71,25 @@ class AccelerateTest {
         assertEquals(
                 2, launched("te-questionnaire.yaml").path("sent").path("margin").asInt());
         assertEquals("[wgrad]", settings(reading).get("precision.high_precision"));
+    }
+
+    @ParameterizedTest
+    @CsvSource(
+            delimiter = '|',
+            value = {
+                "distributed_type: DEEPSPEED, deepspeed_config: {zero_stage: 1} | 1",
+                "distributed_type: DEEPSPEED, deepspeed_config: {zero_stage: 3} | 3",
+                "distributed_type: DEEPSPEED, deepspeed_config: {zero_stage: 0} |",
+                "distributed_type: FSDP, fsdp_config: {fsdp_sharding_strategy: FULL_SHARD} | 3",
+                "distributed_type: FSDP, fsdp_config: {fsdp_sharding_strategy: 2} | 2",
+                "distributed_type: FSDP, fsdp_config: {sharding_strategy: NO_SHARD} |",
+                "distributed_type: FSDP, fsdp_config: {fsdp_version: 2, fsdp_reshard_after_forward: true} | 3",
+                "distributed_type: MULTI_GPU, fsdp_config: {fsdp_sharding_strategy: FULL_SHARD} |"
+            })
+    void what_processes_share_out_is_the_stage_here(String yaml, @Nullable String zero) {
+        Reading reading = yaml("{" + yaml + "}");
+        assertEquals(zero, settings(reading).get("distributed.zero"));
+        assertEquals(List.of(), reading.problems());
     }
 
     @Test

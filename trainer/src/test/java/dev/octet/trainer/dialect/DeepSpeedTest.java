@@ -155,6 +155,29 @@ class DeepSpeedTest {
     }
 
     @Test
+    void stages_of_zero_are_what_ranks_share_out_and_buckets_count_bytes() {
+        for (int stage = 1; stage <= 3; stage++) {
+            Reading reading = read("\"zero_optimization\": {\"stage\": " + stage + ", \"reduce_bucket_size\": 5e6}");
+            assertEquals(
+                    Map.of("distributed.zero", String.valueOf(stage), "distributed.bucket_size", "20000000"),
+                    shares(reading));
+            assertTrue(reading.isHonoured());
+        }
+        assertEquals(Map.of(), shares(read("\"zero_optimization\": {\"stage\": 0, \"reduce_bucket_size\": 5e6}")));
+        assertEquals(Map.of("distributed.zero", "1"), shares(read("\"zero_optimization\": true")));
+        assertEquals(
+                Map.of("distributed.zero", "2"),
+                shares(read("\"zero_optimization\": {\"stage\": 2, \"reduce_bucket_size\": \"auto\"}")));
+        assertEquals(List.of("ZeRO has no stage 4"), problems(read("\"zero_optimization\": {\"stage\": 4}")));
+    }
+
+    private static Map<String, String> shares(Reading reading) {
+        return reading.settings().stream()
+                .filter(s -> s.key().startsWith("distributed."))
+                .collect(Collectors.toMap(Setting::key, Setting::value));
+    }
+
+    @Test
     void auto_is_filled_from_arguments_and_from_their_defaults() {
         Reading reading = read(
                 "\"train_batch_size\": \"auto\", \"train_micro_batch_size_per_gpu\": \"auto\","

@@ -1,0 +1,28 @@
+package dev.octet.trainer.shard;
+
+/**
+ * How ranks share out what a run keeps. Changes no number.
+ *
+ * @param zero what is shared out
+ * @param bucketBytes of gradients, or of weights, that travel together; a larger tensor travels alone
+ * @param microBatches how many each rank computes in a step
+ * @param keepsTrained whether all ranks keep the weights that are trained, as those of an adapter: they are few
+ */
+public record ShardSettings(ZeroStage zero, long bucketBytes, int microBatches, boolean keepsTrained) {
+    /** As many bytes as a bucket of torch's DistributedDataParallel. */
+    public static final long BUCKET_BYTES = 25 << 20;
+
+    /** Nothing is shared out. */
+    public static final ShardSettings NONE = new ShardSettings(ZeroStage.NONE, BUCKET_BYTES, 1, false);
+
+    public ShardSettings {
+        if (bucketBytes < 1 || microBatches < 1) {
+            throw new IllegalArgumentException(microBatches + " micro-batches, buckets of " + bucketBytes + " bytes");
+        }
+    }
+
+    /** Whether ranks keep different things. */
+    public boolean isOn() {
+        return zero != ZeroStage.NONE;
+    }
+}
