@@ -57,6 +57,10 @@ final class TrainCommand implements Command {
             "example-config",
             "TASK",
             "print a configuration to start from: " + String.join(", ", ExampleConfig.names()));
+    private static final Option NO_MEMORY_CHECK = Flags.flag(
+            "no-memory-check",
+            "start a run that needs more than this machine's memory (default: it is refused, with the smallest change"
+                    + " that fits)");
     static final Option DEVICE = Flags.value(
             "device", "cpu|cuda[:N]|reference", "where to compute (default: cpu); docs/cuda.md says which GPUs");
 
@@ -91,6 +95,7 @@ final class TrainCommand implements Command {
                 STEPS,
                 LOG_EVERY,
                 DEVICE,
+                NO_MEMORY_CHECK,
                 REPORT,
                 EXAMPLE,
                 Flags.THREADS,
@@ -128,6 +133,9 @@ final class TrainCommand implements Command {
         if (arguments.has(RESUME)) {
             request = request.resumingFrom(arguments.integer(FROM_STEP, 0, 1, Integer.MAX_VALUE));
         }
+        if (arguments.has(NO_MEMORY_CHECK)) {
+            request = request.withMemory(Train.MemoryCheck.OFF);
+        }
         Train.Request all = request;
         return RankSession.join(arguments, screen).run(rank -> run(all, arguments, rank));
     }
@@ -139,7 +147,7 @@ final class TrainCommand implements Command {
         Job job = rank.job();
         if (arguments.has(Flags.DRY_RUN)) {
             Train.Planned planned = Train.plan(request, job, rank.world());
-            TrainPage.of(planned.setup(), arguments, lines, screen).plan(planned.plan(), planned.firstStep());
+            TrainPage.of(planned.setup(), arguments, lines, screen).plan(planned);
             return ExitCode.OK;
         }
         try (TrainSession session = new TrainSession(setup -> TrainPage.of(setup, arguments, lines, screen))) {

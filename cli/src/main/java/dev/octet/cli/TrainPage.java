@@ -167,7 +167,8 @@ final class TrainPage implements TrainingHook {
             String run,
             long firstStep,
             List<String> notes,
-            @Nullable PlannedStates states) {}
+            @Nullable PlannedStates states,
+            Train.@Nullable Shortage shortage) {}
 
     /** Bytes of what is kept for the trained parameters. */
     record PlannedStates(String engine, long weights, long masters, long gradients, long moments, double bytesEach) {
@@ -397,7 +398,9 @@ final class TrainPage implements TrainingHook {
     }
 
     /** What a run would do, from its first step on. */
-    void plan(RunPlan p, long first) {
+    void plan(Train.Planned planned) {
+        RunPlan p = planned.plan();
+        long first = planned.firstStep();
         if (form == Form.JSON) {
             screen.out()
                     .println(Json.answer(
@@ -419,9 +422,19 @@ final class TrainPage implements TrainingHook {
                                     folder.toString(),
                                     first,
                                     notes(p),
-                                    p.states().map(PlannedStates::of).orElse(null))));
+                                    p.states().map(PlannedStates::of).orElse(null),
+                                    planned.shortage().orElse(null))));
         } else {
-            screen.out().print(table(p, first).text(0));
+            Table table = table(p, first);
+            planned.shortage()
+                    .ifPresent(s -> table.row(
+                                    "memory",
+                                    Table.cell(
+                                            Quantity.bytes(s.neededBytes()) + " at least; this machine has "
+                                                    + Quantity.bytes(s.limitBytes()),
+                                            Tone.BAD))
+                            .row("", s.fix()));
+            screen.out().print(table.text(0));
         }
     }
 

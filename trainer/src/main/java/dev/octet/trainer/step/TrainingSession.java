@@ -11,6 +11,7 @@ import dev.octet.quant.recipe.OperandSpec.Scaling;
 import dev.octet.quant.scale.AmaxHistory;
 import dev.octet.quant.scale.QuantScaleRule;
 import dev.octet.trainer.activation.ActivationPlan;
+import dev.octet.trainer.activation.StepCost;
 import dev.octet.trainer.activation.WeightCasts;
 import dev.octet.trainer.autodiff.Autodiff;
 import dev.octet.trainer.autodiff.Parameter;
@@ -27,6 +28,7 @@ import dev.octet.trainer.device.StepObserver;
 import dev.octet.trainer.hook.Fp8Tensor;
 import dev.octet.trainer.hook.Gradients;
 import dev.octet.trainer.hook.StatePlan;
+import dev.octet.trainer.hook.StepWork;
 import dev.octet.trainer.kernel.OperandType;
 import dev.octet.trainer.loss.CountedPositions;
 import dev.octet.trainer.loss.LossGraph;
@@ -179,6 +181,31 @@ public final class TrainingSession implements AutoCloseable {
         return loaded(like, true).activations();
     }
 
+    /** What a step does with micro-batches of these shapes. */
+    public StepWork work(MicroBatch like) {
+        long forward = 0;
+        long products = 0;
+        long again = 0;
+        long bytes = 0;
+        long once = 0;
+        for (Step s : program(like).steps()) {
+            StepCost cost = StepCost.of(s);
+            if (StepCost.isProduct(s)) {
+                forward += s.phase() == Phase.FORWARD ? cost.flops() : 0;
+                products += cost.flops();
+                again += s.repeats() ? cost.flops() : 0;
+            } else if (s.phase() == Phase.PREPARE) {
+                once += cost.bytes();
+            } else {
+                bytes += cost.bytes();
+            }
+        }
+        for (Step s : update().program().program().steps()) {
+            once += StepCost.of(s).bytes();
+        }
+        return new StepWork(forward, products, again, bytes, once);
+    }
+
     /** Shapes of the weights that the programs built so far use. */
     public Map<String, Shape> parameterShapes() {
         return memory.shapes(ValueRole.PARAMETER);
@@ -279,16 +306,19 @@ public final class TrainingSession implements AutoCloseable {
                 graph.model(), options.withStored(setup.stored()).withStates(setup.states()));
         ActivationPlan plan = ActivationPlan.of(plain, setup.activations(), casts);
         Program program = plan.program();
+        UpdateProgram made = trains && update == null
+                ? UpdateProgram.of(
+                        program,
+                        setup.optimizer(),
+                        setup.ownRate(),
+                        setup.noDecay(),
+                        setup.maxNorm(),
+                        setup.averages(),
+                        setup.states())
+                : null;
+        memory.requireRoom(made == null ? List.of(program) : List.of(program, made.program()));
         Executable executable = memory.load(program);
-        if (trains && update == null) {
-            UpdateProgram made = UpdateProgram.of(
-                    program,
-                    setup.optimizer(),
-                    setup.ownRate(),
-                    setup.noDecay(),
-                    setup.maxNorm(),
-                    setup.averages(),
-                    setup.states());
+        if (made != null) {
             update = new Update(made, memory.load(made.program()), made.beta1().orElse(null), made.ownRates());
         }
         if (trains && ranks == null && setup.ranks().isOn()) {
