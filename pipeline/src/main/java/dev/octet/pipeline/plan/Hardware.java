@@ -40,9 +40,9 @@ public record Hardware(int count, Accelerator accelerator) {
         return new Hardware(other, accelerator);
     }
 
-    /** {@code 64xH100}. */
+    /** {@code 64xH100}; of one its name. */
     public String text() {
-        return count + "x" + accelerator.name();
+        return (count == 1 ? "" : count + "x") + accelerator.name();
     }
 
     /** Bytes a second that each of {@code group} accelerators side by side sends: those of one node have its link. */

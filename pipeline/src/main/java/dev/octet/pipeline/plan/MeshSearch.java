@@ -4,9 +4,11 @@ import dev.octet.formats.error.InvalidOptionException;
 import java.util.ArrayList;
 import java.util.Comparator;
 import java.util.LinkedHashMap;
+import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.Set;
 import java.util.stream.IntStream;
 
 /** All ways to train a model on some hardware, those that fit ranked by the time of a step. */
@@ -14,6 +16,7 @@ public final class MeshSearch {
     private static final int MOST_CHUNKS = 8;
     private static final int MOST_STAGES = 64;
     private static final int LARGEST_MICRO_BATCH = 1024;
+    private static final String WHERE = "the mesh";
 
     private final Workload model;
     private final Work work;
@@ -56,15 +59,18 @@ public final class MeshSearch {
      * @throws InvalidOptionException when nothing is left to try
      */
     public Found run() {
+        requireDivisible();
         Estimate estimate = new Estimate(model, work, hardware);
         long usable = Estimate.usable(hardware.accelerator());
         Map<Row, Choice> fastest = new LinkedHashMap<>();
         Map<Row, Choice> least = new LinkedHashMap<>();
-        Map<String, Integer> against = new LinkedHashMap<>();
+        Set<String> against = new LinkedHashSet<>();
         for (Mesh mesh : meshes()) {
             Optional<String> reason = model.against(mesh).or(() -> undivided(mesh));
             if (reason.isPresent()) {
-                against.merge(reason.get(), 1, Integer::sum);
+                if (mesh.chunks() == 1 || rules.numbers().containsKey("chunks")) {
+                    against.add(reason.get());
+                }
                 continue;
             }
             Row row = new Row(mesh.data(), mesh.tensor(), mesh.pipeline(), mesh.zero());
@@ -89,9 +95,9 @@ public final class MeshSearch {
             throw new InvalidOptionException(
                     against.isEmpty()
                             ? "no mesh of " + hardware.text() + " is left to try"
-                            : String.join("; ", against.keySet().stream().limit(3).toList()),
-                    "the mesh",
-                    "leave some of it out of --mesh, or give other hardware");
+                            : String.join("; ", against.stream().limit(3).toList()),
+                    WHERE,
+                    "leave some of it out, or give another number of devices");
         }
         return new Found(
                 fastest.values().stream()
@@ -103,7 +109,26 @@ public final class MeshSearch {
                 least.values().stream()
                         .sorted(Comparator.comparingLong((Choice c) -> c.bytes().total()))
                         .toList(),
-                List.copyOf(against.keySet()));
+                List.copyOf(against));
+    }
+
+    /** What is given of a mesh must divide the accelerators. */
+    private void requireDivisible() {
+        long given = 1;
+        List<String> words = new ArrayList<>();
+        for (String key : List.of("data", "tensor", "pipeline")) {
+            Integer number = rules.numbers().get(key);
+            if (number != null) {
+                given *= number;
+                words.add(key + " " + number);
+            }
+        }
+        if (hardware.count() % given != 0 || (words.size() == 3 && given != hardware.count())) {
+            throw new InvalidOptionException(
+                    hardware.text() + " cannot be dealt out by " + String.join(" x ", words),
+                    WHERE,
+                    "give numbers whose product divides " + hardware.count());
+        }
     }
 
     /** The samples of a step must be shared out evenly; an interleaved schedule takes micro-batches by as many as there are stages. */

@@ -25,6 +25,15 @@ public record ParameterBytes(double weights, double masters, double gradients, d
     /** A matrix like those that nearly all parameters are in. */
     private static final Shape MATRIX = Shape.of(4096, 4096);
 
+    /** Adam in F32 with Linears of a type. */
+    public static ParameterBytes adam(ProductType type) {
+        return switch (type) {
+            case FP32 -> new ParameterBytes(4, 0, 4, 8);
+            case BF16 -> BF16_ADAM;
+            case FP8 -> new ParameterBytes(1, 4, 4, 8);
+        };
+    }
+
     /** What a configuration keeps of a large matrix. */
     public static ParameterBytes of(TrainingConfig config) {
         OptimizerConfig optimizer = config.optimizer();

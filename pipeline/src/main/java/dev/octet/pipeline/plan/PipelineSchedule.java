@@ -12,6 +12,9 @@ public final class PipelineSchedule {
     private static final int FORWARD = 1;
     private static final int BACKWARD = 2;
 
+    /** Characters in front of a stage's row, but for its number. */
+    private static final int LABEL = "stage   ".length();
+
     /** One chunk of one micro-batch. */
     private record Call(boolean backward, int microBatch, int chunk) {}
 
@@ -123,6 +126,11 @@ public final class PipelineSchedule {
         return own < 0 || later < 0 ? -1 : Math.max(own, later);
     }
 
+    /** Micro-batches that it plays. */
+    public int microBatches() {
+        return microBatches;
+    }
+
     /** Time of the whole, in forwards of a chunk. */
     public int length() {
         return rows.stream().mapToInt(r -> r.getLast().end()).max().orElse(0);
@@ -134,17 +142,22 @@ public final class PipelineSchedule {
         return 1 - (double) busy / stages / length();
     }
 
+    /** Forwards of a chunk that a character of the text stands for. */
+    public int each(int columns) {
+        return Math.ceilDiv(length(), columns - String.valueOf(stages).length() - LABEL);
+    }
+
     /**
-     * The schedule as text: a line for each stage, a character for each forward of a chunk. Micro-batches are digits in forward and letters in backward, both from the first
-     * again after ten; a point is waiting.
+     * The schedule as text: a line for each stage. A character is a forward of a chunk, or as many as are needed for the whole to be shown. Micro-batches are digits in
+     * forward and letters in backward, both from the first again after ten; a point is waiting.
      *
-     * @param columns that a line may take; what comes later is left out
+     * @param columns that a line may take
      * @param lines that the text may take; stages in the middle are left out
      */
     public List<String> text(int columns, int lines) {
         List<String> text = new ArrayList<>();
         int width = String.valueOf(stages).length();
-        int shown = Math.min(length(), columns - width - "stage  ".length() - 1);
+        int each = each(columns);
         for (int s = 0; s < stages; s++) {
             if (stages > lines && s >= lines / 2 && s < stages - (lines - 1 - lines / 2)) {
                 if (s == lines / 2) {
@@ -158,9 +171,11 @@ public final class PipelineSchedule {
                 int digit = d.call().microBatch() % 10;
                 Arrays.fill(line, d.start(), d.end(), (char) ((d.call().backward() ? 'a' : '0') + digit));
             }
-            String row = new String(line, 0, shown).stripTrailing();
-            text.add("stage " + " ".repeat(width - String.valueOf(s + 1).length()) + (s + 1) + "  " + row
-                    + (shown < length() ? ">" : ""));
+            StringBuilder row = new StringBuilder();
+            for (int i = 0; i < line.length; i += each) {
+                row.append(line[i]);
+            }
+            text.add("stage " + " ".repeat(width - String.valueOf(s + 1).length()) + (s + 1) + "  " + row);
         }
         return text;
     }
