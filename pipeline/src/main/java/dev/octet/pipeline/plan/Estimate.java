@@ -73,6 +73,12 @@ public final class Estimate {
 
     private record Run(long count, boolean recompute) {}
 
+    /** Bytes of an accelerator of one stage, which need not be the fullest. */
+    DeviceBytes bytes(Mesh mesh, int stage, int microBatch, boolean recompute) {
+        long count = work.samples() / mesh.data() / microBatch;
+        return bytes(mesh, stage, model.stage(mesh, stage, microBatch, work), count, recompute);
+    }
+
     /** Micro-batches whose activations a stage keeps at once: Megatron's warm-up and the one that is computed. */
     static double underWay(Mesh mesh, int stage, long count) {
         int p = mesh.pipeline();
