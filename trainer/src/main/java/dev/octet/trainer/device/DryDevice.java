@@ -8,7 +8,9 @@ import dev.octet.trainer.program.ValueRole;
 import java.lang.foreign.MemorySegment;
 import java.util.Collection;
 import java.util.HashMap;
+import java.util.HashSet;
 import java.util.Map;
+import java.util.Set;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -69,6 +71,7 @@ public final class DryDevice implements Device {
     private static final class Nowhere implements Memory {
         private final Offload offload;
         private final Map<String, Long> away = new HashMap<>();
+        private final Set<String> admitted = new HashSet<>();
 
         Nowhere(Offload offload) {
             this.offload = offload;
@@ -77,10 +80,13 @@ public final class DryDevice implements Device {
         void admit(Program program) {
             for (Offload.Place place : Offload.Place.values()) {
                 if (place != Offload.Place.DEVICE) {
-                    offload.valuesAt(place, program)
+                    // what a program had before stays where it is
+                    offload.valuesAt(place, program).stream()
+                            .filter(v -> !admitted.contains(v.name()))
                             .forEach(v -> away.put(v.name(), v.type().byteSize()));
                 }
             }
+            program.lasting().forEach(v -> admitted.add(v.name()));
         }
 
         @Override

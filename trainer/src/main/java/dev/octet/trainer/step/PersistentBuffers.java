@@ -104,13 +104,15 @@ final class PersistentBuffers implements AutoCloseable {
         if (device.limitBytes() == Long.MAX_VALUE) {
             return;
         }
-        Map<String, Long> held = new TreeMap<>();
-        values.forEach((name, v) -> held.put(name, heldBytes(v)));
+        long lasting = bytes(v -> v.role() != ValueRole.STORED) - memory.offloadedBytes();
+        Set<String> admitted = new HashSet<>(values.keySet());
         for (Program p : next) {
-            p.lasting().forEach(v -> held.put(v.name(), heldBytes(v)));
-            offload.valuesAt(Place.DISK, p).forEach(v -> held.put(v.name(), 0L));
+            Set<Value> away = offload.valuesAt(Place.DISK, p);
+            for (Value v : p.lasting()) {
+                boolean counts = admitted.add(v.name()) && v.role() != ValueRole.STORED && !away.contains(v);
+                lasting += counts ? v.type().byteSize() : 0;
+            }
         }
-        long lasting = held.values().stream().mapToLong(b -> b).sum();
         // planning what shares memory takes long: not where all side by side has room
         long apart = next.stream().mapToLong(PersistentBuffers::allOfMicroBatch).sum();
         if (lasting + apart <= device.limitBytes()) {
@@ -133,10 +135,6 @@ final class PersistentBuffers implements AutoCloseable {
         return bytes < GIGA
                 ? String.format(Locale.ROOT, "%.1f MB", bytes / 1e6)
                 : String.format(Locale.ROOT, "%.1f GB", bytes / 1e9);
-    }
-
-    private static long heldBytes(Value v) {
-        return v.role() == ValueRole.STORED ? 0 : v.type().byteSize();
     }
 
     private static long allOfMicroBatch(Program program) {
