@@ -14,10 +14,10 @@ import org.apache.commons.cli.Option;
 
 /** {@code octet plan MODEL}: what training takes, before it starts. */
 final class PlanCommand implements Command {
-    private static final PathOption CONFIG = PathOption.read(
-            "config", "FILE", "of the run, as octet train takes it (default: Adam in --precision)");
-    private static final Option SET = Flags.repeatable(
-            "set", "KEY=VALUE", "another value for a key of the configuration, as batch_size=4");
+    private static final PathOption CONFIG =
+            PathOption.read("config", "FILE", "of the run, as octet train takes it (default: Adam in --precision)");
+    private static final Option SET =
+            Flags.repeatable("set", "KEY=VALUE", "another value for a key of the configuration, as batch_size=4");
     private static final Option HARDWARE = Flags.value(
             "hardware",
             "NxNAME|this",
@@ -36,8 +36,8 @@ final class PlanCommand implements Command {
             "N",
             "samples of a step on all devices (default: batch_size x gradient_accumulation of the configuration; else"
                     + " about 4 million tokens)");
-    private static final Option PRECISION = Flags.value(
-            "precision", "bf16|fp8|fp32", "of Linears, without a configuration (default: bf16)");
+    private static final Option PRECISION =
+            Flags.value("precision", "bf16|fp8|fp32", "of Linears, without a configuration (default: bf16)");
     private static final Option TOKENS = Flags.value(
             "tokens", "N", "of the whole training, as 15e12, for its days (default: the steps of the configuration)");
     private static final Option PRICE =
@@ -62,8 +62,7 @@ final class PlanCommand implements Command {
 
     @Override
     public List<Option> options() {
-        return List.of(
-                CONFIG, SET, HARDWARE, MESH, SEQUENCE, BATCH, PRECISION, TOKENS, PRICE, Flags.THREADS);
+        return List.of(CONFIG, SET, HARDWARE, MESH, SEQUENCE, BATCH, PRECISION, TOKENS, PRICE, Flags.THREADS);
     }
 
     @Override
@@ -88,8 +87,7 @@ final class PlanCommand implements Command {
     private static Plan.Request request(Arguments arguments) {
         Plan.Request request = Plan.Request.of(arguments.operand(0))
                 .withBatch(
-                        arguments.integer(BATCH, 0, 1, Integer.MAX_VALUE),
-                        arguments.integer(SEQUENCE, 0, 1, 1 << 24))
+                        arguments.integer(BATCH, 0, 1, Integer.MAX_VALUE), arguments.integer(SEQUENCE, 0, 1, 1 << 24))
                 .withPrecision(arguments.choice(
                         PRECISION, Flags.byName(List.of(ProductType.values()), ProductType::text), ProductType.BF16))
                 .withTokens(arguments.number(TOKENS, 1, MOST).orElse(0.0))

@@ -43,9 +43,7 @@ final class PlanPage {
                         String.format(Locale.ROOT, "%,d", r.parameters())
                                 + (r.activeParameters() < r.parameters()
                                         ? String.format(
-                                                Locale.ROOT,
-                                                ", %,d of them compute for a token",
-                                                r.activeParameters())
+                                                Locale.ROOT, ", %,d of them compute for a token", r.activeParameters())
                                         : ""))
                 .row(
                         "step",
@@ -209,8 +207,8 @@ final class PlanPage {
                 .row("time", times(t))
                 .row(
                         "sent",
-                        parts(List.of("data", "tensor", "pipeline"), List.of(
-                                (long) x.data(), (long) x.tensor(), (long) x.pipeline())))
+                        parts(List.of("data", "tensor", "pipeline"), List.of((long) x.data(), (long) x.tensor(), (long)
+                                x.pipeline())))
                 .row(
                         "rate",
                         (r.step().length() > 0
@@ -221,8 +219,7 @@ final class PlanPage {
                                         ", %.1f %% of the peak of BF16%s",
                                         100 * w.mfu(),
                                         w.bubble() > 0
-                                                ? String.format(
-                                                        Locale.ROOT, ", bubble %.1f %%", 100 * w.bubble())
+                                                ? String.format(Locale.ROOT, ", bubble %.1f %%", 100 * w.bubble())
                                                 : ""));
         if (w.days() > 0) {
             table.row("training", String.format(Locale.ROOT, "%.3g days", w.days()));
@@ -262,9 +259,10 @@ final class PlanPage {
     private static void schedule(Plan.Drawing schedule, long microBatches, StringBuilder page) {
         page.append('\n')
                 .append(TextStyle.heading("Schedule of the fastest"))
-                .append(schedule.microBatches() < microBatches
-                        ? ", with " + schedule.microBatches() + " of its " + microBatches + " micro-batches\n"
-                        : "\n");
+                .append(
+                        schedule.microBatches() < microBatches
+                                ? ", with " + schedule.microBatches() + " of its " + microBatches + " micro-batches\n"
+                                : "\n");
         schedule.lines().forEach(line -> page.append("  ").append(line).append('\n'));
         page.append("  0-9: forward of a micro-batch, a-j: its backward, point: waiting")
                 .append(schedule.each() > 1 ? "; a character for each " + schedule.each() + " forwards\n" : "\n");

@@ -104,31 +104,13 @@ public final class Plan {
         /** A model on this machine. */
         public static Request of(Path model) {
             return new Request(
-                    model,
-                    Optional.empty(),
-                    List.of(),
-                    Optional.empty(),
-                    MeshRules.NONE,
-                    0,
-                    0,
-                    ProductType.BF16,
-                    0,
-                    0);
+                    model, Optional.empty(), List.of(), Optional.empty(), MeshRules.NONE, 0, 0, ProductType.BF16, 0, 0);
         }
 
         /** The same as a configuration has it, with other values for some of its keys. */
         public Request withConfig(Path yaml, List<String> assignments) {
             return new Request(
-                    model,
-                    Optional.of(yaml),
-                    assignments,
-                    hardware,
-                    rules,
-                    length,
-                    samples,
-                    precision,
-                    tokens,
-                    price);
+                    model, Optional.of(yaml), assignments, hardware, rules, length, samples, precision, tokens, price);
         }
 
         /** The same on accelerators. */
@@ -148,8 +130,7 @@ public final class Plan {
 
         /** The same with a part of the mesh given. */
         public Request withRules(MeshRules given) {
-            return new Request(
-                    model, config, settings, hardware, given, length, samples, precision, tokens, price);
+            return new Request(model, config, settings, hardware, given, length, samples, precision, tokens, price);
         }
 
         /** The same with steps of so many samples of so many tokens; 0 for what {@link Request} says. */
@@ -204,8 +185,7 @@ public final class Plan {
      * @param sixNd {@code 6 N D}; 0 where tokens are not counted
      * @param attentionFlops those of {@code flops} that attention takes, which {@code 6 N D} leaves out
      */
-    public record Step(
-            long samples, int length, String precision, double flops, double sixNd, double attentionFlops) {
+    public record Step(long samples, int length, String precision, double flops, double sixNd, double attentionFlops) {
         /** Tokens. */
         public long tokens() {
             return samples * length;
@@ -316,8 +296,14 @@ public final class Plan {
         }
     }
 
-    /** What a process of Octet takes besides what a run plans, on Linux. */
-    public static final long PROCESS_BYTES = 190_000_000L;
+    /** What a process takes besides what a run plans, on Linux: docs/memory.md says for what; measured by bench/run-plan. */
+    static long processBytes(ProductType type) {
+        return switch (type) {
+            case FP32 -> 168_000_000L;
+            case BF16 -> 178_000_000L;
+            case FP8 -> 198_000_000L;
+        };
+    }
 
     /**
      * Plans.
@@ -360,7 +346,9 @@ public final class Plan {
         Path path = request.model();
         boolean folder = Files.isDirectory(path);
         Path name = path.getFileName();
-        boolean json = !folder && name != null && name.toString().endsWith(".json")
+        boolean json = !folder
+                && name != null
+                && name.toString().endsWith(".json")
                 && !name.toString().endsWith(".index.json");
         Path parent = path.toAbsolutePath().getParent();
         Path where = folder || parent == null ? path : parent;
@@ -379,7 +367,8 @@ public final class Plan {
         boolean known = TransformerSizes.modelTypes()
                 .contains(config.get().path("model_type").asText(""));
         return known || json
-                ? Optional.of(TransformerSizes.of(config.get(), where.resolve(file).toString()))
+                ? Optional.of(
+                        TransformerSizes.of(config.get(), where.resolve(file).toString()))
                 : Optional.empty();
     }
 
@@ -388,9 +377,8 @@ public final class Plan {
         int length = length(request, config, sizes);
         ProductType type = config.map(ParameterBytes::productType).orElse(request.precision());
         ParameterBytes each = config.map(ParameterBytes::of).orElseGet(() -> ParameterBytes.adam(type));
-        Hardware hardware = request.hardware().isPresent()
-                ? request.hardware().get()
-                : new Hardware(1, machine(job, type));
+        Hardware hardware =
+                request.hardware().isPresent() ? request.hardware().get() : new Hardware(1, machine(job, type));
         long samples = samples(request, config, hardware.count(), length);
         Work work = new Work(samples, length, type, each);
         Workload model = new DecoderWorkload(sizes);
@@ -445,9 +433,8 @@ public final class Plan {
             }
             return request.length();
         }
-        return config.map(c -> c.data().sequence() > 0
-                        ? c.data().sequence()
-                        : c.data().maxLength())
+        return config.map(c ->
+                        c.data().sequence() > 0 ? c.data().sequence() : c.data().maxLength())
                 .orElse(Math.min(context, LENGTH));
     }
 
@@ -591,9 +578,8 @@ public final class Plan {
     private static Result graph(Request request, TrainingConfig config, Job job) throws IOException {
         Dry dry = dry(request, config, job);
         Hardware hardware = request.hardware().orElseThrow();
-        long samples = request.samples() > 0
-                ? request.samples()
-                : (long) config.batchSize() * config.gradientAccumulation();
+        long samples =
+                request.samples() > 0 ? request.samples() : (long) config.batchSize() * config.gradientAccumulation();
         ParameterBytes each = ParameterBytes.of(config);
         ProductType type = ParameterBytes.productType(config);
         Work work = new Work(samples, 1, type, each);
@@ -615,16 +601,17 @@ public final class Plan {
     }
 
     /** A run on this machine. */
-    private static Result here(
-            Request request, TrainingConfig config, Optional<TransformerSizes> sizes, Job job) throws IOException {
+    private static Result here(Request request, TrainingConfig config, Optional<TransformerSizes> sizes, Job job)
+            throws IOException {
         Dry dry = dry(request, config, job);
         StepWork work = dry.work();
         int micro = config.gradientAccumulation();
-        double seconds = micro * (work.products() / dry.rates().products() + work.bytes() / dry.rates().bytes())
+        double seconds = micro
+                        * (work.products() / dry.rates().products()
+                                + work.bytes() / dry.rates().bytes())
                 + work.update() / dry.rates().bytes();
         double flops = (double) micro * (work.products() - work.again());
-        Train.Request train = Train.Request.of(
-                        request.model(), request.config().orElseThrow(), Path.of("run"))
+        Train.Request train = Train.Request.of(request.model(), request.config().orElseThrow(), Path.of("run"))
                 .withSettings(request.settings());
         Optional<Train.Shortage> shortage = SmallerRun.shortage(train, dry.plan(), job);
         Optional<HostMemory> host = HostMemory.find();
@@ -636,7 +623,7 @@ public final class Plan {
                 host.map(HostMemory::limitBytes).orElse(0L),
                 dry.plan().lastingBytes(),
                 dry.plan().temporaryBytes(),
-                PROCESS_BYTES,
+                processBytes(ParameterBytes.productType(config)),
                 shortage.isEmpty(),
                 shortage.map(Train.Shortage::fix).orElse(""),
                 dry.rates().products(),

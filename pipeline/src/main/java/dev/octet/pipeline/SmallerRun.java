@@ -46,9 +46,8 @@ final class SmallerRun {
         for (List<String> change : changes(config, request)) {
             Optional<Long> bytes = planned(request, change, job);
             if (bytes.isPresent() && bytes.get() <= limit) {
-                String words = change.stream()
-                        .map(c -> "--set " + ShellWord.of(c))
-                        .collect(Collectors.joining(" "));
+                String words =
+                        change.stream().map(c -> "--set " + ShellWord.of(c)).collect(Collectors.joining(" "));
                 return String.format(Locale.ROOT, "%s fits, with %.1f GB; %s", words, bytes.get() / 1e9, ANYWAY);
             }
             least = Math.min(least, bytes.orElse(Long.MAX_VALUE));
@@ -90,8 +89,8 @@ final class SmallerRun {
         }
         if (!config.offload().isOn()) {
             Path parent = request.folder().toAbsolutePath().normalize().getParent();
-            List<String> away = List.of(
-                    "offload.states=disk", "offload.path=" + (parent == null ? request.folder() : parent));
+            List<String> away =
+                    List.of("offload.states=disk", "offload.path=" + (parent == null ? request.folder() : parent));
             all.add(away);
             all.add(join(away, again));
             if (!batches.isEmpty()) {

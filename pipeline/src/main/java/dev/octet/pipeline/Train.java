@@ -273,7 +273,8 @@ public final class Train {
                         trainer.plan(),
                         trainer.firstStep(request.folder(), options(request, job)),
                         Optional.empty()));
-        Optional<Shortage> shortage = world.isAlone() ? SmallerRun.shortage(request, planned.plan(), job) : Optional.empty();
+        Optional<Shortage> shortage =
+                world.isAlone() ? SmallerRun.shortage(request, planned.plan(), job) : Optional.empty();
         return new Planned(planned.setup(), planned.plan(), planned.firstStep(), shortage);
     }
 

@@ -60,8 +60,7 @@ class PlannedMemoryTest {
         List<String> all = settings.isEmpty()
                 ? List.of()
                 : List.of(settings.replace("FOLDER", folder.toString()).split("; "));
-        return TrainingConfig.of(
-                RunFolder.merged(yaml, all, DialectFiles.NONE).section(), folder);
+        return TrainingConfig.of(RunFolder.merged(yaml, all, DialectFiles.NONE).section(), folder);
     }
 
     private TrainingJob open(String settings, TrainingJob.DeviceOpening device) throws IOException {
@@ -97,7 +96,13 @@ class PlannedMemoryTest {
     }
 
     @ParameterizedTest
-    @ValueSource(strings = {"", "precision.mode=bf16", "adapter={peft_type: LORA, r: 4, target_modules: all-linear}", "offload={states: disk, path: FOLDER}"})
+    @ValueSource(
+            strings = {
+                "",
+                "precision.mode=bf16",
+                "adapter={peft_type: LORA, r: 4, target_modules: all-linear}",
+                "offload={states: disk, path: FOLDER}"
+            })
     void a_run_that_fits_to_the_byte_is_started_and_one_byte_less_is_refused(String settings) throws IOException {
         MemoryLimitException e = assertThrows(MemoryLimitException.class, () -> plan(settings, _ -> cpu(1)));
         long needed = e.neededBytes();

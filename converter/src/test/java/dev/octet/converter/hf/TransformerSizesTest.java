@@ -28,7 +28,18 @@ class TransformerSizesTest {
 
     @ParameterizedTest
     @ValueSource(
-            strings = {"gpt2", "llama", "llama-linear", "llama3", "mistral", "qwen2", "qwen2-window", "qwen3", "gemma", "gemma2"})
+            strings = {
+                "gpt2",
+                "llama",
+                "llama-linear",
+                "llama3",
+                "mistral",
+                "qwen2",
+                "qwen2-window",
+                "qwen3",
+                "gemma",
+                "gemma2"
+            })
     void parameters_are_as_many_as_the_graph_asks_the_checkpoint_for(String model) throws IOException {
         TransformerSizes sizes = TransformerSizes.of(config(model), model);
         long elements = HfImporter.blueprint(config(model), false, model).parameters().values().stream()
@@ -42,14 +53,13 @@ class TransformerSizesTest {
         ObjectNode config = config("mistral").put("model_type", "mixtral");
         config.put("num_local_experts", 8).put("num_experts_per_tok", 2);
         TransformerSizes sizes = TransformerSizes.of(config, "here");
-        assertEquals(
-                6 * sizes.layers() * sizes.expertParameters(), sizes.parameters() - sizes.activeParameters());
+        assertEquals(6 * sizes.layers() * sizes.expertParameters(), sizes.parameters() - sizes.activeParameters());
     }
 
     @Test
     void a_model_type_whose_sizes_are_not_known_is_answered_with_those_that_are() throws IOException {
-        UnsupportedModelException e = assertThrows(
-                UnsupportedModelException.class, () -> TransformerSizes.of(config("bert"), "here"));
+        UnsupportedModelException e =
+                assertThrows(UnsupportedModelException.class, () -> TransformerSizes.of(config("bert"), "here"));
         assertTrue(e.fix().contains("llama"), e.fix());
     }
 

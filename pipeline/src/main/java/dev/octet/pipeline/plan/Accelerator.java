@@ -64,15 +64,7 @@ public record Accelerator(
             double network,
             String source) {
         return new Accelerator(
-                name,
-                memory * GB,
-                bf16 * TERA,
-                fp8 * TERA,
-                bandwidth * TERA,
-                link * GB,
-                node,
-                network * GB,
-                source);
+                name, memory * GB, bf16 * TERA, fp8 * TERA, bandwidth * TERA, link * GB, node, network * GB, source);
     }
 
     /**

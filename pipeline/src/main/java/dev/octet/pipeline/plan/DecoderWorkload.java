@@ -40,10 +40,9 @@ public record DecoderWorkload(TransformerSizes sizes) implements Workload {
         }
         int parts = mesh.pipeline() * mesh.chunks();
         if (sizes.layers() % parts != 0 && (parts == 1 || (sizes.layers() + 2) % parts != 0)) {
-            return Optional.of(
-                    sizes.layers() + " layers are not divisible by pipeline " + mesh.pipeline()
-                            + (mesh.chunks() > 1 ? " x " + mesh.chunks() + " chunks" : "")
-                            + ", nor with the embedding and the head as layers");
+            return Optional.of(sizes.layers() + " layers are not divisible by pipeline " + mesh.pipeline()
+                    + (mesh.chunks() > 1 ? " x " + mesh.chunks() + " chunks" : "")
+                    + ", nor with the embedding and the head as layers");
         }
         return Optional.empty();
     }

@@ -108,15 +108,16 @@ public final class Estimate {
     }
 
     private Traffic traffic(Mesh mesh, StageLoad load, DeviceBytes bytes, long count, boolean recompute) {
-        double gradients = Traffic.ring(mesh.data(), bytes.parameters() * work.bytes().gradients());
-        double weights = Traffic.ring(mesh.data(), bytes.parameters() * work.bytes().weights());
-        double data =
-                switch (mesh.zero()) {
-                    case 0 -> 2 * gradients;
-                    case 1 -> gradients + weights;
-                    case 2 -> count * gradients + weights; // each micro-batch's gradients are dealt out at once
-                    default -> count * (gradients + 2 * weights);
-                };
+        double gradients =
+                Traffic.ring(mesh.data(), bytes.parameters() * work.bytes().gradients());
+        double weights =
+                Traffic.ring(mesh.data(), bytes.parameters() * work.bytes().weights());
+        double data = switch (mesh.zero()) {
+            case 0 -> 2 * gradients;
+            case 1 -> gradients + weights;
+            case 2 -> count * gradients + weights; // each micro-batch's gradients are dealt out at once
+            default -> count * (gradients + 2 * weights);
+        };
         double tensor = load.sent() * count * (recompute ? 3 : 2);
         double pipeline = mesh.pipeline() == 1 ? 0 : 2.0 * mesh.chunks() * load.passed() * count;
         return new Traffic(data, tensor, pipeline);
@@ -158,7 +159,9 @@ public final class Estimate {
 
     /** Part of the peak of BF16 products that a step's own operations are of what all accelerators could do in its time. */
     public double utilisation(StepTime time) {
-        return model.flops(work) / time.total() / hardware.count()
+        return model.flops(work)
+                / time.total()
+                / hardware.count()
                 / hardware.accelerator().bf16();
     }
 }

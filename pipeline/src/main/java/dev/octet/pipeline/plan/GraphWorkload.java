@@ -10,8 +10,7 @@ import java.util.Optional;
  * @param touched bytes that its other operators read and write in forward, for a sample
  * @param kept bytes of a sample's values within a step
  */
-public record GraphWorkload(long parameters, double forward, double touched, double kept)
-        implements Workload {
+public record GraphWorkload(long parameters, double forward, double touched, double kept) implements Workload {
     @Override
     public double flops(Work work) {
         return 3 * forward * work.samples();

@@ -27,7 +27,8 @@ public record Hardware(int count, Accelerator accelerator) {
      */
     public static Hardware parse(String text, String where) {
         Matcher m = TEXT.matcher(text.strip());
-        if (!m.matches() || "0".repeat(m.group(1) == null ? 0 : m.group(1).length()).equals(m.group(1))) {
+        if (!m.matches()
+                || "0".repeat(m.group(1) == null ? 0 : m.group(1).length()).equals(m.group(1))) {
             throw new InvalidOptionException(
                     "the hardware '" + text + "' is not a number and a name", where, "write it as 64xH100, or this");
         }

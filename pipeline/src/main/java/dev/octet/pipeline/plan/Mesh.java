@@ -16,9 +16,8 @@ public record Mesh(int data, int tensor, int pipeline, int chunks, int zero) {
     /** Checks the numbers. */
     public Mesh {
         if (data < 1 || tensor < 1 || pipeline < 1 || chunks < 1 || zero < 0 || zero > 3) {
-            throw new IllegalArgumentException(
-                    "data " + data + ", tensor " + tensor + ", pipeline " + pipeline + ", chunks " + chunks
-                            + ", zero " + zero);
+            throw new IllegalArgumentException("data " + data + ", tensor " + tensor + ", pipeline " + pipeline
+                    + ", chunks " + chunks + ", zero " + zero);
         }
     }
 

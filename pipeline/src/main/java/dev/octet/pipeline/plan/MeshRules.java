@@ -65,8 +65,7 @@ public record MeshRules(Map<String, Integer> numbers, Optional<Boolean> recomput
     }
 
     private static List<String> keys() {
-        return Stream.concat(KEYS.stream(), Stream.of(RECOMPUTE))
-                .toList();
+        return Stream.concat(KEYS.stream(), Stream.of(RECOMPUTE)).toList();
     }
 
     /** Whether a number may be taken for a key. */

@@ -82,10 +82,14 @@ public final class MeshSearch {
                     Choice choice = estimate.of(mesh, microBatch, again);
                     if (choice.bytes().total() <= usable) {
                         fastest.merge(
-                                row, choice, (a, b) -> b.time().total() < a.time().total() ? b : a);
+                                row,
+                                choice,
+                                (a, b) -> b.time().total() < a.time().total() ? b : a);
                     } else {
                         least.merge(
-                                row, choice, (a, b) -> b.bytes().total() < a.bytes().total() ? b : a);
+                                row,
+                                choice,
+                                (a, b) -> b.bytes().total() < a.bytes().total() ? b : a);
                     }
                 }
             }
@@ -101,7 +105,8 @@ public final class MeshSearch {
         }
         return new Found(
                 fastest.values().stream()
-                        .sorted(Comparator.comparingDouble((Choice c) -> c.time().total())
+                        .sorted(Comparator.comparingDouble(
+                                        (Choice c) -> c.time().total())
                                 .thenComparingInt(c -> c.mesh().pipeline())
                                 .thenComparingInt(c -> c.mesh().tensor())
                                 .thenComparingInt(c -> c.mesh().zero()))
@@ -142,7 +147,8 @@ public final class MeshSearch {
     private List<Integer> microBatches(Mesh mesh) {
         long each = work.samples() / mesh.data();
         return IntStream.iterate(1, b -> b <= Math.min(each, LARGEST_MICRO_BATCH), b -> b + 1)
-                .filter(b -> each % b == 0 && (Integer.bitCount(b) == 1 || b == each || !rules.allows("micro_batch", 1)))
+                .filter(b ->
+                        each % b == 0 && (Integer.bitCount(b) == 1 || b == each || !rules.allows("micro_batch", 1)))
                 .filter(b -> rules.allows("micro_batch", b))
                 .filter(b -> mesh.chunks() == 1 || each / b % mesh.pipeline() == 0)
                 .boxed()
@@ -154,7 +160,8 @@ public final class MeshSearch {
         int n = hardware.count();
         for (int tensor : divisors(n)) {
             boolean given = rules.numbers().containsKey("tensor");
-            if (!rules.allows("tensor", tensor) || (!given && tensor > hardware.accelerator().node())) {
+            if (!rules.allows("tensor", tensor)
+                    || (!given && tensor > hardware.accelerator().node())) {
                 continue;
             }
             for (int pipeline : divisors(n / tensor)) {

@@ -51,12 +51,11 @@ public record ParameterBytes(double weights, double masters, double gradients, d
         double averages = 4.0 * config.averaging().size();
         double masters = each(forms.parameter("", MATRIX));
         ProductType type = productType(config);
-        double weights =
-                switch (type) {
-                    case FP32 -> masters;
-                    case BF16 -> 2;
-                    case FP8 -> 1;
-                };
+        double weights = switch (type) {
+            case FP32 -> masters;
+            case BF16 -> 2;
+            case FP8 -> 1;
+        };
         return new ParameterBytes(weights, type == ProductType.FP32 ? 0 : masters, gradients, moments + averages);
     }
 

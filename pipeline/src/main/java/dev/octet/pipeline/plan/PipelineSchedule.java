@@ -91,7 +91,8 @@ public final class PipelineSchedule {
                     if (ready < 0) {
                         break;
                     }
-                    int start = Math.max(ready, row.isEmpty() ? 0 : row.getLast().end());
+                    int start =
+                            Math.max(ready, row.isEmpty() ? 0 : row.getLast().end());
                     int end = start + (c.backward() ? BACKWARD : FORWARD);
                     row.add(new Done(c, start, end));
                     (c.backward() ? backwardEnd : forwardEnd)[virtual][c.microBatch()] = end;

@@ -21,8 +21,11 @@ public final class TransformerFlops {
     static double layerLinears(TransformerSizes sizes) {
         TransformerSizes.Heads heads = sizes.heads();
         double attention = (double) sizes.hidden() * (2 * heads.queryElements() + 2 * heads.keyElements());
-        double expert = (double) sizes.mlp().matrices() * sizes.hidden() * sizes.mlp().inner();
-        double router = sizes.mlp().experts() > 1 ? (double) sizes.hidden() * sizes.mlp().experts() : 0;
+        double expert =
+                (double) sizes.mlp().matrices() * sizes.hidden() * sizes.mlp().inner();
+        double router = sizes.mlp().experts() > 1
+                ? (double) sizes.hidden() * sizes.mlp().experts()
+                : 0;
         return 2 * (attention + sizes.mlp().active() * expert + router);
     }
 

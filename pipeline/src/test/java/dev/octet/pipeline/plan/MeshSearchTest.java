@@ -50,8 +50,8 @@ class MeshSearchTest {
 
     @Test
     void what_is_given_of_a_mesh_is_kept() throws IOException {
-        MeshSearch.Found found =
-                search("llama3-70b", "64xH100", "tensor=4,zero=1,micro_batch=1,recompute=all", 512).run();
+        MeshSearch.Found found = search("llama3-70b", "64xH100", "tensor=4,zero=1,micro_batch=1,recompute=all", 512)
+                .run();
         for (Choice c : found.fitting()) {
             assertEquals(4, c.mesh().tensor());
             assertTrue(c.mesh().zero() == 1 || c.mesh().data() == 1, "zero");
@@ -79,8 +79,12 @@ class MeshSearchTest {
         assertTrue(search("llama3-70b", "8xA100", "", 512).run().fitting().isEmpty());
         int enough = search("llama3-70b", "8xA100", "", 512).least(1 << 16);
         assertTrue(enough > 8, enough + " devices");
-        assertTrue(!search("llama3-70b", enough + "xA100", "", 512).run().fitting().isEmpty());
-        assertTrue(search("llama3-70b", enough / 2 + "xA100", "", 512).run().fitting().isEmpty());
+        assertTrue(
+                !search("llama3-70b", enough + "xA100", "", 512).run().fitting().isEmpty());
+        assertTrue(search("llama3-70b", enough / 2 + "xA100", "", 512)
+                .run()
+                .fitting()
+                .isEmpty());
     }
 
     @Test
@@ -106,8 +110,7 @@ class MeshSearchTest {
 
     @Test
     void unknown_hardware_is_answered_with_the_names() {
-        InvalidOptionException e =
-                assertThrows(InvalidOptionException.class, () -> Hardware.parse("8xH1000", WHERE));
+        InvalidOptionException e = assertThrows(InvalidOptionException.class, () -> Hardware.parse("8xH1000", WHERE));
         Accelerator.ALL.forEach(a -> assertTrue(e.fix().contains(a.name()), a.name()));
     }
 
@@ -120,8 +123,7 @@ class MeshSearchTest {
 
     @Test
     void an_unknown_key_of_a_mesh_is_answered_with_the_nearest() {
-        InvalidOptionException e =
-                assertThrows(InvalidOptionException.class, () -> MeshRules.parse("tensr=8", WHERE));
+        InvalidOptionException e = assertThrows(InvalidOptionException.class, () -> MeshRules.parse("tensr=8", WHERE));
         assertTrue(e.fix().contains("tensor"), e.fix());
         assertThrows(InvalidOptionException.class, () -> MeshRules.parse("zero=4", WHERE));
         assertThrows(InvalidOptionException.class, () -> MeshRules.parse("recompute=some", WHERE));
@@ -137,7 +139,10 @@ class MeshSearchTest {
             for (int i = 0; i < 2; i++) {
                 ProductType type = i == 0 ? ProductType.BF16 : ProductType.FP8;
                 Work work = new Work(64, 2048, type, ParameterBytes.adam(type));
-                compute[i] = new Estimate(model, work, hardware).of(mesh, 1, false).time().compute();
+                compute[i] = new Estimate(model, work, hardware)
+                        .of(mesh, 1, false)
+                        .time()
+                        .compute();
             }
             double part = compute[1] / compute[0];
             assertTrue(name.equals("H100") ? part < 0.7 : part > 0.9 && part <= 1, name + " " + part);

@@ -86,8 +86,11 @@ class PublishedFormulasTest {
 
     @Test
     void a_layer_keeps_what_backward_of_its_operators_reads_tensor_by_tensor() throws IOException {
-        each("saved", 8, (model, _, _, value) -> assertEquals(
-                value, TransformerActivations.layer(PlanData.sizes(model), ProductType.BF16), model));
+        each(
+                "saved",
+                8,
+                (model, _, _, value) -> assertEquals(
+                        value, TransformerActivations.layer(PlanData.sizes(model), ProductType.BF16), model));
     }
 
     @Test
@@ -105,14 +108,17 @@ class PublishedFormulasTest {
             TransformerSizes s = PlanData.sizes(model);
             int length = setting.get("length");
             double h = s.hidden();
-            double ours =
-                    switch (quantity) {
-                        case "attention" -> 3 * TransformerFlops.attention(s, length);
-                        case "embedding" -> 3 * TransformerFlops.head(s);
-                        case "qkv" -> 6 * s.layers() * h * (s.heads().queryElements() + 2 * s.heads().keyElements());
-                        case "projection" -> 6 * s.layers() * h * s.heads().queryElements();
-                        default -> value;
-                    };
+            double ours = switch (quantity) {
+                case "attention" -> 3 * TransformerFlops.attention(s, length);
+                case "embedding" -> 3 * TransformerFlops.head(s);
+                case "qkv" ->
+                    6
+                            * s.layers()
+                            * h
+                            * (s.heads().queryElements() + 2 * s.heads().keyElements());
+                case "projection" -> 6 * s.layers() * h * s.heads().queryElements();
+                default -> value;
+            };
             assertEquals(value, ours, 1e-12 * value, model + " " + quantity);
         });
     }
@@ -148,8 +154,11 @@ class PublishedFormulasTest {
                 assertEquals(value, each(s, ParameterBytes.BF16_ADAM), 1e-6 * value, "cookbook " + s);
             }
         });
-        each("zero", 16, (_, s, _, value) ->
-                assertEquals(value, each(s, new ParameterBytes(2, 4, 2, 8)), 1e-6 * value, "zero " + s));
+        each(
+                "zero",
+                16,
+                (_, s, _, value) ->
+                        assertEquals(value, each(s, new ParameterBytes(2, 4, 2, 8)), 1e-6 * value, "zero " + s));
     }
 
     private static double each(Map<String, Integer> s, ParameterBytes bytes) throws IOException {

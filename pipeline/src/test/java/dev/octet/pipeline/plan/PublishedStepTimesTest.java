@@ -34,8 +34,7 @@ class PublishedStepTimesTest {
             // Llama 3's own runs deal out more than the table of stages says
             assertTrue(
                     row[0].startsWith("llama")
-                            || choice(row).bytes().total()
-                                    <= Estimate.usable(Accelerator.named("A100", "test")),
+                            || choice(row).bytes().total() <= Estimate.usable(Accelerator.named("A100", "test")),
                     String.join(" | ", row));
         }
     }

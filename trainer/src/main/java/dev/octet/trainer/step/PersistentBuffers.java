@@ -118,7 +118,8 @@ final class PersistentBuffers implements AutoCloseable {
         if (lasting + apart <= device.limitBytes()) {
             return;
         }
-        long within = next.stream().mapToLong(p -> MemoryPlan.of(p).arenaBytes()).sum();
+        long within =
+                next.stream().mapToLong(p -> MemoryPlan.of(p).arenaBytes()).sum();
         if (lasting + within > device.limitBytes()) {
             throw new MemoryLimitException(
                     "the run needs " + size(lasting + within) + " of memory at least, and there are "

@@ -31,8 +31,7 @@ public record CpuRates(double products, double bytes) {
             MemorySegment a = arena.allocate(bytes, 64).fill((byte) 0x3C);
             MemorySegment b = arena.allocate(bytes, 64).fill((byte) 0x3C);
             MemorySegment c = arena.allocate((long) SIZE * SIZE * Float.BYTES, 64);
-            MatrixProducts.Call call =
-                    MatrixProducts.Call.of(false, true, SIZE, SIZE, SIZE, type, DType.F32, false);
+            MatrixProducts.Call call = MatrixProducts.Call.of(false, true, SIZE, SIZE, SIZE, type, DType.F32, false);
             double best = Double.MAX_VALUE;
             for (int i = 0; i < ROUNDS; i++) {
                 long start = System.nanoTime();

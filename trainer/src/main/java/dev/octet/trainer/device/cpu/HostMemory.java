@@ -83,8 +83,8 @@ public record HostMemory(long bytes, long swapBytes) {
                     long both = number(group.resolve("memory.memsw.limit_in_bytes"));
                     limits.add(new Limit(memory, both == Long.MAX_VALUE ? both : Math.max(0, both - memory)));
                 } else {
-                    limits.add(new Limit(
-                            number(group.resolve("memory.max")), number(group.resolve("memory.swap.max"))));
+                    limits.add(
+                            new Limit(number(group.resolve("memory.max")), number(group.resolve("memory.swap.max"))));
                 }
             }
         }

@@ -65,6 +65,7 @@ class HostMemoryTest {
 
     @Test
     void of_this_machine_there_is_some() {
-        HostMemory.find().ifPresent(h -> assertTrue(h.bytes() > Runtime.getRuntime().maxMemory() / 64, h.toString()));
+        HostMemory.find()
+                .ifPresent(h -> assertTrue(h.bytes() > Runtime.getRuntime().maxMemory() / 64, h.toString()));
     }
 }
