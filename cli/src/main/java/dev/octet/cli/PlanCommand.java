@@ -1,7 +1,7 @@
 package dev.octet.cli;
 
-import dev.octet.pipeline.Plan;
 import dev.octet.pipeline.TaskListener;
+import dev.octet.pipeline.TrainingPlan;
 import dev.octet.pipeline.plan.Accelerator;
 import dev.octet.pipeline.plan.Accelerator.ProductType;
 import dev.octet.pipeline.plan.Hardware;
@@ -15,7 +15,7 @@ import org.apache.commons.cli.Option;
 /** {@code octet plan MODEL}: what training takes, before it starts. */
 final class PlanCommand implements Command {
     private static final PathOption CONFIG =
-            PathOption.read("config", "FILE", "of the run, as octet train takes it (default: Adam in --precision)");
+            PathOption.read("config", "FILE", "of the run, as train takes it (default: Adam, Linears in --precision)");
     private static final Option SET =
             Flags.repeatable("set", "KEY=VALUE", "another value for a key of the configuration, as batch_size=4");
     private static final Option HARDWARE = Flags.value(
@@ -76,16 +76,16 @@ final class PlanCommand implements Command {
 
     @Override
     public ExitCode run(Arguments arguments, Screen screen) throws IOException {
-        Plan.Request request = request(arguments);
+        TrainingPlan.Request request = request(arguments);
         arguments.requireInputs();
-        Plan.Result result = Plan.run(request, arguments.job(TaskListener.NONE));
+        TrainingPlan.Result result = TrainingPlan.run(request, arguments.job(TaskListener.NONE));
         screen.answer(arguments, result, () -> PlanPage.of(result));
         boolean fits = result.cluster() == null || result.cluster().best() != null;
         return fits && (result.machine() == null || result.machine().fits()) ? ExitCode.OK : ExitCode.CHECK_FAILED;
     }
 
-    private static Plan.Request request(Arguments arguments) {
-        Plan.Request request = Plan.Request.of(arguments.operand(0))
+    private static TrainingPlan.Request request(Arguments arguments) {
+        TrainingPlan.Request request = TrainingPlan.Request.of(arguments.operand(0))
                 .withBatch(
                         arguments.integer(BATCH, 0, 1, Integer.MAX_VALUE), arguments.integer(SEQUENCE, 0, 1, 1 << 24))
                 .withPrecision(arguments.choice(
@@ -102,7 +102,7 @@ final class PlanCommand implements Command {
         }
         Optional<String> hardware = arguments.text(HARDWARE).filter(h -> !h.equals("this"));
         if (hardware.isPresent()) {
-            request = request.on(Hardware.parse(hardware.get(), "--hardware " + hardware.get()));
+            request = request.withHardware(Hardware.parse(hardware.get(), "--hardware " + hardware.get()));
             Optional<String> mesh = arguments.text(MESH);
             return mesh.isPresent() ? request.withRules(MeshRules.parse(mesh.get(), "--mesh " + mesh.get())) : request;
         }

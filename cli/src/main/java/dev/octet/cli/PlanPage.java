@@ -1,6 +1,6 @@
 package dev.octet.cli;
 
-import dev.octet.pipeline.Plan;
+import dev.octet.pipeline.TrainingPlan;
 import dev.octet.pipeline.plan.Choice;
 import dev.octet.pipeline.plan.DeviceBytes;
 import dev.octet.pipeline.plan.Mesh;
@@ -22,7 +22,7 @@ final class PlanPage {
     private PlanPage() {}
 
     /** The whole page. */
-    static String of(Plan.Result result) {
+    static String of(TrainingPlan.Result result) {
         StringBuilder page = new StringBuilder(head(result).text(0));
         if (result.machine() != null) {
             page.append('\n').append(machine(result, result.machine()).text(0));
@@ -33,8 +33,8 @@ final class PlanPage {
         return page.toString();
     }
 
-    private static Table head(Plan.Result r) {
-        Plan.Step step = r.step();
+    private static Table head(TrainingPlan.Result r) {
+        TrainingPlan.Step step = r.step();
         ParameterBytes each = r.bytesEach();
         Table table = new Table()
                 .row("model", r.model())
@@ -70,7 +70,7 @@ final class PlanPage {
                         Quantity.bytes((long) (each.total() * r.parameters()))));
     }
 
-    private static String operations(Plan.Step step) {
+    private static String operations(TrainingPlan.Step step) {
         String all = String.format(Locale.ROOT, "%.3g in products", step.flops());
         return step.sixNd() > 0
                 ? all
@@ -83,7 +83,7 @@ final class PlanPage {
         return x == Math.rint(x) ? String.valueOf((long) x) : String.format(Locale.ROOT, "%.2f", x);
     }
 
-    private static Table machine(Plan.Result r, Plan.Machine m) {
+    private static Table machine(TrainingPlan.Result r, TrainingPlan.Machine m) {
         double samples = r.step().samples() / m.seconds();
         return new Table()
                 .row(
@@ -107,7 +107,7 @@ final class PlanPage {
                                 + String.format(Locale.ROOT, ", %.0f %% of the rate of products", 100 * m.mfu()));
     }
 
-    private static void cluster(Plan.Result r, Plan.Cluster c, StringBuilder page) {
+    private static void cluster(TrainingPlan.Result r, TrainingPlan.Cluster c, StringBuilder page) {
         page.append(new Table()
                 .row(
                         "hardware",
@@ -130,7 +130,7 @@ final class PlanPage {
                     .append('\n')
                     .append(best(r, c, c.best()).text(2));
         }
-        Plan.Way plain = c.asConfigured();
+        TrainingPlan.Way plain = c.asConfigured();
         if (plain != null && plain.bytes() > c.usable()) {
             page.append('\n')
                     .append("Whole copies of the model in micro-batches of ")
@@ -168,7 +168,7 @@ final class PlanPage {
         }
     }
 
-    private static Table ways(List<Plan.Way> ways, long usable, int shown) {
+    private static Table ways(List<TrainingPlan.Way> ways, long usable, int shown) {
         Table table = new Table()
                 .heading("data", "tensor", "pipeline", "zero", "micro", "recompute", "memory", "step", "MFU");
         ways.stream().limit(shown).forEach(w -> {
@@ -188,7 +188,7 @@ final class PlanPage {
         return table;
     }
 
-    private static Table best(Plan.Result r, Plan.Cluster c, Plan.Way w) {
+    private static Table best(TrainingPlan.Result r, TrainingPlan.Cluster c, TrainingPlan.Way w) {
         DeviceBytes b = w.choice().bytes();
         StepTime t = w.choice().time();
         Traffic x = w.choice().traffic();
@@ -256,7 +256,7 @@ final class PlanPage {
         return parts.stream().collect(Collectors.joining(", "));
     }
 
-    private static void schedule(Plan.Drawing schedule, long microBatches, StringBuilder page) {
+    private static void schedule(TrainingPlan.Drawing schedule, long microBatches, StringBuilder page) {
         page.append('\n')
                 .append(TextStyle.heading("Schedule of the fastest"))
                 .append(

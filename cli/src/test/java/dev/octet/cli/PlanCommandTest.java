@@ -51,6 +51,13 @@ class PlanCommandTest {
     }
 
     @Test
+    void the_page_names_every_accelerator() throws IOException {
+        String page = Files.readString(TESTDATA.resolveSibling("docs/plan.md"));
+        Accelerator.ALL.forEach(
+                a -> assertTrue(page.contains(a.name() + ",") || page.contains(a.name() + " |"), a.name()));
+    }
+
+    @Test
     void llama_405b_is_planned_from_its_configuration_alone() {
         CommandLine run = plan(
                 "llama3-405b", "--hardware", "8192xH100", "--batch", "2048", "--tokens", "15.6e12", "--price", "2");

@@ -53,7 +53,7 @@ class TransformerSizesTest {
         ObjectNode config = config("mistral").put("model_type", "mixtral");
         config.put("num_local_experts", 8).put("num_experts_per_tok", 2);
         TransformerSizes sizes = TransformerSizes.of(config, "here");
-        assertEquals(6 * sizes.layers() * sizes.expertParameters(), sizes.parameters() - sizes.activeParameters());
+        assertEquals(6L * sizes.layers() * sizes.expertParameters(), sizes.parameters() - sizes.activeParameters());
     }
 
     @Test

@@ -20,7 +20,7 @@ public record DecoderWorkload(TransformerSizes sizes) implements Workload {
     }
 
     @Override
-    public double flops(Work work) {
+    public double flops(PlannedStep work) {
         return TransformerFlops.training(sizes, work.length()) * work.tokens();
     }
 
@@ -58,7 +58,7 @@ public record DecoderWorkload(TransformerSizes sizes) implements Workload {
     }
 
     @Override
-    public StageLoad stage(Mesh mesh, int stage, int microBatch, Work work) {
+    public StageLoad stage(Mesh mesh, int stage, int microBatch, PlannedStep work) {
         double t = mesh.tensor();
         double tokens = (double) microBatch * work.length();
         int layers = layers(mesh, stage);

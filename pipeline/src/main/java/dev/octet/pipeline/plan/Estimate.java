@@ -26,11 +26,11 @@ public final class Estimate {
     private static final double ATTENTION_BACKWARD = 2.5;
 
     private final Workload model;
-    private final Work work;
+    private final PlannedStep work;
     private final Hardware hardware;
 
     /** Of a model's step on some hardware. */
-    public Estimate(Workload model, Work work, Hardware hardware) {
+    public Estimate(Workload model, PlannedStep work, Hardware hardware) {
         this.model = model;
         this.work = work;
         this.hardware = hardware;
@@ -86,7 +86,7 @@ public final class Estimate {
             return Math.min(count, p - stage);
         }
         double chunks = 2.0 * (p - stage - 1) + (mesh.chunks() - 1.0) * p + 1;
-        return Math.min(count, chunks / mesh.chunks());
+        return Math.min((double) count, chunks / mesh.chunks());
     }
 
     private DeviceBytes bytes(Mesh mesh, int stage, StageLoad load, long count, boolean recompute) {

@@ -12,7 +12,7 @@ import java.util.Optional;
  */
 public record GraphWorkload(long parameters, double forward, double touched, double kept) implements Workload {
     @Override
-    public double flops(Work work) {
+    public double flops(PlannedStep work) {
         return 3 * forward * work.samples();
     }
 
@@ -24,7 +24,7 @@ public record GraphWorkload(long parameters, double forward, double touched, dou
     }
 
     @Override
-    public StageLoad stage(Mesh mesh, int stage, int microBatch, Work work) {
+    public StageLoad stage(Mesh mesh, int stage, int microBatch, PlannedStep work) {
         return new StageLoad(
                 parameters,
                 0,

@@ -19,7 +19,7 @@ public final class MeshSearch {
     private static final String WHERE = "the mesh";
 
     private final Workload model;
-    private final Work work;
+    private final PlannedStep work;
     private final Hardware hardware;
     private final MeshRules rules;
 
@@ -28,7 +28,7 @@ public final class MeshSearch {
      *
      * @param rules what is given of the mesh
      */
-    public MeshSearch(Workload model, Work work, Hardware hardware, MeshRules rules) {
+    public MeshSearch(Workload model, PlannedStep work, Hardware hardware, MeshRules rules) {
         this.model = model;
         this.work = work;
         this.hardware = hardware;

@@ -20,7 +20,7 @@ class MeshSearchTest {
     private static MeshSearch search(String model, String hardware, String mesh, long samples) throws IOException {
         return new MeshSearch(
                 new DecoderWorkload(PlanData.sizes(model)),
-                new Work(samples, 8192, ProductType.BF16, ParameterBytes.BF16_ADAM),
+                new PlannedStep(samples, 8192, ProductType.BF16, ParameterBytes.BF16_ADAM),
                 Hardware.parse(hardware, WHERE),
                 mesh.isEmpty() ? MeshRules.NONE : MeshRules.parse(mesh, WHERE));
     }
@@ -33,7 +33,7 @@ class MeshSearchTest {
         double before = 0;
         for (Choice c : ways) {
             assertEquals(64, c.mesh().size());
-            assertEquals(512, c.mesh().data() * c.microBatch() * c.microBatches());
+            assertEquals(512L, c.microBatches() * c.microBatch() * c.mesh().data());
             assertTrue(c.bytes().total() <= usable, c.mesh() + " " + c.bytes());
             assertTrue(c.time().total() >= before, c.mesh() + " " + c.time());
             before = c.time().total();
@@ -64,7 +64,7 @@ class MeshSearchTest {
     void the_smallest_change_fits_and_no_change_of_fewer_settings_does() throws IOException {
         MeshSearch search = search("llama3-8b", "8xH100", "", 64);
         Workload model = new DecoderWorkload(PlanData.sizes("llama3-8b"));
-        Work work = new Work(64, 8192, ProductType.BF16, ParameterBytes.BF16_ADAM);
+        PlannedStep work = new PlannedStep(64, 8192, ProductType.BF16, ParameterBytes.BF16_ADAM);
         Estimate estimate = new Estimate(model, work, Hardware.parse("8xH100", WHERE));
         Choice plain = estimate.of(new Mesh(8, 1, 1, 1, 0), 1, false);
         long usable = Estimate.usable(Accelerator.named("H100", WHERE));
@@ -138,7 +138,7 @@ class MeshSearchTest {
             double[] compute = new double[2];
             for (int i = 0; i < 2; i++) {
                 ProductType type = i == 0 ? ProductType.BF16 : ProductType.FP8;
-                Work work = new Work(64, 2048, type, ParameterBytes.adam(type));
+                PlannedStep work = new PlannedStep(64, 2048, type, ParameterBytes.adam(type));
                 compute[i] = new Estimate(model, work, hardware)
                         .of(mesh, 1, false)
                         .time()

@@ -163,7 +163,7 @@ class PublishedFormulasTest {
 
     private static double each(Map<String, Integer> s, ParameterBytes bytes) throws IOException {
         Workload model = new DecoderWorkload(PlanData.sizes("llama3-8b"));
-        Work work = new Work(1024, 128, ProductType.BF16, bytes);
+        PlannedStep work = new PlannedStep(1024, 128, ProductType.BF16, bytes);
         Mesh mesh = new Mesh(s.get("data"), 1, 1, 1, s.get("zero"));
         Hardware hardware = Hardware.parse(mesh.size() + "xH100", "test");
         DeviceBytes b = new Estimate(model, work, hardware).bytes(mesh, 0, 1, false);
@@ -172,7 +172,7 @@ class PublishedFormulasTest {
 
     private static DeviceBytes first(String model, Map<String, Integer> s) throws IOException {
         Mesh mesh = new Mesh(s.get("data"), s.get("tensor"), s.get("pipeline"), s.get("chunks"), s.get("zero"));
-        Work work = new Work(
+        PlannedStep work = new PlannedStep(
                 (long) s.get("count") * s.get("data") * s.get("micro"),
                 s.get("length"),
                 ProductType.BF16,

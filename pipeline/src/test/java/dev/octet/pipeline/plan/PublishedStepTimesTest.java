@@ -44,7 +44,7 @@ class PublishedStepTimesTest {
                 .mapToInt(Integer::parseInt)
                 .toArray();
         Mesh mesh = new Mesh(m[0], m[1], m[2], m[3], m[4]);
-        Work work = new Work(
+        PlannedStep work = new PlannedStep(
                 Long.parseLong(row[4].strip()),
                 Integer.parseInt(row[5].strip()),
                 ProductType.BF16,

@@ -10,7 +10,7 @@ import dev.octet.pipeline.plan.Accelerator.ProductType;
  * @param type that Linears multiply in
  * @param bytes that each parameter takes from step to step
  */
-public record Work(long samples, int length, ProductType type, ParameterBytes bytes) {
+public record PlannedStep(long samples, int length, ProductType type, ParameterBytes bytes) {
     /** Tokens of a step. */
     public long tokens() {
         return samples * length;

@@ -18,8 +18,8 @@ import dev.octet.pipeline.plan.MeshRules;
 import dev.octet.pipeline.plan.MeshSearch;
 import dev.octet.pipeline.plan.ParameterBytes;
 import dev.octet.pipeline.plan.PipelineSchedule;
+import dev.octet.pipeline.plan.PlannedStep;
 import dev.octet.pipeline.plan.TransformerFlops;
-import dev.octet.pipeline.plan.Work;
 import dev.octet.pipeline.plan.Workload;
 import dev.octet.pipeline.run.RunFolder;
 import dev.octet.trainer.activation.Recompute;
@@ -47,10 +47,10 @@ import org.jspecify.annotations.Nullable;
  * share the work ranked, or on this machine.
  *
  * <pre>{@code
- * Plan.Result plan = Plan.run(Plan.Request.of(Path.of("Llama-3.1-405B/config.json")).on(Hardware.parse("2048xH100", "code")), Job.defaults());
+ * TrainingPlan.Result plan = TrainingPlan.run(TrainingPlan.Request.of(Path.of("Llama-3.1-405B/config.json")).withHardware(Hardware.parse("2048xH100", "code")), Job.defaults());
  * }</pre>
  */
-public final class Plan {
+public final class TrainingPlan {
     /** Tokens of a step where nothing says how many. */
     private static final long TOKENS = 1L << 22;
 
@@ -70,7 +70,7 @@ public final class Plan {
 
     private static final double HOUR = 3600;
 
-    private Plan() {}
+    private TrainingPlan() {}
 
     /**
      * What to plan.
@@ -114,7 +114,7 @@ public final class Plan {
         }
 
         /** The same on accelerators. */
-        public Request on(Hardware accelerators) {
+        public Request withHardware(Hardware accelerators) {
             return new Request(
                     model,
                     config,
@@ -380,7 +380,7 @@ public final class Plan {
         Hardware hardware =
                 request.hardware().isPresent() ? request.hardware().get() : new Hardware(1, machine(job, type));
         long samples = samples(request, config, hardware.count(), length);
-        Work work = new Work(samples, length, type, each);
+        PlannedStep work = new PlannedStep(samples, length, type, each);
         Workload model = new DecoderWorkload(sizes);
         double tokens = work.tokens();
         Step step = new Step(
@@ -447,12 +447,12 @@ public final class Plan {
     }
 
     /** A model and a step. */
-    private record Planning(Workload model, Work work) {}
+    private record Planning(Workload model, PlannedStep work) {}
 
     private static Cluster cluster(
             Request request, Optional<TrainingConfig> config, Hardware hardware, Planning planning) {
         Workload model = planning.model();
-        Work work = planning.work();
+        PlannedStep work = planning.work();
         MeshSearch search = new MeshSearch(model, work, hardware, request.rules());
         MeshSearch.Found found = search.run();
         Estimate estimate = new Estimate(model, work, hardware);
@@ -538,7 +538,7 @@ public final class Plan {
     }
 
     /** Makes rows of choices. */
-    private record Pricing(Estimate estimate, Work work, Hardware hardware, double steps, double price) {
+    private record Pricing(Estimate estimate, PlannedStep work, Hardware hardware, double steps, double price) {
         Way of(Choice choice) {
             double seconds = choice.time().total();
             double all = steps > 0 ? steps * seconds : seconds;
@@ -582,7 +582,7 @@ public final class Plan {
                 request.samples() > 0 ? request.samples() : (long) config.batchSize() * config.gradientAccumulation();
         ParameterBytes each = ParameterBytes.of(config);
         ProductType type = ParameterBytes.productType(config);
-        Work work = new Work(samples, 1, type, each);
+        PlannedStep work = new PlannedStep(samples, 1, type, each);
         long parameters = dry.plan().trainedElements() + dry.plan().frozenElements();
         double batch = config.batchSize();
         GraphWorkload model = new GraphWorkload(
