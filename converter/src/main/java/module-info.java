@@ -18,6 +18,9 @@ module dev.octet.converter {
     // a test there holds the list of operators in the documentation against the table
     exports dev.octet.converter.expand to
             dev.octet.cli;
+    // a plan works with sizes that a configuration names
+    exports dev.octet.converter.hf to
+            dev.octet.pipeline;
     exports dev.octet.converter.inspect;
     exports dev.octet.converter.lower;
     exports dev.octet.converter.merge;

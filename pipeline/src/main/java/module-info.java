@@ -7,6 +7,7 @@ module dev.octet.pipeline {
 
     exports dev.octet.pipeline;
     exports dev.octet.pipeline.doctor;
+    exports dev.octet.pipeline.plan;
     // the command line says in three lines what could not be fetched, and guards what a run has in its folder
     exports dev.octet.pipeline.quickstart to
             dev.octet.cli;
@@ -17,6 +18,8 @@ module dev.octet.pipeline {
     opens dev.octet.pipeline to
             com.fasterxml.jackson.databind;
     opens dev.octet.pipeline.doctor to
+            com.fasterxml.jackson.databind;
+    opens dev.octet.pipeline.plan to
             com.fasterxml.jackson.databind;
     // the page of a run is drawn from these records
     opens dev.octet.pipeline.history to

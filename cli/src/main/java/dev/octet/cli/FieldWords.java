@@ -23,6 +23,7 @@ final class FieldWords {
             "verify: check, validate, lint, test",
             "diff: compare, cmp",
             "evaluate: eval, score, benchmark, accuracy",
+            "plan: estimate, estimate-memory, memory, cost, calc, flops, size",
             "train: fit, finetune, fine-tune, tune, sft, qat, distill",
             "doctor: bisect, debug, diagnose, diagnosis, triage, debug-precision, precision-debug",
             "export: save, deploy");

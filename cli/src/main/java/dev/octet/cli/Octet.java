@@ -34,6 +34,7 @@ public final class Octet {
             new EvaluateCommand(),
             new SensitivityCommand(),
             new ConfigCommand(),
+            new PlanCommand(),
             new TrainCommand(),
             new ReportCommand(),
             new DoctorCommand(),

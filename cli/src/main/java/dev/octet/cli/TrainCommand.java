@@ -57,6 +57,10 @@ final class TrainCommand implements Command {
             "example-config",
             "TASK",
             "print a configuration to start from: " + String.join(", ", ExampleConfig.names()));
+    private static final Option NO_MEMORY_CHECK = Flags.flag(
+            "no-memory-check",
+            "start a run that needs more than this machine's memory (default: it is refused, with the smallest change"
+                    + " that fits)");
     static final Option DEVICE = Flags.value(
             "device", "cpu|cuda[:N]|reference", "where to compute (default: cpu); docs/cuda.md says which GPUs");
 
@@ -91,6 +95,7 @@ final class TrainCommand implements Command {
                 STEPS,
                 LOG_EVERY,
                 DEVICE,
+                NO_MEMORY_CHECK,
                 REPORT,
                 EXAMPLE,
                 Flags.THREADS,
@@ -126,6 +131,9 @@ final class TrainCommand implements Command {
                 .withSteps(arguments.integer(STEPS, Integer.MAX_VALUE, 1, Integer.MAX_VALUE));
         if (arguments.has(RESUME)) {
             request = request.resumingFrom(arguments.integer(FROM_STEP, 0, 1, Integer.MAX_VALUE));
+        }
+        if (arguments.has(NO_MEMORY_CHECK)) {
+            request = request.withMemory(Train.MemoryCheck.OFF);
         }
         Train.Request all = request;
         DeviceName device = device(arguments);

@@ -169,7 +169,8 @@ final class TrainPage implements TrainingHook {
             long firstStep,
             List<String> notes,
             @Nullable PlannedStates states,
-            @Nullable ShardPlan shards) {}
+            @Nullable ShardPlan shards,
+            Train.@Nullable Shortage shortage) {}
 
     /** Bytes of what is kept for the trained parameters. */
     record PlannedStates(String engine, long weights, long masters, long gradients, long moments, double bytesEach) {
@@ -438,10 +439,19 @@ final class TrainPage implements TrainingHook {
                                     first,
                                     notes(p),
                                     p.states().map(PlannedStates::of).orElse(null),
-                                    planned.shards().orElse(null))));
+                                    planned.shards().orElse(null),
+                                    planned.shortage().orElse(null))));
         } else {
             Table table = table(p, first);
             planned.shards().ifPresent(s -> shardRows(s, table));
+            planned.shortage()
+                    .ifPresent(s -> table.row(
+                                    "memory",
+                                    Table.cell(
+                                            Quantity.bytes(s.neededBytes()) + " at least; this machine has "
+                                                    + Quantity.bytes(s.limitBytes()),
+                                            Tone.BAD))
+                            .row("", s.fix()));
             screen.out().print(table.text(0));
         }
     }

@@ -93,6 +93,15 @@ class JsonAnswersTest {
         assertTrue(equal.get("comparison").get("outputs").get(0).get("sqnr_db").isNull(), "no noise: no finite number");
         JsonNode losses = answer("sensitivity", BERT, "--data", samples, "--formats", "fp8-weight-only");
         assertTrue(losses.get("perplexity").isNull(), "no head over tokens: no finite number");
+        assertTrue(answer("plan", GPT2, "--hardware", "8xH100")
+                        .get("cluster")
+                        .get("ways")
+                        .size()
+                > 1);
+        assertTrue(answer("plan", BERT, "--config", config.toString())
+                .get("machine")
+                .get("fits")
+                .asBoolean());
         answer("train", BERT, "--config", config.toString(), "-o", at("run"), "--dry-run");
         answer("train", BERT, "--config", config.toString(), "-o", at("run"));
         answer("export", at("run"), "-o", at("out.onnx"), "--target", "onnx", "--no-proof");

@@ -2,6 +2,7 @@ package dev.octet.pipeline;
 
 import dev.octet.converter.data.DataFiles;
 import dev.octet.formats.ModelFile;
+import dev.octet.formats.error.MemoryLimitException;
 import dev.octet.formats.file.RunPaths;
 import dev.octet.pipeline.run.DatasetTexts;
 import dev.octet.pipeline.run.RunFolder;
@@ -11,6 +12,9 @@ import dev.octet.trainer.Trainer;
 import dev.octet.trainer.checkpoint.CheckpointFolder;
 import dev.octet.trainer.collective.Collectives;
 import dev.octet.trainer.config.TrainingConfig;
+import dev.octet.trainer.device.Device;
+import dev.octet.trainer.device.DryDevice;
+import dev.octet.trainer.device.cpu.CpuDevice;
 import dev.octet.trainer.dialect.DialectFiles;
 import dev.octet.trainer.hook.RunEnd;
 import dev.octet.trainer.hook.RunPlan;
@@ -49,6 +53,7 @@ public final class Train {
      * @param settings keys of the configuration with other values, as {@code optimizer.lr=1e-4}; the run's folder keeps the configuration
      *     with them
      * @param dialects configurations of other libraries that the run follows; the run's folder keeps them
+     * @param memory whether a run that does not fit this machine's memory is refused
      */
     public record Request(
             Path model,
@@ -58,7 +63,8 @@ public final class Train {
             long steps,
             DeviceName device,
             List<String> settings,
-            DialectFiles dialects) {
+            DialectFiles dialects,
+            MemoryCheck memory) {
         public Request {
             settings = List.copyOf(settings);
         }
@@ -73,7 +79,8 @@ public final class Train {
                     Long.MAX_VALUE,
                     DeviceName.CPU,
                     List.of(),
-                    DialectFiles.NONE);
+                    DialectFiles.NONE,
+                    MemoryCheck.REFUSE);
         }
 
         /**
@@ -103,27 +110,32 @@ public final class Train {
 
         /** The run that is in the folder, going on from the checkpoint of a step. */
         public Request resumingFrom(long step) {
-            return new Request(model, config, folder, OptionalLong.of(step), steps, device, settings, dialects);
+            return new Request(model, config, folder, OptionalLong.of(step), steps, device, settings, dialects, memory);
         }
 
         /** The same, at most so many steps now. */
         public Request withSteps(long most) {
-            return new Request(model, config, folder, resumeFrom, most, device, settings, dialects);
+            return new Request(model, config, folder, resumeFrom, most, device, settings, dialects, memory);
         }
 
         /** The same on another device. */
         public Request withDevice(DeviceName newDevice) {
-            return new Request(model, config, folder, resumeFrom, steps, newDevice, settings, dialects);
+            return new Request(model, config, folder, resumeFrom, steps, newDevice, settings, dialects, memory);
         }
 
         /** The same with other values for some keys of the configuration, each {@code KEY=VALUE}. */
         public Request withSettings(List<String> assignments) {
-            return new Request(model, config, folder, resumeFrom, steps, device, assignments, dialects);
+            return new Request(model, config, folder, resumeFrom, steps, device, assignments, dialects, memory);
         }
 
         /** The same with configurations of other libraries; {@code config} is one of them where the run has none of its own. */
         public Request withDialects(DialectFiles files) {
-            return new Request(model, config, folder, resumeFrom, steps, device, settings, files);
+            return new Request(model, config, folder, resumeFrom, steps, device, settings, files, memory);
+        }
+
+        /** The same, started even where it does not fit this machine's memory. */
+        public Request withMemory(MemoryCheck check) {
+            return new Request(model, config, folder, resumeFrom, steps, device, settings, dialects, check);
         }
 
         /** A command line that starts the same run, which {@code run.json} keeps. */
@@ -139,7 +151,7 @@ public final class Train {
                     .ifPresent(v -> line.append(" --deepspeed-version ").append(ShellWord.of(v)));
             line.append(" -o ").append(ShellWord.of(folder));
             settings.forEach(s -> line.append(" --set ").append(ShellWord.of(s)));
-            return line + onDevice();
+            return line + onDevice() + (memory == MemoryCheck.OFF ? " --no-memory-check" : "");
         }
 
         /** A command line that lets the run go on. */
@@ -150,6 +162,14 @@ public final class Train {
         private String onDevice() {
             return device.equals(DeviceName.CPU) ? "" : " --device " + device.text();
         }
+    }
+
+    /** What happens to a run that needs more than this machine's memory, and what that is swapped out to. */
+    public enum MemoryCheck {
+        /** It is refused before it starts. */
+        REFUSE,
+        /** It starts. */
+        OFF
     }
 
     /** Samples, by the name of their file. */
@@ -171,8 +191,19 @@ public final class Train {
      *
      * @param firstStep from 1; above 1 when it is resumed
      * @param shards what ranks keep with each stage of sharing out; empty without ranks
+     * @param shortage why {@link #run} would refuse it; empty where its memory is there
      */
-    public record Planned(Setup setup, RunPlan plan, long firstStep, Optional<ShardPlan> shards) {}
+    public record Planned(
+            Setup setup, RunPlan plan, long firstStep, Optional<ShardPlan> shards, Optional<Shortage> shortage) {}
+
+    /**
+     * A run that does not fit this machine's memory.
+     *
+     * @param neededBytes at least
+     * @param limitBytes what there is, with what it can be swapped out to
+     * @param fix the smallest change that fits, as a sentence
+     */
+    public record Shortage(long neededBytes, long limitBytes, String fix) {}
 
     /** Called once, when all that a run reads is open. */
     @FunctionalInterface
@@ -203,7 +234,17 @@ public final class Train {
      * @param world the ranks; the caller closes it, and abandons it when this throws
      */
     public static RunEnd run(Request request, Watcher watcher, Job job, Collectives world) throws IOException {
-        return with(request, job, world, (trainer, setup) -> {
+        try {
+            return run(request, watcher, job, world, opening(request));
+        } catch (MemoryLimitException e) {
+            throw world.isAlone() ? e.withFix(SmallerRun.advice(request, job, e.limitBytes())) : e;
+        }
+    }
+
+    private static RunEnd run(
+            Request request, Watcher watcher, Job job, Collectives world, TrainingJob.DeviceOpening device)
+            throws IOException {
+        return with(request, job, world, device, (trainer, setup) -> {
             List<TrainingHook> hooks = new ArrayList<>(watcher.hooks(setup));
             if (world.isFirst()) {
                 hooks.add(new RunFolder.SavedConfig(
@@ -223,29 +264,49 @@ public final class Train {
 
     /** The same of a run that several ranks do together: what it needs on this one. */
     public static Planned plan(Request request, Job job, Collectives world) throws IOException {
-        return with(
+        Planned planned = with(
                 request,
                 job,
                 world,
+                request.device().equals(DeviceName.CPU)
+                        ? threads -> new DryDevice(request.device().open(threads))
+                        : request.device()::open,
                 (trainer, setup) -> new Planned(
                         setup,
                         trainer.plan(),
                         trainer.firstStep(request.folder(), options(request, job)),
-                        trainer.shardPlan()));
+                        trainer.shardPlan(),
+                        Optional.empty()));
+        Optional<Shortage> shortage =
+                world.isAlone() ? SmallerRun.shortage(request, planned.plan(), job) : Optional.empty();
+        return new Planned(planned.setup(), planned.plan(), planned.firstStep(), planned.shards(), shortage);
     }
 
     private interface Work<T> {
         T apply(Trainer trainer, Setup setup) throws IOException;
     }
 
-    private static <T> T with(Request request, Job job, Collectives world, Work<T> work) throws IOException {
+    /** The device of a run, which refuses what does not fit unless that is switched off. */
+    private static TrainingJob.DeviceOpening opening(Request request) {
+        return threads -> {
+            Device device = request.device().open(threads);
+            return request.memory() == MemoryCheck.OFF && device instanceof CpuDevice cpu
+                    ? cpu.limitedTo(Long.MAX_VALUE)
+                    : device;
+        };
+    }
+
+    /** Opens what a request names, on a device, for some work. */
+    private static <T> T with(
+            Request request, Job job, Collectives world, TrainingJob.DeviceOpening device, Work<T> work)
+            throws IOException {
         DialectFiles.Merged merged = RunFolder.merged(request.config(), request.settings(), dialects(request));
         TrainingConfig config = TrainingConfig.of(
                 merged.section(), RunFolder.configFolder(request.config(), request.folder()), world.size());
         boolean resumed = request.resumeFrom().isPresent();
         RunFolder.requireApart(paths(request), request.folder(), request.config(), config, resumed);
         requireReady(request, config); // before the model is opened, which may take long
-        try (TrainingJob opened = TrainingJob.open(request.model(), config, request.device(), job, world)) {
+        try (TrainingJob opened = TrainingJob.openOn(device, request.model(), config, job, world)) {
             Optional<Data> evaluated = opened.eval().map(e -> new Data(e.name(), e.count()));
             Data trained = new Data(opened.train().name(), opened.train().count());
             return work.apply(

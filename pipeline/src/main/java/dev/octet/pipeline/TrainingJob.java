@@ -56,11 +56,18 @@ public final class TrainingJob implements AutoCloseable {
     private final TrainingParts parts;
     private final Trainer trainer;
 
+    /** Opens the device that is trained on. */
+    @FunctionalInterface
+    interface DeviceOpening {
+        /** The device, to be closed by the caller. */
+        Device open(int threads);
+    }
+
     private interface Closing {
         void close() throws IOException;
     }
 
-    private TrainingJob(Path model, TrainingConfig config, DeviceName where, Job job, Collectives world)
+    private TrainingJob(Path model, TrainingConfig config, DeviceOpening where, Job job, Collectives world)
             throws IOException {
         boolean opened = false;
         try {
@@ -129,6 +136,12 @@ public final class TrainingJob implements AutoCloseable {
      * @throws IOException when reading fails
      */
     public static TrainingJob open(Path model, TrainingConfig config, DeviceName device, Job job, Collectives world)
+            throws IOException {
+        return openOn(device::open, model, config, job, world);
+    }
+
+    /** The same on a device that is opened otherwise. */
+    static TrainingJob openOn(DeviceOpening device, Path model, TrainingConfig config, Job job, Collectives world)
             throws IOException {
         return new TrainingJob(model, config, device, job, world);
     }

@@ -43,6 +43,7 @@ import dev.octet.trainer.hook.RunEnd;
 import dev.octet.trainer.hook.RunPlan;
 import dev.octet.trainer.hook.ShardPlan;
 import dev.octet.trainer.hook.StatePlan;
+import dev.octet.trainer.hook.StepWork;
 import dev.octet.trainer.hook.TrainingHook.EvaluationReport;
 import dev.octet.trainer.loss.LossGraph;
 import dev.octet.trainer.loss.LossValue;
@@ -582,11 +583,13 @@ public final class Trainer implements AutoCloseable {
     public RunPlan plan() throws IOException {
         Fp8Choice fp8;
         ActivationPlan activations;
+        StepWork work;
         try (Arena arena = Arena.ofConfined()) {
             MicroBatch first = draw(batches, 0, arena);
             session.prepare(first);
             fp8 = session.fp8(first);
             activations = session.activations(first);
+            work = session.work(first);
         }
         long trainedElements = 0;
         long frozenElements = 0;
@@ -619,7 +622,8 @@ public final class Trainer implements AutoCloseable {
                 notes(used, activations),
                 adapted.map(a -> memory(a, elements, frozen)),
                 Optional.of(statePlan(elements)),
-                memory(activations));
+                memory(activations),
+                Optional.of(work));
     }
 
     /**

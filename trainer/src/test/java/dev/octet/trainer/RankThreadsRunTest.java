@@ -154,9 +154,12 @@ class RankThreadsRunTest {
                 "2 | mode: msamp, opt_level: O2, use_te: true |",
                 "2 | mode: fp8, recipe: qat, gradient_reduction: f32 |",
                 "2 | mode: qat, weights: {format: int4}, inputs: {format: int8}, gradient_reduction: f32 |",
-                "3 | mode: qat, method: lsq+, weights: {format: int4}, inputs: {format: uint4}, gradient_reduction: f32 |",
-                "2 | mode: qat, weights: {method: dorefa, format: uint4}, gradients: {bits: 6}, gradient_reduction: f32 |",
-                "2 | mode: qat, method: range, weights: {format: int4}, inputs: {format: int8}, gradient_reduction: f32 |",
+                "3 | mode: qat, method: lsq+, weights: {format: int4}, inputs: {format: uint4}, gradient_reduction:"
+                        + " f32 |",
+                "2 | mode: qat, weights: {method: dorefa, format: uint4}, gradients: {bits: 6}, gradient_reduction:"
+                        + " f32 |",
+                "2 | mode: qat, method: range, weights: {format: int4}, inputs: {format: int8}, gradient_reduction:"
+                        + " f32 |",
                 "2 | mode: qat, base: bf16, inputs: {method: dynamic, variant: zero_point, format: uint8},"
                         + " gradient_reduction: f32 |"
             })
@@ -306,9 +309,7 @@ class RankThreadsRunTest {
                         () -> run(parts, folder, Collectives.alone(), RunOptions.defaults()))
                 : assertInstanceOf(
                         InvalidOptionException.class,
-                        assertThrows(
-                                        UnavailableException.class,
-                                        () -> threads(2, parts, folder, RunOptions.defaults()))
+                        assertThrows(UnavailableException.class, () -> threads(2, parts, folder, RunOptions.defaults()))
                                 .getCause());
         assertTrue(why.what().startsWith(what), why.what());
     }
@@ -398,8 +399,7 @@ class RankThreadsRunTest {
         Path played = folder.resolve("played");
         run(parts, devices.get(), played, Collectives.alone(), RunOptions.defaults());
         Path real = folder.resolve("real");
-        RankThreads.run(
-                ranks, DEADLINE, world -> run(parts, devices.get(), real, world, RunOptions.defaults()));
+        RankThreads.run(ranks, DEADLINE, world -> run(parts, devices.get(), real, world, RunOptions.defaults()));
         assertSameBytes(played, real, STEPS);
         List<JsonNode> expected = steps(played);
         List<JsonNode> got = steps(real);

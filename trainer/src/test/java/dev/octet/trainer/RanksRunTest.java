@@ -88,7 +88,9 @@ class RanksRunTest {
     }
 
     @ParameterizedTest
-    @EnumSource(names = {"F32", "NCCL"}, mode = EnumSource.Mode.EXCLUDE)
+    @EnumSource(
+            names = {"F32", "NCCL"},
+            mode = EnumSource.Mode.EXCLUDE)
     void gradients_are_those_of_one_process_within_the_rounding_of_E4M3_and_biases_to_the_bits_of_F32(
             GradientReduction reduction) throws IOException {
         Map<String, float[]> plain = gradients(parts("{mode: fp32}"), CpuDevice.of(2));
@@ -116,7 +118,9 @@ class RanksRunTest {
     }
 
     @ParameterizedTest
-    @EnumSource(names = {"F32", "NCCL"}, mode = EnumSource.Mode.EXCLUDE)
+    @EnumSource(
+            names = {"F32", "NCCL"},
+            mode = EnumSource.Mode.EXCLUDE)
     void a_run_in_pieces_on_other_threads_is_the_whole_run_byte_for_byte_mu_included(GradientReduction reduction)
             throws IOException {
         TrainingParts parts = ranks(reduction, ", auto_scale: true");
@@ -149,7 +153,9 @@ class RanksRunTest {
     }
 
     @ParameterizedTest
-    @EnumSource(names = {"F32", "NCCL"}, mode = EnumSource.Mode.EXCLUDE)
+    @EnumSource(
+            names = {"F32", "NCCL"},
+            mode = EnumSource.Mode.EXCLUDE)
     void the_loss_falls_in_mode_msamp_with_several_micro_batches_a_rank_and_resumes_to_the_byte(
             GradientReduction reduction) throws IOException {
         String precision = "{mode: msamp, base: fp32, ranks: 2, gradient_reduction: " + reduction.text() + "}";

@@ -70,7 +70,8 @@ final class Fp8Sums {
 
     private static void product(
             Gpu gpu, Float8Format left, Made made, int n, int k, Map<String, Tensor> tensors, Arena arena) {
-        String operands = left.dtype().name().toLowerCase(Locale.ROOT) + "." + made.name().toLowerCase(Locale.ROOT) + "." + k;
+        String operands =
+                left.dtype().name().toLowerCase(Locale.ROOT) + "." + made.name().toLowerCase(Locale.ROOT) + "." + k;
         MemorySegment a = codes(left, made, n * k, 7 * k + 1, arena);
         MemorySegment b = codes(Float8Format.E4M3FN, made == Made.SMALL ? Made.WIDE : made, n * k, 7 * k + 2, arena);
         keep(tensors, "a." + operands, left.dtype(), k, a);
@@ -94,7 +95,12 @@ final class Fp8Sums {
                 Matrix.of(result, DType.F32, n));
         for (boolean fast : new boolean[] {false, true}) {
             gpu.product(product.scaled(one, one, fast)).run();
-            keep(tensors, "d." + operands + (fast ? ".fast" : ".split"), DType.F32, ROWS, corner(gpu, result, n, arena));
+            keep(
+                    tensors,
+                    "d." + operands + (fast ? ".fast" : ".split"),
+                    DType.F32,
+                    ROWS,
+                    corner(gpu, result, n, arena));
         }
         gpu.product(product.scaled(leftScale, rightScale, true)).run();
         keep(tensors, "d." + operands + ".scaled", DType.F32, ROWS, corner(gpu, result, n, arena));

@@ -4,7 +4,7 @@ import java.io.Serial;
 import org.jspecify.annotations.Nullable;
 
 /** A requested device or native library is missing or unusable. Exit code 5. */
-public sealed class UnavailableException extends OctetException permits DeviceLostException {
+public sealed class UnavailableException extends OctetException permits DeviceLostException, MemoryLimitException {
     @Serial
     private static final long serialVersionUID = 1L;
 

@@ -20,11 +20,11 @@ import org.jspecify.annotations.Nullable;
  * @param flops of products; one for each element of other operators' results
  * @param bytes of all operands
  */
-record StepCost(long flops, long bytes) {
+public record StepCost(long flops, long bytes) {
     private static final long FLOPS_PER_BYTE = 8;
 
     /** Of one step, forward or backward. */
-    static StepCost of(Step step) {
+    public static StepCost of(Step step) {
         if (step.isView()) {
             return new StepCost(0, 0);
         }
@@ -46,6 +46,11 @@ record StepCost(long flops, long bytes) {
     /** One number to compare plans by. */
     long weight() {
         return flops + FLOPS_PER_BYTE * bytes;
+    }
+
+    /** Whether a step is a matrix product, forward or backward. */
+    public static boolean isProduct(Step step) {
+        return product(step) > 0;
     }
 
     /** Operations of a product of forward; 0 for other operators. */

@@ -60,18 +60,18 @@ final class Fp8Config {
         TrainingRecipe recipe = recipe(s);
         Map<ProductOperand, OperandChange> operands = operands(s, recipe);
         Fp8Settings settings = new Fp8Settings(
-                        recipe,
-                        products(s),
-                        s.flag(FAKE_QUANTIZE, false),
-                        s.flag("fused_norm", true),
-                        s.flag("exempt_first", false),
-                        s.flag("exempt_last", false),
-                        s.choice("filter", FILTERS, LayerFilter.NONE),
-                        operands,
-                        s.sections("layers").stream()
-                                .map(l -> l.read(layer -> layer(layer, recipe, operands)))
-                                .toList(),
-                        Map.of());
+                recipe,
+                products(s),
+                s.flag(FAKE_QUANTIZE, false),
+                s.flag("fused_norm", true),
+                s.flag("exempt_first", false),
+                s.flag("exempt_last", false),
+                s.choice("filter", FILTERS, LayerFilter.NONE),
+                operands,
+                s.sections("layers").stream()
+                        .map(l -> l.read(layer -> layer(layer, recipe, operands)))
+                        .toList(),
+                Map.of());
         boolean likeHopper = s.choice(ACCUMULATION, ACCUMULATIONS, false);
         if (likeHopper) {
             requireOneScaleForEachSum(s, recipe);

@@ -49,7 +49,15 @@ public record PrecisionConfig(
     /** Keys that only one mode uses; in another mode they are an error, and the message suggests this mode. */
     private static final Map<String, List<String>> KEYS_OF_MODES = Map.of(
             "fp8",
-            List.of("recipe", "fp8_format", "base", "amax_history_len", "amax_compute_algo", "margin", "layers", "accumulation"),
+            List.of(
+                    "recipe",
+                    "fp8_format",
+                    "base",
+                    "amax_history_len",
+                    "amax_compute_algo",
+                    "margin",
+                    "layers",
+                    "accumulation"),
             "O2",
             List.of("keep_batchnorm_fp32", "master_weights"),
             MSAMP,

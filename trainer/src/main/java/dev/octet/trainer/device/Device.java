@@ -26,6 +26,11 @@ public interface Device extends AutoCloseable {
         return true;
     }
 
+    /** Bytes that programs and their values can take at most; a device without a number refuses when it allocates. */
+    default long limitBytes() {
+        return Long.MAX_VALUE;
+    }
+
     /**
      * Allocates zeroed memory for persistent values. Values of different programs with the same name share memory.
      *

@@ -12,6 +12,11 @@ public interface Memory extends AutoCloseable {
     /** Copies {@code bytes} (row-major, little-endian, the value's size) to the device. */
     void write(Value value, MemorySegment bytes);
 
+    /** Whether what is written is kept; false where only sizes are wanted, and nothing need be written. */
+    default boolean keeps() {
+        return true;
+    }
+
     /** Copies a value from the device, after waiting for the work that computes it. */
     void read(Value value, MemorySegment bytes);
 

@@ -21,6 +21,7 @@ import java.util.Optional;
  * @param adapter its method, and what lasts of {@link #lastingBytes} for what; empty where the model itself is trained
  * @param states what is kept from step to step in which form; empty where nothing counted it
  * @param activations what the settings of {@code gradient_checkpointing} and {@code activations} do; empty without them
+ * @param work what a step does; empty where nothing counted it
  */
 public record RunPlan(
         String device,
@@ -36,7 +37,8 @@ public record RunPlan(
         List<String> notes,
         Optional<AdapterPlan> adapter,
         Optional<StatePlan> states,
-        Optional<ActivationMemory> activations) {
+        Optional<ActivationMemory> activations,
+        Optional<StepWork> work) {
     /**
      * What a micro-batch needs between forward and backward.
      *
@@ -78,6 +80,7 @@ public record RunPlan(
                 lastingBytes,
                 temporaryBytes,
                 notes,
+                Optional.empty(),
                 Optional.empty(),
                 Optional.empty(),
                 Optional.empty());

@@ -3,6 +3,7 @@ package dev.octet.trainer.step;
 import static java.util.Objects.requireNonNull;
 
 import dev.octet.formats.error.InvalidDataException;
+import dev.octet.formats.error.MemoryLimitException;
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.Tensor;
@@ -16,8 +17,10 @@ import dev.octet.trainer.device.Executable;
 import dev.octet.trainer.device.Fetched;
 import dev.octet.trainer.device.Memory;
 import dev.octet.trainer.device.Offload;
+import dev.octet.trainer.device.Offload.Place;
 import dev.octet.trainer.kernel.CpuTensor;
 import dev.octet.trainer.op.dropout.Dropout;
+import dev.octet.trainer.program.MemoryPlan;
 import dev.octet.trainer.program.Program;
 import dev.octet.trainer.program.Value;
 import dev.octet.trainer.program.ValueRole;
@@ -29,6 +32,7 @@ import java.lang.foreign.MemorySegment;
 import java.util.Collection;
 import java.util.HashSet;
 import java.util.List;
+import java.util.Locale;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
@@ -42,6 +46,8 @@ import java.util.function.UnaryOperator;
  * program uses yet are kept here until one does.
  */
 final class PersistentBuffers implements AutoCloseable {
+    private static final long GIGA = 1_000_000_000L;
+
     private final Device device;
     private final Memory memory;
     private final Map<String, Value> values = new TreeMap<>();
@@ -51,6 +57,7 @@ final class PersistentBuffers implements AutoCloseable {
 
     private final Set<String> parameters = new HashSet<>();
     private final StateForms states;
+    private final Offload offload;
 
     /** With all parameters in F32. */
     PersistentBuffers(Device device) {
@@ -64,6 +71,7 @@ final class PersistentBuffers implements AutoCloseable {
     PersistentBuffers(Device device, StateForms states, Offload offload) {
         this.device = device;
         this.states = states;
+        this.offload = offload;
         this.memory = device.allocate(List.of(), offload);
     }
 
@@ -71,7 +79,7 @@ final class PersistentBuffers implements AutoCloseable {
     Executable load(Program program) {
         Executable executable = device.load(program, memory);
         for (Value v : program.lasting()) {
-            if (values.putIfAbsent(v.name(), v) == null) {
+            if (values.putIfAbsent(v.name(), v) == null && memory.keeps()) {
                 Tensor saved = waiting.remove(v.name());
                 Parameter fresh = offered.remove(v.name());
                 if (saved != null && v.role() == ValueRole.PARAMETER && saved.dtype() == DType.F32) {
@@ -84,6 +92,57 @@ final class PersistentBuffers implements AutoCloseable {
             }
         }
         return executable;
+    }
+
+    /**
+     * Refuses programs that are about to be loaded when the device cannot have what they need at the same time, before any of it is taken. Weights in the bytes of their file
+     * do not count: the system lets their pages go.
+     *
+     * @throws MemoryLimitException with what they need
+     */
+    void requireRoom(List<Program> next) {
+        if (device.limitBytes() == Long.MAX_VALUE) {
+            return;
+        }
+        long lasting = bytes(v -> v.role() != ValueRole.STORED) - memory.offloadedBytes();
+        Set<String> admitted = new HashSet<>(values.keySet());
+        for (Program p : next) {
+            Set<Value> away = offload.valuesAt(Place.DISK, p);
+            for (Value v : p.lasting()) {
+                boolean counts = admitted.add(v.name()) && v.role() != ValueRole.STORED && !away.contains(v);
+                lasting += counts ? v.type().byteSize() : 0;
+            }
+        }
+        // planning what shares memory takes long: not where all side by side has room
+        long apart = next.stream().mapToLong(PersistentBuffers::allOfMicroBatch).sum();
+        if (lasting + apart <= device.limitBytes()) {
+            return;
+        }
+        long within =
+                next.stream().mapToLong(p -> MemoryPlan.of(p).arenaBytes()).sum();
+        if (lasting + within > device.limitBytes()) {
+            throw new MemoryLimitException(
+                    "the run needs " + size(lasting + within) + " of memory at least, and there are "
+                            + size(device.limitBytes()),
+                    lasting + within,
+                    device.limitBytes(),
+                    "device " + device.name() + ": " + size(lasting) + " of weights, gradients and moments, "
+                            + size(within) + " within a step",
+                    "make the micro-batch smaller, or have gradient_checkpointing compute activations again");
+        }
+    }
+
+    private static String size(long bytes) {
+        return bytes < GIGA
+                ? String.format(Locale.ROOT, "%.1f MB", bytes / 1e6)
+                : String.format(Locale.ROOT, "%.1f GB", bytes / 1e9);
+    }
+
+    private static long allOfMicroBatch(Program program) {
+        return program.values().stream()
+                .filter(v -> v.role().isInArena())
+                .mapToLong(MemoryPlan::bytes)
+                .sum();
     }
 
     /** Replaces the gradient of a parameter, rounded to the type that it is kept in. */

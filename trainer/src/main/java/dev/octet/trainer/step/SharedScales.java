@@ -1,8 +1,6 @@
 package dev.octet.trainer.step;
 
-import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Tensor;
-import dev.octet.quant.scale.AmaxHistory;
 import dev.octet.quant.scale.WindowedScale;
 import dev.octet.trainer.collective.Collectives;
 import dev.octet.trainer.collective.RankReduction;

@@ -12,6 +12,7 @@ import dev.octet.quant.recipe.OperandSpec.Scaling;
 import dev.octet.quant.scale.AmaxHistory;
 import dev.octet.quant.scale.QuantScaleRule;
 import dev.octet.trainer.activation.ActivationPlan;
+import dev.octet.trainer.activation.StepCost;
 import dev.octet.trainer.activation.WeightCasts;
 import dev.octet.trainer.autodiff.Autodiff;
 import dev.octet.trainer.autodiff.Parameter;
@@ -29,6 +30,7 @@ import dev.octet.trainer.hook.Fp8Tensor;
 import dev.octet.trainer.hook.Gradients;
 import dev.octet.trainer.hook.ShardPlan;
 import dev.octet.trainer.hook.StatePlan;
+import dev.octet.trainer.hook.StepWork;
 import dev.octet.trainer.kernel.OperandType;
 import dev.octet.trainer.loss.CountedPositions;
 import dev.octet.trainer.loss.LossGraph;
@@ -92,8 +94,7 @@ public final class TrainingSession implements AutoCloseable {
     private final PersistentBuffers memory;
     private final WeightCasts casts;
     private final Scalars scalars;
-    private final RecentPrograms<Key, Loaded> programs =
-            new RecentPrograms<>(Loaded::close);
+    private final RecentPrograms<Key, Loaded> programs = new RecentPrograms<>(Loaded::close);
     private @Nullable Update update;
     private @Nullable RankGradients ranks;
     private @Nullable Sharding sharding;
@@ -197,6 +198,31 @@ public final class TrainingSession implements AutoCloseable {
     /** What the program for micro-batches of these shapes keeps between forward and backward. */
     public ActivationPlan activations(MicroBatch like) {
         return loaded(like, true).activations();
+    }
+
+    /** What a step does with micro-batches of these shapes. */
+    public StepWork work(MicroBatch like) {
+        long forward = 0;
+        long products = 0;
+        long again = 0;
+        long bytes = 0;
+        long once = 0;
+        for (Step s : program(like).steps()) {
+            StepCost cost = StepCost.of(s);
+            if (StepCost.isProduct(s)) {
+                forward += s.phase() == Phase.FORWARD ? cost.flops() : 0;
+                products += cost.flops();
+                again += s.repeats() ? cost.flops() : 0;
+            } else if (s.phase() == Phase.PREPARE) {
+                once += cost.bytes();
+            } else {
+                bytes += cost.bytes();
+            }
+        }
+        for (Step s : update().program().program().steps()) {
+            once += StepCost.of(s).bytes();
+        }
+        return new StepWork(forward, products, again, bytes, once);
     }
 
     /** Shapes of the weights that the programs built so far use. */
@@ -328,11 +354,15 @@ public final class TrainingSession implements AutoCloseable {
         }
         Sharding shares = sharding;
         Program program = shares == null ? whole : shares.program(whole, world.rank(), world);
+        UpdateProgram made = null;
+        if (trains && update == null) {
+            made = shares == null ? update(program) : shares.update(world.rank(), world);
+        }
+        memory.requireRoom(made == null ? List.of(program) : List.of(program, made.program()));
         Executable executable = memory.load(program);
         SharedScales scales =
                 scalesLater ? new SharedScales(plan.program(), setup.ranks().ranks(), memory, world) : null;
-        if (trains && update == null) {
-            UpdateProgram made = shares == null ? update(program) : shares.update(world.rank(), world);
+        if (made != null) {
             update = new Update(made, memory.load(made.program()), made.beta1().orElse(null), made.ownRates());
         }
         if (trains && ranks == null && setup.ranks().isOn() && !cutsGradients()) {

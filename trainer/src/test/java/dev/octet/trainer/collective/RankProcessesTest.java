@@ -99,8 +99,15 @@ class RankProcessesTest {
 
     @Test
     void rank_and_size_are_those_that_the_launcher_tells_by_its_variables() {
-        Map<String, String> openMpi =
-                Map.of("OMPI_COMM_WORLD_RANK", "1", "OMPI_COMM_WORLD_SIZE", "4", "OMPI_COMM_WORLD_LOCAL_SIZE", "2", "OMPI_COMM_WORLD_LOCAL_RANK", "1");
+        Map<String, String> openMpi = Map.of(
+                "OMPI_COMM_WORLD_RANK",
+                "1",
+                "OMPI_COMM_WORLD_SIZE",
+                "4",
+                "OMPI_COMM_WORLD_LOCAL_SIZE",
+                "2",
+                "OMPI_COMM_WORLD_LOCAL_RANK",
+                "1");
         assertEquals(Optional.of(new RankEnvironment(Launcher.OPEN_MPI, 1, 4, 2, 1)), RankEnvironment.of(openMpi));
         Map<String, String> mpich = Map.of("PMI_RANK", "0", "PMI_SIZE", "2", "MPI_LOCALNRANKS", "2");
         assertEquals(Optional.of(new RankEnvironment(Launcher.MPICH, 0, 2, 2, 0)), RankEnvironment.of(mpich));

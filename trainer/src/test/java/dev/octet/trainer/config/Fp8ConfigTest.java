@@ -123,8 +123,7 @@ class Fp8ConfigTest {
         for (String recipe : List.of("block", "mxfp8")) {
             assertEquals(
                     "the sums of an FP8 unit are known for recipes with one scale for each of them, not for " + recipe,
-                    refused(", recipe: " + recipe + ", accumulation: hopper")
-                            .what());
+                    refused(", recipe: " + recipe + ", accumulation: hopper").what());
         }
     }
 

@@ -64,7 +64,9 @@ class GradientReductionTest {
     }
 
     @ParameterizedTest
-    @EnumSource(names = {"F32", "NCCL"}, mode = EnumSource.Mode.EXCLUDE)
+    @EnumSource(
+            names = {"F32", "NCCL"},
+            mode = EnumSource.Mode.EXCLUDE)
     void codes_and_scales_are_those_of_the_formulas_in_torch(GradientReduction reduction) throws IOException {
         Map<String, List<float[]>> inputs = new HashMap<>();
         for (String[] row : rows("in")) {
@@ -231,7 +233,9 @@ class GradientReductionTest {
     }
 
     @ParameterizedTest
-    @EnumSource(names = {"F32", "NCCL"}, mode = EnumSource.Mode.EXCLUDE)
+    @EnumSource(
+            names = {"F32", "NCCL"},
+            mode = EnumSource.Mode.EXCLUDE)
     void ranks_with_collectives_of_their_own_have_the_bytes_of_simulated_ones(GradientReduction reduction) {
         int n = 3;
         Random random = new Random(7);

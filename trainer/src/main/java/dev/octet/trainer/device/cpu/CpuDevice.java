@@ -1,6 +1,7 @@
 package dev.octet.trainer.device.cpu;
 
 import dev.octet.formats.error.InvalidOptionException;
+import dev.octet.formats.tensor.DType;
 import dev.octet.trainer.device.Device;
 import dev.octet.trainer.device.Executable;
 import dev.octet.trainer.device.Memory;
@@ -18,6 +19,7 @@ import java.util.Collection;
 public final class CpuDevice implements Device {
     private final CpuContext context;
     private final String products;
+    private long limitBytes = HostMemory.find().map(HostMemory::limitBytes).orElse(Long.MAX_VALUE);
 
     /** A device of {@code threads} threads that computes products with {@code gemm}. */
     public CpuDevice(int threads, MatrixProducts gemm) {
@@ -34,6 +36,17 @@ public final class CpuDevice implements Device {
         return new CpuDevice(threads, Gemms.best(), Gemms.text());
     }
 
+    /** This device, which from now on lets programs take at most so many bytes; {@link Long#MAX_VALUE} for any number. It begins with {@link HostMemory#limitBytes}, where that is known. */
+    public CpuDevice limitedTo(long bytes) {
+        limitBytes = bytes;
+        return this;
+    }
+
+    @Override
+    public long limitBytes() {
+        return limitBytes;
+    }
+
     @Override
     public String name() {
         return "cpu";
@@ -47,6 +60,15 @@ public final class CpuDevice implements Device {
     /** The implementation of matrix products. */
     public MatrixProducts gemm() {
         return context.gemm();
+    }
+
+    /**
+     * Measures how fast it is, in about half a second.
+     *
+     * @param type of the operands of products: F32, BF16 or F16
+     */
+    public CpuRates rates(DType type) {
+        return CpuRates.of(context, type);
     }
 
     @Override

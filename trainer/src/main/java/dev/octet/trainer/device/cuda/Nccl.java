@@ -139,9 +139,8 @@ public final class Nccl {
     /** ncclAllReduce of F32 in place, an average; queued in the stream. */
     void average(long address, long count, long communicator, long stream) {
         try {
-            check(
-                    "ncclAllReduce",
-                    (int) allReduce.invokeExact(address, address, count, FLOAT32, AVERAGE, communicator, stream));
+            check("ncclAllReduce", (int)
+                    allReduce.invokeExact(address, address, count, FLOAT32, AVERAGE, communicator, stream));
         } catch (UnavailableException e) {
             throw e;
         } catch (Throwable e) {
@@ -214,8 +213,8 @@ public final class Nccl {
             throw new UnavailableException(
                     function + " failed: " + text.reinterpret(Long.MAX_VALUE).getString(0) + " (" + code + ")",
                     name() + ", " + library.path(),
-                    "set NCCL_DEBUG=INFO for its reasons; each rank needs a GPU of its own; gradient_reduction: f32 does"
-                            + " without NCCL");
+                    "set NCCL_DEBUG=INFO for its reasons; each rank needs a GPU of its own; gradient_reduction: f32"
+                            + " does without NCCL");
         }
     }
 }

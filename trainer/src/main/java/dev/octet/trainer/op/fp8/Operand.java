@@ -16,7 +16,8 @@ sealed interface Operand {
     float @Nullable [] scales();
 
     /** What its elements are numbers of; null for one without codes. */
-    @Nullable Float8Format format();
+    @Nullable
+    Float8Format format();
 
     /** Whether all of it lies in memory. */
     default boolean isWhole() {
@@ -41,8 +42,11 @@ sealed interface Operand {
 
     /** One that lies in memory. */
     @SuppressWarnings("ArrayRecordComponent") // passed along, never compared
-    record Whole(DType type, MemorySegment bytes, float @Nullable [] scales, @Nullable Float8Format format)
-            implements Operand {
+    record Whole(
+            DType type,
+            MemorySegment bytes,
+            float @Nullable [] scales,
+            @Nullable Float8Format format) implements Operand {
         @Override
         public Band band(boolean across, int all, int k, int from, int count) {
             long at = across ? from : (long) from * k;

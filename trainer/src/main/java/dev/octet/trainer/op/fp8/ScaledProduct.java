@@ -130,8 +130,7 @@ final class ScaledProduct {
                 MemorySegment sums = there
                         ? c.bytes().asSlice(((long) row * size.n() + column) * type.bits() / 8)
                         : SUMS.room((long) part.rows * width * 4);
-                MatrixProducts.Call ofPart =
-                        call.ofPart(part.rows, width, left.stride(), right.stride(), part.stride);
+                MatrixProducts.Call ofPart = call.ofPart(part.rows, width, left.stride(), right.stride(), part.stride);
                 if (unit == null) {
                     cpu.gemm().shared(ofPart, left.bytes(), right.bytes(), sums, cpu.parallel());
                 } else {

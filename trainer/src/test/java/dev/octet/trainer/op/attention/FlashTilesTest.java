@@ -88,7 +88,8 @@ class FlashTilesTest {
             });
         }
         System.out.println(table);
-        chosen.forEach((kernel, time) -> assertTrue(time <= 1.2 * best.getOrDefault(kernel, time), kernel + "\n" + table));
+        chosen.forEach(
+                (kernel, time) -> assertTrue(time <= 1.2 * best.getOrDefault(kernel, time), kernel + "\n" + table));
     }
 
     /** The chosen ones first. */
@@ -123,7 +124,8 @@ class FlashTilesTest {
     }
 
     private static Attention op(Size size) {
-        OperandType x = new OperandType(DType.BF16, Shape.of(size.batch(), size.length(), (long) size.heads() * size.head()));
+        OperandType x =
+                new OperandType(DType.BF16, Shape.of(size.batch(), size.length(), (long) size.heads() * size.head()));
         OperandType mask =
                 size.padded() ? new OperandType(DType.BOOL, Shape.of(size.batch(), 1, 1, size.length())) : null;
         Node node = Node.of(

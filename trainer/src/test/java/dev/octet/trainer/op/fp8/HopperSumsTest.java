@@ -41,8 +41,7 @@ import org.junit.jupiter.api.TestFactory;
 /** Sums of FP8 units against testdata/golden/fp8-sums.safetensors, which an H200 computed: d = a·bᵀ. */
 @DisplayNameGeneration(DisplayNameGenerator.ReplaceUnderscores.class)
 class HopperSumsTest {
-    private static final Path GOLDEN =
-            Path.of(System.getProperty("octet.testdata"), "golden", "fp8-sums.safetensors");
+    private static final Path GOLDEN = Path.of(System.getProperty("octet.testdata"), "golden", "fp8-sums.safetensors");
 
     @TestFactory
     Stream<DynamicTest> results_have_the_bits_of_a_GPU() throws IOException {
@@ -61,11 +60,14 @@ class HopperSumsTest {
                 Arena arena = Arena.ofConfined()) {
             String operands = name.substring(2, name.lastIndexOf('.'));
             Tensor expected = golden.model().tensor(name);
-            Accumulation accumulation =
-                    name.endsWith(".split") ? Accumulation.HOPPER_SPLIT : Accumulation.HOPPER_FAST;
+            Accumulation accumulation = name.endsWith(".split") ? Accumulation.HOPPER_SPLIT : Accumulation.HOPPER_FAST;
             float[] scales = name.endsWith(".scaled") ? new float[] {1.1f, 0.7f} : new float[] {1, 1};
             float[] got = product(
-                    golden.model().tensor("a." + operands), golden.model().tensor("b." + operands), scales, accumulation, arena);
+                    golden.model().tensor("a." + operands),
+                    golden.model().tensor("b." + operands),
+                    scales,
+                    accumulation,
+                    arena);
             float[] wanted = expected.toFloats();
             for (int i = 0; i < wanted.length; i++) {
                 assertEquals(Float.floatToRawIntBits(wanted[i]), Float.floatToRawIntBits(got[i]), "element " + i);
@@ -82,8 +84,8 @@ class HopperSumsTest {
         CodedMatrix left = new CodedMatrix(Float8Format.of(a.dtype()).orElseThrow(), CodedMatrix.whole(m, k), null);
         CodedMatrix right = new CodedMatrix(Float8Format.of(b.dtype()).orElseThrow(), CodedMatrix.whole(n, k), null);
         CpuContext cpu = new CpuContext(Parallel.ALONE, Gemms.best());
-        ScaledProduct product = new ScaledProduct(
-                new ProductForm(left, right, true, DType.BF16).with(accumulation), true, true, cpu);
+        ScaledProduct product =
+                new ScaledProduct(new ProductForm(left, right, true, DType.BF16).with(accumulation), true, true, cpu);
         CpuTensor d = new CpuTensor(new OperandType(DType.F32, Shape.of(m, n)), arena.allocate(4L * m * n, 64));
         product.compute(
                 false,
