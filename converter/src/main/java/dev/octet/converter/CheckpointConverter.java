@@ -370,6 +370,15 @@ public final class CheckpointConverter implements AutoCloseable {
     }
 
     /**
+     * Refuses a folder to write to that would change this checkpoint while it is read.
+     *
+     * @throws InvalidOptionException when it is the checkpoint's, lies in it or contains it
+     */
+    public void requireApart(Path folder) throws IOException {
+        CheckpointRun.requireApart(checkpoint, folder);
+    }
+
+    /**
      * By what an unfinished run of a plan is known: two runs write the same files if their identities are equal.
      *
      * @throws IOException when a file of the checkpoint has vanished

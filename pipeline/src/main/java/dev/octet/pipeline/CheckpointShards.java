@@ -46,8 +46,8 @@ public final class CheckpointShards implements AutoCloseable {
     /**
      * Opens and plans what {@link Quantize#run(Quantize.CheckpointRequest, Job)} does.
      *
-     * @throws dev.octet.formats.error.InvalidOptionException when the request has transforms, which are solved over the whole model, or asks
-     *     for a report
+     * @throws dev.octet.formats.error.InvalidOptionException when the request has transforms or searches for NaN, which takes the whole
+     *     model, or asks for a report
      * @throws dev.octet.formats.error.OctetException as for one process
      * @throws IOException when something cannot be read
      */
@@ -56,6 +56,11 @@ public final class CheckpointShards implements AutoCloseable {
             throw job.invalid(
                     "--transform is solved over the whole model, and here its files are written apart",
                     "write the transformed model with `octet quantize --transform ... --recipe none` first, and quantise that");
+        }
+        if (request.has(Quantize.Choice.ALLOW_NONFINITE)) {
+            throw job.invalid(
+                    "--allow-nonfinite searches all weights before the first is written, and here each process would",
+                    "find them with `octet quantize --allow-nonfinite --dry-run`, and name them with --keep");
         }
         if (request.report().isPresent()) {
             throw job.invalid(
@@ -129,6 +134,16 @@ public final class CheckpointShards implements AutoCloseable {
      */
     public AuxiliaryFiles writeRest(Path folder) throws IOException {
         return goal.converter().writeRest(plan, folder);
+    }
+
+    /**
+     * Refuses a folder to write to that would change the model while it is read.
+     *
+     * @throws dev.octet.formats.error.InvalidOptionException when it is the model's, lies in it or contains it
+     */
+    public void requireApart(Path folder) throws IOException {
+        job.requireFolderName(folder);
+        goal.converter().requireApart(folder);
     }
 
     /** What would become of the checkpoint. */

@@ -189,9 +189,27 @@ public final class CheckpointRun {
 
     /** Refuses an output that would change the source during reading. A folder output copies all files of the source's folder. */
     private void requireApart(Path output, boolean single) throws IOException {
-        RunPaths paths = single
-                ? ModelFile.reading(RunPaths.none().writing("--output", output), "the checkpoint", source.path())
-                : RunPaths.none().writingFolder("--output", output).reading("the checkpoint", source.folder());
+        if (single) {
+            requireApart(
+                    source,
+                    ModelFile.reading(RunPaths.none().writing("--output", output), "the checkpoint", source.path()));
+        } else {
+            requireApart(source, output);
+        }
+    }
+
+    /**
+     * Refuses a folder that would change the source during reading.
+     *
+     * @throws InvalidOptionException when it is the source's, lies in it or contains it
+     */
+    public static void requireApart(Checkpoint source, Path folder) throws IOException {
+        requireApart(
+                source, RunPaths.none().writingFolder("--output", folder).reading("the checkpoint", source.folder()));
+    }
+
+    private static void requireApart(Checkpoint source, RunPaths outputs) throws IOException {
+        RunPaths paths = outputs;
         for (Shard shard : source.shards()) {
             paths = paths.reading("the checkpoint", shard.path());
         }
