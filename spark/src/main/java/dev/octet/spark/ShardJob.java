@@ -3,6 +3,7 @@ package dev.octet.spark;
 import dev.octet.converter.checkpoint.AuxiliaryFiles;
 import dev.octet.converter.checkpoint.ShardPlan;
 import dev.octet.converter.checkpoint.WrittenShard;
+import dev.octet.formats.error.InvalidOptionException;
 import dev.octet.formats.error.OctetException;
 import dev.octet.formats.file.TemporaryFolder;
 import dev.octet.pipeline.CheckpointOutcome;
@@ -12,6 +13,9 @@ import dev.octet.spark.hadoop.HadoopPaths;
 import dev.octet.spark.output.OutputFolder;
 import java.io.IOException;
 import java.io.InterruptedIOException;
+import java.io.NotSerializableException;
+import java.io.ObjectOutputStream;
+import java.io.OutputStream;
 import java.io.Serializable;
 import java.nio.file.Files;
 import java.util.ArrayList;
@@ -78,6 +82,7 @@ public record ShardJob(JavaSparkContext spark, String model, String output, bool
      */
     public CheckpointOutcome run(ShardRequest request) throws IOException {
         long start = System.nanoTime();
+        requireTravels(request);
         Configuration hadoop = spark.hadoopConfiguration();
         Path target = HadoopPaths.absolute(output, hadoop);
         String source = HadoopPaths.absolute(model, hadoop).toString();
@@ -99,6 +104,19 @@ public record ShardJob(JavaSparkContext spark, String model, String output, bool
             } finally {
                 OpenRequests.end(run);
             }
+        }
+    }
+
+    /** Says now what Spark would say in a trace of a hundred lines. */
+    private static void requireTravels(ShardRequest request) throws IOException {
+        try (ObjectOutputStream nowhere = new ObjectOutputStream(OutputStream.nullOutputStream())) {
+            nowhere.writeObject(request);
+        } catch (NotSerializableException e) {
+            throw new InvalidOptionException(
+                    "the request takes along a " + e.getMessage() + ", which does not travel to executors",
+                    "the request of a ShardJob",
+                    "take strings along, and make paths and recipes inside",
+                    e);
         }
     }
 
