@@ -241,7 +241,6 @@ public record ShardJob(JavaSparkContext spark, String model, String output, bool
     private static IOException failure(SimpleFutureAction<BoxedUnit> action) {
         @Nullable Try<BoxedUnit> value = action.value().isDefined() ? action.value().get() : null;
         Throwable cause = value instanceof Failure<BoxedUnit> failure ? failure.exception() : null;
-        String why = cause == null ? "Spark ended the job" : String.valueOf(cause.getMessage());
-        return new IOException(why.lines().findFirst().orElse(why), cause);
+        return cause == null ? new IOException("Spark ended the job") : JobFailure.of(cause);
     }
 }
