@@ -1,5 +1,6 @@
 package dev.octet.spark;
 
+import dev.octet.converter.compare.ModelDiff;
 import dev.octet.formats.error.InvalidDataException;
 import dev.octet.formats.error.InvalidOptionException;
 import dev.octet.formats.error.MalformedModelException;
@@ -7,6 +8,7 @@ import dev.octet.formats.error.OctetException;
 import dev.octet.formats.error.UnavailableException;
 import dev.octet.formats.error.UnsupportedModelException;
 import dev.octet.pipeline.CheckpointOutcome;
+import dev.octet.quant.statistics.Statistics;
 import java.io.IOException;
 import java.io.PrintStream;
 import java.nio.file.AccessDeniedException;
@@ -77,12 +79,65 @@ public final class Submit {
 
     /** What is printed about a verb that was run. */
     static String run(SubmitOptions options, List<String> arguments, JavaSparkContext spark) throws IOException {
+        return switch (options.verb()) {
+            case "calibrate" -> calibrate(options, spark);
+            case "diff" -> diff(options, spark);
+            default -> shards(options, arguments, spark);
+        };
+    }
+
+    private static String shards(SubmitOptions options, List<String> arguments, JavaSparkContext spark)
+            throws IOException {
         String model = options.operands(1, "MODEL").getFirst();
         ShardJob job = new ShardJob(spark, model, options.required("output"), options.has("force"));
         ShardRequest request = new SubmittedRequest(
                 arguments, options.text("statistics").map(f -> brought(f, spark)).orElse(""));
-        CheckpointOutcome outcome = options.has("dry-run") ? job.plan(request) : job.run(request);
-        return page(outcome);
+        return page(options.has("dry-run") ? job.plan(request) : job.run(request));
+    }
+
+    private static String calibrate(SubmitOptions options, JavaSparkContext spark) throws IOException {
+        String model = options.operands(1, "MODEL").getFirst();
+        CalibrationJob job = new CalibrationJob(spark, model, options.required("data"));
+        job = job.withMaxLength(options.number("max-length", job.maxLength()));
+        Optional<String> tokenizer = options.text("tokenizer");
+        if (tokenizer.isPresent()) {
+            job = job.withTokenizer(tokenizer.get());
+        }
+        String output = options.required("output");
+        Statistics statistics = (options.has("force") ? job.overwriting() : job).run(output);
+        return String.format(
+                Locale.ROOT,
+                "wrote %s: %,d tensors over %,d samples%n",
+                output,
+                statistics.tensors().size(),
+                statistics.samplesDone());
+    }
+
+    private static String diff(SubmitOptions options, JavaSparkContext spark) throws IOException {
+        List<String> models = options.operands(2, "A B");
+        ModelDiff diff =
+                new DiffJob(spark, models.getFirst(), models.getLast(), options.text("only")).run();
+        ModelDiff.Summary summary = diff.summary();
+        StringBuilder page = new StringBuilder(String.format(
+                Locale.ROOT,
+                "%,d tensors, %,d elements, %,d differ; SQNR %.2f dB, cosine %.7f; worst tensor %.2f dB, %.7f%n",
+                summary.pairs(),
+                summary.elements(),
+                summary.differing(),
+                summary.sqnrDb(),
+                summary.cosine(),
+                summary.sqnrDbMin(),
+                summary.cosineMin()));
+        diff.uncomparable()
+                .forEach(u -> page.append("cannot be compared: ")
+                        .append(u.a().isEmpty() ? u.b() : u.a())
+                        .append(": ")
+                        .append(u.reason())
+                        .append('\n'));
+        diff.onlyA().forEach(n -> page.append("only in A: ").append(n).append('\n'));
+        diff.onlyB().forEach(n -> page.append("only in B: ").append(n).append('\n'));
+        diff.notes().forEach(n -> page.append("note  ").append(n).append('\n'));
+        return page.toString();
     }
 
     /** The name under which each machine has a file. */

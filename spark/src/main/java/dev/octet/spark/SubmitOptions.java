@@ -45,6 +45,8 @@ public record SubmitOptions(String verb, CommandLine line) {
                         "dry-run"));
         verbs.put("dequantize", List.of("output=", "dtype=", "keep-scales", "exact-only", "force", "dry-run"));
         verbs.put("convert", List.of("output=", "target=", "recipe=", "exact-only", "force", "dry-run"));
+        verbs.put("calibrate", List.of("output=", "data=", "tokenizer=", "max-length=", "force"));
+        verbs.put("diff", List.of("only="));
         return Map.copyOf(verbs);
     }
 
@@ -128,6 +130,23 @@ public record SubmitOptions(String verb, CommandLine line) {
         return typed.map(choices::get);
     }
 
+    /** A number of at least 1. */
+    int number(String name, int otherwise) {
+        String typed = line.getOptionValue(name, String.valueOf(otherwise));
+        try {
+            int number = Integer.parseInt(typed);
+            if (number > 0) {
+                return number;
+            }
+        } catch (NumberFormatException e) {
+            // told below, as a number that is too small
+        }
+        throw new InvalidOptionException(
+                "--" + name + " needs a number of at least 1, got '" + typed + "'",
+                "option --" + name,
+                "for example --" + name + " " + otherwise);
+    }
+
     /** The operands, of which there must be so many. */
     List<String> operands(int count, String names) {
         List<String> operands = new ArrayList<>(line.getArgList());
@@ -135,7 +154,7 @@ public record SubmitOptions(String verb, CommandLine line) {
             throw new InvalidOptionException(
                     verb + " takes " + names + ", and " + operands.size() + " were given: " + operands,
                     "octet " + verb,
-                    "write: " + verb + " " + names + " -o OUTPUT");
+                    "write: " + verb + " " + names);
         }
         return operands;
     }
