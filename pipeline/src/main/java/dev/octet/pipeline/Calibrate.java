@@ -187,9 +187,8 @@ public final class Calibrate {
         try (ModelSource source = ModelSource.open(request.model());
                 Converter converter = source.converter();
                 Dataset samples = slice(samples(request, source, converter, job), from, count)) {
-            CalibrationOptions options = job.calibration()
-                    .withMemory(request.memoryBytes())
-                    .withProgress(new Pieces(job.listener()));
+            CalibrationOptions options =
+                    job.calibration().withMemory(request.memoryBytes()).withProgress(new Pieces(job.listener()));
             return source.huggingFace().isPresent()
                     ? converter.calibrateModules(samples, source.digest(), options)
                     : converter.calibrate(plan(converter, request.model()), samples, source.digest(), options);

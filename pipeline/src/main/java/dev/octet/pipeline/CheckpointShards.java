@@ -55,7 +55,8 @@ public final class CheckpointShards implements AutoCloseable {
         if (!request.transforms().isEmpty()) {
             throw job.invalid(
                     "--transform is solved over the whole model, and here its files are written apart",
-                    "write the transformed model with `octet quantize --transform ... --recipe none` first, and quantise that");
+                    "write the transformed model with `octet quantize --transform ... --recipe none` first, and"
+                            + " quantise that");
         }
         if (request.has(Quantize.Choice.ALLOW_NONFINITE)) {
             throw job.invalid(
@@ -176,7 +177,9 @@ public final class CheckpointShards implements AutoCloseable {
         List<MergeMeasure> merges =
                 sorted.stream().flatMap(w -> w.merges().stream()).toList();
         CheckpointResult result = new CheckpointResult(
-                goal.converter().checkpoint().folder(), // stands for the output, which need not be on a disk of this machine
+                goal.converter()
+                        .checkpoint()
+                        .folder(), // stands for the output, which need not be on a disk of this machine
                 plan.sourceBytes(),
                 plan.targetBytes(),
                 seconds,

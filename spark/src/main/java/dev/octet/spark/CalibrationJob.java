@@ -110,16 +110,13 @@ public record CalibrationJob(
             return Calibrate.Request.of(
                     local,
                     local.resolveSibling("not-written.stats"),
-                    tokenizer == null
-                            ? source
-                            : source.withTokenizer(LocalCopies.of(tokenizer, run, hadoop.value())));
+                    tokenizer == null ? source : source.withTokenizer(LocalCopies.of(tokenizer, run, hadoop.value())));
         }
 
         MergedSlices measure(int number, int samples) throws IOException {
             int from = number * slice;
             Job job = Job.named("octet calibrate on Spark").withThreads(threads);
-            return MergedSlices.of(
-                    number, Calibrate.part(request(), from, Math.min(slice, samples - from), job));
+            return MergedSlices.of(number, Calibrate.part(request(), from, Math.min(slice, samples - from), job));
         }
     }
 
@@ -183,8 +180,8 @@ public record CalibrationJob(
         }
         spark.setJobGroup(run, "calibrating " + model + ": " + samples + " samples", true);
         try {
-            JavaRDD<MergedSlices> slices = spark.parallelize(numbers, numbers.size())
-                    .map(number -> task.measure(number, samples));
+            JavaRDD<MergedSlices> slices =
+                    spark.parallelize(numbers, numbers.size()).map(number -> task.measure(number, samples));
             Statistics merged = slices.treeReduce(MergedSlices::and, TREE_DEPTH).whole();
             return Statistics.of(merged.modelDigest(), whole, merged.tensors());
         } catch (Exception e) { // Scala's methods declare none and throw any

@@ -46,8 +46,7 @@ public record DiffJob(JavaSparkContext spark, String a, String b, Optional<Strin
     public ModelDiff run() throws IOException {
         Configuration hadoop = spark.hadoopConfiguration();
         String pattern = only.orElse(null);
-        int pairs = TensorComparison.pairs(
-                HadoopPaths.of(a, hadoop), HadoopPaths.of(b, hadoop), options(pattern, 1));
+        int pairs = TensorComparison.pairs(HadoopPaths.of(a, hadoop), HadoopPaths.of(b, hadoop), options(pattern, 1));
         int parts = Math.clamp((long) TASKS_FOR_CORE * spark.defaultParallelism(), 1, pairs);
         List<ComparedPairs> compared = compare(pattern, parts);
         return TensorComparison.joined(

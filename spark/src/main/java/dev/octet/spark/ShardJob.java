@@ -133,9 +133,7 @@ public record ShardJob(JavaSparkContext spark, String model, String output, bool
     private static CheckpointShards open(ShardRequest request, String source, Path target, Configuration hadoop)
             throws IOException {
         return request.open(
-                HadoopPaths.of(source, hadoop),
-                HadoopPaths.of(target.toString(), hadoop),
-                Job.named("octet on Spark"));
+                HadoopPaths.of(source, hadoop), HadoopPaths.of(target.toString(), hadoop), Job.named("octet on Spark"));
     }
 
     private String application() {
@@ -174,8 +172,11 @@ public record ShardJob(JavaSparkContext spark, String model, String output, bool
                 new SerializableConfiguration(spark.hadoopConfiguration()),
                 spark.getConf().getInt("spark.task.cpus", 1),
                 bytes);
-        spark.setJobGroup(run, shards.task() + " " + source + ": " + names.size() + " of "
-                + shards.plans().size() + " files", true);
+        spark.setJobGroup(
+                run,
+                shards.task() + " " + source + ": " + names.size() + " of "
+                        + shards.plans().size() + " files",
+                true);
         try {
             return collect(spark.parallelize(names, names.size()), task, folder);
         } finally {
@@ -208,7 +209,12 @@ public record ShardJob(JavaSparkContext spark, String model, String output, bool
         Function0<BoxedUnit> nothing = () -> BoxedUnit.UNIT;
         SimpleFutureAction<BoxedUnit> action = names.rdd()
                 .sparkContext()
-                .submitJob(names.rdd(), work, CollectionConverters.asScala(partitions).toSeq(), heard, nothing);
+                .submitJob(
+                        names.rdd(),
+                        work,
+                        CollectionConverters.asScala(partitions).toSeq(),
+                        heard,
+                        nothing);
         List<WrittenShard> written = new ArrayList<>();
         try {
             while (written.size() < partitions.size()) {
@@ -239,7 +245,8 @@ public record ShardJob(JavaSparkContext spark, String model, String output, bool
     }
 
     private static IOException failure(SimpleFutureAction<BoxedUnit> action) {
-        @Nullable Try<BoxedUnit> value = action.value().isDefined() ? action.value().get() : null;
+        @Nullable
+        Try<BoxedUnit> value = action.value().isDefined() ? action.value().get() : null;
         Throwable cause = value instanceof Failure<BoxedUnit> failure ? failure.exception() : null;
         return cause == null ? new IOException("Spark ended the job") : JobFailure.of(cause);
     }

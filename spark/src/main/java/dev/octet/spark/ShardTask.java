@@ -49,8 +49,10 @@ record ShardTask(
      *
      * @param refused the fault of the input or the request, with which every attempt would end; null where there is none
      */
-    record Answer(@Nullable WrittenShard written, String attempt, @Nullable OctetException refused)
-            implements Serializable {}
+    record Answer(
+            @Nullable WrittenShard written,
+            String attempt,
+            @Nullable OctetException refused) implements Serializable {}
 
     Answer write(String name) throws IOException {
         Configuration hadoop = configuration.value();

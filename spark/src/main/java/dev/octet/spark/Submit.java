@@ -42,7 +42,7 @@ public final class Submit {
      */
     static int run(List<String> arguments, PrintStream out, PrintStream err) {
         try {
-            SubmitOptions options = SubmitOptions.parse(arguments);
+            SubmittedVerb options = SubmittedVerb.parse(arguments);
             SparkConf conf = new SparkConf();
             if (!conf.contains("spark.app.name")) {
                 conf.setAppName("octet " + options.verb());
@@ -66,7 +66,11 @@ public final class Submit {
                     "give the user of driver and executors the right, or choose another place");
             return IO;
         } catch (IOException e) {
-            tell(err, String.valueOf(e.getMessage()), "input or output", "mend it and submit again: it goes on where it stopped");
+            tell(
+                    err,
+                    String.valueOf(e.getMessage()),
+                    "input or output",
+                    "mend it and submit again: it goes on where it stopped");
             return IO;
         }
     }
@@ -78,7 +82,7 @@ public final class Submit {
     }
 
     /** What is printed about a verb that was run. */
-    static String run(SubmitOptions options, List<String> arguments, JavaSparkContext spark) throws IOException {
+    static String run(SubmittedVerb options, List<String> arguments, JavaSparkContext spark) throws IOException {
         return switch (options.verb()) {
             case "calibrate" -> calibrate(options, spark);
             case "diff" -> diff(options, spark);
@@ -86,16 +90,17 @@ public final class Submit {
         };
     }
 
-    private static String shards(SubmitOptions options, List<String> arguments, JavaSparkContext spark)
+    private static String shards(SubmittedVerb options, List<String> arguments, JavaSparkContext spark)
             throws IOException {
         String model = options.operands(1, "MODEL").getFirst();
         ShardJob job = new ShardJob(spark, model, options.required("output"), options.has("force"));
         ShardRequest request = new SubmittedRequest(
-                arguments, options.text("statistics").map(f -> brought(f, spark)).orElse(""));
+                arguments,
+                options.text("statistics").map(f -> brought(f, spark)).orElse(""));
         return page(options.has("dry-run") ? job.plan(request) : job.run(request));
     }
 
-    private static String calibrate(SubmitOptions options, JavaSparkContext spark) throws IOException {
+    private static String calibrate(SubmittedVerb options, JavaSparkContext spark) throws IOException {
         String model = options.operands(1, "MODEL").getFirst();
         CalibrationJob job = new CalibrationJob(spark, model, options.required("data"));
         job = job.withMaxLength(options.number("max-length", job.maxLength()));
@@ -113,10 +118,9 @@ public final class Submit {
                 statistics.samplesDone());
     }
 
-    private static String diff(SubmitOptions options, JavaSparkContext spark) throws IOException {
+    private static String diff(SubmittedVerb options, JavaSparkContext spark) throws IOException {
         List<String> models = options.operands(2, "A B");
-        ModelDiff diff =
-                new DiffJob(spark, models.getFirst(), models.getLast(), options.text("only")).run();
+        ModelDiff diff = new DiffJob(spark, models.getFirst(), models.getLast(), options.text("only")).run();
         ModelDiff.Summary summary = diff.summary();
         StringBuilder page = new StringBuilder(String.format(
                 Locale.ROOT,
@@ -161,7 +165,11 @@ public final class Submit {
             page.append(outcome.resumedFiles()).append(" files were finished by an earlier run\n");
         }
         outcome.exactness()
-                .forEach((label, count) -> page.append("  ").append(label).append(": ").append(count).append('\n'));
+                .forEach((label, count) -> page.append("  ")
+                        .append(label)
+                        .append(": ")
+                        .append(count)
+                        .append('\n'));
         outcome.notes().forEach(n -> page.append("note  ").append(n).append('\n'));
         return page.toString();
     }

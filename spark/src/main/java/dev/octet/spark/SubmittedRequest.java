@@ -45,7 +45,7 @@ record SubmittedRequest(List<String> arguments, String statistics) implements Sh
 
     @Override
     public CheckpointShards open(Path model, Path output, Job job) throws IOException {
-        SubmitOptions options = SubmitOptions.parse(arguments);
+        SubmittedVerb options = SubmittedVerb.parse(arguments);
         return switch (options.verb()) {
             case "quantize" -> CheckpointShards.of(quantize(options, model, output), job);
             case "dequantize" -> CheckpointShards.of(dequantize(options, model, output), job);
@@ -54,7 +54,7 @@ record SubmittedRequest(List<String> arguments, String statistics) implements Sh
         };
     }
 
-    private Quantize.CheckpointRequest quantize(SubmitOptions options, Path model, Path output) {
+    private Quantize.CheckpointRequest quantize(SubmittedVerb options, Path model, Path output) {
         Recipe recipe = options.choice("recipe", RECIPES).orElse(Recipes.FP8_DYNAMIC);
         Quantize.CheckpointRequest request = Quantize.CheckpointRequest.of(model, output, recipe);
         request = request.withTarget(options.choice("target", TARGETS).orElse(request.target()))
@@ -73,7 +73,7 @@ record SubmittedRequest(List<String> arguments, String statistics) implements Sh
         return options.has("exact-only") ? request.with(Quantize.Choice.EXACT_ONLY) : request;
     }
 
-    private static List<Pattern> patterns(SubmitOptions options, String name) {
+    private static List<Pattern> patterns(SubmittedVerb options, String name) {
         return options.texts(name).stream()
                 .map(text -> {
                     try {
@@ -89,7 +89,7 @@ record SubmittedRequest(List<String> arguments, String statistics) implements Sh
                 .toList();
     }
 
-    private static Dequantize.Request dequantize(SubmitOptions options, Path model, Path output) {
+    private static Dequantize.Request dequantize(SubmittedVerb options, Path model, Path output) {
         Dequantize.Request request = Dequantize.Request.of(model, output)
                 .withType(options.choice("dtype", FloatName.types()).orElse(DType.BF16));
         if (options.has("keep-scales")) {
@@ -98,7 +98,7 @@ record SubmittedRequest(List<String> arguments, String statistics) implements Sh
         return options.has("exact-only") ? request.with(Dequantize.Choice.EXACT_ONLY) : request;
     }
 
-    private static Convert.ToLayout convert(SubmitOptions options, Path model, Path output) {
+    private static Convert.ToLayout convert(SubmittedVerb options, Path model, Path output) {
         options.required("target");
         Convert.ToLayout request = Convert.ToLayout.of(
                 model, output, options.choice("target", TARGETS).orElseThrow());

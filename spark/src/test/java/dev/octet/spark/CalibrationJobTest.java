@@ -19,6 +19,7 @@ import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.List;
+import java.util.Objects;
 import java.util.Random;
 import org.apache.spark.api.java.JavaSparkContext;
 import org.junit.jupiter.api.AfterAll;
@@ -71,13 +72,17 @@ class CalibrationJobTest {
     @Test
     void slices_have_the_counts_ranges_and_histograms_of_one_process() throws IOException {
         Path output = shared.resolve("together.stats");
-        new CalibrationJob(spark, model.toString(), texts.toString()).withSlice(4).run(output.toString());
+        new CalibrationJob(spark, model.toString(), texts.toString())
+                .withSlice(4)
+                .run(output.toString());
         Statistics together = StatisticsFile.read(output);
         assertEquals(alone.data(), together.data());
         assertEquals(alone.modelDigest(), together.modelDigest());
-        assertEquals(List.copyOf(alone.tensors().keySet()), List.copyOf(together.tensors().keySet()));
+        assertEquals(
+                List.copyOf(alone.tensors().keySet()),
+                List.copyOf(together.tensors().keySet()));
         alone.tensors().forEach((name, expected) -> {
-            TensorStatistics t = together.tensors().get(name);
+            TensorStatistics t = Objects.requireNonNull(together.tensors().get(name));
             assertEquals(expected.count(), t.count(), name);
             assertEquals(expected.zeros(), t.zeros(), name);
             assertEquals(expected.min(), t.min(), name);
@@ -100,7 +105,8 @@ class CalibrationJobTest {
                             4,
                             Job.defaults().withThreads(1))));
         }
-        Statistics expected = slices.stream().reduce(MergedSlices::and).orElseThrow().whole();
+        Statistics expected =
+                slices.stream().reduce(MergedSlices::and).orElseThrow().whole();
         for (int seed = 0; seed < 5; seed++) {
             List<MergedSlices> shuffled = new ArrayList<>(slices);
             Random random = new Random(seed);
@@ -137,11 +143,13 @@ class CalibrationJobTest {
     @Test
     void a_sample_that_does_not_fit_is_told_as_by_one_process() throws IOException {
         Path bad = Files.writeString(shared.resolve("bad.jsonl"), "{\"text\": \"dog\"}\n{\"txt\": \"cat\"}\n");
-        OctetException expected = assertThrows(InvalidDataException.class, () -> Calibrate.run(
-                Calibrate.Request.of(model, shared.resolve("bad.stats"), SampleSource.of(bad)), Job.defaults()));
-        OctetException e = assertThrows(
+        OctetException expected = assertThrows(
                 InvalidDataException.class,
-                () -> new CalibrationJob(spark, model.toString(), bad.toString()).run());
+                () -> Calibrate.run(
+                        Calibrate.Request.of(model, shared.resolve("bad.stats"), SampleSource.of(bad)),
+                        Job.defaults()));
+        OctetException e = assertThrows(
+                InvalidDataException.class, () -> new CalibrationJob(spark, model.toString(), bad.toString()).run());
         assertEquals(expected.what(), e.what());
     }
 }

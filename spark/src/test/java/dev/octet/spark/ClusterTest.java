@@ -48,8 +48,7 @@ class ClusterTest {
         Quantize.run(Quantize.CheckpointRequest.of(model, alone, Recipes.FP8_DYNAMIC), Job.defaults());
         Path together = folder.resolve("together");
         CheckpointOutcome outcome = new ShardJob(spark, model.toString(), together.toString())
-                .run((m, o, job) -> CheckpointShards.of(
-                        Quantize.CheckpointRequest.of(m, o, Recipes.FP8_DYNAMIC), job));
+                .run((m, o, job) -> CheckpointShards.of(Quantize.CheckpointRequest.of(m, o, Recipes.FP8_DYNAMIC), job));
         ShardedModel.assertSame(alone, together);
         assertEquals(0, outcome.resumedFiles());
     }
@@ -58,11 +57,13 @@ class ClusterTest {
     private record Killed(String mark) implements ShardRequest {
         @Override
         public CheckpointShards open(Path m, Path o, Job job) throws IOException {
-            Job killing = TaskContext.get() == null ? job : job.withListener((_, done, total, _) -> {
-                if (done >= total && isFirst()) {
-                    Runtime.getRuntime().halt(137);
-                }
-            });
+            Job killing = TaskContext.get() == null
+                    ? job
+                    : job.withListener((_, done, total, _) -> {
+                        if (done >= total && isFirst()) {
+                            Runtime.getRuntime().halt(137);
+                        }
+                    });
             return CheckpointShards.of(Quantize.CheckpointRequest.of(m, o, Recipes.FP8_DYNAMIC), killing);
         }
 

@@ -63,7 +63,6 @@ class DiffJobTest {
     void a_pattern_that_matches_nothing_is_refused() {
         assertThrows(
                 InvalidOptionException.class,
-                () -> new DiffJob(spark, model.toString(), quantized.toString(), Optional.of("no.such.weight"))
-                        .run());
+                () -> new DiffJob(spark, model.toString(), quantized.toString(), Optional.of("no.such.weight")).run());
     }
 }

@@ -28,6 +28,7 @@ import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.atomic.AtomicInteger;
 import org.apache.spark.TaskContext;
@@ -79,11 +80,12 @@ class ShardJobTest {
     void every_recipe_writes_the_bytes_of_one_process(@TempDir Path folder) throws IOException {
         for (String name : List.of("fp8-block", "nvfp4", "mxfp8", "int4")) {
             Path own = Files.createDirectory(folder.resolve(name));
-            Path alone = alone(own, Recipes.byName(Recipes.CHECKPOINT).get(name));
-            job(own.resolve("together")).run((m, o, job) -> CheckpointShards.of(
-                    Quantize.CheckpointRequest.of(
-                            m, o, Recipes.byName(Recipes.CHECKPOINT).get(name)),
-                    job));
+            Path alone = alone(own, ShardedModel.recipe(name));
+            job(own.resolve("together"))
+                    .run((m, o, job) -> CheckpointShards.of(
+                            Quantize.CheckpointRequest.of(
+                                    m, o, ShardedModel.recipe(name)),
+                            job));
             ShardedModel.assertSame(alone, own.resolve("together"));
         }
     }
@@ -91,11 +93,10 @@ class ShardJobTest {
     @Test
     void weights_in_different_files_share_their_scale(@TempDir Path folder) throws IOException {
         Path alone = folder.resolve("alone");
-        CheckpointOutcome expected = Quantize.run(
-                Quantize.CheckpointRequest.of(model, alone, Recipes.NVFP4), Job.defaults());
+        CheckpointOutcome expected =
+                Quantize.run(Quantize.CheckpointRequest.of(model, alone, Recipes.NVFP4), Job.defaults());
         CheckpointOutcome outcome = job(folder.resolve("together"))
-                .run((m, o, job) ->
-                        CheckpointShards.of(Quantize.CheckpointRequest.of(m, o, Recipes.NVFP4), job));
+                .run((m, o, job) -> CheckpointShards.of(Quantize.CheckpointRequest.of(m, o, Recipes.NVFP4), job));
         ShardedModel.assertSame(alone, folder.resolve("together"));
         assertEquals(expected.sharedScales(), outcome.sharedScales());
         assertEquals(expected.weights(), outcome.weights());
@@ -118,7 +119,10 @@ class ShardJobTest {
                         Dequantize.Request.of(m, o).withType(DType.F32).with(Dequantize.Choice.KEEP_SCALES), job));
         ShardedModel.assertSame(folder.resolve("floats"), folder.resolve("floats-together"));
         Convert.run(Convert.ToLayout.of(block, folder.resolve("converted"), target), Job.defaults());
-        new ShardJob(spark, block.toString(), folder.resolve("converted-together").toString())
+        new ShardJob(
+                        spark,
+                        block.toString(),
+                        folder.resolve("converted-together").toString())
                 .run((m, o, job) -> CheckpointShards.of(
                         Convert.ToLayout.of(
                                 m,
@@ -148,7 +152,8 @@ class ShardJobTest {
     void a_driver_that_is_killed_leaves_what_is_finished_to_the_next(@TempDir Path folder) throws Exception {
         Path alone = alone(folder, Recipes.FP8_DYNAMIC);
         Path together = folder.resolve("together");
-        List<String> command = new ArrayList<>(List.of(Path.of(System.getProperty("java.home"), "bin", "java").toString()));
+        List<String> command = new ArrayList<>(
+                List.of(Path.of(System.getProperty("java.home"), "bin", "java").toString()));
         java.lang.management.ManagementFactory.getRuntimeMXBean().getInputArguments().stream()
                 .filter(a -> a.startsWith("--") || a.startsWith("-Doctet"))
                 .forEach(command::add);
@@ -175,13 +180,17 @@ class ShardJobTest {
         Path together = folder.resolve("together");
         ShardRequest failing = (m, o, job) -> CheckpointShards.of(
                 Quantize.CheckpointRequest.of(m, o, Recipes.FP8_DYNAMIC),
-                TaskContext.get() == null ? job : job.withListener((_, _, _, _) -> {
-                    throw new IllegalStateException("out of luck");
-                }));
+                TaskContext.get() == null
+                        ? job
+                        : job.withListener((_, _, _, _) -> {
+                            throw new IllegalStateException("out of luck");
+                        }));
         assertThrows(IOException.class, () -> job(together).run(failing));
-        InvalidOptionException e = assertThrows(InvalidOptionException.class, () -> job(together)
-                .run((m, o, job) ->
-                        CheckpointShards.of(Quantize.CheckpointRequest.of(m, o, Recipes.MXFP8), job)));
+        InvalidOptionException e = assertThrows(
+                InvalidOptionException.class,
+                () -> job(together)
+                        .run((m, o, job) ->
+                                CheckpointShards.of(Quantize.CheckpointRequest.of(m, o, Recipes.MXFP8), job)));
         assertTrue(e.what().contains("recipe differs"), e.what());
         job(together).overwriting().run(dynamic());
         ShardedModel.assertSame(alone(folder, Recipes.FP8_DYNAMIC), together);
@@ -216,7 +225,7 @@ class ShardJobTest {
     private static final Map<String, List<CountDownLatch>> LATCHES = new java.util.concurrent.ConcurrentHashMap<>();
 
     private static void meet(String key) {
-        List<CountDownLatch> latches = LATCHES.get(key);
+        List<CountDownLatch> latches = Objects.requireNonNull(LATCHES.get(key));
         latches.getFirst().countDown();
         try {
             latches.getLast().await();
@@ -229,9 +238,9 @@ class ShardJobTest {
     void an_output_that_may_not_be_written_is_refused_before_any_work() {
         spark.hadoopConfiguration().set("fs.distant.impl", DistantFileSystem.class.getName());
         String output = "distant:" + shared + "/forbidden/out";
-        AccessDeniedException e = assertThrows(AccessDeniedException.class, () -> new ShardJob(
-                        spark, model.toString(), output)
-                .run((m, o, job) -> {
+        AccessDeniedException e = assertThrows(
+                AccessDeniedException.class,
+                () -> new ShardJob(spark, model.toString(), output).run((m, o, job) -> {
                     assertTrue(TaskContext.get() == null, "no task begins");
                     return CheckpointShards.of(Quantize.CheckpointRequest.of(m, o, Recipes.FP8_DYNAMIC), job);
                 }));
@@ -242,8 +251,9 @@ class ShardJobTest {
     void a_fault_of_the_model_ends_the_job_at_once_and_leaves_nothing(@TempDir Path folder) throws IOException {
         Path broken = ShardedModel.make(folder.resolve("broken"));
         try (Checkpoint checkpoint = Checkpoint.open(broken)) {
-            StoredTensor weight = checkpoint.tensor("model.layers.0.mlp.up_proj.weight");
-            try (RandomAccessFile file = new RandomAccessFile(weight.shard().path().toFile(), "rw")) {
+            StoredTensor weight = Objects.requireNonNull(checkpoint.tensor("model.layers.0.mlp.up_proj.weight"));
+            try (RandomAccessFile file =
+                    new RandomAccessFile(weight.shard().path().toFile(), "rw")) {
                 file.seek(weight.position());
                 file.write(new byte[] {(byte) 0xc0, 0x7f}); // NaN in BF16
             }
@@ -257,7 +267,8 @@ class ShardJobTest {
                     return CheckpointShards.of(Quantize.CheckpointRequest.of(m, o, Recipes.FP8_DYNAMIC), job);
                 }));
         assertTrue(e.where().contains("model.layers.0.mlp.up_proj.weight"), e.where());
-        assertEquals(2, ATTEMPTS.get(), "the driver and the one process of tasks open the request, no attempt is repeated");
+        assertEquals(
+                2, ATTEMPTS.get(), "the driver and the one process of tasks open the request, no attempt is repeated");
         assertFalse(Files.exists(output));
     }
 
@@ -269,22 +280,27 @@ class ShardJobTest {
         assertThrows(InvalidOptionException.class, () -> job(output).run(dynamic()), "without permission");
         ShardRequest failing = (m, o, job) -> CheckpointShards.of(
                 Quantize.CheckpointRequest.of(m, o, Recipes.MXFP8),
-                TaskContext.get() == null ? job : job.withListener((_, _, _, _) -> {
-                    throw new IllegalStateException("out of luck");
-                }));
+                TaskContext.get() == null
+                        ? job
+                        : job.withListener((_, _, _, _) -> {
+                            throw new IllegalStateException("out of luck");
+                        }));
         assertThrows(IOException.class, () -> job(output).overwriting().run(failing));
         Map<String, byte[]> after = ShardedModel.files(output);
         before.forEach((name, bytes) -> assertArrayEquals(bytes, after.get(name), name));
-        job(output).overwriting().run((m, o, job) ->
-                CheckpointShards.of(Quantize.CheckpointRequest.of(m, o, Recipes.MXFP8), job));
+        job(output)
+                .overwriting()
+                .run((m, o, job) -> CheckpointShards.of(Quantize.CheckpointRequest.of(m, o, Recipes.MXFP8), job));
         ShardedModel.assertSame(alone(folder, Recipes.MXFP8), output);
     }
 
     @Test
     void a_request_that_takes_a_path_along_is_refused(@TempDir Path folder) {
-        InvalidOptionException e = assertThrows(InvalidOptionException.class, () -> job(folder.resolve("out"))
-                .run((_, o, job) -> CheckpointShards.of(
-                        Quantize.CheckpointRequest.of(folder, o, Recipes.FP8_DYNAMIC), job)));
+        InvalidOptionException e = assertThrows(
+                InvalidOptionException.class,
+                () -> job(folder.resolve("out"))
+                        .run((_, o, job) -> CheckpointShards.of(
+                                Quantize.CheckpointRequest.of(folder, o, Recipes.FP8_DYNAMIC), job)));
         assertTrue(e.what().contains("Path, which does not travel"), e.what());
     }
 
@@ -297,11 +313,13 @@ class ShardJobTest {
 
     @Test
     void what_needs_the_whole_model_at_once_is_refused(@TempDir Path folder) {
-        InvalidOptionException e = assertThrows(InvalidOptionException.class, () -> job(folder.resolve("out"))
-                .run((m, o, job) -> CheckpointShards.of(
-                        Quantize.CheckpointRequest.of(m, o, Recipes.FP8_DYNAMIC)
-                                .with(Quantize.Choice.ALLOW_NONFINITE),
-                        job)));
+        InvalidOptionException e = assertThrows(
+                InvalidOptionException.class,
+                () -> job(folder.resolve("out"))
+                        .run((m, o, job) -> CheckpointShards.of(
+                                Quantize.CheckpointRequest.of(m, o, Recipes.FP8_DYNAMIC)
+                                        .with(Quantize.Choice.ALLOW_NONFINITE),
+                                job)));
         assertTrue(e.fix().contains("--keep"), e.fix());
     }
 }

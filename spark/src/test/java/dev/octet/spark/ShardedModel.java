@@ -8,6 +8,8 @@ import dev.octet.formats.checkpoint.StoredTensor;
 import dev.octet.formats.safetensors.SafetensorsWriter;
 import dev.octet.formats.safetensors.ShardIndex;
 import dev.octet.formats.tensor.Tensor;
+import dev.octet.quant.recipe.Recipe;
+import dev.octet.quant.recipe.Recipes;
 import java.io.IOException;
 import java.lang.foreign.Arena;
 import java.nio.file.Files;
@@ -16,6 +18,7 @@ import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import java.util.OptionalLong;
 import java.util.TreeMap;
 import java.util.stream.Stream;
@@ -54,6 +57,11 @@ final class ShardedModel {
 
     static String name(int shard) {
         return "model-%05d-of-%05d.safetensors".formatted(shard + 1, SHARDS);
+    }
+
+    /** The recipe of this name for checkpoints. */
+    static Recipe recipe(String name) {
+        return Objects.requireNonNull(Recipes.byName(Recipes.CHECKPOINT).get(name), name);
     }
 
     /** All files of a folder by name. */

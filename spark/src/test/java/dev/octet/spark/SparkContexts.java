@@ -32,7 +32,8 @@ final class SparkContexts {
      * installation of Spark as far as workers look.
      */
     static JavaSparkContext cluster() throws IOException {
-        Path home = Path.of(Objects.requireNonNull(System.getenv("SPARK_HOME"), "SPARK_HOME: see the module's pom.xml"));
+        Path home =
+                Path.of(Objects.requireNonNull(System.getenv("SPARK_HOME"), "SPARK_HOME: see the module's pom.xml"));
         Files.createDirectories(home.resolve("jars"));
         if (!Files.exists(home.resolve("RELEASE"))) {
             Files.createFile(home.resolve("RELEASE"));

@@ -101,14 +101,20 @@ class SubmitTest {
                 Calibrate.Request.of(llama, alone, SampleSource.of(texts)),
                 Job.defaults().withThreads(1));
         Run quantize = Run.of(
-                "quantize", llama.toString(), "-o", folder + "/fp8", "--recipe", "fp8", "--statistics", folder + "/a.stats");
+                "quantize",
+                llama.toString(),
+                "-o",
+                folder + "/fp8",
+                "--recipe",
+                "fp8",
+                "--statistics",
+                folder + "/a.stats");
         assertEquals(0, quantize.code(), quantize.err());
         Quantize.CheckpointRequest request = Quantize.CheckpointRequest.of(
-                llama, folder.resolve("expected"), Recipes.byName(Recipes.CHECKPOINT).get("fp8"));
+                llama,
+                folder.resolve("expected"),
+                ShardedModel.recipe("fp8"));
         Quantize.run(request.withStatistics(alone), Job.defaults());
-        assertEquals(
-                List.of(Files.readAllBytes(folder.resolve("expected/model.safetensors")).length),
-                List.of(Files.readAllBytes(folder.resolve("fp8/model.safetensors")).length));
         assertEquals(
                 -1,
                 Files.mismatch(folder.resolve("expected/model.safetensors"), folder.resolve("fp8/model.safetensors")));
@@ -116,7 +122,10 @@ class SubmitTest {
 
     @Test
     void dequantize_convert_and_diff_run(@TempDir Path folder) {
-        assertEquals(0, Run.of("quantize", model.toString(), "-o", folder + "/fp8", "--recipe", "fp8-block").code());
+        assertEquals(
+                0,
+                Run.of("quantize", model.toString(), "-o", folder + "/fp8", "--recipe", "fp8-block")
+                        .code());
         Run dequantize = Run.of("dequantize", folder + "/fp8", "-o", folder + "/f32", "--dtype", "fp32");
         assertEquals(0, dequantize.code(), dequantize.err());
         Run convert = Run.of("convert", folder + "/fp8", "-o", folder + "/ct", "--target", "compressed-tensors");

@@ -42,8 +42,7 @@ class TensorTableTest {
     static void start() throws IOException {
         model = shared.resolve("block");
         Quantize.run(
-                Quantize.CheckpointRequest.of(
-                        ShardedModel.make(shared.resolve("model")), model, Recipes.FP8_BLOCK),
+                Quantize.CheckpointRequest.of(ShardedModel.make(shared.resolve("model")), model, Recipes.FP8_BLOCK),
                 Job.defaults());
         session = SparkSession.builder().config(SparkContexts.conf("local[2]")).getOrCreate();
     }
@@ -61,8 +60,10 @@ class TensorTableTest {
     void sql_counts_tensors_and_bytes_by_type() throws IOException {
         table().createOrReplaceTempView("tensors");
         try (CheckpointConverter converter = CheckpointConverter.open(model)) {
-            List<Row> rows = session.sql("SELECT count(*), sum(bytes) FROM tensors").collectAsList();
-            assertEquals(converter.checkpoint().tensors().size(), rows.getFirst().getLong(0));
+            List<Row> rows =
+                    session.sql("SELECT count(*), sum(bytes) FROM tensors").collectAsList();
+            assertEquals(
+                    converter.checkpoint().tensors().size(), rows.getFirst().getLong(0));
             assertEquals(
                     converter.checkpoint().tensors().values().stream()
                             .mapToLong(t -> t.spec().byteSize())
@@ -80,7 +81,8 @@ class TensorTableTest {
         assertEquals("F8_E4M3FN", row.getString(row.fieldIndex("dtype")));
         assertEquals(2, row.getList(row.fieldIndex("shape")).size());
         assertEquals("E4M3FN per 128 x 128, scale F32", row.getString(row.fieldIndex("form")));
-        Row scale = table().filter("weight = '" + WEIGHT + "' AND role = 'scale'").first();
+        Row scale =
+                table().filter("weight = '" + WEIGHT + "' AND role = 'scale'").first();
         assertEquals(WEIGHT + "_scale_inv", scale.getString(scale.fieldIndex("name")));
         assertTrue(scale.isNullAt(scale.fieldIndex("scale_mean")), "scales are those of codes");
     }
@@ -115,7 +117,9 @@ class TensorTableTest {
     @Test
     void a_query_without_scales_is_one_task_and_one_with_them_a_task_for_each_file() {
         assertEquals(1, table().select("name").javaRDD().getNumPartitions());
-        assertEquals(ShardedModel.SHARDS, table().select("name", "scale_max").javaRDD().getNumPartitions());
+        assertEquals(
+                ShardedModel.SHARDS,
+                table().select("name", "scale_max").javaRDD().getNumPartitions());
     }
 
     @Test
@@ -123,8 +127,9 @@ class TensorTableTest {
         JavaSparkContext spark = JavaSparkContext.fromSparkContext(session.sparkContext());
         List<TensorRow> rows = TensorRows.of(spark, model.toString()).collect();
         assertEquals(table().count(), rows.size());
-        TensorRow row = rows.stream().filter(r -> r.name().equals(WEIGHT)).findFirst().orElseThrow();
-        assertEquals("codes", row.role());
+        TensorRow row =
+                rows.stream().filter(r -> r.name().equals(WEIGHT)).findFirst().orElseThrow();
+        assertEquals(TensorRow.Role.CODES, row.role());
         assertTrue(row.scales() != null && row.scales().max() >= row.scales().min());
     }
 }

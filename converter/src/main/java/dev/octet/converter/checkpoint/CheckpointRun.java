@@ -154,8 +154,8 @@ public final class CheckpointRun {
      *
      * @param folder is there
      */
-    public static AuxiliaryFiles writeRest(
-            Checkpoint source, StoredCheckpoint stored, CheckpointPlan plan, Path folder) throws IOException {
+    public static AuxiliaryFiles writeRest(Checkpoint source, StoredCheckpoint stored, CheckpointPlan plan, Path folder)
+            throws IOException {
         CheckpointRun run = new CheckpointRun(source, stored, plan, StreamOptions.defaults());
         AuxiliaryFiles carried = run.auxiliary();
         run.writeRest(folder, carried);

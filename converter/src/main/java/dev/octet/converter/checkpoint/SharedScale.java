@@ -12,8 +12,7 @@ import java.util.List;
  * @param lostDb decibels of signal-to-noise ratio that the worst of them loses compared with its own scale, measured on its first rows; 0
  *     if none loses
  */
-public record SharedScale(String group, List<String> members, double ratio, double lostDb)
-        implements Serializable {
+public record SharedScale(String group, List<String> members, double ratio, double lostDb) implements Serializable {
     public SharedScale {
         members = List.copyOf(members);
     }

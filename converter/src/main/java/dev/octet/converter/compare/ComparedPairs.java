@@ -22,8 +22,8 @@ public final class ComparedPairs implements Serializable {
      * @param failure why it could not be compared; null where it could
      * @param diff null where it could not
      */
-    record Pair(int index, @Nullable String failure, @Nullable TensorDiff diff, PairSums sums)
-            implements Serializable {
+    record Pair(
+            int index, @Nullable String failure, @Nullable TensorDiff diff, PairSums sums) implements Serializable {
         static Pair of(int index, PairWork work) {
             return new Pair(index, work.failure().orElse(null), work.result().orElse(null), work.sums());
         }

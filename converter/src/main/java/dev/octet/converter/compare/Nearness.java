@@ -30,4 +30,5 @@ public record Nearness(
         double rms,
         double nearestRms,
         double furthest,
-        long furthestAt) implements Serializable {}
+        long furthestAt)
+        implements Serializable {}

@@ -8,6 +8,8 @@ import java.io.Serializable;
  * #notFinite} and {@link #apart}. Not thread-safe.
  */
 final class PairSums implements Serializable {
+    private static final long serialVersionUID = 1;
+
     /** Upper borders of the error histogram, in units of the coarser grid; the last bin is open. The slack is added to the third, 0.5. */
     static final double[] BORDERS = {1.0 / 64, 0.25, 0.5, 0.75, 1, 2, 8};
 
@@ -58,6 +60,8 @@ final class PairSums implements Serializable {
 
     /** Measures one side as a rounding of the other; stays empty for sides that are not quantised. */
     static final class Toward implements Serializable {
+        private static final long serialVersionUID = 1;
+
         /** Pairs whose error exceeds half a unit of this side plus its slack, without saturated pairs. */
         long beyondHalf;
         /** Of {@link #beyondHalf}, pairs that an intermediate rounding to BF16 does not explain either. */
@@ -108,6 +112,8 @@ final class PairSums implements Serializable {
 
     /** Sums for the {@link Nearness} of the second side. */
     static final class Offsets implements Serializable {
+        private static final long serialVersionUID = 1;
+
         private long off;
         private long far;
         private long clipped;

@@ -25,7 +25,8 @@ public record RoundingSignature(
         @Nullable String through,
         double explained,
         double direct,
-        String evidence) implements Serializable {
+        String evidence)
+        implements Serializable {
     /**
      * The finding. A single correct rounding to a grid never moves a value by more than half a unit plus {@link NumberGrid#slack}.
      */

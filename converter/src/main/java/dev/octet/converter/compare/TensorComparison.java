@@ -90,7 +90,8 @@ public final class TensorComparison {
                 indexes.add(i);
                 own.add(all.get(i));
             }
-            List<PairWork> works = new TensorComparison(options, elements(own)).run(own, DeclaredRounding.of(first, second));
+            List<PairWork> works =
+                    new TensorComparison(options, elements(own)).run(own, DeclaredRounding.of(first, second));
             List<ComparedPairs.Pair> compared = new ArrayList<>();
             for (int i = 0; i < works.size(); i++) {
                 compared.add(ComparedPairs.Pair.of(indexes.get(i), works.get(i)));
@@ -166,7 +167,12 @@ public final class TensorComparison {
     }
 
     private static void requirePairs(
-            String a, String b, WeightSource first, WeightSource second, CompareOptions options, Pairing.Result paired) {
+            String a,
+            String b,
+            WeightSource first,
+            WeightSource second,
+            CompareOptions options,
+            Pairing.Result paired) {
         if (paired.pairs().isEmpty()) {
             List<ModelDiff.Uncomparable> uncomparable = uncomparable(first, second, options, paired);
             requireAny(options, paired, uncomparable);
@@ -211,7 +217,8 @@ public final class TensorComparison {
             Pairing.Pair pair = paired.pairs().get(i);
             String failure = compared.get(i).failure();
             if (failure != null) {
-                uncomparable.add(new ModelDiff.Uncomparable(pair.a().name(), pair.b().name(), failure));
+                uncomparable.add(
+                        new ModelDiff.Uncomparable(pair.a().name(), pair.b().name(), failure));
             }
             TensorDiff diff = compared.get(i).diff();
             if (diff != null) {

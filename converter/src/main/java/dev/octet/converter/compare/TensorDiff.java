@@ -64,7 +64,8 @@ public record TensorDiff(
         RoundingSignature rounding,
         List<Long> errors,
         Nearness nearness,
-        List<String> notes) implements Serializable {
+        List<String> notes)
+        implements Serializable {
     public TensorDiff {
         shape = List.copyOf(shape);
         errors = List.copyOf(errors);

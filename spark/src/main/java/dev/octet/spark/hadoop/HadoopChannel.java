@@ -87,12 +87,13 @@ final class HadoopChannel extends FileChannel {
 
     @Override
     public MemorySegment map(MapMode mode, long from, long count, Arena arena) throws IOException {
-        if (mode != MapMode.READ_ONLY) {
+        if (!mode.equals(MapMode.READ_ONLY)) {
             throw new NonWritableChannelException();
         }
         MemorySegment bytes = arena.allocate(Math.max(count, 1), 64).asSlice(0, count);
         for (long done = 0; done < count; ) {
-            int got = read(bytes.asSlice(done, Math.min(CHUNK_BYTES, count - done)).asByteBuffer(), from + done);
+            int got = read(
+                    bytes.asSlice(done, Math.min(CHUNK_BYTES, count - done)).asByteBuffer(), from + done);
             if (got < 0) {
                 throw new EOFException("the file became shorter while it was read");
             }

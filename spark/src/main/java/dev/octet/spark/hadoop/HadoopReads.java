@@ -205,8 +205,7 @@ final class HadoopReads extends FileSystemProvider {
             }
 
             @Override
-            public void setTimes(
-                    @Nullable FileTime modified, @Nullable FileTime accessed, @Nullable FileTime created) {
+            public void setTimes(@Nullable FileTime modified, @Nullable FileTime accessed, @Nullable FileTime created) {
                 throw new ReadOnlyFileSystemException();
             }
         });

@@ -72,7 +72,12 @@ public final class OutputFolder implements AutoCloseable {
      * @throws IOException when the file system fails
      */
     public static OutputFolder open(
-            Path folder, Configuration configuration, Map<String, String> identity, String owner, String run, boolean force)
+            Path folder,
+            Configuration configuration,
+            Map<String, String> identity,
+            String owner,
+            String run,
+            boolean force)
             throws IOException {
         try {
             FileSystem files = HadoopPaths.fileSystem(folder, configuration);
@@ -170,8 +175,9 @@ public final class OutputFolder implements AutoCloseable {
             if (status.getPath().getName().endsWith(".json")) {
                 ObjectNode entry = small.read(status.getPath());
                 String name = entry.path("file").asText("");
-                if (!name.isEmpty() && (isAsRecorded(new Path(filesOfRun(), name), entry)
-                        || isAsRecorded(new Path(folder, name), entry))) {
+                if (!name.isEmpty()
+                        && (isAsRecorded(new Path(filesOfRun(), name), entry)
+                                || isAsRecorded(new Path(folder, name), entry))) {
                     finished.add(name);
                 }
             }

@@ -151,8 +151,9 @@ final class OutputLock implements AutoCloseable {
      */
     void requireHeld() throws IOException {
         if (lost || !isOwn()) {
-            throw new IOException("another run has taken over the output '"
-                    + file.getParent().getParent() + "': this one gave no sign of life for " + EXPIRY.toSeconds() + " s");
+            throw new IOException(
+                    "another run has taken over the output '" + file.getParent().getParent()
+                            + "': this one gave no sign of life for " + EXPIRY.toSeconds() + " s");
         }
     }
 

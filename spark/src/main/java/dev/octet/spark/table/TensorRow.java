@@ -2,6 +2,7 @@ package dev.octet.spark.table;
 
 import java.io.Serializable;
 import java.util.List;
+import java.util.Locale;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -13,8 +14,7 @@ import org.jspecify.annotations.Nullable;
  * @param bytes of its elements
  * @param file within the checkpoint's folder
  * @param weight own name of the weight that it belongs to; of a plain tensor its name
- * @param role what it is of that weight: {@code plain}, {@code codes}, {@code scale}, {@code global scale}, {@code zero point}, {@code input
- *     scale} or {@code shape}
+ * @param role what it is of that weight, or that it is plain
  * @param form of codes: how the weight is stored, as {@code E4M3FN per 128 x 128, scale F32}; null elsewhere
  * @param scales of codes, where they were asked for: what their scales are like; null elsewhere, and where the scales cannot be read
  */
@@ -25,12 +25,35 @@ public record TensorRow(
         long bytes,
         String file,
         String weight,
-        String role,
+        Role role,
         @Nullable String form,
         @Nullable ScaleSpread scales)
         implements Serializable {
     public TensorRow {
         shape = List.copyOf(shape);
+    }
+
+    /** What a tensor is of a weight. */
+    public enum Role {
+        /** All of it: a tensor that is not quantised. */
+        PLAIN,
+        /** Its codes. */
+        CODES,
+        /** One number for each block of codes. */
+        SCALE,
+        /** The second level of scales. */
+        GLOBAL_SCALE,
+        /** One zero point for each scale. */
+        ZERO_POINT,
+        /** The static scale of the activation that it is multiplied with. */
+        INPUT_SCALE,
+        /** The numbers of its shape. */
+        SHAPE;
+
+        /** In lower case, words apart. */
+        public String label() {
+            return name().toLowerCase(Locale.ROOT).replace('_', ' ');
+        }
     }
 
     /**

@@ -75,7 +75,7 @@ public final class TensorRows {
             for (StoredTensor tensor : checkpoint.tensors().values()) {
                 if (file.isEmpty() || tensor.shard().name().equals(file.get())) {
                     Part part = parts.get(tensor.spec().name());
-                    boolean codes = part != null && part.role().equals("codes");
+                    StoredWeight coded = part != null && part.role() == TensorRow.Role.CODES ? part.weight() : null;
                     rows.add(new TensorRow(
                             tensor.spec().name(),
                             tensor.spec().dtype().name(),
@@ -83,9 +83,9 @@ public final class TensorRows {
                             tensor.spec().byteSize(),
                             tensor.shard().name(),
                             part == null ? tensor.spec().name() : part.weight().name(),
-                            part == null ? "plain" : part.role(),
-                            codes ? part.weight().form() : null,
-                            codes && scales ? spread(reader, part.weight()) : null));
+                            part == null ? TensorRow.Role.PLAIN : part.role(),
+                            coded == null ? null : coded.form(),
+                            coded != null && scales ? spread(reader, coded) : null));
                 }
             }
             return rows;
@@ -100,17 +100,17 @@ public final class TensorRows {
         return dims;
     }
 
-    private record Part(StoredWeight weight, String role) {}
+    private record Part(StoredWeight weight, TensorRow.Role role) {}
 
     private static Map<String, Part> parts(Iterable<StoredWeight> weights) {
         Map<String, Part> parts = new HashMap<>();
         for (StoredWeight weight : weights) {
-            parts.put(weight.data().name(), new Part(weight, "codes"));
-            put(parts, weight, spec(weight.scale()), "scale");
-            put(parts, weight, spec(weight.globalScale()), "global scale");
-            put(parts, weight, weight.zeroPoint(), "zero point");
-            put(parts, weight, spec(weight.inputScale()), "input scale");
-            put(parts, weight, weight.shapeNumbers(), "shape");
+            parts.put(weight.data().name(), new Part(weight, TensorRow.Role.CODES));
+            put(parts, weight, spec(weight.scale()), TensorRow.Role.SCALE);
+            put(parts, weight, spec(weight.globalScale()), TensorRow.Role.GLOBAL_SCALE);
+            put(parts, weight, weight.zeroPoint(), TensorRow.Role.ZERO_POINT);
+            put(parts, weight, spec(weight.inputScale()), TensorRow.Role.INPUT_SCALE);
+            put(parts, weight, weight.shapeNumbers(), TensorRow.Role.SHAPE);
         }
         return parts;
     }
@@ -119,15 +119,13 @@ public final class TensorRows {
         return scale == null ? null : scale.spec();
     }
 
-    private static void put(
-            Map<String, Part> parts, StoredWeight weight, @Nullable TensorSpec tensor, String role) {
+    private static void put(Map<String, Part> parts, StoredWeight weight, @Nullable TensorSpec tensor, TensorRow.Role role) {
         if (tensor != null) {
             parts.putIfAbsent(tensor.name(), new Part(weight, role));
         }
     }
 
-    private static TensorRow.@Nullable ScaleSpread spread(WeightReader reader, StoredWeight weight)
-            throws IOException {
+    private static TensorRow.@Nullable ScaleSpread spread(WeightReader reader, StoredWeight weight) throws IOException {
         if (weight.scale() == null || weight.unread() != null) {
             return null;
         }

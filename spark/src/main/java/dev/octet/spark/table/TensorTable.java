@@ -2,7 +2,6 @@ package dev.octet.spark.table;
 
 import java.io.IOException;
 import java.io.UncheckedIOException;
-import java.util.Arrays;
 import java.util.Iterator;
 import java.util.List;
 import java.util.Optional;
@@ -67,12 +66,12 @@ record TensorTable(String model) implements SupportsRead {
     }
 
     private record TensorScan(String model, StructType readSchema) implements Scan, Batch {
-        private List<TensorColumn> columns() {
-            return Arrays.stream(readSchema.fieldNames()).map(TensorColumn::named).toList();
+        private List<String> columns() {
+            return List.of(readSchema.fieldNames());
         }
 
         private boolean readsScales() {
-            return columns().stream().anyMatch(TensorColumn::isOfScales);
+            return TensorColumn.named(columns()).stream().anyMatch(TensorColumn::isOfScales);
         }
 
         @Override
@@ -91,7 +90,9 @@ record TensorTable(String model) implements SupportsRead {
                 return new InputPartition[] {new FilePartition(null)};
             }
             try {
-                return TensorRows.files(model, SparkSession.active().sparkContext().hadoopConfiguration()).stream()
+                return TensorRows.files(
+                                model, SparkSession.active().sparkContext().hadoopConfiguration())
+                        .stream()
                         .map(FilePartition::new)
                         .toArray(InputPartition[]::new);
             } catch (IOException e) {
@@ -112,10 +113,11 @@ record TensorTable(String model) implements SupportsRead {
     /** One file; null for all. */
     private record FilePartition(@Nullable String file) implements InputPartition {}
 
-    private record Readers(String model, List<TensorColumn> columns, SerializableConfiguration hadoop)
+    private record Readers(String model, List<String> names, SerializableConfiguration hadoop)
             implements PartitionReaderFactory {
         @Override
         public PartitionReader<InternalRow> createReader(InputPartition partition) {
+            List<TensorColumn> columns = TensorColumn.named(names);
             boolean scales = columns.stream().anyMatch(TensorColumn::isOfScales);
             try {
                 return new Reader(

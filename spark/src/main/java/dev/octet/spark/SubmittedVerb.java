@@ -22,7 +22,7 @@ import org.apache.commons.cli.UnrecognizedOptionException;
  * @param verb the verb's name
  * @param line the options given
  */
-public record SubmitOptions(String verb, CommandLine line) {
+public record SubmittedVerb(String verb, CommandLine line) {
     /** Verbs, each with the names of its options; a name that ends in {@code =} takes a value. */
     public static final Map<String, List<String>> VERBS = verbs();
 
@@ -56,7 +56,7 @@ public record SubmitOptions(String verb, CommandLine line) {
      * @param arguments the verb, then options and operands in any order
      * @throws InvalidOptionException when there is no such verb or option; names the nearest
      */
-    static SubmitOptions parse(List<String> arguments) {
+    static SubmittedVerb parse(List<String> arguments) {
         String verb = arguments.isEmpty() ? "" : arguments.getFirst();
         List<String> names = VERBS.get(verb);
         if (names == null) {
@@ -75,7 +75,7 @@ public record SubmitOptions(String verb, CommandLine line) {
                     .get());
         }
         try {
-            return new SubmitOptions(
+            return new SubmittedVerb(
                     verb,
                     DefaultParser.builder()
                             .setAllowPartialMatching(false)
@@ -84,7 +84,8 @@ public record SubmitOptions(String verb, CommandLine line) {
                                     options,
                                     arguments.subList(1, arguments.size()).toArray(String[]::new)));
         } catch (UnrecognizedOptionException e) {
-            List<String> dashed = names.stream().map(n -> "--" + n.replace("=", "")).toList();
+            List<String> dashed =
+                    names.stream().map(n -> "--" + n.replace("=", "")).toList();
             throw new InvalidOptionException(
                     verb + " has no option " + e.getOption() + " on Spark",
                     "option " + e.getOption(),
