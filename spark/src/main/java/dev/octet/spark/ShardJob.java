@@ -27,9 +27,13 @@ import java.util.UUID;
 import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.locks.LockSupport;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.Path;
 import org.apache.spark.SimpleFutureAction;
+import org.apache.spark.SparkContext;
+import org.apache.spark.SparkJobInfo;
+import org.apache.spark.SparkStageInfo;
 import org.apache.spark.api.java.JavaRDD;
 import org.apache.spark.api.java.JavaSparkContext;
 import org.apache.spark.util.LongAccumulator;
@@ -38,6 +42,7 @@ import org.jspecify.annotations.Nullable;
 import scala.Function0;
 import scala.Function1;
 import scala.Function2;
+import scala.Option;
 import scala.collection.Iterator;
 import scala.jdk.javaapi.CollectionConverters;
 import scala.runtime.BoxedUnit;
@@ -62,7 +67,8 @@ import scala.util.Try;
  * @param force replace a model that is there
  */
 public record ShardJob(JavaSparkContext spark, String model, String output, boolean force) {
-    private static final long POLL_MILLIS = 100;
+    private static final long POLL_MILLIS = 20;
+    private static final long END_NANOS = TimeUnit.SECONDS.toNanos(30);
 
     /** Nothing is overwritten. */
     public ShardJob(JavaSparkContext spark, String model, String output) {
@@ -231,8 +237,30 @@ public record ShardJob(JavaSparkContext spark, String model, String output, bool
             throw (IOException) new InterruptedIOException("the driver was interrupted").initCause(e);
         } finally {
             action.cancel();
+            awaitEnd(names.rdd().sparkContext(), action);
         }
         return written;
+    }
+
+    /** Waits for tasks that were cut off or came second: a file system may make folders anew for what they still write. */
+    private static void awaitEnd(SparkContext spark, SimpleFutureAction<BoxedUnit> action) {
+        long deadline = System.nanoTime() + END_NANOS;
+        while (isActive(spark, action) && System.nanoTime() < deadline) {
+            LockSupport.parkNanos(TimeUnit.MILLISECONDS.toNanos(POLL_MILLIS));
+        }
+    }
+
+    private static boolean isActive(SparkContext spark, SimpleFutureAction<BoxedUnit> action) {
+        for (Object job : CollectionConverters.asJava(action.jobIds())) {
+            Option<SparkJobInfo> info = spark.statusTracker().getJobInfo((Integer) job);
+            for (int stage : info.isDefined() ? info.get().stageIds() : new int[0]) {
+                Option<SparkStageInfo> stageInfo = spark.statusTracker().getStageInfo(stage);
+                if (stageInfo.isDefined() && stageInfo.get().numActiveTasks() > 0) {
+                    return true;
+                }
+            }
+        }
+        return false;
     }
 
     private static WrittenShard taken(ShardTask.Answer answer, OutputFolder folder) throws IOException {

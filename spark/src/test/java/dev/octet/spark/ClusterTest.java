@@ -34,7 +34,7 @@ class ClusterTest {
     @BeforeAll
     static void start_three_executors() throws IOException {
         model = ShardedModel.make(shared.resolve("model"));
-        spark = SparkContexts.cluster();
+        spark = SparkContexts.cluster(3);
     }
 
     @AfterAll

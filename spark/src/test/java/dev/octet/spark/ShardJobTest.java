@@ -11,15 +11,18 @@ import dev.octet.formats.checkpoint.StoredTensor;
 import dev.octet.formats.error.InvalidDataException;
 import dev.octet.formats.error.InvalidOptionException;
 import dev.octet.formats.tensor.DType;
+import dev.octet.pipeline.Calibrate;
 import dev.octet.pipeline.CheckpointOutcome;
 import dev.octet.pipeline.CheckpointShards;
 import dev.octet.pipeline.Convert;
 import dev.octet.pipeline.Dequantize;
 import dev.octet.pipeline.Job;
 import dev.octet.pipeline.Quantize;
+import dev.octet.pipeline.SampleSource;
 import dev.octet.pipeline.Target;
 import dev.octet.quant.recipe.Recipe;
 import dev.octet.quant.recipe.Recipes;
+import dev.octet.quant.scale.ScaleSearch;
 import java.io.IOException;
 import java.io.RandomAccessFile;
 import java.nio.file.AccessDeniedException;
@@ -133,6 +136,40 @@ class ShardJobTest {
                                         .orElseThrow()),
                         job));
         ShardedModel.assertSame(folder.resolve("converted"), folder.resolve("converted-together"));
+    }
+
+    @Test
+    void compensated_rounding_and_searched_scales_are_those_of_one_process(@TempDir Path folder) throws IOException {
+        Path llama = Path.of(System.getProperty("octet.testdata"), "models", "tiny-hf", "llama");
+        String statistics = folder + "/llama.stats";
+        Path texts = Files.writeString(folder.resolve("texts.jsonl"), "{\"text\": \"the cat sat on the mat\"}\n".repeat(8));
+        Calibrate.run(
+                Calibrate.Request.of(
+                                llama,
+                                Path.of(statistics),
+                                SampleSource.of(texts)
+                                        .withTokenizer(Path.of(
+                                                System.getProperty("octet.testdata"), "tokenizer", "words.json")))
+                        .with(Calibrate.Choice.SECOND_MOMENTS),
+                Job.defaults());
+        Quantize.WeightRounds rounds = Quantize.WeightRounds.GPTQ.with(ScaleSearch.MSE);
+        CheckpointOutcome expected = Quantize.run(
+                Quantize.CheckpointRequest.of(llama, folder.resolve("alone"), Recipes.NVFP4)
+                        .withStatistics(Path.of(statistics))
+                        .withRounding(rounds),
+                Job.defaults());
+        CheckpointOutcome outcome = new ShardJob(spark, llama.toString(), folder + "/together")
+                .run((m, o, job) -> CheckpointShards.of(
+                        Quantize.CheckpointRequest.of(m, o, Recipes.NVFP4)
+                                .withStatistics(Path.of(statistics))
+                                .withRounding(Quantize.WeightRounds.GPTQ.with(ScaleSearch.MSE)),
+                        job));
+        assertFalse(expected.roundingErrors().isEmpty());
+        assertEquals(expected.roundingErrors(), outcome.roundingErrors());
+        assertEquals(
+                -1,
+                Files.mismatch(
+                        folder.resolve("alone/model.safetensors"), folder.resolve("together/model.safetensors")));
     }
 
     @Test

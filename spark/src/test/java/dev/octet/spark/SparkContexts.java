@@ -28,17 +28,17 @@ final class SparkContexts {
     }
 
     /**
-     * Three executors that are processes of their own, each with one core. The variable SPARK_HOME names a folder, which becomes an
+     * Executors that are processes of their own, each with one core. The variable SPARK_HOME names a folder, which becomes an
      * installation of Spark as far as workers look.
      */
-    static JavaSparkContext cluster() throws IOException {
+    static JavaSparkContext cluster(int executors) throws IOException {
         Path home =
                 Path.of(Objects.requireNonNull(System.getenv("SPARK_HOME"), "SPARK_HOME: see the module's pom.xml"));
         Files.createDirectories(home.resolve("jars"));
         if (!Files.exists(home.resolve("RELEASE"))) {
             Files.createFile(home.resolve("RELEASE"));
         }
-        SparkConf conf = conf("local-cluster[3,1,1024]")
+        SparkConf conf = conf("local-cluster[" + executors + ",1,1024]")
                 .setExecutorEnv("SPARK_SCALA_VERSION", "2.13")
                 .setExecutorEnv("SPARK_LOCAL_IP", "127.0.0.1")
                 .set("spark.executor.memory", "512m")
