@@ -76,8 +76,8 @@ class MessageTextTest {
     /** Read, not loaded: what spark's classes extend is not here. */
     private static ClassModel parsed(String name) throws IOException {
         String file = name.replace('.', '/') + ".class";
-        try (InputStream in = Objects.requireNonNull(
-                MessageTextTest.class.getClassLoader().getResourceAsStream(file), file)) {
+        try (InputStream in =
+                Objects.requireNonNull(MessageTextTest.class.getClassLoader().getResourceAsStream(file), file)) {
             return ClassFile.of().parse(in.readAllBytes());
         }
     }

@@ -25,8 +25,7 @@ class HdfsTest {
     @Test
     void a_model_in_hdfs_becomes_one_in_hdfs_with_the_bytes_of_one_process(@TempDir Path folder) throws Exception {
         Path model = ShardedModel.make(folder.resolve("model"));
-        Quantize.run(
-                Quantize.CheckpointRequest.of(model, folder.resolve("alone"), Recipes.FP8_BLOCK), Job.defaults());
+        Quantize.run(Quantize.CheckpointRequest.of(model, folder.resolve("alone"), Recipes.FP8_BLOCK), Job.defaults());
         Configuration conf = new Configuration();
         conf.set("hdfs.minidfs.basedir", folder.resolve("hdfs").toString());
         Class<?> builder = Class.forName("org.apache.hadoop.hdfs.MiniDFSCluster$Builder");
@@ -36,11 +35,12 @@ class HdfsTest {
             cluster.getClass().getMethod("waitActive").invoke(cluster);
             FileSystem files =
                     (FileSystem) cluster.getClass().getMethod("getFileSystem").invoke(cluster);
-            files.copyFromLocalFile(new org.apache.hadoop.fs.Path(model.toUri()), new org.apache.hadoop.fs.Path("/model"));
+            files.copyFromLocalFile(
+                    new org.apache.hadoop.fs.Path(model.toUri()), new org.apache.hadoop.fs.Path("/model"));
             String root = files.getUri().toString();
             CheckpointOutcome outcome = new ShardJob(spark, root + "/model", root + "/together")
-                    .run((m, o, job) -> CheckpointShards.of(
-                            Quantize.CheckpointRequest.of(m, o, Recipes.FP8_BLOCK), job));
+                    .run((m, o, job) ->
+                            CheckpointShards.of(Quantize.CheckpointRequest.of(m, o, Recipes.FP8_BLOCK), job));
             assertTrue(outcome.output().startsWith("hdfs://"), outcome.output());
             files.copyToLocalFile(
                     false,
@@ -51,11 +51,9 @@ class HdfsTest {
             assertEquals(
                     outcome.weights().size(),
                     new DiffJob(spark, root + "/model", root + "/together")
-                            .run()
-                            .tensors()
-                            .stream()
-                            .filter(t -> t.schemeB().contains("E4M3FN"))
-                            .count());
+                            .run().tensors().stream()
+                                    .filter(t -> t.schemeB().contains("E4M3FN"))
+                                    .count());
         }
     }
 }

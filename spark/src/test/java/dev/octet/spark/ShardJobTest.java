@@ -85,10 +85,8 @@ class ShardJobTest {
             Path own = Files.createDirectory(folder.resolve(name));
             Path alone = alone(own, ShardedModel.recipe(name));
             job(own.resolve("together"))
-                    .run((m, o, job) -> CheckpointShards.of(
-                            Quantize.CheckpointRequest.of(
-                                    m, o, ShardedModel.recipe(name)),
-                            job));
+                    .run((m, o, job) ->
+                            CheckpointShards.of(Quantize.CheckpointRequest.of(m, o, ShardedModel.recipe(name)), job));
             ShardedModel.assertSame(alone, own.resolve("together"));
         }
     }
@@ -142,7 +140,8 @@ class ShardJobTest {
     void compensated_rounding_and_searched_scales_are_those_of_one_process(@TempDir Path folder) throws IOException {
         Path llama = Path.of(System.getProperty("octet.testdata"), "models", "tiny-hf", "llama");
         String statistics = folder + "/llama.stats";
-        Path texts = Files.writeString(folder.resolve("texts.jsonl"), "{\"text\": \"the cat sat on the mat\"}\n".repeat(8));
+        Path texts =
+                Files.writeString(folder.resolve("texts.jsonl"), "{\"text\": \"the cat sat on the mat\"}\n".repeat(8));
         Calibrate.run(
                 Calibrate.Request.of(
                                 llama,

@@ -70,7 +70,8 @@ final class SparkMeasurement {
     }
 
     private static double median(List<Double> values) {
-        double[] sorted = values.stream().mapToDouble(Double::doubleValue).sorted().toArray();
+        double[] sorted =
+                values.stream().mapToDouble(Double::doubleValue).sorted().toArray();
         return sorted[sorted.length / 2];
     }
 
@@ -78,12 +79,19 @@ final class SparkMeasurement {
         make(gigabytes);
         long bytes = 0;
         try (Stream<Path> files = Files.list(model)) {
-            for (Path file : files.filter(f -> f.toString().endsWith(".safetensors")).toList()) {
+            for (Path file :
+                    files.filter(f -> f.toString().endsWith(".safetensors")).toList()) {
                 bytes += Files.size(file);
             }
         }
-        say(String.format(Locale.ROOT, "%.2f GB of BF16 in %d files, to fp8-dynamic; %d cores, Java %s; medians of %d rounds, seconds%n",
-                bytes / GB, shards, Runtime.getRuntime().availableProcessors(), System.getProperty("java.version"), rounds));
+        say(String.format(
+                Locale.ROOT,
+                "%.2f GB of BF16 in %d files, to fp8-dynamic; %d cores, Java %s; medians of %d rounds, seconds%n",
+                bytes / GB,
+                shards,
+                Runtime.getRuntime().availableProcessors(),
+                System.getProperty("java.version"),
+                rounds));
         alone(1); // warms the page cache
         Map<String, List<Double>> times = new TreeMap<>();
         List<Double> starts = new ArrayList<>();
@@ -105,16 +113,23 @@ final class SparkMeasurement {
             }
         }
         terms.put("start of the context", median(starts));
-        times.forEach((name, all) -> say(String.format(Locale.ROOT, "%-38s %8.2f   %s%n", name, median(all), text(all))));
+        times.forEach(
+                (name, all) -> say(String.format(Locale.ROOT, "%-38s %8.2f   %s%n", name, median(all), text(all))));
         double alone = median(of(times, "one process, 1 thread"));
         double one = median(of(times, "Spark, 1 executors, second job"));
-        say(String.format(Locale.ROOT, "overhead of Spark with one core against one thread: %+.2f s, %+.1f %%%n", one - alone, 100 * (one / alone - 1)));
+        say(String.format(
+                Locale.ROOT,
+                "overhead of Spark with one core against one thread: %+.2f s, %+.1f %%%n",
+                one - alone,
+                100 * (one / alone - 1)));
         measureParts();
         model(bytes, alone, times);
     }
 
     private static String text(List<Double> values) {
-        return String.join(" ", values.stream().map(v -> String.format(Locale.ROOT, "%.2f", v)).toList());
+        return String.join(
+                " ",
+                values.stream().map(v -> String.format(Locale.ROOT, "%.2f", v)).toList());
     }
 
     private static void add(Map<String, List<Double>> times, String name, double seconds) {
@@ -155,7 +170,8 @@ final class SparkMeasurement {
     /** What Spark takes for a task that does nothing. */
     private void measureTasks(JavaSparkContext spark) throws IOException {
         List<Integer> numbers = IntStream.range(0, NULL_TASKS).boxed().toList();
-        double all = seconds(() -> spark.parallelize(numbers, NULL_TASKS).map(i -> i).collect());
+        double all =
+                seconds(() -> spark.parallelize(numbers, NULL_TASKS).map(i -> i).collect());
         terms.put("a task of Spark", all / NULL_TASKS);
     }
 
@@ -195,18 +211,35 @@ final class SparkMeasurement {
         double rate = bytes / Math.max(1e-3, one - fixed);
         say(String.format(Locale.ROOT, "%nterms, measured:%n"));
         terms.forEach((name, value) -> say(String.format(Locale.ROOT, "  %-28s %8.4f s%n", name, value)));
-        say(String.format(Locale.ROOT, "  %-28s %8.3f GB/s read, with what is written of it (one process: %.3f)%n", "a core", rate / GB, bytes / alone / GB));
-        say(String.format(Locale.ROOT, "%nmodel: 2 plans (driver, executor) + waves x (file / core + task) + index; waves = ceil(files / cores)%n"));
+        say(String.format(
+                Locale.ROOT,
+                "  %-28s %8.3f GB/s read, with what is written of it (one process: %.3f)%n",
+                "a core",
+                rate / GB,
+                bytes / alone / GB));
+        say(String.format(
+                Locale.ROOT,
+                "%nmodel: 2 plans (driver, executor) + waves x (file / core + task) + index; waves ="
+                        + " ceil(files / cores)%n"));
         for (int executors = 1; executors <= 3; executors++) {
             double measured = median(of(times, "Spark, " + executors + " executors, second job"));
             int cores = Math.min(executors, Runtime.getRuntime().availableProcessors());
             double said = predicted(bytes, shards, cores, rate, Double.POSITIVE_INFINITY);
-            say(String.format(Locale.ROOT, "  %d executors: measured %.2f, the model says %.2f with %d cores (%+.0f %%)%s%n",
-                    executors, measured, said, cores, 100 * (said / measured - 1),
+            say(String.format(
+                    Locale.ROOT,
+                    "  %d executors: measured %.2f, the model says %.2f with %d cores (%+.0f %%)%s%n",
+                    executors,
+                    measured,
+                    said,
+                    cores,
+                    100 * (said / measured - 1),
                     executors == 1 ? "; its rate is from this run" : ""));
         }
-        say(String.format(Locale.ROOT, "%na model of 1400 GB in 280 files, executors of 8 cores, the start of executors not counted;%n"
-                + "assumed, not measured: cores of this speed each, plans that grow with the files, a file system that gives all of them together%n"));
+        say(String.format(
+                Locale.ROOT,
+                "%na model of 1400 GB in 280 files, executors of 8 cores, the start of executors not"
+                        + " counted;%nassumed, not measured: cores of this speed each, plans that grow with the"
+                        + " files, a file system that gives all of them together%n"));
         say(String.format(Locale.ROOT, "  %9s %16s %16s %16s%n", "executors", "20 GB/s", "100 GB/s", "no limit"));
         double scale = 280.0 / shards;
         double plan = term("plan");
@@ -214,12 +247,15 @@ final class SparkMeasurement {
         for (int executors : List.of(1, 2, 5, 10, 20, 50, 100)) {
             say(String.format(Locale.ROOT, "  %9d", executors));
             for (double storage : new double[] {20 * GB, 100 * GB, Double.POSITIVE_INFINITY}) {
-                say(String.format(Locale.ROOT, " %14.0f s", predicted((long) (1400 * GB), 280, 8 * executors, rate, storage)));
+                say(String.format(
+                        Locale.ROOT, " %14.0f s", predicted((long) (1400 * GB), 280, 8 * executors, rate, storage)));
             }
             say(String.format(Locale.ROOT, "%n"));
         }
         terms.put("plan", plan);
-        say(String.format(Locale.ROOT, "  beyond 35 executors there are more cores than files: a file is the smallest share of the work%n"));
+        say(String.format(
+                Locale.ROOT,
+                "  beyond 35 executors there are more cores than files: a file is the smallest share of the work%n"));
     }
 
     private void make(double gigabytes) throws IOException {
@@ -262,7 +298,8 @@ final class SparkMeasurement {
         new ShardIndex(index, OptionalLong.empty()).write(model.resolve(ShardIndex.FILE_NAME));
         Files.writeString(
                 done,
-                "{\"architectures\": [\"LlamaForCausalLM\"], \"model_type\": \"llama\", \"torch_dtype\": \"bfloat16\"}\n");
+                "{\"architectures\": [\"LlamaForCausalLM\"], \"model_type\": \"llama\", \"torch_dtype\":"
+                        + " \"bfloat16\"}\n");
     }
 
     private static void delete(Path folder) throws IOException {

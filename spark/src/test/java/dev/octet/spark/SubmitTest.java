@@ -110,10 +110,8 @@ class SubmitTest {
                 "--statistics",
                 folder + "/a.stats");
         assertEquals(0, quantize.code(), quantize.err());
-        Quantize.CheckpointRequest request = Quantize.CheckpointRequest.of(
-                llama,
-                folder.resolve("expected"),
-                ShardedModel.recipe("fp8"));
+        Quantize.CheckpointRequest request =
+                Quantize.CheckpointRequest.of(llama, folder.resolve("expected"), ShardedModel.recipe("fp8"));
         Quantize.run(request.withStatistics(alone), Job.defaults());
         assertEquals(
                 -1,

@@ -50,12 +50,10 @@ record TensorColumn(String name, DataType type, Kind kind, Function<TensorRow, @
             new StructType(ALL.stream().map(TensorColumn::field).toArray(StructField[]::new));
 
     private static TensorColumn text(String name, Function<TensorRow, String> value) {
-        return new TensorColumn(
-                name, DataTypes.StringType, Kind.ALWAYS, r -> UTF8String.fromString(value.apply(r)));
+        return new TensorColumn(name, DataTypes.StringType, Kind.ALWAYS, r -> UTF8String.fromString(value.apply(r)));
     }
 
-    private static TensorColumn ofScales(
-            String name, DataType type, Function<TensorRow.ScaleSpread, Object> value) {
+    private static TensorColumn ofScales(String name, DataType type, Function<TensorRow.ScaleSpread, Object> value) {
         return new TensorColumn(name, type, Kind.OF_SCALES, r -> r.scales() == null ? null : value.apply(r.scales()));
     }
 
@@ -79,7 +77,8 @@ record TensorColumn(String name, DataType type, Kind kind, Function<TensorRow, @
     }
 
     /** The value as Spark keeps it. */
-    @Nullable Object of(TensorRow row) {
+    @Nullable
+    Object of(TensorRow row) {
         return value.apply(row);
     }
 }

@@ -119,7 +119,8 @@ public final class TensorRows {
         return scale == null ? null : scale.spec();
     }
 
-    private static void put(Map<String, Part> parts, StoredWeight weight, @Nullable TensorSpec tensor, TensorRow.Role role) {
+    private static void put(
+            Map<String, Part> parts, StoredWeight weight, @Nullable TensorSpec tensor, TensorRow.Role role) {
         if (tensor != null) {
             parts.putIfAbsent(tensor.name(), new Part(weight, role));
         }
