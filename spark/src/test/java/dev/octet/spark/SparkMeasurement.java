@@ -13,8 +13,11 @@ import java.io.IOException;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
+import java.nio.ByteBuffer;
+import java.nio.channels.FileChannel;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.nio.file.StandardOpenOption;
 import java.util.ArrayList;
 import java.util.Comparator;
 import java.util.LinkedHashMap;
@@ -34,7 +37,7 @@ import org.apache.spark.api.java.JavaSparkContext;
  */
 final class SparkMeasurement {
     private static final long ROW = 4096;
-    private static final int NULL_TASKS = 200;
+    private static final int SYNCS = 3;
     private static final double GB = 1e9;
 
     private final StringBuilder page = new StringBuilder();
@@ -43,6 +46,7 @@ final class SparkMeasurement {
     private final Path model;
     private final int shards;
     private final int rounds;
+    private long measuredBytes;
 
     private SparkMeasurement(Path work, int shards, int rounds) {
         this.work = work;
@@ -76,18 +80,18 @@ final class SparkMeasurement {
     }
 
     private void run(double gigabytes) throws IOException {
-        make(gigabytes);
-        long bytes = 0;
+        make(model, Math.max(1, Math.round(gigabytes * GB / shards / 4 / ROW / 2)));
+        make(work.resolve("small"), 1);
         try (Stream<Path> files = Files.list(model)) {
             for (Path file :
                     files.filter(f -> f.toString().endsWith(".safetensors")).toList()) {
-                bytes += Files.size(file);
+                measuredBytes += Files.size(file);
             }
         }
         say(String.format(
                 Locale.ROOT,
                 "%.2f GB of BF16 in %d files, to fp8-dynamic; %d cores, Java %s; medians of %d rounds, seconds%n",
-                bytes / GB,
+                measuredBytes / GB,
                 shards,
                 Runtime.getRuntime().availableProcessors(),
                 System.getProperty("java.version"),
@@ -95,6 +99,7 @@ final class SparkMeasurement {
         alone(1); // warms the page cache
         Map<String, List<Double>> times = new TreeMap<>();
         List<Double> starts = new ArrayList<>();
+        List<Double> small = new ArrayList<>();
         for (int round = 0; round < rounds; round++) { // in turns, so that what the machine does meanwhile meets all
             add(times, "one process, 1 thread", alone(1));
             for (int executors = 1; executors <= 3; executors++) {
@@ -104,15 +109,17 @@ final class SparkMeasurement {
                     spark.parallelize(IntStream.range(0, 8 * executors).boxed().toList(), 8 * executors)
                             .map(i -> i + 1)
                             .collect(); // executors are up, and have loaded Spark
-                    if (executors == 1 && round == 0) {
-                        measureTasks(spark);
+                    add(times, "Spark, " + executors + " executors, first job", job(spark, model));
+                    add(times, "Spark, " + executors + " executors, second job", job(spark, model));
+                    if (executors == 1) {
+                        small.add(job(spark, work.resolve("small")));
                     }
-                    add(times, "Spark, " + executors + " executors, first job", job(spark));
-                    add(times, "Spark, " + executors + " executors, second job", job(spark));
                 }
             }
         }
         terms.put("start of the context", median(starts));
+        terms.put("a job on small files", median(small));
+        measureSync(measuredBytes / 2); // FP8 has half the bytes of BF16
         times.forEach(
                 (name, all) -> say(String.format(Locale.ROOT, "%-38s %8.2f   %s%n", name, median(all), text(all))));
         double alone = median(of(times, "one process, 1 thread"));
@@ -122,8 +129,7 @@ final class SparkMeasurement {
                 "overhead of Spark with one core against one thread: %+.2f s, %+.1f %%%n",
                 one - alone,
                 100 * (one / alone - 1)));
-        measureParts();
-        model(bytes, alone, times);
+        model(alone, times);
     }
 
     private static String text(List<Double> values) {
@@ -159,113 +165,91 @@ final class SparkMeasurement {
         return (m, o, job) -> CheckpointShards.of(Quantize.CheckpointRequest.of(m, o, Recipes.FP8_DYNAMIC), job);
     }
 
-    private double job(JavaSparkContext spark) throws IOException {
+    private double job(JavaSparkContext spark, Path source) throws IOException {
         Path output = work.resolve("together");
         delete(output);
-        double seconds = seconds(() -> new ShardJob(spark, model.toString(), output.toString()).run(request()));
+        double seconds = seconds(() -> new ShardJob(spark, source.toString(), output.toString()).run(request()));
         delete(output);
         return seconds;
     }
 
-    /** What Spark takes for a task that does nothing. */
-    private void measureTasks(JavaSparkContext spark) throws IOException {
-        List<Integer> numbers = IntStream.range(0, NULL_TASKS).boxed().toList();
-        double all =
-                seconds(() -> spark.parallelize(numbers, NULL_TASKS).map(i -> i).collect());
-        terms.put("a task of Spark", all / NULL_TASKS);
-    }
-
-    /** What the driver does before and after the tasks, and what each process does once. */
-    private void measureParts() throws IOException {
-        List<Double> plans = new ArrayList<>();
-        List<Double> rests = new ArrayList<>();
-        for (int i = 0; i < 5; i++) {
-            Path rest = Files.createDirectories(work.resolve("rest"));
-            long start = System.nanoTime();
-            try (CheckpointShards opened = CheckpointShards.of(
-                    Quantize.CheckpointRequest.of(model, work.resolve("none"), Recipes.FP8_DYNAMIC), Job.defaults())) {
-                plans.add((System.nanoTime() - start) / 1e9);
-                rests.add(seconds(() -> opened.writeRest(rest)));
+    /** What a task waits for its file to be on the disk, which one process does not. */
+    private void measureSync(long targetBytes) throws IOException {
+        List<Double> synced = new ArrayList<>();
+        ByteBuffer chunk = ByteBuffer.allocateDirect(1 << 20);
+        for (int i = 0; i < SYNCS; i++) {
+            Path file = work.resolve("synced");
+            try (FileChannel channel = FileChannel.open(
+                    file, StandardOpenOption.CREATE, StandardOpenOption.TRUNCATE_EXISTING, StandardOpenOption.WRITE)) {
+                for (long done = 0; done < targetBytes / shards; done += chunk.capacity()) {
+                    channel.write(chunk.clear());
+                }
+                synced.add(seconds(() -> channel.force(true)));
             }
-            delete(rest);
+            Files.delete(file);
         }
-        terms.put("plan", median(plans));
-        terms.put("index and configuration", median(rests));
+        terms.put("sync of a file", median(synced));
     }
 
-    private double predicted(long bytes, int files, int cores, double rate, double storage) {
+    /** Seconds by the model; all of its terms but {@code speed} were measured. */
+    private double predicted(long bytes, int files, int cores, double speed) {
         double waves = Math.ceil((double) files / cores);
-        double perFile = (double) bytes / files;
-        double busy = Math.min(cores, files);
-        double speed = Math.min(rate, storage / busy);
-        return 2 * term("plan") + waves * (perFile / speed + term("a task of Spark")) + term("index and configuration");
+        double share = (double) bytes / files;
+        double sync = term("sync of a file") * share / ((double) measuredBytes / shards);
+        return term("a job on small files") / shards * files + waves * (share / speed + sync);
     }
 
     private double term(String name) {
         return terms.getOrDefault(name, 0.0);
     }
 
-    private void model(long bytes, double alone, Map<String, List<Double>> times) {
-        double one = median(of(times, "Spark, 1 executors, second job"));
-        double fixed = 2 * term("plan") + term("index and configuration") + shards * term("a task of Spark");
-        double rate = bytes / Math.max(1e-3, one - fixed);
+    private void model(double alone, Map<String, List<Double>> times) {
+        double rate = measuredBytes / alone;
         say(String.format(Locale.ROOT, "%nterms, measured:%n"));
         terms.forEach((name, value) -> say(String.format(Locale.ROOT, "  %-28s %8.4f s%n", name, value)));
+        say(String.format(Locale.ROOT, "  %-28s %8.3f GB/s read%n", "a core, of one process", rate / GB));
         say(String.format(
                 Locale.ROOT,
-                "  %-28s %8.3f GB/s read, with what is written of it (one process: %.3f)%n",
-                "a core",
-                rate / GB,
-                bytes / alone / GB));
-        say(String.format(
-                Locale.ROOT,
-                "%nmodel: 2 plans (driver, executor) + waves x (file / core + task) + index; waves ="
-                        + " ceil(files / cores)%n"));
+                "%nmodel: small job x files / %d + waves x (file / core + sync), waves = ceil(files / cores)%n",
+                shards));
         for (int executors = 1; executors <= 3; executors++) {
             double measured = median(of(times, "Spark, " + executors + " executors, second job"));
             int cores = Math.min(executors, Runtime.getRuntime().availableProcessors());
-            double said = predicted(bytes, shards, cores, rate, Double.POSITIVE_INFINITY);
+            double said = predicted(measuredBytes, shards, cores, rate);
             say(String.format(
                     Locale.ROOT,
-                    "  %d executors: measured %.2f, the model says %.2f with %d cores (%+.0f %%)%s%n",
+                    "  %d executors on %d cores: measured %.2f, the model says %.2f (%+.0f %%)%n",
                     executors,
+                    cores,
                     measured,
                     said,
-                    cores,
-                    100 * (said / measured - 1),
-                    executors == 1 ? "; its rate is from this run" : ""));
+                    100 * (said / measured - 1)));
         }
         say(String.format(
                 Locale.ROOT,
-                "%na model of 1400 GB in 280 files, executors of 8 cores, the start of executors not"
-                        + " counted;%nassumed, not measured: cores of this speed each, plans that grow with the"
-                        + " files, a file system that gives all of them together%n"));
-        say(String.format(Locale.ROOT, "  %9s %16s %16s %16s%n", "executors", "20 GB/s", "100 GB/s", "no limit"));
-        double scale = 280.0 / shards;
-        double plan = term("plan");
-        terms.put("plan", plan * scale);
+                "%n1400 GB in 280 files, executors of 8 cores, their start not counted. Assumed, not measured: cores"
+                    + " and disks of executors as here,%nthe driver's share grows with the files, a file system that"
+                    + " gives all executors together so much:%n"));
+        say(String.format(Locale.ROOT, "  %9s %14s %14s %14s%n", "executors", "20 GB/s", "100 GB/s", "no limit"));
         for (int executors : List.of(1, 2, 5, 10, 20, 50, 100)) {
             say(String.format(Locale.ROOT, "  %9d", executors));
             for (double storage : new double[] {20 * GB, 100 * GB, Double.POSITIVE_INFINITY}) {
-                say(String.format(
-                        Locale.ROOT, " %14.0f s", predicted((long) (1400 * GB), 280, 8 * executors, rate, storage)));
+                int cores = 8 * executors;
+                double speed = Math.min(rate, storage / Math.min(cores, 280));
+                say(String.format(Locale.ROOT, " %12.0f s", predicted((long) (1400 * GB), 280, cores, speed)));
             }
             say(String.format(Locale.ROOT, "%n"));
         }
-        terms.put("plan", plan);
-        say(String.format(
-                Locale.ROOT,
-                "  beyond 35 executors there are more cores than files: a file is the smallest share of the work%n"));
+        say("  beyond 35 executors there are more cores than files: a file is the smallest share of the work\n");
     }
 
-    private void make(double gigabytes) throws IOException {
-        Path done = model.resolve("config.json");
+    private void make(Path folder, long rows) throws IOException {
+        Path done = folder.resolve("config.json");
         if (Files.exists(done)) {
             return;
         }
-        Files.createDirectories(model);
+        Files.createDirectories(folder);
         Map<String, String> index = new LinkedHashMap<>();
-        long rows = Math.max(1, Math.round(gigabytes * GB / shards / 4 / ROW / 2));
         byte[] noise = new byte[1 << 20];
         SplittableRandom random = new SplittableRandom(1);
         for (int i = 0; i + 1 < noise.length; i += 2) { // BF16 between 2^-8 and 2^-4, of either sign
@@ -285,7 +269,7 @@ final class SparkMeasurement {
                 specs.add(spec);
                 index.put(spec.name(), file);
             }
-            SafetensorsWriter.write(model.resolve(file), specs, Map.of("format", "pt"), (spec, sink) -> {
+            SafetensorsWriter.write(folder.resolve(file), specs, Map.of("format", "pt"), (spec, sink) -> {
                 try (Arena arena = Arena.ofConfined()) {
                     MemorySegment chunk = arena.allocate(noise.length);
                     MemorySegment.copy(noise, 0, chunk, ValueLayout.JAVA_BYTE, 0, noise.length);
@@ -295,7 +279,7 @@ final class SparkMeasurement {
                 }
             });
         }
-        new ShardIndex(index, OptionalLong.empty()).write(model.resolve(ShardIndex.FILE_NAME));
+        new ShardIndex(index, OptionalLong.empty()).write(folder.resolve(ShardIndex.FILE_NAME));
         Files.writeString(
                 done,
                 "{\"architectures\": [\"LlamaForCausalLM\"], \"model_type\": \"llama\", \"torch_dtype\":"
