@@ -38,6 +38,7 @@ class NamedOptionsTest {
             "--batch-mode",
             "--no-transfer-progress",
             "--name",
+            "--conf", // of spark-submit
             "--kv-cache-dtype",
             "--max-lora-rank", // of vLLM
             "--local-dir",
