@@ -165,6 +165,12 @@ class ArchitectureTest {
         onlyFrom("jcuda..", "dev.octet.trainer.device.cuda..");
     }
 
+    @Test
+    void only_one_module_knows_spark() {
+        onlyFrom("org.apache.spark..", "dev.octet.spark..");
+        onlyFrom("org.apache.hadoop..", "dev.octet.spark..");
+    }
+
     private static void onlyFrom(String library, String... rooms) {
         noClasses()
                 .that()
@@ -185,6 +191,8 @@ class ArchitectureTest {
                 .resideOutsideOfPackage("dev.octet.bench..")
                 .and()
                 .doNotBelongToAnyOf(NativeTrial.class) // answers from a process of its own
+                .and()
+                .doNotHaveFullyQualifiedName("dev.octet.spark.Submit") // a command line of its own
                 .should()
                 .accessField(System.class, "out")
                 .orShould()

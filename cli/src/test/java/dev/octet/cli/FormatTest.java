@@ -24,7 +24,7 @@ import org.junit.jupiter.api.Test;
 class FormatTest {
     private static final Path ROOT = Path.of(System.getProperty("octet.root"));
     private static final List<String> MODULES =
-            List.of("formats", "quant", "converter", "trainer", "pipeline", "cli", "bench");
+            List.of("formats", "quant", "converter", "trainer", "pipeline", "spark", "cli", "bench");
 
     @Test
     void every_java_file_is_formatted() throws IOException {

@@ -24,7 +24,8 @@ import org.junit.jupiter.api.Test;
 @DisplayNameGeneration(DisplayNameGenerator.ReplaceUnderscores.class)
 class NamedOptionsTest {
     private static final Path ROOT = Path.of(System.getProperty("octet.root"));
-    private static final List<String> MODULES = List.of("formats", "quant", "converter", "trainer", "pipeline", "cli");
+    private static final List<String> MODULES =
+            List.of("formats", "quant", "converter", "trainer", "pipeline", "spark", "cli");
 
     /** Of the JVM, of Maven and of what serves models, and a placeholder. */
     private static final Set<String> FOREIGN = Set.of(
@@ -37,6 +38,7 @@ class NamedOptionsTest {
             "--batch-mode",
             "--no-transfer-progress",
             "--name",
+            "--conf", // of spark-submit
             "--kv-cache-dtype",
             "--max-lora-rank", // of vLLM
             "--local-dir",

@@ -2,6 +2,7 @@ package dev.octet.converter;
 
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import dev.octet.converter.checkpoint.AttentionScales;
+import dev.octet.converter.checkpoint.AuxiliaryFiles;
 import dev.octet.converter.checkpoint.CheckpointPlan;
 import dev.octet.converter.checkpoint.CheckpointPlanner;
 import dev.octet.converter.checkpoint.CheckpointResult;
@@ -16,10 +17,12 @@ import dev.octet.converter.checkpoint.KeptScales;
 import dev.octet.converter.checkpoint.MergedWeights;
 import dev.octet.converter.checkpoint.NonFiniteScan;
 import dev.octet.converter.checkpoint.Selection;
+import dev.octet.converter.checkpoint.ShardPlan;
 import dev.octet.converter.checkpoint.StreamOptions;
 import dev.octet.converter.checkpoint.TensorStep;
 import dev.octet.converter.checkpoint.WeightReader;
 import dev.octet.converter.checkpoint.WeightRounding;
+import dev.octet.converter.checkpoint.WrittenShard;
 import dev.octet.converter.trained.CheckpointGraph;
 import dev.octet.formats.OctetVersion;
 import dev.octet.formats.checkpoint.Checkpoint;
@@ -341,6 +344,47 @@ public final class CheckpointConverter implements AutoCloseable {
      */
     public CheckpointResult run(CheckpointPlan plan, Path output, StreamOptions options) throws IOException {
         return CheckpointRun.run(checkpoint, stored, plan, output, keptScales, options);
+    }
+
+    /**
+     * Writes one tensor file of a plan of this checkpoint, where several processes share its files.
+     *
+     * @param shard one of the plan's
+     * @param file where, in a folder that is there
+     * @throws dev.octet.formats.error.InvalidDataException when a weight holds a NaN or an infinity
+     * @throws IOException when reading or writing fails; nothing is left then
+     */
+    public WrittenShard writeShard(CheckpointPlan plan, ShardPlan shard, Path file, StreamOptions options)
+            throws IOException {
+        return CheckpointRun.writeShard(checkpoint, stored, plan, shard, file, keptScales, options);
+    }
+
+    /**
+     * Writes what the output holds besides the tensor files: files that are copied, the index, the configuration.
+     *
+     * @param folder is there
+     * @throws IOException when reading or writing fails
+     */
+    public AuxiliaryFiles writeRest(CheckpointPlan plan, Path folder) throws IOException {
+        return CheckpointRun.writeRest(checkpoint, stored, plan, folder);
+    }
+
+    /**
+     * Refuses a folder to write to that would change this checkpoint while it is read.
+     *
+     * @throws InvalidOptionException when it is the checkpoint's, lies in it or contains it
+     */
+    public void requireApart(Path folder) throws IOException {
+        CheckpointRun.requireApart(checkpoint, folder);
+    }
+
+    /**
+     * By what an unfinished run of a plan is known: two runs write the same files if their identities are equal.
+     *
+     * @throws IOException when a file of the checkpoint has vanished
+     */
+    public Map<String, String> identity(CheckpointPlan plan) throws IOException {
+        return CheckpointRun.identity(checkpoint, stored, plan);
     }
 
     /**

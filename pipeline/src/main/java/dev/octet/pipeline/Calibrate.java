@@ -11,6 +11,7 @@ import dev.octet.converter.runtime.NewStatistics;
 import dev.octet.converter.runtime.ProgressListener;
 import dev.octet.quant.gptq.SecondMomentsFile;
 import dev.octet.quant.recipe.Recipes;
+import dev.octet.quant.statistics.DataPart;
 import dev.octet.quant.statistics.Statistics;
 import dev.octet.quant.statistics.StatisticsFile;
 import java.io.IOException;
@@ -165,6 +166,55 @@ public final class Calibrate {
                     : converter.taps().size();
             long moments = request.has(Choice.SECOND_MOMENTS) ? converter.momentBytes(plan) : 0;
             return new Planned(tensors, samples.count(), samples.name(), moments);
+        }
+    }
+
+    /**
+     * The statistics of some consecutive samples, without a file: for clusters, which share the samples out and merge. Counts and ranges of
+     * the merged are those of all samples in one job with as many threads; sums of squares are rounded in another order.
+     *
+     * @param request its output is not written; no second moments
+     * @param from number of the first, counted from 0
+     * @throws dev.octet.formats.error.OctetException when model and samples do not fit together
+     * @throws IOException when reading fails
+     */
+    public static Statistics part(Request request, int from, int count, Job job) throws IOException {
+        if (request.has(Choice.SECOND_MOMENTS)) {
+            throw job.invalid(
+                    "second moments are too large to be taken in parts and merged in memory",
+                    "take them with one process: octet calibrate --second-moments");
+        }
+        try (ModelSource source = ModelSource.open(request.model());
+                Converter converter = source.converter();
+                Dataset samples = slice(samples(request, source, converter, job), from, count)) {
+            CalibrationOptions options =
+                    job.calibration().withMemory(request.memoryBytes()).withProgress(new Pieces(job.listener()));
+            return source.huggingFace().isPresent()
+                    ? converter.calibrateModules(samples, source.digest(), options)
+                    : converter.calibrate(plan(converter, request.model()), samples, source.digest(), options);
+        }
+    }
+
+    private static Dataset slice(Dataset whole, int from, int count) throws IOException {
+        try {
+            return whole.slice(from, count); // closes the whole with it
+        } catch (RuntimeException e) {
+            whole.close();
+            throw e;
+        }
+    }
+
+    /**
+     * The samples of a request, as statistics of all of them name them.
+     *
+     * @throws dev.octet.formats.error.OctetException when model and samples do not fit together
+     * @throws IOException when reading fails
+     */
+    public static DataPart data(Request request, Job job) throws IOException {
+        try (ModelSource source = ModelSource.open(request.model());
+                Converter converter = source.converter();
+                Dataset samples = samples(request, source, converter, job)) {
+            return new DataPart(samples.digest(), samples.name(), samples.count(), samples.count());
         }
     }
 

@@ -1,9 +1,7 @@
 package dev.octet.pipeline;
 
-import dev.octet.converter.CheckpointConverter;
 import dev.octet.converter.checkpoint.CheckpointPlan;
 import dev.octet.converter.checkpoint.CheckpointResult;
-import dev.octet.converter.checkpoint.ConversionRequest;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.util.Optional;
@@ -14,40 +12,25 @@ import java.util.Optional;
  *
  * @param output where to write
  */
-record CheckpointWork(CheckpointConverter converter, Path output, Job job) {
-    CheckpointOutcome run(ConversionRequest goal, CheckpointConverter.Request request, StaticScales scales)
-            throws IOException {
-        return run(goal, request, scales, Optional.empty());
-    }
-
+record CheckpointWork(CheckpointGoal goal, Path output, Job job) {
     /**
-     * The same with a page about it.
+     * Does it.
      *
-     * @param report where the page is written; empty for none
+     * @param report where a page about it is written; empty for none
      */
-    CheckpointOutcome run(
-            ConversionRequest goal, CheckpointConverter.Request request, StaticScales scales, Optional<Path> report)
-            throws IOException {
+    CheckpointOutcome run(Optional<Path> report) throws IOException {
         job.requireFolderName(output);
         report.ifPresent(job::refuseExisting);
         Stopwatch watch = new Stopwatch();
-        CheckpointPlan plan = converter.plan(goal, request, job.streaming("looking for NaN and infinity"));
+        CheckpointPlan plan = goal.plan(job);
         watch.step("plan");
-        CheckpointResult result = job.dryRun() ? null : converter.run(plan, output, job.streaming(task(goal)));
-        watch.step(task(goal));
-        CheckpointOutcome outcome = CheckpointOutcome.of(converter, plan, output.toString(), result, scales);
+        CheckpointResult result = job.dryRun() ? null : goal.converter().run(plan, output, job.streaming(goal.task()));
+        watch.step(goal.task());
+        CheckpointOutcome outcome =
+                CheckpointOutcome.of(goal.converter(), plan, output.toString(), result, goal.scales());
         if (result != null && report.isPresent()) {
             CheckpointReport.write(plan, outcome, watch, job, report.get());
         }
         return outcome;
-    }
-
-    private static String task(ConversionRequest goal) {
-        return switch (goal) {
-            case ConversionRequest.Quantize _ -> "quantising";
-            case ConversionRequest.Dequantize _ -> "dequantising";
-            case ConversionRequest.Convert _ -> "converting";
-            case ConversionRequest.Merge _ -> "merging";
-        };
     }
 }

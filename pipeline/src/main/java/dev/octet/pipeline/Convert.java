@@ -5,10 +5,7 @@ import dev.octet.converter.CheckpointConverter;
 import dev.octet.converter.Converter;
 import dev.octet.converter.ModelSource;
 import dev.octet.converter.RestoredCheckpoint;
-import dev.octet.converter.checkpoint.AttentionScales;
-import dev.octet.converter.checkpoint.ConversionRequest;
 import dev.octet.converter.checkpoint.GraphWeights;
-import dev.octet.converter.checkpoint.Selection;
 import dev.octet.converter.gguf.GgufExport;
 import dev.octet.converter.gguf.GgufImport;
 import dev.octet.formats.ModelFile;
@@ -252,17 +249,8 @@ public final class Convert {
      * @throws IOException when reading or writing fails; finished files stay and the same call continues after them
      */
     public static CheckpointOutcome run(ToLayout request, Job job) throws IOException {
-        ConversionRequest goal =
-                new ConversionRequest.Convert(request.target().layout(), request.layout(), request.recipe());
-        CheckpointConverter.Request how = new CheckpointConverter.Request(
-                Selection.ALL_LINEARS,
-                Map.of(),
-                AttentionScales.NONE,
-                false,
-                false,
-                request.exactness() == Exactness.EXACT_ONLY);
-        try (CheckpointConverter converter = CheckpointConverter.open(request.model())) {
-            return new CheckpointWork(converter, request.output(), job).run(goal, how, StaticScales.NONE);
+        try (CheckpointGoal goal = CheckpointGoal.of(request)) {
+            return new CheckpointWork(goal, request.output(), job).run(Optional.empty());
         }
     }
 

@@ -1,14 +1,10 @@
 package dev.octet.pipeline;
 
-import dev.octet.converter.CheckpointConverter;
-import dev.octet.converter.checkpoint.AttentionScales;
-import dev.octet.converter.checkpoint.ConversionRequest;
-import dev.octet.converter.checkpoint.Selection;
 import dev.octet.formats.tensor.DType;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.util.EnumSet;
-import java.util.Map;
+import java.util.Optional;
 import java.util.Set;
 
 /**
@@ -66,20 +62,8 @@ public final class Dequantize {
      * @throws IOException when reading or writing fails; finished files stay and the same call continues after them
      */
     public static CheckpointOutcome run(Request request, Job job) throws IOException {
-        job.requireCheckpoint(request.model());
-        boolean keepScales = request.choices().contains(Choice.KEEP_SCALES);
-        try (CheckpointConverter converter = CheckpointConverter.open(request.model())) {
-            return new CheckpointWork(converter, request.output(), job)
-                    .run(
-                            new ConversionRequest.Dequantize(request.type(), keepScales),
-                            new CheckpointConverter.Request(
-                                    Selection.ALL_LINEARS,
-                                    Map.of(),
-                                    AttentionScales.NONE,
-                                    false,
-                                    keepScales,
-                                    request.choices().contains(Choice.EXACT_ONLY)),
-                            StaticScales.NONE);
+        try (CheckpointGoal goal = CheckpointGoal.of(request, job)) {
+            return new CheckpointWork(goal, request.output(), job).run(Optional.empty());
         }
     }
 }

@@ -1,17 +1,13 @@
 package dev.octet.pipeline;
 
-import dev.octet.converter.CheckpointConverter;
 import dev.octet.converter.Conversion;
 import dev.octet.converter.ConversionOptions;
 import dev.octet.converter.ConversionReport;
 import dev.octet.converter.Converter;
 import dev.octet.converter.ModelSource;
-import dev.octet.converter.checkpoint.ConversionRequest;
-import dev.octet.converter.checkpoint.InputMoments;
 import dev.octet.converter.checkpoint.LinearNames;
 import dev.octet.converter.checkpoint.Selection;
 import dev.octet.converter.checkpoint.TensorRole;
-import dev.octet.converter.checkpoint.WeightRounding;
 import dev.octet.converter.data.Dataset;
 import dev.octet.converter.data.InputSpec;
 import dev.octet.converter.evaluate.LayerComparison;
@@ -798,32 +794,10 @@ public final class Quantize {
      * @throws IOException when reading or writing fails; finished files stay and the same call continues after them
      */
     public static CheckpointOutcome run(CheckpointRequest request, Job job) throws IOException {
-        try (CheckpointConverter converter = CheckpointConverter.open(request.model());
-                SecondMomentsFile moments = moments(request, job);
-                TransformedCheckpoint transformed = TransformedCheckpoint.of(request, converter, job)) {
-            StaticScales scales = StaticScales.of(request, converter, transformed.transform(), job);
-            ConversionRequest goal = request.has(Choice.FLOATS)
-                    ? new ConversionRequest.Dequantize(converter.floatType(), false)
-                    : new ConversionRequest.Quantize(
-                            request.recipe(),
-                            request.target().layout(),
-                            request.layout().withStaticInputs(scales.inputs().isPresent()));
-            CheckpointConverter.Request how = new CheckpointConverter.Request(
-                            request.selection(),
-                            scales.byModule(),
-                            scales.attention(),
-                            request.has(Choice.ALLOW_NONFINITE),
-                            request.has(Choice.KEEP_SCALES),
-                            request.has(Choice.EXACT_ONLY))
-                    .withRecipes(request.recipes())
-                    .withMerged(transformed.weights(), transformed.fingerprint())
-                    .withRounding(new WeightRounding(
-                            request.rounding().search(),
-                            request.rounding().method() == Rounding.GPTQ,
-                            request.rounding().gptq(),
-                            new InputMoments(moments, transformed::changed)));
-            CheckpointOutcome outcome = new CheckpointWork(converter, request.output(), job)
-                    .run(goal, how, scales, request.report())
+        try (CheckpointGoal goal = CheckpointGoal.of(request, job)) {
+            TransformedCheckpoint transformed = goal.transformed();
+            CheckpointOutcome outcome = new CheckpointWork(goal, request.output(), job)
+                    .run(request.report())
                     .withTransform(transformed.transform());
             Path statistics = request.statistics().orElse(null);
             boolean plain = transformed.transform().transforms().isEmpty(); // they would change what the Linears read
@@ -841,7 +815,7 @@ public final class Quantize {
         }
     }
 
-    private static @Nullable SecondMomentsFile moments(CheckpointRequest request, Job job) throws IOException {
+    static @Nullable SecondMomentsFile moments(CheckpointRequest request, Job job) throws IOException {
         if (!request.rounding().needsMoments()) {
             return null;
         }

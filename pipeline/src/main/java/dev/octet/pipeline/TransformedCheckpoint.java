@@ -55,7 +55,7 @@ record TransformedCheckpoint(
     static TransformedCheckpoint of(Quantize.CheckpointRequest request, CheckpointConverter converter, Job job)
             throws IOException {
         if (request.transforms().isEmpty()) {
-            return new TransformedCheckpoint(ModelTransform.none(), MergedWeights.NONE, "", CalibratedInputs.none());
+            return none();
         }
         requireStatistics(request, job);
         try (ModelSource source = ModelSource.openAsStored(request.model())) {
@@ -87,6 +87,11 @@ record TransformedCheckpoint(
                 throw e;
             }
         }
+    }
+
+    /** Nothing is transformed. */
+    static TransformedCheckpoint none() {
+        return new TransformedCheckpoint(ModelTransform.none(), MergedWeights.NONE, "", CalibratedInputs.none());
     }
 
     private static void requireStatistics(Quantize.CheckpointRequest request, Job job) {

@@ -80,13 +80,11 @@ public final class CheckpointRun {
         requireApart(output, single);
         ByteCounter counter = new ByteCounter(options.progress(), plan.sourceBytes());
         try (TileScratch.Pool pool = new TileScratch.Pool()) {
-            TileMover mover =
-                    new TileMover(source, stored, pool, plan.merged(), plan.rounding()).withKeptScales(keptScales);
+            TileMover mover = mover(pool, keptScales);
             TensorAmax whole = new TensorAmax(plan, mover);
             ShardWriter writer = new ShardWriter(mover, whole, options.threads(), counter);
             int resumed = 0;
-            AuxiliaryFiles carried = AuxiliaryFiles.of(
-                    source.folder(), source.shards().stream().map(Shard::name).collect(Collectors.toSet()));
+            AuxiliaryFiles carried = auxiliary();
             if (single) {
                 writeFile(output.toAbsolutePath(), writer);
             } else {
@@ -108,6 +106,73 @@ public final class CheckpointRun {
         }
     }
 
+    private TileMover mover(TileScratch.Pool pool, @Nullable Checkpoint keptScales) {
+        return new TileMover(source, stored, pool, plan.merged(), plan.rounding()).withKeptScales(keptScales);
+    }
+
+    private AuxiliaryFiles auxiliary() throws IOException {
+        return AuxiliaryFiles.of(
+                source.folder(), source.shards().stream().map(Shard::name).collect(Collectors.toSet()));
+    }
+
+    /**
+     * Writes one tensor file of a plan, where several processes share the files of a run. The bytes are those that {@link #run} writes.
+     *
+     * @param shard one of the plan's
+     * @param file where, in a folder that is there
+     * @param keptScales the source of kept scales; null without them
+     * @throws dev.octet.formats.error.InvalidDataException when a weight holds a NaN or an infinity
+     * @throws IOException when reading or writing fails; nothing is left then
+     */
+    public static WrittenShard writeShard(
+            Checkpoint source,
+            StoredCheckpoint stored,
+            CheckpointPlan plan,
+            ShardPlan shard,
+            Path file,
+            @Nullable Checkpoint keptScales,
+            StreamOptions options)
+            throws IOException {
+        CheckpointRun run = new CheckpointRun(source, stored, plan, options);
+        try (TileScratch.Pool pool = new TileScratch.Pool()) {
+            TileMover mover = run.mover(pool, keptScales);
+            TensorAmax whole = new TensorAmax(plan, mover);
+            ByteCounter counter = new ByteCounter(options.progress(), shard.sourceBytes());
+            new ShardWriter(mover, whole, options.threads(), counter).write(shard, file);
+            return new WrittenShard(
+                    shard.name(),
+                    shard.sourceBytes(),
+                    shard.header().fileBytes(),
+                    whole.costs(),
+                    mover.measures(plan),
+                    mover.rounded(plan));
+        }
+    }
+
+    /**
+     * Writes what a plan's folder holds besides the tensor files: copied files first, the index and the configuration last.
+     *
+     * @param folder is there
+     */
+    public static AuxiliaryFiles writeRest(Checkpoint source, StoredCheckpoint stored, CheckpointPlan plan, Path folder)
+            throws IOException {
+        CheckpointRun run = new CheckpointRun(source, stored, plan, StreamOptions.defaults());
+        AuxiliaryFiles carried = run.auxiliary();
+        run.writeRest(folder, carried);
+        return carried;
+    }
+
+    /** What a run of a plan is known by when it is resumed: the plan, its choices, the files of the source. */
+    public static Map<String, String> identity(Checkpoint source, StoredCheckpoint stored, CheckpointPlan plan)
+            throws IOException {
+        Map<String, String> identity = new LinkedHashMap<>();
+        new CheckpointRun(source, stored, plan, StreamOptions.defaults())
+                .fingerprint(plan.fingerprint())
+                .properties()
+                .forEach(e -> identity.put(e.getKey(), e.getValue().asText()));
+        return identity;
+    }
+
     /** Whether the output is a single file. */
     private boolean isSingle(Path output) {
         if (!output.toString().endsWith(EXTENSION) || Files.isDirectory(output)) {
@@ -124,9 +189,27 @@ public final class CheckpointRun {
 
     /** Refuses an output that would change the source during reading. A folder output copies all files of the source's folder. */
     private void requireApart(Path output, boolean single) throws IOException {
-        RunPaths paths = single
-                ? ModelFile.reading(RunPaths.none().writing("--output", output), "the checkpoint", source.path())
-                : RunPaths.none().writingFolder("--output", output).reading("the checkpoint", source.folder());
+        if (single) {
+            requireApart(
+                    source,
+                    ModelFile.reading(RunPaths.none().writing("--output", output), "the checkpoint", source.path()));
+        } else {
+            requireApart(source, output);
+        }
+    }
+
+    /**
+     * Refuses a folder that would change the source during reading.
+     *
+     * @throws InvalidOptionException when it is the source's, lies in it or contains it
+     */
+    public static void requireApart(Checkpoint source, Path folder) throws IOException {
+        requireApart(
+                source, RunPaths.none().writingFolder("--output", folder).reading("the checkpoint", source.folder()));
+    }
+
+    private static void requireApart(Checkpoint source, RunPaths outputs) throws IOException {
+        RunPaths paths = outputs;
         for (Shard shard : source.shards()) {
             paths = paths.reading("the checkpoint", shard.path());
         }

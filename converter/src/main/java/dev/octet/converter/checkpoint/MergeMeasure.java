@@ -1,5 +1,7 @@
 package dev.octet.converter.checkpoint;
 
+import java.io.Serializable;
+
 /**
  * What the number format of a merged weight leaves of what adapters add. W is the weight of the base, dequantised; D what the adapters add to
  * it, so that W + D is the exact sum; Q(W + D) what a reader of the file sees.
@@ -13,7 +15,8 @@ package dev.octet.converter.checkpoint;
  * @param changed whether a reader sees any number that differs from the base's
  */
 public record MergeMeasure(
-        String weight, String form, long elements, double deltaNorm, double errorNorm, double kept, boolean changed) {
+        String weight, String form, long elements, double deltaNorm, double errorNorm, double kept, boolean changed)
+        implements Serializable {
     /** ||Q(W + D) - (W + D)|| / ||D||; NaN where D is zero. */
     public double error() {
         return deltaNorm == 0 ? Double.NaN : errorNorm / deltaNorm;

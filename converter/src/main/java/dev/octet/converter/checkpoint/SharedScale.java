@@ -1,5 +1,6 @@
 package dev.octet.converter.checkpoint;
 
+import java.io.Serializable;
 import java.util.List;
 
 /**
@@ -11,4 +12,8 @@ import java.util.List;
  * @param lostDb decibels of signal-to-noise ratio that the worst of them loses compared with its own scale, measured on its first rows; 0
  *     if none loses
  */
-public record SharedScale(String group, List<String> members, double ratio, double lostDb) {}
+public record SharedScale(String group, List<String> members, double ratio, double lostDb) implements Serializable {
+    public SharedScale {
+        members = List.copyOf(members);
+    }
+}

@@ -151,7 +151,8 @@ public final class WholeFolder {
         KeptScales.delete(folder);
     }
 
-    private static boolean isOfModel(String name) {
+    /** Whether a file of this name in the folder of a model goes when another model takes its place. */
+    public static boolean isOfModel(String name) {
         return name.endsWith(EXTENSION)
                 || name.endsWith(EXTENSION + ".part")
                 || name.endsWith(EXTENSION + ".index.json")

@@ -1,5 +1,7 @@
 package dev.octet.converter.compare;
 
+import java.io.Serializable;
+
 /**
  * How far the elements of one side are from round-to-nearest of the other side's values to the first side's grid. Measured for a side that
  * is quantised or has another number format than the other side; all zero otherwise. The nearest number to a value beyond the grid is the
@@ -28,4 +30,5 @@ public record Nearness(
         double rms,
         double nearestRms,
         double furthest,
-        long furthestAt) {}
+        long furthestAt)
+        implements Serializable {}

@@ -1,12 +1,15 @@
 package dev.octet.converter.compare;
 
 import dev.octet.quant.measure.CastError;
+import java.io.Serializable;
 
 /**
  * Sums over pairs of elements, computed per tile and added in the order of the tiles. Pairs with a non-finite number count only in {@link
  * #notFinite} and {@link #apart}. Not thread-safe.
  */
-final class PairSums {
+final class PairSums implements Serializable {
+    private static final long serialVersionUID = 1;
+
     /** Upper borders of the error histogram, in units of the coarser grid; the last bin is open. The slack is added to the third, 0.5. */
     static final double[] BORDERS = {1.0 / 64, 0.25, 0.5, 0.75, 1, 2, 8};
 
@@ -56,7 +59,9 @@ final class PairSums {
     final Offsets offsetsOfB = new Offsets();
 
     /** Measures one side as a rounding of the other; stays empty for sides that are not quantised. */
-    static final class Toward {
+    static final class Toward implements Serializable {
+        private static final long serialVersionUID = 1;
+
         /** Pairs whose error exceeds half a unit of this side plus its slack, without saturated pairs. */
         long beyondHalf;
         /** Of {@link #beyondHalf}, pairs that an intermediate rounding to BF16 does not explain either. */
@@ -106,7 +111,9 @@ final class PairSums {
     }
 
     /** Sums for the {@link Nearness} of the second side. */
-    static final class Offsets {
+    static final class Offsets implements Serializable {
+        private static final long serialVersionUID = 1;
+
         private long off;
         private long far;
         private long clipped;

@@ -1,5 +1,6 @@
 package dev.octet.converter.compare;
 
+import java.io.Serializable;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -24,7 +25,8 @@ public record RoundingSignature(
         @Nullable String through,
         double explained,
         double direct,
-        String evidence) {
+        String evidence)
+        implements Serializable {
     /**
      * The finding. A single correct rounding to a grid never moves a value by more than half a unit plus {@link NumberGrid#slack}.
      */

@@ -1,5 +1,7 @@
 package dev.octet.converter.compare;
 
+import java.io.Serializable;
+
 /**
  * How the scales of two weights with the same granularity differ. Scales are compared as multipliers, including the second level.
  *
@@ -8,4 +10,4 @@ package dev.octet.converter.compare;
  * @param largestRatio the largest ratio of the two scales of a block, larger over smaller; 1 when none changed, infinite when a scale is
  *     not positive
  */
-public record ScaleChanges(long count, long changed, double largestRatio) {}
+public record ScaleChanges(long count, long changed, double largestRatio) implements Serializable {}

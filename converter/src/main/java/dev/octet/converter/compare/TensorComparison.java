@@ -74,6 +74,81 @@ public final class TensorComparison {
                 Pairing.of(first.weights(), second.weights()));
     }
 
+    /**
+     * Compares every {@code parts}-th pair of weights, where several processes share the work.
+     *
+     * @param part which, 0 to {@code parts - 1}
+     * @throws IOException when a file cannot be read
+     */
+    public static ComparedPairs part(Path a, Path b, CompareOptions options, int part, int parts) throws IOException {
+        try (WeightSource first = open(a);
+                WeightSource second = open(b)) {
+            List<Pairing.Pair> all = paired(first, second, options).pairs();
+            List<Integer> indexes = new ArrayList<>();
+            List<Pairing.Pair> own = new ArrayList<>();
+            for (int i = part; i < all.size(); i += parts) {
+                indexes.add(i);
+                own.add(all.get(i));
+            }
+            List<PairWork> works =
+                    new TensorComparison(options, elements(own)).run(own, DeclaredRounding.of(first, second));
+            List<ComparedPairs.Pair> compared = new ArrayList<>();
+            for (int i = 0; i < works.size(); i++) {
+                compared.add(ComparedPairs.Pair.of(indexes.get(i), works.get(i)));
+            }
+            return ComparedPairs.of(compared);
+        }
+    }
+
+    /**
+     * How many pairs there are to share out.
+     *
+     * @throws InvalidOptionException when {@code only} matches no weight
+     * @throws InvalidDataException when the models have no weight in common
+     * @throws IOException when a file cannot be read
+     */
+    public static int pairs(Path a, Path b, CompareOptions options) throws IOException {
+        try (WeightSource first = open(a);
+                WeightSource second = open(b)) {
+            Pairing.Result paired = paired(first, second, options);
+            requirePairs(a.toString(), b.toString(), first, second, options, paired);
+            return paired.pairs().size();
+        }
+    }
+
+    /**
+     * The comparison of two models from all parts of it: what {@link #compare(Path, Path, CompareOptions)} returns.
+     *
+     * @param parts in any order, each once
+     * @throws IllegalArgumentException when a part is missing
+     * @throws IOException when a header cannot be read
+     */
+    public static ModelDiff joined(Path a, Path b, CompareOptions options, List<ComparedPairs> parts)
+            throws IOException {
+        try (WeightSource first = open(a);
+                WeightSource second = open(b)) {
+            Pairing.Result paired = paired(first, second, options);
+            List<ComparedPairs.Pair> compared = parts.stream()
+                    .flatMap(p -> p.pairs().stream())
+                    .sorted(Comparator.comparingInt(ComparedPairs.Pair::index))
+                    .toList();
+            if (compared.size() != paired.pairs().size()) {
+                throw new IllegalArgumentException(
+                        compared.size() + " of " + paired.pairs().size() + " pairs");
+            }
+            return joined(a.toString(), b.toString(), first, second, options, paired, compared);
+        }
+    }
+
+    private static Pairing.Result paired(WeightSource first, WeightSource second, CompareOptions options)
+            throws IOException {
+        return Pairing.of(first.weights(), second.weights()).limitedTo(options.only());
+    }
+
+    private static long elements(List<Pairing.Pair> pairs) {
+        return pairs.stream().mapToLong(p -> p.a().shape().elementCount()).sum();
+    }
+
     private static WeightSource open(Path path) throws IOException {
         if (!Files.exists(path)) {
             throw new NoSuchFileException(path.toString());
@@ -86,13 +161,23 @@ public final class TensorComparison {
     /** Compares two opened models. */
     static ModelDiff compare(String a, String b, WeightSource first, WeightSource second, CompareOptions options)
             throws IOException {
-        Pairing.Result paired = Pairing.of(first.weights(), second.weights()).limitedTo(options.only());
+        Pairing.Result paired = paired(first, second, options);
+        requirePairs(a, b, first, second, options, paired);
+        return compare(a, b, first, second, options, paired);
+    }
+
+    private static void requirePairs(
+            String a,
+            String b,
+            WeightSource first,
+            WeightSource second,
+            CompareOptions options,
+            Pairing.Result paired) {
         if (paired.pairs().isEmpty()) {
             List<ModelDiff.Uncomparable> uncomparable = uncomparable(first, second, options, paired);
             requireAny(options, paired, uncomparable);
             throw nothingMatches(a, b, options, uncomparable);
         }
-        return compare(a, b, first, second, options, paired);
     }
 
     private static List<ModelDiff.Uncomparable> uncomparable(
@@ -107,23 +192,39 @@ public final class TensorComparison {
     private static ModelDiff compare(
             String a, String b, WeightSource first, WeightSource second, CompareOptions options, Pairing.Result paired)
             throws IOException {
+        List<PairWork> works = new TensorComparison(options, elements(paired.pairs()))
+                .run(paired.pairs(), DeclaredRounding.of(first, second));
+        List<ComparedPairs.Pair> compared = new ArrayList<>();
+        for (int i = 0; i < works.size(); i++) {
+            compared.add(ComparedPairs.Pair.of(i, works.get(i)));
+        }
+        return joined(a, b, first, second, options, paired, compared);
+    }
+
+    private static ModelDiff joined(
+            String a,
+            String b,
+            WeightSource first,
+            WeightSource second,
+            CompareOptions options,
+            Pairing.Result paired,
+            List<ComparedPairs.Pair> compared) {
         List<ModelDiff.Uncomparable> uncomparable = uncomparable(first, second, options, paired);
-        long elements = paired.pairs().stream()
-                .mapToLong(p -> p.a().shape().elementCount())
-                .sum();
-        TensorComparison comparison = new TensorComparison(options, elements);
         DeclaredRounding declared = DeclaredRounding.of(first, second);
-        List<PairWork> works = comparison.run(paired.pairs(), declared);
         List<TensorDiff> tensors = new ArrayList<>();
         PairSums all = new PairSums();
-        for (PairWork work : works) {
-            work.failure()
-                    .ifPresent(reason -> uncomparable.add(new ModelDiff.Uncomparable(
-                            work.pair().a().name(), work.pair().b().name(), reason)));
-            work.result().ifPresent(diff -> {
+        for (int i = 0; i < compared.size(); i++) {
+            Pairing.Pair pair = paired.pairs().get(i);
+            String failure = compared.get(i).failure();
+            if (failure != null) {
+                uncomparable.add(
+                        new ModelDiff.Uncomparable(pair.a().name(), pair.b().name(), failure));
+            }
+            TensorDiff diff = compared.get(i).diff();
+            if (diff != null) {
                 tensors.add(diff);
-                all.plus(work.sums());
-            });
+                all.plus(compared.get(i).sums());
+            }
         }
         tensors.sort(WORST_FIRST);
         List<String> onlyA = unmatched(first, paired.onlyA(), second.problems());

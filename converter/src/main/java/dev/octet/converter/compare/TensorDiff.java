@@ -1,5 +1,6 @@
 package dev.octet.converter.compare;
 
+import java.io.Serializable;
 import java.util.List;
 import org.jspecify.annotations.Nullable;
 
@@ -63,7 +64,8 @@ public record TensorDiff(
         RoundingSignature rounding,
         List<Long> errors,
         Nearness nearness,
-        List<String> notes) {
+        List<String> notes)
+        implements Serializable {
     public TensorDiff {
         shape = List.copyOf(shape);
         errors = List.copyOf(errors);
