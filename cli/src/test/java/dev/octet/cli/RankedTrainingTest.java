@@ -167,6 +167,47 @@ class RankedTrainingTest {
     }
 
     @Test
+    void a_dry_run_says_what_the_rank_that_keeps_most_needs_with_each_stage() throws Exception {
+        String[] four = {
+            "--dry-run",
+            "--set",
+            "precision.ranks=4",
+            "--set",
+            "precision.gradient_reduction=f32",
+            "--set",
+            "distributed.zero=2"
+        };
+        CommandLine text = CommandLine.run(words("run", four).toArray(String[]::new));
+        assertEquals(ExitCode.OK, text.code(), text.err());
+        List<String> memory = text.out()
+                .lines()
+                .dropWhile(l -> !l.startsWith("memory"))
+                .map(String::strip)
+                .toList();
+        assertEquals(5, memory.size(), text.out());
+        assertTrue(memory.getFirst().endsWith("of 4 ranks the one that keeps most, by distributed.zero:"), text.out());
+        assertTrue(memory.get(3).matches("2: [0-9.]+ kB, of it [0-9.]+ kB between steps \\(this run\\)"), text.out());
+        List<String> words = words("run", four);
+        words.add("--json");
+        JsonNode shards = new ObjectMapper()
+                .readTree(CommandLine.run(words.toArray(String[]::new)).out())
+                .path("shards");
+        assertEquals(4, shards.path("ranks").asInt());
+        assertEquals(4, shards.path("stages").size());
+        for (int i = 1; i < 4; i++) {
+            long less = shards.path("stages").path(i).path("lasting_bytes").asLong();
+            assertTrue(
+                    less > 0
+                            && less
+                                    < shards.path("stages")
+                                            .path(i - 1)
+                                            .path("lasting_bytes")
+                                            .asLong(),
+                    "stage " + i);
+        }
+    }
+
+    @Test
     void an_error_is_printed_with_the_name_of_its_rank_and_its_code_is_that_of_the_launcher() throws Exception {
         requireNamedError(Mpirun.OPEN_MPI);
     }
