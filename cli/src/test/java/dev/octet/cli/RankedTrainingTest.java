@@ -149,6 +149,14 @@ class RankedTrainingTest {
         assertTrue(process.waitFor(20, TimeUnit.SECONDS), "the others ended");
         long newest = newest("real");
         assertTrue(files("real", newest).containsKey("state-00002-of-00002.safetensors"), printed());
+        CommandLine exported = CommandLine.run(
+                "export",
+                folder.resolve("real").toString(),
+                "-o",
+                folder.resolve("weights.safetensors").toString(),
+                "--target",
+                "safetensors");
+        assertEquals(ExitCode.OK, exported.code(), exported.err());
         CommandLine resumed = CommandLine.run(
                 "train",
                 "--resume",
