@@ -149,6 +149,14 @@ class RankedTrainingTest {
         assertTrue(process.waitFor(20, TimeUnit.SECONDS), "the others ended");
         long newest = newest("real");
         assertTrue(files("real", newest).containsKey("state-00002-of-00002.safetensors"), printed());
+        CommandLine exported = CommandLine.run(
+                "export",
+                folder.resolve("real").toString(),
+                "-o",
+                folder.resolve("weights.safetensors").toString(),
+                "--target",
+                "safetensors");
+        assertEquals(ExitCode.OK, exported.code(), exported.err());
         CommandLine resumed = CommandLine.run(
                 "train",
                 "--resume",
@@ -164,6 +172,47 @@ class RankedTrainingTest {
         more.addAll(List.of("--steps", String.valueOf(newest + 1)));
         play("played", more.toArray(String[]::new));
         assertSameBytes("played", "real", newest + 1);
+    }
+
+    @Test
+    void a_dry_run_says_what_the_rank_that_keeps_most_needs_with_each_stage() throws Exception {
+        String[] four = {
+            "--dry-run",
+            "--set",
+            "precision.ranks=4",
+            "--set",
+            "precision.gradient_reduction=f32",
+            "--set",
+            "distributed.zero=2"
+        };
+        CommandLine text = CommandLine.run(words("run", four).toArray(String[]::new));
+        assertEquals(ExitCode.OK, text.code(), text.err());
+        List<String> memory = text.out()
+                .lines()
+                .dropWhile(l -> !l.startsWith("memory"))
+                .map(String::strip)
+                .toList();
+        assertEquals(5, memory.size(), text.out());
+        assertTrue(memory.getFirst().endsWith("of 4 ranks the one that keeps most, by distributed.zero:"), text.out());
+        assertTrue(memory.get(3).matches("2: [0-9.]+ kB, of it [0-9.]+ kB between steps \\(this run\\)"), text.out());
+        List<String> words = words("run", four);
+        words.add("--json");
+        JsonNode shards = new ObjectMapper()
+                .readTree(CommandLine.run(words.toArray(String[]::new)).out())
+                .path("shards");
+        assertEquals(4, shards.path("ranks").asInt());
+        assertEquals(4, shards.path("stages").size());
+        for (int i = 1; i < 4; i++) {
+            long less = shards.path("stages").path(i).path("lasting_bytes").asLong();
+            assertTrue(
+                    less > 0
+                            && less
+                                    < shards.path("stages")
+                                            .path(i - 1)
+                                            .path("lasting_bytes")
+                                            .asLong(),
+                    "stage " + i);
+        }
     }
 
     @Test

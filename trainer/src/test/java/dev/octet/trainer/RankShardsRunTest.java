@@ -37,12 +37,15 @@ import java.util.Map;
 import java.util.Optional;
 import java.util.TreeMap;
 import java.util.stream.Stream;
+import org.jspecify.annotations.Nullable;
 import org.junit.jupiter.api.DisplayNameGeneration;
 import org.junit.jupiter.api.DisplayNameGenerator;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
+import org.junit.jupiter.params.provider.ValueSource;
 
 /** Runs of ranks that share out states and gradients, beside the run in which one process plays all ranks and keeps all. */
 @DisplayNameGeneration(DisplayNameGenerator.ReplaceUnderscores.class)
@@ -107,33 +110,11 @@ class RankShardsRunTest {
                 "4 | 4 | zero: 2 | mode: fp32 |",
                 "2 | 4 | zero: 2 | mode: fp32 |",
                 "4 | 12 | zero: 2 | mode: bf16 |",
-                "2 | 2 | zero: 2, bucket_size: 1 | mode: fp32 |",
                 "2 | 2 | zero: 2, bucket_size: 100 | mode: fp32 |",
                 "2 | 2 | zero: 1, bucket_size: 100 | mode: fp32 |",
                 "2 | 2 | zero: 2 | mode: fp16, loss_scale: {type: torch, init_scale: 1.0e7, growth_interval: 3} |",
                 "2 | 4 | zero: 2 | mode: O2 |",
-                "3 | 3 | zero: 2 | mode: fp32 | optimizer: {type: sgd, lr: 0.1}",
-                "3 | 3 | zero: 2 | mode: fp32 | optimizer: {type: sgd, lr: 0.1, momentum: 0.9, nesterov: true}",
-                "2 | 2 | zero: 2 | mode: fp32 | optimizer: {type: adafactor, lr: 0.01}",
-                "2 | 2 | zero: 2 | mode: fp32 | optimizer: {type: muon, lr: 0.01}",
-                "2 | 2 | zero: 2 | mode: fp32 | optimizer: {type: lamb, lr: 0.01}",
-                "2 | 2 | zero: 2 | mode: fp32 | optimizer: {type: lion, lr: 0.001}",
-                "2 | 2 | zero: 2 | mode: fp32 | optimizer: {type: adagrad, lr: 0.01}",
-                "2 | 2 | zero: 2 | mode: fp32 | optimizer: {type: stableadamw, lr: 0.01}",
-                "2 | 2 | zero: 2 | mode: fp32 | averaging: {ema: {decay: 0.9}}",
-                "2 | 2 | zero: 2 | mode: fp32 | schedule: {type: OneCycleLR, max_lr: 0.01}",
                 "3 | 3 | zero: 1 | mode: bf16 | optimizer: {type: adamw, lr: 0.01, states: {engine: torchao}}",
-                "3 | 3 | zero: 2 | mode: bf16 | optimizer: {type: adamw, lr: 0.01, states: {engine: torchao, format:"
-                        + " fp8}}",
-                "2 | 2 | zero: 2 | mode: bf16 | optimizer: {type: adamw, lr: 0.01, states: {engine: bf16}}",
-                "2 | 4 | zero: 2 | mode: bf16 | optimizer: {type: adamw, lr: 0.01, states: {engine: bf16, masters:"
-                        + " bf16}}",
-                "2 | 2 | zero: 2 | mode: bf16 | optimizer: {type: adamw, lr: 0.01, states: {engine: te,"
-                        + " store_param_remainders: true}}",
-                "2 | 2 | zero: 2 | mode: fp32 | gradient_checkpointing: {match: act}",
-                "2 | 2 | zero: 2 | mode: fp32 | train_only: [w2]",
-                "2 | 2 | zero: 2 | mode: fp32 | data: {train: made, eval: more, shuffle: true} ; eval_every: 2 ;"
-                        + " schedule: {type: reduce_lr_on_plateau, patience: 1}",
                 "2 | 4 | zero: 2 | mode: fp32 | adapter: {r: 2, lora_alpha: 4, target_modules: [first, second],"
                         + " lora_dropout: 0.2}",
                 "2 | 4 | zero: 1 | mode: fp8 |",
@@ -144,21 +125,16 @@ class RankShardsRunTest {
                 "2 | 4 | zero: 2 | mode: qat, weights: {format: int4}, inputs: {format: int8} |",
                 "2 | 4 | zero: 3 | mode: qat, method: lsq+, weights: {format: int4}, inputs: {format: uint4} |",
                 "2 | 2 | zero: 3 | mode: fp32 |",
-                "3 | 3 | zero: 3 | mode: bf16 |",
                 "4 | 4 | zero: 3 | mode: fp32 |",
                 "2 | 4 | zero: 3 | mode: fp32 |",
                 "4 | 12 | zero: 3 | mode: bf16 |",
                 "2 | 2 | zero: 3, bucket_size: 1 | mode: fp32 |",
-                "2 | 2 | zero: 3, bucket_size: 100 | mode: fp32 |",
                 "2 | 2 | zero: 3 | mode: fp16, loss_scale: {type: torch, init_scale: 1.0e7, growth_interval: 3} |",
                 "2 | 4 | zero: 3 | mode: O2 |",
                 "3 | 3 | zero: 3 | mode: fp32 | optimizer: {type: sgd, lr: 0.1}",
-                "3 | 3 | zero: 3 | mode: fp32 | optimizer: {type: sgd, lr: 0.1, momentum: 0.9, nesterov: true}",
                 "2 | 2 | zero: 3 | mode: fp32 | optimizer: {type: adafactor, lr: 0.01}",
                 "2 | 2 | zero: 3 | mode: fp32 | optimizer: {type: muon, lr: 0.01}",
                 "2 | 2 | zero: 3 | mode: fp32 | optimizer: {type: lamb, lr: 0.01}",
-                "2 | 2 | zero: 3 | mode: fp32 | optimizer: {type: lion, lr: 0.001}",
-                "2 | 2 | zero: 3 | mode: fp32 | optimizer: {type: adagrad, lr: 0.01}",
                 "2 | 2 | zero: 3 | mode: fp32 | optimizer: {type: stableadamw, lr: 0.01}",
                 "2 | 2 | zero: 3 | mode: fp32 | averaging: {ema: {decay: 0.9}}",
                 "2 | 2 | zero: 3 | mode: fp32 | schedule: {type: OneCycleLR, max_lr: 0.01}",
@@ -174,10 +150,55 @@ class RankShardsRunTest {
                 "2 | 2 | zero: 3 | mode: fp32 | data: {train: made, eval: more, shuffle: true} ; eval_every: 2 ;"
                         + " schedule: {type: reduce_lr_on_plateau, patience: 1}",
                 "2 | 4 | zero: 3 | mode: fp32 | adapter: {r: 2, lora_alpha: 4, target_modules: [first, second],"
-                        + " lora_dropout: 0.2}"
+                        + " lora_dropout: 0.2}",
+                "2 | 2 | zero: 3 | mode: bf16 | batch_size: 6 ; data: {train: made, eval: more, shuffle: true} ;"
+                        + " eval_every: 2 ; schedule: {type: reduce_lr_on_plateau, patience: 1}"
             })
     void a_checkpoint_of_shares_has_the_bytes_of_the_run_that_keeps_all(
-            int ranks, int accumulation, String zero, String precision, String line) throws IOException {
+            int ranks, int accumulation, String zero, String precision, @Nullable String line) throws IOException {
+        requireSame(ranks, accumulation, zero, precision, line);
+    }
+
+    @Tag("sweep")
+    @ParameterizedTest
+    @CsvSource(
+            delimiter = '|',
+            value = {
+                "2 | 2 | zero: 2, bucket_size: 1 | mode: fp32 |",
+                "3 | 3 | zero: 2 | mode: fp32 | optimizer: {type: sgd, lr: 0.1}",
+                "3 | 3 | zero: 2 | mode: fp32 | optimizer: {type: sgd, lr: 0.1, momentum: 0.9, nesterov: true}",
+                "2 | 2 | zero: 2 | mode: fp32 | optimizer: {type: adafactor, lr: 0.01}",
+                "2 | 2 | zero: 2 | mode: fp32 | optimizer: {type: muon, lr: 0.01}",
+                "2 | 2 | zero: 2 | mode: fp32 | optimizer: {type: lamb, lr: 0.01}",
+                "2 | 2 | zero: 2 | mode: fp32 | optimizer: {type: lion, lr: 0.001}",
+                "2 | 2 | zero: 2 | mode: fp32 | optimizer: {type: adagrad, lr: 0.01}",
+                "2 | 2 | zero: 2 | mode: fp32 | optimizer: {type: stableadamw, lr: 0.01}",
+                "2 | 2 | zero: 2 | mode: fp32 | averaging: {ema: {decay: 0.9}}",
+                "2 | 2 | zero: 2 | mode: fp32 | schedule: {type: OneCycleLR, max_lr: 0.01}",
+                "3 | 3 | zero: 2 | mode: bf16 | optimizer: {type: adamw, lr: 0.01, states: {engine: torchao, format:"
+                        + " fp8}}",
+                "2 | 2 | zero: 2 | mode: bf16 | optimizer: {type: adamw, lr: 0.01, states: {engine: bf16}}",
+                "2 | 4 | zero: 2 | mode: bf16 | optimizer: {type: adamw, lr: 0.01, states: {engine: bf16, masters:"
+                        + " bf16}}",
+                "2 | 2 | zero: 2 | mode: bf16 | optimizer: {type: adamw, lr: 0.01, states: {engine: te,"
+                        + " store_param_remainders: true}}",
+                "2 | 2 | zero: 2 | mode: fp32 | gradient_checkpointing: {match: act}",
+                "2 | 2 | zero: 2 | mode: fp32 | train_only: [w2]",
+                "2 | 2 | zero: 2 | mode: fp32 | data: {train: made, eval: more, shuffle: true} ; eval_every: 2 ;"
+                        + " schedule: {type: reduce_lr_on_plateau, patience: 1}",
+                "3 | 3 | zero: 3 | mode: bf16 |",
+                "2 | 2 | zero: 3, bucket_size: 100 | mode: fp32 |",
+                "3 | 3 | zero: 3 | mode: fp32 | optimizer: {type: sgd, lr: 0.1, momentum: 0.9, nesterov: true}",
+                "2 | 2 | zero: 3 | mode: fp32 | optimizer: {type: lion, lr: 0.001}",
+                "2 | 2 | zero: 3 | mode: fp32 | optimizer: {type: adagrad, lr: 0.01}"
+            })
+    void a_checkpoint_of_shares_has_the_bytes_of_the_run_that_keeps_all_with_every_optimizer(
+            int ranks, int accumulation, String zero, String precision, @Nullable String line) throws IOException {
+        requireSame(ranks, accumulation, zero, precision, line);
+    }
+
+    private void requireSame(int ranks, int accumulation, String zero, String precision, @Nullable String line)
+            throws IOException {
         String[] lines = line == null ? new String[0] : line.split(" ; ", -1);
         String all = precision + ", gradient_reduction: f32";
         Path whole = folder.resolve("whole");
@@ -223,7 +244,7 @@ class RankShardsRunTest {
     void a_loss_that_is_not_finite_on_one_rank_is_found_where_it_is_found_by_ranks_that_keep_all() {
         List<List<String>> found = new ArrayList<>();
         for (String zero : List.of("zero: 0", "zero: 2", "zero: 3")) {
-            TrainingParts good = parts(2, 2, zero, F32);
+            TrainingParts good = parts(2, 4, zero, F32);
             TrainingParts parts = new TrainingParts(
                     good.config(), good.model(), Optional.empty(), spoiled(good.train()), Optional.empty(), Map.of());
             List<String> seen = new ArrayList<>();
@@ -288,6 +309,30 @@ class RankShardsRunTest {
                 samples.close();
             }
         };
+    }
+
+    @ParameterizedTest
+    @ValueSource(ints = {2, 3})
+    void what_is_dropped_and_what_a_teacher_says_do_not_depend_on_the_stage(int zero) throws IOException {
+        for (String loss : List.of(
+                "loss: {type: cross-entropy}",
+                "loss: {type: cross-entropy, distillation: {teacher: other, weight: 0.5}}")) {
+            Path whole = Files.createTempDirectory(folder, "whole");
+            Path shared = Files.createTempDirectory(folder, "shared");
+            run(made(loss, 0), whole, Collectives.alone(), RunOptions.defaults());
+            threads(2, made(loss, zero), shared, RunOptions.defaults());
+            assertSame(whole, shared, STEPS);
+        }
+    }
+
+    private static TrainingParts made(String loss, int zero) {
+        String yaml = SmallRun.with(
+                loss,
+                "steps: " + STEPS,
+                "gradient_accumulation: 2",
+                "distributed: {zero: " + zero + "}",
+                "precision: {ranks: 2, gradient_reduction: f32}");
+        return loss.contains("teacher") ? SmallRun.taught(yaml) : SmallRun.dropping(yaml);
     }
 
     @Test
