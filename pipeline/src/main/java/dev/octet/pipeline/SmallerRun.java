@@ -1,5 +1,6 @@
 package dev.octet.pipeline;
 
+import dev.octet.formats.error.MemoryLimitException;
 import dev.octet.formats.error.OctetException;
 import dev.octet.pipeline.run.RunFolder;
 import dev.octet.pipeline.run.ShellWord;
@@ -32,7 +33,12 @@ final class SmallerRun {
             return Optional.empty();
         }
         long limit = host.get().limitBytes();
-        return Optional.of(new Train.Shortage(bytes(plan), limit, advice(request, job, limit)));
+        try {
+            planned(request, List.of(), job, limit); // the plan counts more than what is refused, as weights in files
+            return Optional.empty();
+        } catch (MemoryLimitException e) {
+            return Optional.of(new Train.Shortage(e.neededBytes(), limit, advice(request, job, limit)));
+        }
     }
 
     private static long bytes(RunPlan plan) {
@@ -44,13 +50,18 @@ final class SmallerRun {
         TrainingConfig config = config(request, List.of());
         long least = Long.MAX_VALUE;
         for (List<String> change : changes(config, request)) {
-            Optional<Long> bytes = planned(request, change, job);
-            if (bytes.isPresent() && bytes.get() <= limit) {
+            Optional<Long> bytes;
+            try {
+                bytes = planned(request, change, job, limit);
+            } catch (MemoryLimitException e) {
+                least = Math.min(least, e.neededBytes());
+                continue;
+            }
+            if (bytes.isPresent()) {
                 String words =
                         change.stream().map(c -> "--set " + ShellWord.of(c)).collect(Collectors.joining(" "));
                 return String.format(Locale.ROOT, "%s fits, with %.1f GB; %s", words, bytes.get() / 1e9, ANYWAY);
             }
-            least = Math.min(least, bytes.orElse(Long.MAX_VALUE));
         }
         return least == Long.MAX_VALUE
                 ? "train a smaller model, or an adapter; " + ANYWAY
@@ -114,15 +125,22 @@ final class SmallerRun {
                 RunFolder.configFolder(request.config(), request.folder()));
     }
 
-    /** Bytes of the run with a change; empty where the change is not possible. */
-    private static Optional<Long> planned(Train.Request request, List<String> change, Job job) throws IOException {
+    /**
+     * Bytes of the run with a change; empty where the change is not possible.
+     *
+     * @throws MemoryLimitException when it needs more than {@code limit}
+     */
+    private static Optional<Long> planned(Train.Request request, List<String> change, Job job, long limit)
+            throws IOException {
         try (TrainingJob opened = TrainingJob.openOn(
-                threads -> new DryDevice(request.device().open(threads)),
+                threads -> new DryDevice(request.device().open(threads), limit),
                 request.model(),
                 config(request, change),
                 job,
                 Collectives.alone())) {
             return Optional.of(bytes(opened.trainer().plan()));
+        } catch (MemoryLimitException e) {
+            throw e;
         } catch (OctetException e) { // no layers, too few samples, a place that is not there
             return Optional.empty();
         }

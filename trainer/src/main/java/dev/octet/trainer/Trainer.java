@@ -104,6 +104,7 @@ import java.util.Set;
 import java.util.TreeMap;
 import java.util.TreeSet;
 import java.util.function.Consumer;
+import java.util.function.ToLongFunction;
 import java.util.regex.Pattern;
 import java.util.stream.Collectors;
 import org.jspecify.annotations.Nullable;
@@ -617,8 +618,8 @@ public final class Trainer implements AutoCloseable {
                 List.copyOf(used),
                 trainedElements,
                 frozenElements,
-                session.residentBytes(),
-                session.temporaryBytes(),
+                session.residentBytes() + besides(Teacher::lastingBytes, ReferenceModel::lastingBytes),
+                session.temporaryBytes() + besides(Teacher::temporaryBytes, ReferenceModel::temporaryBytes),
                 notes(used, activations),
                 adapted.map(a -> memory(a, elements, frozen)),
                 Optional.of(statePlan(elements)),
@@ -638,6 +639,12 @@ public final class Trainer implements AutoCloseable {
         try (Arena arena = Arena.ofConfined()) {
             return session.shardPlan(draw(batches, 0, arena));
         }
+    }
+
+    /** Bytes of the models that the trained one learns from. */
+    private long besides(ToLongFunction<Teacher> ofTeacher, ToLongFunction<ReferenceModel> ofReference) {
+        return (teacher == null ? 0 : ofTeacher.applyAsLong(teacher))
+                + (reference == null ? 0 : ofReference.applyAsLong(reference));
     }
 
     private Optional<RunPlan.ActivationMemory> memory(ActivationPlan plan) {

@@ -19,6 +19,7 @@ import org.jspecify.annotations.Nullable;
  */
 public final class DryDevice implements Device {
     private final Device like;
+    private final long limitBytes;
 
     /**
      * A device like another.
@@ -26,7 +27,23 @@ public final class DryDevice implements Device {
      * @param like closed with it
      */
     public DryDevice(Device like) {
+        this(like, Long.MAX_VALUE);
+    }
+
+    /**
+     * A device like another that refuses what needs more.
+     *
+     * @param like closed with it
+     * @param limitBytes that programs can take at most
+     */
+    public DryDevice(Device like, long limitBytes) {
         this.like = like;
+        this.limitBytes = limitBytes;
+    }
+
+    @Override
+    public long limitBytes() {
+        return limitBytes;
     }
 
     @Override

@@ -115,6 +115,16 @@ public final class ReferenceModel implements AutoCloseable {
         return Autodiff.program(graph, ProgramOptions.forward(List.of(output), parameters.names(), policy));
     }
 
+    /** Bytes of its weights, of those that programs so far use. */
+    public long lastingBytes() {
+        return memory.bytes();
+    }
+
+    /** Bytes of inputs, constants and temporaries of its programs so far. */
+    public long temporaryBytes() {
+        return programs.all().stream().mapToLong(Executable::bytes).sum();
+    }
+
     @Override
     public void close() {
         programs.close();

@@ -108,6 +108,16 @@ public final class Teacher implements AutoCloseable {
                 source.at(shapes), ProgramOptions.forward(List.of(output), widened, PrecisionPolicy.FP32));
     }
 
+    /** Bytes of its weights, of those that programs so far use. */
+    public long lastingBytes() {
+        return memory.bytes();
+    }
+
+    /** Bytes of inputs, constants and temporaries of its programs so far. */
+    public long temporaryBytes() {
+        return programs.all().stream().mapToLong(Executable::bytes).sum();
+    }
+
     @Override
     public void close() {
         programs.close();
