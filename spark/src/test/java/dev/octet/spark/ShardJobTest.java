@@ -42,9 +42,11 @@ import org.junit.jupiter.api.DisplayNameGeneration;
 import org.junit.jupiter.api.DisplayNameGenerator;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.api.parallel.ResourceLock;
 
 /** Verbs by shards: what they write, and what they do when something goes wrong. */
 @DisplayNameGeneration(DisplayNameGenerator.ReplaceUnderscores.class)
+@ResourceLock(SparkContexts.LOCK)
 class ShardJobTest {
     private static final AtomicInteger ATTEMPTS = new AtomicInteger();
 
