@@ -20,9 +20,11 @@ import org.junit.jupiter.api.DisplayNameGeneration;
 import org.junit.jupiter.api.DisplayNameGenerator;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.api.parallel.ResourceLock;
 
 /** Comparisons whose pairs are shared out. */
 @DisplayNameGeneration(DisplayNameGenerator.ReplaceUnderscores.class)
+@ResourceLock(SparkContexts.LOCK)
 class DiffJobTest {
     @TempDir
     private static Path shared;

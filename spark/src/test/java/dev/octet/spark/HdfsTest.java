@@ -17,10 +17,12 @@ import org.junit.jupiter.api.DisplayNameGenerator;
 import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.api.parallel.ResourceLock;
 
 /** HDFS itself, in this process; its library of 56 MB comes with the profile {@code sweep}, so it is looked up by name. */
 @Tag("sweep")
 @DisplayNameGeneration(DisplayNameGenerator.ReplaceUnderscores.class)
+@ResourceLock(SparkContexts.LOCK)
 class HdfsTest {
     @Test
     void a_model_in_hdfs_becomes_one_in_hdfs_with_the_bytes_of_one_process(@TempDir Path folder) throws Exception {

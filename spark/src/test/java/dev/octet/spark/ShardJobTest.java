@@ -28,6 +28,8 @@ import java.io.RandomAccessFile;
 import java.nio.file.AccessDeniedException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.nio.file.attribute.FileTime;
+import java.time.Instant;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
@@ -42,9 +44,11 @@ import org.junit.jupiter.api.DisplayNameGeneration;
 import org.junit.jupiter.api.DisplayNameGenerator;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.api.parallel.ResourceLock;
 
 /** Verbs by shards: what they write, and what they do when something goes wrong. */
 @DisplayNameGeneration(DisplayNameGenerator.ReplaceUnderscores.class)
+@ResourceLock(SparkContexts.LOCK)
 class ShardJobTest {
     private static final AtomicInteger ATTEMPTS = new AtomicInteger();
 
@@ -268,6 +272,21 @@ class ShardJobTest {
         } catch (InterruptedException e) {
             throw new IllegalStateException(e);
         }
+    }
+
+    @Test
+    void a_lock_of_another_machine_is_taken_over_two_minutes_after_its_last_renewal(@TempDir Path folder)
+            throws IOException {
+        Path together = folder.resolve("together");
+        Path lock = Files.createDirectories(together.resolve(".octet-spark")).resolve("lock.json");
+        Files.writeString(
+                lock, "{\"token\": \"t\", \"owner\": \"application 'other'\", \"host\": \"elsewhere\", \"pid\": 1}");
+        InvalidOptionException e =
+                assertThrows(InvalidOptionException.class, () -> job(together).run(dynamic()));
+        assertTrue(e.what().endsWith("application 'other' on elsewhere, process 1"), e.what());
+        Files.setLastModifiedTime(lock, FileTime.from(Instant.now().minusSeconds(121)));
+        job(together).run(dynamic());
+        ShardedModel.assertSame(alone(folder, Recipes.FP8_DYNAMIC), together);
     }
 
     @Test

@@ -9,6 +9,9 @@ import org.apache.spark.api.java.JavaSparkContext;
 
 /** Contexts of Spark for tests; a JVM has one at a time. */
 final class SparkContexts {
+    /** What test classes that have one hold meanwhile. */
+    static final String LOCK = "the context of Spark";
+
     private SparkContexts() {}
 
     /** Two threads of this process. */

@@ -26,9 +26,11 @@ import org.junit.jupiter.api.DisplayNameGeneration;
 import org.junit.jupiter.api.DisplayNameGenerator;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.api.parallel.ResourceLock;
 
 /** A checkpoint as a table. */
 @DisplayNameGeneration(DisplayNameGenerator.ReplaceUnderscores.class)
+@ResourceLock(SparkContexts.LOCK)
 class TensorTableTest {
     private static final String WEIGHT = "model.layers.0.mlp.up_proj.weight";
 
