@@ -18,7 +18,7 @@ import dev.octet.trainer.hook.RunControl;
 import dev.octet.trainer.hook.RunEnd;
 import dev.octet.trainer.hook.RunPlan;
 import dev.octet.trainer.hook.RunningLoss;
-import dev.octet.trainer.hook.ShardPlan;
+import dev.octet.trainer.hook.ZeroPlan;
 import dev.octet.trainer.hook.StatePlan;
 import dev.octet.trainer.hook.StepReport;
 import dev.octet.trainer.hook.TrainingHook;
@@ -169,7 +169,7 @@ final class TrainPage implements TrainingHook {
             long firstStep,
             List<String> notes,
             @Nullable PlannedStates states,
-            @Nullable ShardPlan shards,
+            @Nullable ZeroPlan shards,
             Train.@Nullable Shortage shortage) {}
 
     /** Bytes of what is kept for the trained parameters. */
@@ -328,7 +328,7 @@ final class TrainPage implements TrainingHook {
                                 Locale.ROOT, "moments %.2f; %.2f in all", s.each(s.moments()), s.each(s.bytes())));
     }
 
-    private static void shardRows(ShardPlan plan, Table table) {
+    private static void shardRows(ZeroPlan plan, Table table) {
         table.row("memory", "of " + plan.ranks() + " ranks the one that keeps most, by distributed.zero:");
         plan.stages()
                 .forEach(s -> table.row(

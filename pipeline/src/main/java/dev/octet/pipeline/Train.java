@@ -18,7 +18,7 @@ import dev.octet.trainer.device.cpu.CpuDevice;
 import dev.octet.trainer.dialect.DialectFiles;
 import dev.octet.trainer.hook.RunEnd;
 import dev.octet.trainer.hook.RunPlan;
-import dev.octet.trainer.hook.ShardPlan;
+import dev.octet.trainer.hook.ZeroPlan;
 import dev.octet.trainer.hook.TrainingHook;
 import java.io.IOException;
 import java.nio.file.Files;
@@ -194,7 +194,7 @@ public final class Train {
      * @param shortage why {@link #run} would refuse it; empty where its memory is there
      */
     public record Planned(
-            Setup setup, RunPlan plan, long firstStep, Optional<ShardPlan> shards, Optional<Shortage> shortage) {}
+            Setup setup, RunPlan plan, long firstStep, Optional<ZeroPlan> shards, Optional<Shortage> shortage) {}
 
     /**
      * A run that does not fit this machine's memory.
@@ -275,7 +275,7 @@ public final class Train {
                         setup,
                         trainer.plan(),
                         trainer.firstStep(request.folder(), options(request, job)),
-                        trainer.shardPlan(),
+                        trainer.zeroPlan(),
                         Optional.empty()));
         Optional<Shortage> shortage =
                 world.isAlone() ? SmallerRun.shortage(request, planned.plan(), job) : Optional.empty();

@@ -12,7 +12,7 @@ import dev.octet.trainer.collective.Collectives;
 import dev.octet.trainer.collective.RankThreads;
 import dev.octet.trainer.config.TrainingConfig;
 import dev.octet.trainer.hook.RunPlan;
-import dev.octet.trainer.hook.ShardPlan;
+import dev.octet.trainer.hook.ZeroPlan;
 import dev.octet.trainer.reduction.GradientReduction;
 import dev.octet.trainer.step.StepResult;
 import dev.octet.trainer.yaml.YamlFile;
@@ -154,12 +154,12 @@ class RanksOfModelsTest {
         String text = data(model) + "batch_size: 2\nsteps: 2\ngradient_accumulation: " + microBatches
                 + "\noptimizer: {type: adamw, lr: 1.0e-3}\nprecision: {ranks: 4, gradient_reduction: f32, mode: " + mode
                 + "}\ndistributed: {zero: ";
-        ShardPlan planned;
+        ZeroPlan planned;
         try (TrainingJob job = TrainingJob.open(
                 file, config(text + "0}\n", 1), DeviceName.CPU, Job.defaults().withThreads(1))) {
-            planned = job.trainer().shardPlan().orElseThrow();
+            planned = job.trainer().zeroPlan().orElseThrow();
         }
-        for (ShardPlan.Stage stage : planned.stages()) {
+        for (ZeroPlan.Stage stage : planned.stages()) {
             String of = text + stage.zero() + "}\n";
             List<RunPlan> ranks = RankThreads.run(4, Duration.ofSeconds(60), world -> {
                 try (TrainingJob job = TrainingJob.open(
@@ -190,17 +190,17 @@ class RanksOfModelsTest {
     void the_page_has_the_memory_that_is_planned_for_tiny_gpt2() throws IOException {
         String text = data("gpt2") + "batch_size: 2\nsteps: 2\ngradient_accumulation: 4\noptimizer: {type: adamw}\n"
                 + "precision: {ranks: 4, gradient_reduction: f32, mode: bf16}\n";
-        ShardPlan planned;
+        ZeroPlan planned;
         try (TrainingJob job = TrainingJob.open(
                 MODELS.resolve("gpt2_eager_dynamo18.onnx"),
                 config(text.replace("sequence: 6", "sequence: 8"), 1),
                 DeviceName.CPU,
                 Job.defaults().withThreads(1))) {
-            planned = job.trainer().shardPlan().orElseThrow();
+            planned = job.trainer().zeroPlan().orElseThrow();
         }
         List<String> rows = Files.readAllLines(
                 Path.of(System.getProperty("octet.root", "..")).resolve("docs/distributed.md"));
-        for (ShardPlan.Stage stage : planned.stages()) {
+        for (ZeroPlan.Stage stage : planned.stages()) {
             String row = String.format(
                     Locale.ROOT,
                     "| %d | %.1f kB | %.1f kB | %.1f |",

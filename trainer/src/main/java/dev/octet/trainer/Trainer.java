@@ -41,7 +41,7 @@ import dev.octet.trainer.hook.Fp8Health;
 import dev.octet.trainer.hook.Gradients;
 import dev.octet.trainer.hook.RunEnd;
 import dev.octet.trainer.hook.RunPlan;
-import dev.octet.trainer.hook.ShardPlan;
+import dev.octet.trainer.hook.ZeroPlan;
 import dev.octet.trainer.hook.StatePlan;
 import dev.octet.trainer.hook.StepWork;
 import dev.octet.trainer.hook.TrainingHook.EvaluationReport;
@@ -632,12 +632,12 @@ public final class Trainer implements AutoCloseable {
      *
      * @throws IOException when data cannot be read
      */
-    public Optional<ShardPlan> shardPlan() throws IOException {
+    public Optional<ZeroPlan> zeroPlan() throws IOException {
         if (parts.config().offload().isOn()) {
             return Optional.empty();
         }
         try (Arena arena = Arena.ofConfined()) {
-            return session.shardPlan(draw(batches, 0, arena));
+            return session.zeroPlan(draw(batches, 0, arena));
         }
     }
 

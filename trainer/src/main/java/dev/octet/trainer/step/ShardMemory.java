@@ -1,7 +1,7 @@
 package dev.octet.trainer.step;
 
 import dev.octet.trainer.collective.Collectives;
-import dev.octet.trainer.hook.ShardPlan;
+import dev.octet.trainer.hook.ZeroPlan;
 import dev.octet.trainer.optimizer.UpdateProgram;
 import dev.octet.trainer.program.MemoryPlan;
 import dev.octet.trainer.program.Program;
@@ -25,16 +25,16 @@ import java.util.Map;
 record ShardMemory(
         Program training, UpdateProgram update, RankPrograms averaging, StateForms states, ShardSettings settings) {
     /** @param ranks how many there are */
-    ShardPlan plan(int ranks) {
-        List<ShardPlan.Stage> stages = new ArrayList<>();
+    ZeroPlan plan(int ranks) {
+        List<ZeroPlan.Stage> stages = new ArrayList<>();
         for (ZeroStage stage : ZeroStage.values()) {
             stages.add(stage(stage, ranks));
         }
-        return new ShardPlan(ranks, settings.zero().number(), stages);
+        return new ZeroPlan(ranks, settings.zero().number(), stages);
     }
 
     /** Of the rank that keeps most from step to step. */
-    private ShardPlan.Stage stage(ZeroStage stage, int ranks) {
+    private ZeroPlan.Stage stage(ZeroStage stage, int ranks) {
         ShardSettings of =
                 new ShardSettings(stage, settings.bucketBytes(), settings.microBatches(), settings.keepsTrained());
         Sharding sharding = new Sharding(training, update, states, of, ranks);
@@ -48,7 +48,7 @@ record ShardMemory(
         long temporary = most.stream()
                 .mapToLong(p -> MemoryPlan.of(p).arenaBytes() + MemoryPlan.bytes(p, ValueRole.CONSTANT))
                 .sum();
-        return new ShardPlan.Stage(stage.number(), lasting(most), temporary);
+        return new ZeroPlan.Stage(stage.number(), lasting(most), temporary);
     }
 
     private List<Program> programs(ZeroStage stage, Sharding sharding, int rank) {

@@ -28,7 +28,7 @@ import dev.octet.trainer.device.Offload;
 import dev.octet.trainer.device.StepObserver;
 import dev.octet.trainer.hook.Fp8Tensor;
 import dev.octet.trainer.hook.Gradients;
-import dev.octet.trainer.hook.ShardPlan;
+import dev.octet.trainer.hook.ZeroPlan;
 import dev.octet.trainer.hook.StatePlan;
 import dev.octet.trainer.hook.StepWork;
 import dev.octet.trainer.kernel.OperandType;
@@ -404,7 +404,7 @@ public final class TrainingSession implements AutoCloseable {
     }
 
     /** What each stage of sharing out has a rank keep; empty for a run without ranks. */
-    public Optional<ShardPlan> shardPlan(MicroBatch like) {
+    public Optional<ZeroPlan> zeroPlan(MicroBatch like) {
         RankSettings settings = setup.ranks();
         if (!settings.isOn()) {
             return Optional.empty();

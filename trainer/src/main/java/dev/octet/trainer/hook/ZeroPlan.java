@@ -9,7 +9,7 @@ import java.util.List;
  * @param zero number of the stage of the run
  * @param stages all, by number
  */
-public record ShardPlan(int ranks, int zero, List<Stage> stages) {
+public record ZeroPlan(int ranks, int zero, List<Stage> stages) {
     /**
      * One stage.
      *
@@ -24,7 +24,7 @@ public record ShardPlan(int ranks, int zero, List<Stage> stages) {
         }
     }
 
-    public ShardPlan {
+    public ZeroPlan {
         stages = List.copyOf(stages);
     }
 }
