@@ -8,6 +8,7 @@ import java.nio.file.Path;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 
 /** What {@code testdata/golden/plan} holds: configurations of published models, and what is known of them. */
 final class PlanData {
@@ -30,13 +31,19 @@ final class PlanData {
     }
 
     /** {@code key=value} by spaces. */
-    static Map<String, Integer> setting(String text) {
-        Map<String, Integer> all = new LinkedHashMap<>();
-        for (String part : text.split(" ", -1)) {
-            if (part.contains("=")) {
-                all.put(part.split("=", 2)[0], Integer.parseInt(part.split("=", 2)[1]));
+    record Setting(Map<String, Integer> values) {
+        static Setting of(String text) {
+            Map<String, Integer> all = new LinkedHashMap<>();
+            for (String part : text.split(" ", -1)) {
+                if (part.contains("=")) {
+                    all.put(part.split("=", 2)[0], Integer.parseInt(part.split("=", 2)[1]));
+                }
             }
+            return new Setting(all);
         }
-        return all;
+
+        int get(String key) {
+            return Objects.requireNonNull(values.get(key), key);
+        }
     }
 }

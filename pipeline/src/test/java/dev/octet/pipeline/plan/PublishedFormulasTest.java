@@ -6,7 +6,6 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import dev.octet.converter.hf.TransformerSizes;
 import dev.octet.pipeline.plan.Accelerator.ProductType;
 import java.io.IOException;
-import java.util.Map;
 import org.junit.jupiter.api.DisplayNameGeneration;
 import org.junit.jupiter.api.DisplayNameGenerator;
 import org.junit.jupiter.api.Test;
@@ -15,14 +14,14 @@ import org.junit.jupiter.api.Test;
 @DisplayNameGeneration(DisplayNameGenerator.ReplaceUnderscores.class)
 class PublishedFormulasTest {
     private interface Check {
-        void row(String model, Map<String, Integer> setting, String quantity, double value) throws IOException;
+        void row(String model, PlanData.Setting setting, String quantity, double value) throws IOException;
     }
 
     private static void each(String formula, int least, Check check) throws IOException {
         int count = 0;
         for (String[] row : PlanData.rows("formulas.csv")) {
             if (row[0].equals(formula)) {
-                check.row(row[1], PlanData.setting(row[2]), row[3], Double.parseDouble(row[4]));
+                check.row(row[1], PlanData.Setting.of(row[2]), row[3], Double.parseDouble(row[4]));
                 count++;
             }
         }
@@ -43,7 +42,7 @@ class PublishedFormulasTest {
         each("megatron", 30, (model, _, quantity, value) -> {
             if (quantity.equals("parameters")) {
                 TransformerSizes s = PlanData.sizes(model);
-                assertEquals(value, s.parameters() - leftOut(s), model);
+                assertEquals(value, (double) (s.parameters() - leftOut(s)), model);
             }
         });
     }
@@ -79,7 +78,7 @@ class PublishedFormulasTest {
     void activations_of_gpt_on_the_first_stage_are_megatrons() throws IOException {
         each("megatron", 30, (model, s, quantity, value) -> {
             if (quantity.equals("activations") && PlanData.sizes(model).mlp().matrices() == 2) {
-                assertEquals(value, first(model, s).activations(), 1e-9 * value, model + " " + s);
+                assertEquals(value, (double) first(model, s).activations(), 1e-9 * value, model + " " + s);
             }
         });
     }
@@ -161,7 +160,7 @@ class PublishedFormulasTest {
                         assertEquals(value, each(s, new ParameterBytes(2, 4, 2, 8)), 1e-6 * value, "zero " + s));
     }
 
-    private static double each(Map<String, Integer> s, ParameterBytes bytes) throws IOException {
+    private static double each(PlanData.Setting s, ParameterBytes bytes) throws IOException {
         Workload model = new DecoderWorkload(PlanData.sizes("llama3-8b"));
         PlannedStep work = new PlannedStep(1024, 128, ProductType.BF16, bytes);
         Mesh mesh = new Mesh(s.get("data"), 1, 1, 1, s.get("zero"));
@@ -170,7 +169,7 @@ class PublishedFormulasTest {
         return (double) (b.weights() + b.masters() + b.gradients() + b.moments()) / model.parameters();
     }
 
-    private static DeviceBytes first(String model, Map<String, Integer> s) throws IOException {
+    private static DeviceBytes first(String model, PlanData.Setting s) throws IOException {
         Mesh mesh = new Mesh(s.get("data"), s.get("tensor"), s.get("pipeline"), s.get("chunks"), s.get("zero"));
         PlannedStep work = new PlannedStep(
                 (long) s.get("count") * s.get("data") * s.get("micro"),
