@@ -57,7 +57,8 @@ final class HopperSums {
      */
     void multiply(MatrixProducts.Call call, MemorySegment a, MemorySegment b, MemorySegment sums, Parallel parallel) {
         if (call.operands() != DType.BF16 || call.result() != DType.F32 || call.accumulate()) {
-            throw new IllegalArgumentException("sums of FP8 units are F32, of BF16 operands: not " + call.operands() + " to " + call.result());
+            throw new IllegalArgumentException(
+                    "sums of FP8 units are F32, of BF16 operands: not " + call.operands() + " to " + call.result());
         }
         int blocks = Math.ceilDiv(call.n(), WIDTH);
         Columns[] columns = new Columns[blocks];
