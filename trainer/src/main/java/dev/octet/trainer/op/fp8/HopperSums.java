@@ -136,14 +136,14 @@ final class HopperSums {
                     raise(exponents[i], columns.exponents, i * WIDTH);
                 }
                 for (int j = 0; j < WIDTH; j++) {
-                    scales[j] = Float.intBitsToFloat(BITS - largest[j] + Float.MAX_EXPONENT << 23);
+                    scales[j] = Float.intBitsToFloat((BITS - largest[j] + Float.MAX_EXPONENT) << 23);
                     totals[j] = (int) (sums[j] * scales[j]);
                 }
                 for (int i = from; i < end; i++) {
                     add(values[i], columns.values, i * WIDTH);
                 }
                 for (int j = 0; j < WIDTH; j++) {
-                    float one = Float.intBitsToFloat(largest[j] - BITS + Float.MAX_EXPONENT << 23);
+                    float one = Float.intBitsToFloat((largest[j] - BITS + Float.MAX_EXPONENT) << 23);
                     sums[j] = Float.intBitsToFloat(Float.floatToRawIntBits(totals[j] * one) & CUT);
                 }
                 due -= GROUP;

@@ -1,8 +1,8 @@
 package dev.octet.trainer.op.fp8;
 
+import static java.util.Objects.requireNonNull;
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
-import static org.junit.jupiter.api.Assertions.assertNotEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 import static org.junit.jupiter.api.DynamicTest.dynamicTest;
 
@@ -29,6 +29,7 @@ import java.io.UncheckedIOException;
 import java.lang.foreign.Arena;
 import java.nio.file.Path;
 import java.util.Arrays;
+import java.util.EnumMap;
 import java.util.List;
 import java.util.Map;
 import java.util.stream.Stream;
@@ -108,17 +109,20 @@ class HopperSumsTest {
             Tensor a = golden.model().tensor("a.f8_e4m3fn.normal.512");
             Tensor b = golden.model().tensor("b.f8_e4m3fn.normal.512");
             float[] one = {1, 1};
-            double[] errors = new double[3];
+            Map<Accumulation, Double> errors = new EnumMap<>(Accumulation.class);
             float[] exact = product(a, b, one, Accumulation.F32, arena);
             for (Accumulation accumulation : Accumulation.values()) {
                 float[] got = product(a, b, one, accumulation, arena);
+                double error = 0;
                 for (int i = 0; i < got.length; i++) {
-                    errors[accumulation.ordinal()] += Math.abs(got[i] - exact[i]) / got.length;
+                    error += Math.abs(got[i] - exact[i]) / got.length;
                 }
+                errors.put(accumulation, error);
             }
-            assertEquals(0, errors[0]);
-            assertNotEquals(0, errors[2]);
-            assertTrue(errors[1] > errors[2], "adding in F32 every 128 products loses less: " + errors[2]);
+            double split = requireNonNull(errors.get(Accumulation.HOPPER_SPLIT));
+            double fast = requireNonNull(errors.get(Accumulation.HOPPER_FAST));
+            assertTrue(split > 0);
+            assertTrue(fast > split, "adding in F32 every 128 products loses less: " + fast + ", " + split);
         }
     }
 
