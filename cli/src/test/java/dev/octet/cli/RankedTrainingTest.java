@@ -120,7 +120,7 @@ class RankedTrainingTest {
 
     /** The run in which one process plays both ranks. */
     private void play(String run, String... more) {
-        List<String> words = words(run, "--set", "precision.ranks=2", "--set", "precision.gradient_reduction=f32");
+        List<String> words = words(run, "--simulate-ranks", "2");
         words.addAll(List.of(more));
         CommandLine line = CommandLine.run(words.toArray(String[]::new));
         assertEquals(ExitCode.OK, line.code(), line.err());
