@@ -48,7 +48,7 @@ class Runs:
                  "eval_loss": next(line["eval_loss"] for line in reversed(lines) if "eval_loss" in line)}
         if "reduction_saturated" in steps[0]:
             found |= {"saturated": [s["reduction_saturated"] for s in steps], "worst": [s.get("reduction_worst_saturated", 0) for s in steps],
-                      "mu": [[s["reduction_pre_scale_min"], s["reduction_pre_scale_max"]] for s in steps]}
+                      "mu": [steps[-1][f"reduction_pre_scale_{end}"] for end in ("min", "max")]}
         print(json.dumps(found | {"losses": found["losses"][-1:]}), file=sys.stderr, flush=True)
         return found
 
