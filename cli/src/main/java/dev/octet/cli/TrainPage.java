@@ -117,7 +117,8 @@ final class TrainPage implements TrainingHook {
     /**
      * How the averages of ranks fitted E4M3 in this session: shares of saturated codes in all steps, in the worst step, and there in the worst tensor.
      */
-    record Saturation(double saturated, long worstStep, double worstStepSaturated, String worst, double worstSaturated) {
+    record Saturation(
+            double saturated, long worstStep, double worstStepSaturated, String worst, double worstSaturated) {
         private String text() {
             return saturated == 0
                     ? "no code saturated"

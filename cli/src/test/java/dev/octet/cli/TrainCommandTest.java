@@ -178,11 +178,15 @@ class TrainCommandTest {
                 "steps: 2",
                 "gradient_accumulation: 8",
                 "precision: {gradient_reduction: legacy}");
-        String plan = train(GPT2, "run", config, "--dry-run", "--simulate-ranks", "8")
-                .out();
+        String plan =
+                train(GPT2, "run", config, "--dry-run", "--simulate-ranks", "8").out();
         assertTrue(plan.contains("simulates 8 ranks: gradients of matrices are averaged by legacy in E4M3"), plan);
         String end = train(GPT2, "run", config, "--simulate-ranks", "8").out();
-        assertTrue(Pattern.compile("(?m)^reduction +\\d+\\.\\d+ % of codes saturated, most at step [12]: ").matcher(end).find(), end);
+        assertTrue(
+                Pattern.compile("(?m)^reduction +\\d+\\.\\d+ % of codes saturated, most at step [12]: ")
+                        .matcher(end)
+                        .find(),
+                end);
         CommandLine json = train(GPT2, "other", config, "--simulate-ranks", "8", "--json");
         JsonNode reduction = new ObjectMapper().readTree(json.out()).get("reduction");
         assertTrue(reduction.get("saturated").asDouble() > 0, json.out());
@@ -190,8 +194,7 @@ class TrainCommandTest {
                 reduction.get("worst_saturated").asDouble()
                         >= reduction.get("worst_step_saturated").asDouble(),
                 json.out());
-        assertRefused(
-                train(GPT2, "third", config, "--simulate-ranks", "0"), ExitCode.USAGE, "give one from 1 to 1024");
+        assertRefused(train(GPT2, "third", config, "--simulate-ranks", "0"), ExitCode.USAGE, "give one from 1 to 1024");
     }
 
     @Test

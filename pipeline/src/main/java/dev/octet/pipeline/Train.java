@@ -108,15 +108,7 @@ public final class Train {
         /** The run that is in the folder, going on from the checkpoint of a step. */
         public Request resumingFrom(long step) {
             return new Request(
-                    model,
-                    config,
-                    folder,
-                    OptionalLong.of(step),
-                    steps,
-                    device,
-                    settings,
-                    simulatedRanks,
-                    dialects);
+                    model, config, folder, OptionalLong.of(step), steps, device, settings, simulatedRanks, dialects);
         }
 
         /** The same, at most so many steps now. */
@@ -158,8 +150,10 @@ public final class Train {
                     .ifPresent(v -> line.append(" --deepspeed-version ").append(ShellWord.of(v)));
             line.append(" -o ").append(ShellWord.of(folder));
             settings.forEach(s -> line.append(" --set ").append(ShellWord.of(s)));
-            simulatedRanks.ifPresent(
-                    n -> line.append(' ').append(RunFolder.SIMULATE_RANKS).append(' ').append(n));
+            simulatedRanks.ifPresent(n -> line.append(' ')
+                    .append(RunFolder.SIMULATE_RANKS)
+                    .append(' ')
+                    .append(n));
             return line + onDevice();
         }
 
@@ -258,8 +252,8 @@ public final class Train {
 
     private static <T> T with(Request request, Job job, Collectives world, Work<T> work) throws IOException {
         requireOneProcess(request, world);
-        DialectFiles.Merged merged = RunFolder.merged(
-                request.config(), request.settings(), request.simulatedRanks(), dialects(request));
+        DialectFiles.Merged merged =
+                RunFolder.merged(request.config(), request.settings(), request.simulatedRanks(), dialects(request));
         TrainingConfig config = TrainingConfig.of(
                 merged.section(), RunFolder.configFolder(request.config(), request.folder()), world.size());
         boolean resumed = request.resumeFrom().isPresent();

@@ -140,9 +140,9 @@ class SimulatedRanksTest {
 
     @Test
     void another_number_in_the_configuration_is_refused_at_its_place() {
-        InvalidOptionException other = refused(request("run", "precision.ranks=4").withSimulatedRanks(2));
-        assertEquals(
-                "--simulate-ranks 2 asks for another number of ranks than the configuration's 4", other.what());
+        InvalidOptionException other =
+                refused(request("run", "precision.ranks=4").withSimulatedRanks(2));
+        assertEquals("--simulate-ranks 2 asks for another number of ranks than the configuration's 4", other.what());
         assertEquals("--set precision.ranks=4, key precision.ranks", other.where());
         assertEquals("leave out one of the two", other.fix());
     }
@@ -167,10 +167,11 @@ class SimulatedRanksTest {
     @Test
     void real_ranks_do_not_simulate_others() {
         Train.Request request = request("run").withSimulatedRanks(2);
-        List<InvalidOptionException> refused = new ArrayList<>(RankThreads.run(
-                2, Duration.ofSeconds(60), world -> refused(request, world)));
+        List<InvalidOptionException> refused =
+                new ArrayList<>(RankThreads.run(2, Duration.ofSeconds(60), world -> refused(request, world)));
         assertEquals(
-                "the run has 2 processes, and each is one rank", refused.getFirst().what());
+                "the run has 2 processes, and each is one rank",
+                refused.getFirst().what());
         assertTrue(refused.getFirst().where().startsWith("--simulate-ranks 2; rank 0 of 2"), refused::toString);
         assertEquals(
                 "leave --simulate-ranks out, or start one process without a launcher",

@@ -703,8 +703,8 @@ public final class Trainer implements AutoCloseable {
     /** How products of codes add up. */
     private String sums() {
         return switch (policyFor(device)) {
-            case Fp8Policy fp8 when fp8.settings().likeHopper() ->
-                "; FP8 products add up as Hopper's units do, which a CPU emulates";
+            case Fp8Policy fp8
+            when fp8.settings().likeHopper() -> "; FP8 products add up as Hopper's units do, which a CPU emulates";
             case Fp8Policy fp8 when fp8.multipliesCodes() -> OWN_SUMS;
             case MsampPolicy _ -> OWN_SUMS;
             default -> "";

@@ -165,7 +165,9 @@ public record RunFolder(Path folder, Path model, TrainingConfig config) {
      * @throws InvalidOptionException as {@link TrainingConfig#read}
      */
     public static TrainingConfig read(Path config, Path folder, List<String> settings) throws IOException {
-        return TrainingConfig.of(merged(config, settings, OptionalInt.empty(), DialectFiles.NONE).section(), configFolder(config, folder));
+        return TrainingConfig.of(
+                merged(config, settings, OptionalInt.empty(), DialectFiles.NONE).section(),
+                configFolder(config, folder));
     }
 
     /**

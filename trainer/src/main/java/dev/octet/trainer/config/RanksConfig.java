@@ -68,9 +68,7 @@ final class RanksConfig {
     }
 
     private static OptionalLong written(Section own) {
-        return own.isWritten(RANKS)
-                ? OptionalLong.of(own.whole(RANKS, 1, 1, RankSettings.MOST))
-                : OptionalLong.empty();
+        return own.isWritten(RANKS) ? OptionalLong.of(own.whole(RANKS, 1, 1, RankSettings.MOST)) : OptionalLong.empty();
     }
 
     private static Section with(Section file, int ranks, String origin) {
