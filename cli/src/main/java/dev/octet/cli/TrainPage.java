@@ -747,9 +747,7 @@ final class TrainPage implements TrainingHook {
         if (guard != null) {
             table.row("guard", text(guarded(guard)));
         }
-        if (saturation() instanceof Saturation s) {
-            table.row("reduction", s.text());
-        }
+        Optional.ofNullable(saturation()).ifPresent(s -> table.row("reduction", s.text()));
         Optional.of(resumeCommand()).filter(c -> goesOn).ifPresent(c -> table.row("continue with", c));
         Optional.of(exportCommand()).filter(c -> hasCheckpoint).ifPresent(c -> table.row("export with", c));
         mergeCommand(end.step()).filter(_ -> hasCheckpoint).ifPresent(c -> table.row("merge with", c));
