@@ -9,6 +9,7 @@ import dev.octet.pipeline.run.RunFolder;
 import dev.octet.trainer.RunManifest;
 import dev.octet.trainer.dialect.Dialect;
 import dev.octet.trainer.dialect.DialectFiles;
+import dev.octet.trainer.reduction.RankSettings;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -53,6 +54,11 @@ final class TrainCommand implements Command {
             "N|Ns",
             "a line every N steps or N seconds (default: on a terminal one line that is rewritten; elsewhere every 3"
                     + " seconds at first, every minute after 20 minutes)");
+    private static final Option SIMULATE = Flags.value(
+            "simulate-ranks",
+            "N",
+            "one process plays N data-parallel ranks, with the rounding of their collectives"
+                    + " (precision.gradient_reduction); the numbers of mpirun -n N");
     private static final Option EXAMPLE = Flags.value(
             "example-config",
             "TASK",
@@ -94,6 +100,7 @@ final class TrainCommand implements Command {
                 FROM_STEP,
                 STEPS,
                 LOG_EVERY,
+                SIMULATE,
                 DEVICE,
                 NO_MEMORY_CHECK,
                 REPORT,
@@ -110,7 +117,9 @@ final class TrainCommand implements Command {
                 "octet train model.onnx --config train.yaml -o runs/second --set optimizer.lr=5e-5",
                 "octet train gpt2 --deepspeed ds.json --hf-args args.json --config data.yaml -o runs/third",
                 "octet train --resume runs/first --steps 500",
-                "mpirun -n 2 octet train model.onnx --config train.yaml -o runs/fourth");
+                "mpirun -n 2 octet train model.onnx --config train.yaml -o runs/fourth",
+                "octet train model.onnx --config train.yaml -o runs/fifth --simulate-ranks 64"
+                        + " --set gradient_accumulation=64 --set precision.gradient_reduction=legacy");
     }
 
     @Override
@@ -134,6 +143,9 @@ final class TrainCommand implements Command {
         }
         if (arguments.has(NO_MEMORY_CHECK)) {
             request = request.withMemory(Train.MemoryCheck.OFF);
+        }
+        if (arguments.has(SIMULATE)) {
+            request = request.withSimulatedRanks(arguments.integer(SIMULATE, 1, 1, RankSettings.MOST));
         }
         Train.Request all = request;
         DeviceName device = device(arguments);

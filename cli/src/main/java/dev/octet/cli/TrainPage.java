@@ -23,6 +23,7 @@ import dev.octet.trainer.hook.StepReport;
 import dev.octet.trainer.hook.TrainingHook;
 import dev.octet.trainer.hook.ZeroPlan;
 import dev.octet.trainer.loss.LossValue;
+import dev.octet.trainer.reduction.ReductionReport;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -85,6 +86,10 @@ final class TrainPage implements TrainingHook {
     private long promotions;
     private long rollbacks;
     private boolean hasCheckpoint;
+    private long saturatedCodes;
+    private long reducedCodes;
+    private @Nullable ReductionReport worstReduction;
+    private long worstReductionStep;
 
     /** What {@code --json} prints at the end. */
     record Answer(
@@ -106,8 +111,28 @@ final class TrainPage implements TrainingHook {
             long memoryBytes,
             @Nullable Fp8 fp8Health,
             @Nullable Guard guard,
+            @Nullable Saturation reduction,
             String resume,
             String export) {}
+
+    /**
+     * How the averages of ranks fitted E4M3 in this session: shares of saturated codes in all steps, in the worst step, and there in the worst tensor.
+     */
+    record Saturation(
+            double saturated, long worstStep, double worstStepSaturated, String worst, double worstSaturated) {
+        private String text() {
+            return saturated == 0
+                    ? "no code saturated"
+                    : String.format(
+                            Locale.ROOT,
+                            "%s of codes saturated, most at step %d: %s, of %s %s",
+                            percent(saturated),
+                            worstStep,
+                            percent(worstStepSaturated),
+                            worst,
+                            percent(worstSaturated));
+        }
+    }
 
     /** What the guard of the run did in this session, and how many of the products it watches are in FP8 at the end. */
     record Guard(long demotions, long promotions, long rollbacks, int demoted, int productsInFp8, int products) {}
@@ -477,6 +502,7 @@ final class TrainPage implements TrainingHook {
     public void afterStep(StepReport r) {
         memoryBytes = Math.max(memoryBytes, r.memoryBytes());
         ema.add(r.loss());
+        r.ranks().ifPresent(ranks -> add(r.step(), ranks));
         long now = System.nanoTime();
         pace.add((now - stepNanos) / 1e9);
         stepNanos = now;
@@ -721,6 +747,7 @@ final class TrainPage implements TrainingHook {
                                     memoryBytes,
                                     fp8 == null ? null : Fp8.of(fp8),
                                     guard == null ? null : guarded(guard),
+                                    saturation(),
                                     goesOn ? resumeCommand() : "",
                                     hasCheckpoint ? exportCommand() : "")));
             return;
@@ -751,6 +778,7 @@ final class TrainPage implements TrainingHook {
         if (guard != null) {
             table.row("guard", text(guarded(guard)));
         }
+        Optional.ofNullable(saturation()).ifPresent(s -> table.row("reduction", s.text()));
         Optional.of(resumeCommand()).filter(c -> goesOn).ifPresent(c -> table.row("continue with", c));
         Optional.of(exportCommand()).filter(c -> hasCheckpoint).ifPresent(c -> table.row("export with", c));
         mergeCommand(end.step()).filter(_ -> hasCheckpoint).ifPresent(c -> table.row("merge with", c));
@@ -758,6 +786,26 @@ final class TrainPage implements TrainingHook {
         if (fp8 != null) {
             screen.out().print(healthTable(fp8));
         }
+    }
+
+    private void add(long step, ReductionReport r) {
+        saturatedCodes += r.saturated();
+        reducedCodes += r.elements();
+        if (worstReduction == null || r.saturatedShare() > worstReduction.saturatedShare()) {
+            worstReduction = r;
+            worstReductionStep = step;
+        }
+    }
+
+    private @Nullable Saturation saturation() {
+        return worstReduction == null
+                ? null
+                : new Saturation(
+                        (double) saturatedCodes / Math.max(1, reducedCodes),
+                        worstReductionStep,
+                        worstReduction.saturatedShare(),
+                        worstReduction.worst(),
+                        worstReduction.worstShare());
     }
 
     /** The step of the best evaluation, where the run compares them. */

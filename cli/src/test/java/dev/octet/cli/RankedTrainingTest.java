@@ -120,7 +120,7 @@ class RankedTrainingTest {
 
     /** The run in which one process plays both ranks. */
     private void play(String run, String... more) {
-        List<String> words = words(run, "--set", "precision.ranks=2", "--set", "precision.gradient_reduction=f32");
+        List<String> words = words(run, "--simulate-ranks", "2");
         words.addAll(List.of(more));
         CommandLine line = CommandLine.run(words.toArray(String[]::new));
         assertEquals(ExitCode.OK, line.code(), line.err());
@@ -316,11 +316,11 @@ class RankedTrainingTest {
     }
 
     private void requireNamedError(Mpirun mpirun) throws Exception {
-        Process process = start(mpirun, words("real", "--set", "precision.mode=fp8"));
+        Process process = start(mpirun, words("real", "--simulate-ranks", "2"));
         assertTrue(process.waitFor(60, TimeUnit.SECONDS), "the processes ended");
         assertEquals(ExitCode.USAGE.number(), process.exitValue(), printed());
         assertTrue(printed().matches("(?s).*octet: rank [01] of 2 failed, and ends the others:.*"), printed());
-        assertTrue(printed().contains("where: precision.mode: fp8; rank "), printed());
+        assertTrue(printed().contains("where: --simulate-ranks 2; rank "), printed());
         assertTrue(Files.notExists(folder.resolve("real")), "nothing was written");
     }
 }

@@ -23,6 +23,7 @@ import java.util.List;
 import java.util.Locale;
 import java.util.Set;
 import java.util.TreeSet;
+import java.util.regex.Pattern;
 import org.junit.jupiter.api.DisplayNameGeneration;
 import org.junit.jupiter.api.DisplayNameGenerator;
 import org.junit.jupiter.api.Test;
@@ -167,6 +168,33 @@ class TrainCommandTest {
         assertEquals(ExitCode.OK, train(GPT2, "run", config, "--resume").code());
         String done = "all 4 steps are done";
         assertRefused(train(GPT2, "run", config, "--dry-run", "--resume"), ExitCode.USAGE, done);
+    }
+
+    @Test
+    void a_simulation_of_ranks_says_what_it_simulates_before_the_first_step_and_what_saturated_at_the_end()
+            throws IOException {
+        List<String> config = tokens(
+                "loss: {type: causal-lm}",
+                "steps: 2",
+                "gradient_accumulation: 8",
+                "precision: {gradient_reduction: legacy}");
+        String plan =
+                train(GPT2, "run", config, "--dry-run", "--simulate-ranks", "8").out();
+        assertTrue(plan.contains("simulates 8 ranks: gradients of matrices are averaged by legacy in E4M3"), plan);
+        String end = train(GPT2, "run", config, "--simulate-ranks", "8").out();
+        assertTrue(
+                Pattern.compile("(?m)^reduction +\\d+\\.\\d+ % of codes saturated, most at step [12]: ")
+                        .matcher(end)
+                        .find(),
+                end);
+        CommandLine json = train(GPT2, "other", config, "--simulate-ranks", "8", "--json");
+        JsonNode reduction = new ObjectMapper().readTree(json.out()).get("reduction");
+        assertTrue(reduction.get("saturated").asDouble() > 0, json.out());
+        assertTrue(
+                reduction.get("worst_saturated").asDouble()
+                        >= reduction.get("worst_step_saturated").asDouble(),
+                json.out());
+        assertRefused(train(GPT2, "third", config, "--simulate-ranks", "0"), ExitCode.USAGE, "give one from 1 to 1024");
     }
 
     @Test

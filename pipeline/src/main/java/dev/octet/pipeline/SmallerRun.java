@@ -120,6 +120,7 @@ final class SmallerRun {
                 RunFolder.merged(
                                 request.config(),
                                 join(request.settings(), change),
+                                request.simulatedRanks(),
                                 request.dialects().on(request.device().isGpu()))
                         .section(),
                 RunFolder.configFolder(request.config(), request.folder()));

@@ -2,6 +2,7 @@ package dev.octet.pipeline;
 
 import dev.octet.converter.data.DataFiles;
 import dev.octet.formats.ModelFile;
+import dev.octet.formats.error.InvalidOptionException;
 import dev.octet.formats.error.MemoryLimitException;
 import dev.octet.formats.file.RunPaths;
 import dev.octet.pipeline.run.DatasetTexts;
@@ -29,6 +30,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.OptionalInt;
 import java.util.OptionalLong;
 
 /**
@@ -52,6 +54,7 @@ public final class Train {
      * @param device where to compute
      * @param settings keys of the configuration with other values, as {@code optimizer.lr=1e-4}; the run's folder keeps the configuration
      *     with them
+     * @param simulatedRanks data-parallel ranks that one process plays, with the numbers of so many processes; empty where the configuration says
      * @param dialects configurations of other libraries that the run follows; the run's folder keeps them
      * @param memory whether a run that does not fit this machine's memory is refused
      */
@@ -63,6 +66,7 @@ public final class Train {
             long steps,
             DeviceName device,
             List<String> settings,
+            OptionalInt simulatedRanks,
             DialectFiles dialects,
             MemoryCheck memory) {
         public Request {
@@ -79,6 +83,7 @@ public final class Train {
                     Long.MAX_VALUE,
                     DeviceName.CPU,
                     List.of(),
+                    OptionalInt.empty(),
                     DialectFiles.NONE,
                     MemoryCheck.REFUSE);
         }
@@ -110,32 +115,107 @@ public final class Train {
 
         /** The run that is in the folder, going on from the checkpoint of a step. */
         public Request resumingFrom(long step) {
-            return new Request(model, config, folder, OptionalLong.of(step), steps, device, settings, dialects, memory);
+            return new Request(
+                    model,
+                    config,
+                    folder,
+                    OptionalLong.of(step),
+                    steps,
+                    device,
+                    settings,
+                    simulatedRanks,
+                    dialects,
+                    memory);
         }
 
         /** The same, at most so many steps now. */
         public Request withSteps(long most) {
-            return new Request(model, config, folder, resumeFrom, most, device, settings, dialects, memory);
+            return new Request(
+                    model,
+                    config,
+                    folder,
+                    resumeFrom,
+                    most,
+                    device,
+                    settings,
+                    simulatedRanks,
+                    dialects,
+                    memory);
         }
 
         /** The same on another device. */
         public Request withDevice(DeviceName newDevice) {
-            return new Request(model, config, folder, resumeFrom, steps, newDevice, settings, dialects, memory);
+            return new Request(
+                    model,
+                    config,
+                    folder,
+                    resumeFrom,
+                    steps,
+                    newDevice,
+                    settings,
+                    simulatedRanks,
+                    dialects,
+                    memory);
         }
 
         /** The same with other values for some keys of the configuration, each {@code KEY=VALUE}. */
         public Request withSettings(List<String> assignments) {
-            return new Request(model, config, folder, resumeFrom, steps, device, assignments, dialects, memory);
+            return new Request(
+                    model,
+                    config,
+                    folder,
+                    resumeFrom,
+                    steps,
+                    device,
+                    assignments,
+                    simulatedRanks,
+                    dialects,
+                    memory);
+        }
+
+        /** The same with one process that plays so many data-parallel ranks, from 1 to {@link dev.octet.trainer.reduction.RankSettings#MOST}. */
+        public Request withSimulatedRanks(int ranks) {
+            return new Request(
+                    model,
+                    config,
+                    folder,
+                    resumeFrom,
+                    steps,
+                    device,
+                    settings,
+                    OptionalInt.of(ranks),
+                    dialects,
+                    memory);
         }
 
         /** The same with configurations of other libraries; {@code config} is one of them where the run has none of its own. */
         public Request withDialects(DialectFiles files) {
-            return new Request(model, config, folder, resumeFrom, steps, device, settings, files, memory);
+            return new Request(
+                    model,
+                    config,
+                    folder,
+                    resumeFrom,
+                    steps,
+                    device,
+                    settings,
+                    simulatedRanks,
+                    files,
+                    memory);
         }
 
         /** The same, started even where it does not fit this machine's memory. */
         public Request withMemory(MemoryCheck check) {
-            return new Request(model, config, folder, resumeFrom, steps, device, settings, dialects, check);
+            return new Request(
+                    model,
+                    config,
+                    folder,
+                    resumeFrom,
+                    steps,
+                    device,
+                    settings,
+                    simulatedRanks,
+                    dialects,
+                    check);
         }
 
         /** A command line that starts the same run, which {@code run.json} keeps. */
@@ -151,6 +231,10 @@ public final class Train {
                     .ifPresent(v -> line.append(" --deepspeed-version ").append(ShellWord.of(v)));
             line.append(" -o ").append(ShellWord.of(folder));
             settings.forEach(s -> line.append(" --set ").append(ShellWord.of(s)));
+            simulatedRanks.ifPresent(n -> line.append(' ')
+                    .append(RunFolder.SIMULATE_RANKS)
+                    .append(' ')
+                    .append(n));
             return line + onDevice() + (memory == MemoryCheck.OFF ? " --no-memory-check" : "");
         }
 
@@ -250,6 +334,7 @@ public final class Train {
                 hooks.add(new RunFolder.SavedConfig(
                         request.config(),
                         request.settings(),
+                        request.simulatedRanks(),
                         dialects(request),
                         setup.config().debug().file()));
             }
@@ -300,7 +385,9 @@ public final class Train {
     private static <T> T with(
             Request request, Job job, Collectives world, TrainingJob.DeviceOpening device, Work<T> work)
             throws IOException {
-        DialectFiles.Merged merged = RunFolder.merged(request.config(), request.settings(), dialects(request));
+        requireOneProcess(request, world);
+        DialectFiles.Merged merged =
+                RunFolder.merged(request.config(), request.settings(), request.simulatedRanks(), dialects(request));
         TrainingConfig config = TrainingConfig.of(
                 merged.section(), RunFolder.configFolder(request.config(), request.folder()), world.size());
         boolean resumed = request.resumeFrom().isPresent();
@@ -311,6 +398,15 @@ public final class Train {
             Data trained = new Data(opened.train().name(), opened.train().count());
             return work.apply(
                     opened.trainer(), new Setup(request, opened.config(), merged.notes(), trained, evaluated));
+        }
+    }
+
+    private static void requireOneProcess(Request request, Collectives world) {
+        if (request.simulatedRanks().isPresent() && !world.isAlone()) {
+            throw new InvalidOptionException(
+                    "the run has " + world.size() + " processes, and each is one rank",
+                    RunFolder.SIMULATE_RANKS + " " + request.simulatedRanks().getAsInt() + "; " + world.name(),
+                    "leave " + RunFolder.SIMULATE_RANKS + " out, or start one process without a launcher");
         }
     }
 

@@ -40,6 +40,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Locale;
 import java.util.Optional;
+import java.util.OptionalInt;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -338,7 +339,9 @@ public final class TrainingPlan {
 
     private static TrainingConfig read(Path yaml, List<String> settings) throws IOException {
         return TrainingConfig.of(
-                RunFolder.merged(yaml, settings, DialectFiles.NONE).section(), RunFolder.configFolder(yaml, yaml));
+                RunFolder.merged(yaml, settings, OptionalInt.empty(), DialectFiles.NONE)
+                        .section(),
+                RunFolder.configFolder(yaml, yaml));
     }
 
     /** The sizes that {@code config.json} names; empty for other files, and for models that are known by their graph alone. */

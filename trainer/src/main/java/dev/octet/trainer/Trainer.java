@@ -66,6 +66,7 @@ import dev.octet.trainer.qat.FoldedScales;
 import dev.octet.trainer.qat.QatSettings;
 import dev.octet.trainer.qat.QuantizedGraph;
 import dev.octet.trainer.qat.ScaleLearning;
+import dev.octet.trainer.reduction.RankSettings;
 import dev.octet.trainer.replay.Diagnosis;
 import dev.octet.trainer.replay.Examination;
 import dev.octet.trainer.replay.ExaminationOptions;
@@ -128,6 +129,7 @@ public final class Trainer implements AutoCloseable {
     public static final String LOCK = ".octet-lock";
 
     private static final String TOKENS = "input_ids";
+    private static final String OWN_SUMS = "; FP8 products add up as the device has it (precision.accumulation: f32)";
     private static final int SHOWN_TIES = 4;
     private static final int SHOWN_SAMPLES = 64;
 
@@ -725,10 +727,13 @@ public final class Trainer implements AutoCloseable {
         });
     }
 
-    /** Which process is which rank: launchers name one that was killed by its number in the system. */
+    /**
+     * Which process is which rank: launchers name one that was killed by its number in the system. Of a process that plays all ranks, what it simulates.
+     */
     private Optional<String> ranksNote() {
         if (world.isAlone()) {
-            return Optional.empty();
+            RankSettings ranks = parts.config().precision().ranks();
+            return ranks.isOn() ? Optional.of(ranks.text() + sums()) : Optional.empty();
         }
         String own = String.valueOf(ProcessHandle.current().pid());
         String processes = world.gather(own.getBytes(StandardCharsets.UTF_8)).stream()
@@ -737,6 +742,17 @@ public final class Trainer implements AutoCloseable {
         return Optional.of(world.size() + " ranks, joined by " + world.engine() + ", are the processes " + processes
                 + "; gradients are averaged by "
                 + parts.config().precision().ranks().reduction().text());
+    }
+
+    /** How products of codes add up. */
+    private String sums() {
+        return switch (policyFor(device)) {
+            case Fp8Policy fp8
+            when fp8.settings().likeHopper() -> "; FP8 products add up as Hopper's units do, which a CPU emulates";
+            case Fp8Policy fp8 when fp8.multipliesCodes() -> OWN_SUMS;
+            case MsampPolicy _ -> OWN_SUMS;
+            default -> "";
+        };
     }
 
     /** Says which moments blocks cannot keep. */

@@ -41,6 +41,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.OptionalInt;
 import java.util.TreeSet;
 import java.util.stream.Stream;
 
@@ -93,14 +94,23 @@ public record RunFolder(Path folder, Path model, TrainingConfig config) {
     /** The option that gives keys of a configuration other values. */
     private static final String SET = "--set";
 
+    /** The option that has one process play several ranks. */
+    public static final String SIMULATE_RANKS = "--simulate-ranks";
+
     /**
      * Keeps the configuration in the run's folder, once the run has begun: as it is, or with the keys that were given other values.
      *
      * @param settings as in {@link #read}
+     * @param simulatedRanks as in {@link #merged}
      * @param dialects as in {@link #read}; kept as they are under names of their own
      * @param debugFile of {@code debug:}, kept too: verbs that read the run need it
      */
-    public record SavedConfig(Path config, List<String> settings, DialectFiles dialects, Optional<Path> debugFile)
+    public record SavedConfig(
+            Path config,
+            List<String> settings,
+            OptionalInt simulatedRanks,
+            DialectFiles dialects,
+            Optional<Path> debugFile)
             implements TrainingHook {
         public SavedConfig {
             settings = List.copyOf(settings);
@@ -108,7 +118,7 @@ public record RunFolder(Path folder, Path model, TrainingConfig config) {
 
         @Override
         public void runStarted(RunStart start, RunControl control) throws IOException {
-            byte[] text = settings.isEmpty() && dialects.isEmpty()
+            byte[] text = settings.isEmpty() && simulatedRanks.isEmpty() && dialects.isEmpty()
                     ? Files.readAllBytes(config)
                     : changed().getBytes(StandardCharsets.UTF_8);
             write(start.folder().resolve(CONFIG), text);
@@ -134,7 +144,11 @@ public record RunFolder(Path folder, Path model, TrainingConfig config) {
             dialects.files()
                     .forEach((dialect, file) -> text.append(comment(DialectFiles.option(dialect) + " " + file)));
             settings.forEach(s -> text.append(comment(SET + " " + s)));
-            return text + merged(config, settings, dialects).section().yaml();
+            simulatedRanks.ifPresent(n -> text.append(comment(SIMULATE_RANKS + " " + n)));
+            return text
+                    + merged(config, settings, simulatedRanks, dialects)
+                            .section()
+                            .yaml();
         }
     }
 
@@ -151,7 +165,9 @@ public record RunFolder(Path folder, Path model, TrainingConfig config) {
      * @throws InvalidOptionException as {@link TrainingConfig#read}
      */
     public static TrainingConfig read(Path config, Path folder, List<String> settings) throws IOException {
-        return TrainingConfig.of(merged(config, settings, DialectFiles.NONE).section(), configFolder(config, folder));
+        return TrainingConfig.of(
+                merged(config, settings, OptionalInt.empty(), DialectFiles.NONE).section(),
+                configFolder(config, folder));
     }
 
     /**
@@ -159,10 +175,21 @@ public record RunFolder(Path folder, Path model, TrainingConfig config) {
      *
      * @param config the run's own; one of {@code dialects} where it has none
      * @param settings keys with other values, as {@code optimizer.lr=1e-4}
+     * @param simulatedRanks ranks that one process plays; empty where the configuration says
      * @param dialects configurations of other libraries
-     * @throws InvalidOptionException as {@link DialectFiles#merge}
+     * @throws InvalidOptionException as {@link DialectFiles#merge} and {@link TrainingConfig#simulating}
      */
-    public static DialectFiles.Merged merged(Path config, List<String> settings, DialectFiles dialects)
+    public static DialectFiles.Merged merged(
+            Path config, List<String> settings, OptionalInt simulatedRanks, DialectFiles dialects) throws IOException {
+        DialectFiles.Merged merged = merged(config, settings, dialects);
+        return simulatedRanks.isEmpty()
+                ? merged
+                : new DialectFiles.Merged(
+                        TrainingConfig.simulating(merged.section(), simulatedRanks.getAsInt(), SIMULATE_RANKS),
+                        merged.notes());
+    }
+
+    private static DialectFiles.Merged merged(Path config, List<String> settings, DialectFiles dialects)
             throws IOException {
         Section own = dialects.files().containsValue(config)
                 ? YamlFile.parse("{}", config.toString())

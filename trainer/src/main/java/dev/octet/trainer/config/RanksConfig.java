@@ -1,5 +1,6 @@
 package dev.octet.trainer.config;
 
+import dev.octet.formats.error.InvalidOptionException;
 import dev.octet.formats.tensor.FloatName;
 import dev.octet.quant.recipe.TrainingRecipe.DelayedScaling;
 import dev.octet.quant.scale.MsampScale;
@@ -9,10 +10,10 @@ import dev.octet.trainer.reduction.GradientReduction;
 import dev.octet.trainer.reduction.RankSettings;
 import dev.octet.trainer.state.StateForm;
 import dev.octet.trainer.yaml.Section;
-import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.OptionalLong;
 
 /** Reads the keys of {@code precision} that say how many data-parallel ranks there are, and how their gradients are averaged. */
 final class RanksConfig {
@@ -20,7 +21,6 @@ final class RanksConfig {
     private static final String RANKS = "ranks";
     private static final String REDUCTION = "gradient_reduction";
     private static final String AUTO = "auto_scale";
-    private static final int MOST = 1024;
 
     private RanksConfig() {}
 
@@ -30,26 +30,60 @@ final class RanksConfig {
             return file;
         }
         Section own = file.section(SECTION);
-        if (own.isWritten(RANKS)) {
-            long written = own.whole(RANKS, 1, 1, MOST);
-            if (written != processes) {
-                throw own.error(
-                        RANKS,
-                        "the run has " + processes + " processes, and each is one rank",
-                        "leave ranks out, or start " + written + " processes; one process alone plays all ranks");
-            }
-            return file;
+        OptionalLong written = written(own);
+        if (written.isEmpty()) {
+            return with(file, processes, "number of processes");
         }
-        List<String> keys = new ArrayList<>(List.of(SECTION + "." + RANKS + "=" + processes));
+        if (written.getAsLong() != processes) {
+            throw own.error(
+                    RANKS,
+                    "the run has " + processes + " processes, and each is one rank",
+                    "leave ranks out, or start " + written.getAsLong()
+                            + " processes; one process alone plays all ranks");
+        }
+        return file;
+    }
+
+    /**
+     * The configuration with which one process plays so many ranks: what {@link #with(Section, int)} makes of it on so many processes.
+     *
+     * @param option that asks for them, for messages
+     */
+    static Section simulating(Section file, int ranks, String option) {
+        String asked = option + " " + ranks;
+        if (ranks < 1 || ranks > RankSettings.MOST) {
+            throw new InvalidOptionException(
+                    ranks + " ranks cannot be simulated", asked, "give a number from 1 to " + RankSettings.MOST);
+        }
+        Section own = file.section(SECTION);
+        OptionalLong written = written(own);
+        if (written.isEmpty()) {
+            return with(file, ranks, asked);
+        }
+        if (written.getAsLong() != ranks) {
+            throw own.error(
+                    RANKS,
+                    asked + " asks for another number of ranks than the configuration's " + written.getAsLong(),
+                    "leave out one of the two");
+        }
+        return file;
+    }
+
+    private static OptionalLong written(Section own) {
+        return own.isWritten(RANKS) ? OptionalLong.of(own.whole(RANKS, 1, 1, RankSettings.MOST)) : OptionalLong.empty();
+    }
+
+    private static Section with(Section file, int ranks, String origin) {
+        Section own = file.section(SECTION);
+        Section all = file.with(SECTION + "." + RANKS, String.valueOf(ranks), origin);
         boolean codes = own.text("mode").map(FloatName::normal).orElse("").equals("msamp");
-        if (!own.isWritten(REDUCTION) && !codes) {
-            keys.add(SECTION + "." + REDUCTION + "=" + GradientReduction.F32.text());
-        }
-        return file.with(keys, "number of processes");
+        return ranks == 1 || own.isWritten(REDUCTION) || codes
+                ? all
+                : all.with(SECTION + "." + REDUCTION, GradientReduction.F32.text(), origin);
     }
 
     static RankSettings read(Section s) {
-        int ranks = (int) s.whole(RANKS, 1, 1, MOST);
+        int ranks = (int) s.whole(RANKS, 1, 1, RankSettings.MOST);
         if (ranks == 1) {
             for (String key : List.of(REDUCTION, AUTO)) {
                 if (s.has(key)) {

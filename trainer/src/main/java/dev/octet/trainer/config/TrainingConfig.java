@@ -126,6 +126,17 @@ public record TrainingConfig(
         return of(RanksConfig.with(file, ranks), folder);
     }
 
+    /**
+     * The configuration with which one process plays so many data-parallel ranks: a run has the numbers that so many processes have with {@code file}.
+     *
+     * @param ranks how many, from 1 to {@link dev.octet.trainer.reduction.RankSettings#MOST}
+     * @param option that asks for them, for messages
+     * @throws dev.octet.formats.error.InvalidOptionException when there can't be so many, or {@code precision.ranks} is another number
+     */
+    public static Section simulating(Section file, int ranks, String option) {
+        return RanksConfig.simulating(file, ranks, option);
+    }
+
     /** Whether most of the outermost keys of a file are those of a configuration here. */
     public static boolean knows(Section file) {
         Set<String> keys = Arrays.stream(TrainingConfig.class.getRecordComponents())

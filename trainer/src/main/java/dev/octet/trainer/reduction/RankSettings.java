@@ -15,6 +15,9 @@ import java.util.Optional;
  * @param scale MS-AMP's scales, with or without their oddities
  */
 public record RankSettings(int ranks, GradientReduction reduction, Optional<AutoScale> automatic, MsampScale scale) {
+    /** As many ranks as a run may have. */
+    public static final int MOST = 1024;
+
     /** No ranks. */
     public static final RankSettings NONE =
             new RankSettings(1, GradientReduction.MIN_SCALE, Optional.empty(), MsampScale.MENDED);
@@ -38,6 +41,16 @@ public record RankSettings(int ranks, GradientReduction reduction, Optional<Auto
     /** The first pre-scale of each tensor. */
     public float firstPreScale() {
         return automatic.isPresent() ? AutoScale.first(ranks) : rule().preScale();
+    }
+
+    /** What a process that plays all ranks simulates, in words. */
+    public String text() {
+        String codes = reduction.isCoded()
+                ? "gradients of matrices are averaged by " + reduction.text()
+                        + " in E4M3, rounded and saturated after each addition as by NCCL"
+                        + (automatic.isPresent() ? ", with auto_scale" : "") + "; others in F32"
+                : "gradients are averaged in F32";
+        return "simulates " + ranks + " ranks: " + codes;
     }
 
     /** As dotted keys under {@code precision}; none without ranks. */
