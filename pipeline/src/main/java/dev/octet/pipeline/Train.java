@@ -131,46 +131,19 @@ public final class Train {
         /** The same, at most so many steps now. */
         public Request withSteps(long most) {
             return new Request(
-                    model,
-                    config,
-                    folder,
-                    resumeFrom,
-                    most,
-                    device,
-                    settings,
-                    simulatedRanks,
-                    dialects,
-                    memory);
+                    model, config, folder, resumeFrom, most, device, settings, simulatedRanks, dialects, memory);
         }
 
         /** The same on another device. */
         public Request withDevice(DeviceName newDevice) {
             return new Request(
-                    model,
-                    config,
-                    folder,
-                    resumeFrom,
-                    steps,
-                    newDevice,
-                    settings,
-                    simulatedRanks,
-                    dialects,
-                    memory);
+                    model, config, folder, resumeFrom, steps, newDevice, settings, simulatedRanks, dialects, memory);
         }
 
         /** The same with other values for some keys of the configuration, each {@code KEY=VALUE}. */
         public Request withSettings(List<String> assignments) {
             return new Request(
-                    model,
-                    config,
-                    folder,
-                    resumeFrom,
-                    steps,
-                    device,
-                    assignments,
-                    simulatedRanks,
-                    dialects,
-                    memory);
+                    model, config, folder, resumeFrom, steps, device, assignments, simulatedRanks, dialects, memory);
         }
 
         /** The same with one process that plays so many data-parallel ranks, from 1 to {@link dev.octet.trainer.reduction.RankSettings#MOST}. */
@@ -191,31 +164,13 @@ public final class Train {
         /** The same with configurations of other libraries; {@code config} is one of them where the run has none of its own. */
         public Request withDialects(DialectFiles files) {
             return new Request(
-                    model,
-                    config,
-                    folder,
-                    resumeFrom,
-                    steps,
-                    device,
-                    settings,
-                    simulatedRanks,
-                    files,
-                    memory);
+                    model, config, folder, resumeFrom, steps, device, settings, simulatedRanks, files, memory);
         }
 
         /** The same, started even where it does not fit this machine's memory. */
         public Request withMemory(MemoryCheck check) {
             return new Request(
-                    model,
-                    config,
-                    folder,
-                    resumeFrom,
-                    steps,
-                    device,
-                    settings,
-                    simulatedRanks,
-                    dialects,
-                    check);
+                    model, config, folder, resumeFrom, steps, device, settings, simulatedRanks, dialects, check);
         }
 
         /** A command line that starts the same run, which {@code run.json} keeps. */

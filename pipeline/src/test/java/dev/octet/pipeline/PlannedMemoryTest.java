@@ -18,6 +18,7 @@ import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
+import java.util.OptionalInt;
 import java.util.Random;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.DisplayNameGeneration;
@@ -60,7 +61,10 @@ class PlannedMemoryTest {
         List<String> all = settings.isEmpty()
                 ? List.of()
                 : List.of(settings.replace("FOLDER", folder.toString()).split("; "));
-        return TrainingConfig.of(RunFolder.merged(yaml, all, DialectFiles.NONE).section(), folder);
+        return TrainingConfig.of(
+                RunFolder.merged(yaml, all, OptionalInt.empty(), DialectFiles.NONE)
+                        .section(),
+                folder);
     }
 
     private TrainingJob open(String settings, TrainingJob.DeviceOpening device) throws IOException {
