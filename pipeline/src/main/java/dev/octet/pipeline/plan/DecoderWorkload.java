@@ -7,6 +7,7 @@ import java.util.Optional;
  * A decoder of tokens, of which layers can be dealt out to stages and shared by ranks as Megatron does (Shoeybi et al., arXiv:1909.08053): q, k, v, gate and up by
  * columns, the products behind them by rows, tables by tokens.
  */
+@SuppressWarnings("exports") // sizes are read and used within Octet alone
 public record DecoderWorkload(TransformerSizes sizes) implements Workload {
     /** Tensor-parallel ranks gather the sequence before attention and MLP, and scatter sums behind each. */
     private static final int EXCHANGES = 4;

@@ -16,7 +16,7 @@ package dev.octet.pipeline.plan;
  * @param sent bytes that it sends to its tensor-parallel neighbours in forward
  * @param passed bytes that it passes to the next stage
  */
-record StageLoad(
+public record StageLoad(
         double parameters,
         double layerParameters,
         double linear,

@@ -8,6 +8,7 @@ import dev.octet.pipeline.plan.Accelerator.ProductType;
  * that keeps no scores (Dao et al., arXiv:2205.14135), in 16 bits; under FP8 the inputs of Linears in 8. With plain heads, an MLP of twice two products and dropout that
  * is their {@code 34 s b h} of a layer. All is divided by the tensor-parallel ranks, which share the sequence where they do not share the layer.
  */
+@SuppressWarnings("exports") // sizes are read and used within Octet alone
 public final class TransformerActivations {
     private static final double WIDE = 2;
     private static final double FP8 = 1;

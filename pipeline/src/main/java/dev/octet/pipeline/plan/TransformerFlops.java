@@ -9,6 +9,7 @@ import dev.octet.converter.hf.TransformerSizes;
  * takes 4 s a d more in forward (scores and what they weigh; s positions, a heads of d), counted in full although causal attention needs half, as in the definition of
  * model FLOPs utilisation (Chowdhery et al., arXiv:2204.02311).
  */
+@SuppressWarnings("exports") // sizes are read and used within Octet alone
 public final class TransformerFlops {
     private TransformerFlops() {}
 
