@@ -50,7 +50,7 @@ def main():
     parser.add_argument("--batch", type=int, default=4)
     parser.add_argument("--models", default="tiny,wide")
     parser.add_argument("--modes", default="fp32,bf16")
-    parser.add_argument("--work", default="/tmp/octet-distributed")
+    parser.add_argument("--work", default=os.path.join(HOME, "bench", "target", "distributed"))
     parser.add_argument("--octet", default=OCTET)
     parser.add_argument("--mpirun", default="mpirun --allow-run-as-root --oversubscribe")
     options = parser.parse_args()

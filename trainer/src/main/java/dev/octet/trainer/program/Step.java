@@ -4,6 +4,7 @@ import dev.octet.trainer.kernel.Op;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.List;
+import java.util.Map;
 import java.util.Set;
 import org.jspecify.annotations.Nullable;
 
@@ -54,6 +55,35 @@ public record Step(
 
     private static List<@Nullable Value> fixed(List<@Nullable Value> list) {
         return Collections.unmodifiableList(new ArrayList<>(list));
+    }
+
+    /**
+     * The step with other values.
+     *
+     * @param others what stands in the place of a value; those that it does not name stay
+     */
+    public Step with(Map<Value, Value> others) {
+        return operands().stream().noneMatch(others::containsKey)
+                ? this
+                : new Step(
+                        phase,
+                        node,
+                        op,
+                        backward,
+                        with(inputs, others),
+                        with(outputs, others),
+                        with(upstream, others),
+                        with(gradients, others),
+                        accumulated,
+                        repeats);
+    }
+
+    private static List<@Nullable Value> with(List<@Nullable Value> all, Map<Value, Value> others) {
+        List<@Nullable Value> changed = new ArrayList<>();
+        for (Value v : all) {
+            changed.add(v == null ? null : others.getOrDefault(v, v));
+        }
+        return changed;
     }
 
     /** Results of the step: outputs and saved values, or in backward the gradients; null where absent. */

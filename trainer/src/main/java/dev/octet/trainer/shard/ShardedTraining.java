@@ -21,7 +21,6 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
-import org.jspecify.annotations.Nullable;
 
 /**
  * Cuts the gradients of a training program. Where a rank computes one micro-batch in a step, those of other ranks become temporary values: as soon as backward has completed a
@@ -105,7 +104,7 @@ final class ShardedTraining {
                     add(name, new ZeroFill(passing.type()), List.of(), List.of(passing));
                 }
             }
-            steps.add(renamed(training.steps().get(i)));
+            steps.add(training.steps().get(i).with(into));
             for (String name : ends.getOrDefault(i, List.of())) {
                 complete.add(name);
                 if (sharding.accumulates()) {
@@ -154,29 +153,5 @@ final class ShardedTraining {
 
     private void add(String node, Op op, List<Value> inputs, List<Value> outputs) {
         steps.add(new Step(Phase.BACKWARD, node, op, false, inputs, outputs, List.of(), List.of(), Set.of()));
-    }
-
-    private Step renamed(Step s) {
-        return s.operands().stream().noneMatch(into::containsKey)
-                ? s
-                : new Step(
-                        s.phase(),
-                        s.node(),
-                        s.op(),
-                        s.backward(),
-                        renamed(s.inputs()),
-                        renamed(s.outputs()),
-                        renamed(s.upstream()),
-                        renamed(s.gradients()),
-                        s.accumulated(),
-                        s.repeats());
-    }
-
-    private List<@Nullable Value> renamed(List<@Nullable Value> all) {
-        List<@Nullable Value> names = new ArrayList<>();
-        for (Value v : all) {
-            names.add(v == null ? null : into.getOrDefault(v, v));
-        }
-        return names;
     }
 }

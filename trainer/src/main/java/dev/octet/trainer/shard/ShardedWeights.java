@@ -115,7 +115,7 @@ final class ShardedWeights {
                 lend(all.get(i).phase(), segments.get(next).reads);
                 next++;
             }
-            steps.add(renamed(all.get(i)));
+            steps.add(all.get(i).with(lent));
         }
     }
 
@@ -182,29 +182,5 @@ final class ShardedWeights {
                 List.of(),
                 Set.of(),
                 false));
-    }
-
-    private Step renamed(Step s) {
-        return s.operands().stream().noneMatch(lent::containsKey)
-                ? s
-                : new Step(
-                        s.phase(),
-                        s.node(),
-                        s.op(),
-                        s.backward(),
-                        renamed(s.inputs()),
-                        renamed(s.outputs()),
-                        renamed(s.upstream()),
-                        renamed(s.gradients()),
-                        s.accumulated(),
-                        s.repeats());
-    }
-
-    private List<@Nullable Value> renamed(List<@Nullable Value> all) {
-        List<@Nullable Value> names = new ArrayList<>();
-        for (Value v : all) {
-            names.add(v == null ? null : lent.getOrDefault(v, v));
-        }
-        return names;
     }
 }
