@@ -1,11 +1,8 @@
 package dev.octet.cli;
 
-import dev.octet.formats.error.Nearest;
 import dev.octet.pipeline.Gates;
-import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Locale;
-import java.util.Map;
 import org.apache.commons.cli.Option;
 
 /** {@code --gate NAME=VALUE}: measures that a run must reach, else it exits with 1. */
@@ -19,27 +16,7 @@ final class GateFlags {
      * @param example of one, for who gets it wrong
      */
     static Gates of(Arguments arguments, Option option, List<String> measures, String example) {
-        Map<String, Double> limits = new LinkedHashMap<>();
-        for (String text : arguments.texts(option)) {
-            String[] parts = text.split("=", 2);
-            if (!measures.contains(parts[0])) {
-                throw arguments.usage("unknown gate '" + parts[0] + "'", Nearest.advice(parts[0], measures));
-            }
-            double limit = parts.length < 2 ? Double.NaN : number(parts[1]);
-            if (!Double.isFinite(limit)) {
-                throw arguments.usage("--gate '" + text + "' has no number", "for example --gate " + example);
-            }
-            limits.put(parts[0], limit);
-        }
-        return new Gates(limits);
-    }
-
-    private static double number(String text) {
-        try {
-            return Double.parseDouble(text);
-        } catch (NumberFormatException e) {
-            return Double.NaN;
-        }
+        return Gates.parse(arguments.texts(option), measures, example);
     }
 
     /** A result as a line for people, with its line break. */

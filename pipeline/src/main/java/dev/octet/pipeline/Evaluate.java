@@ -4,6 +4,7 @@ import dev.octet.converter.Converter;
 import dev.octet.converter.ModelSource;
 import dev.octet.converter.data.Dataset;
 import dev.octet.converter.data.InputSpec;
+import dev.octet.converter.evaluate.EvaluatedPart;
 import dev.octet.converter.evaluate.Evaluation;
 import dev.octet.converter.evaluate.EvaluationOptions;
 import dev.octet.converter.evaluate.LayerComparison;
@@ -12,6 +13,7 @@ import dev.octet.converter.report.RunFacts;
 import dev.octet.converter.runtime.OnnxRuntimeSession;
 import dev.octet.formats.graph.GraphModel;
 import java.io.IOException;
+import java.io.Serializable;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.EnumSet;
@@ -99,6 +101,16 @@ public final class Evaluate {
             double seconds) {}
 
     /**
+     * Some of the samples of a comparison, evaluated by one of several processes.
+     *
+     * @param outputs sums over the outputs
+     * @param layers of the part that has the first samples; empty of others
+     * @param notes see {@link Result}; the same of all parts
+     */
+    public record Share(EvaluatedPart outputs, List<LayerComparison> layers, List<String> notes)
+            implements Serializable {}
+
+    /**
      * Runs both models and compares them.
      *
      * @throws dev.octet.formats.error.OctetException when a model cannot be run, or the samples do not fit
@@ -111,33 +123,19 @@ public final class Evaluate {
                 ModelSource second = ModelSource.open(request.candidate(), ModelSource.Activations.AS_CONSUMERS);
                 Converter converter = first.converter();
                 Dataset samples = request.samples().open(request.reference(), InputSpec.of(converter.source()), job)) {
-            boolean perplexity = request.parts().contains(Part.PERPLEXITY)
-                    || request.gates().limits().containsKey(Measures.PERPLEXITY_CHANGE)
-                    || (isCausal(first) && isCausal(second));
-            ModelComparison comparison = compare(
+            boolean perplexity = perplexity(request, first, second);
+            EvaluatedPart outputs = compare(
                     first,
                     second,
                     samples,
                     job.evaluation("evaluating", "samples").withPerplexity(perplexity));
             watch.step("compare outputs");
             List<LayerComparison> layers = request.parts().contains(Part.LAYERS)
-                    ? layers(
-                            converter,
-                            first,
-                            second,
-                            samples,
-                            job.evaluation("comparing layers", "samples").withPerplexity(perplexity))
+                    ? layers(converter, first, second, samples, job.evaluation("comparing layers", "samples"))
                     : List.of();
             watch.step("compare layers");
-            Result result = new Result(
-                    request.reference().toString(),
-                    request.candidate().toString(),
-                    samples.name(),
-                    comparison,
-                    layers,
-                    request.gates().check(new Measures(comparison)::of),
-                    notes(first, second),
-                    watch.seconds());
+            Result result = joined(
+                    request, samples.name(), List.of(new Share(outputs, layers, notes(first, second))), watch.seconds());
             if (request.report().isPresent()) {
                 EvaluateReport.write(
                         result,
@@ -146,6 +144,71 @@ public final class Evaluate {
             }
             return result;
         }
+    }
+
+    /**
+     * How many samples there are to share out.
+     *
+     * @throws dev.octet.formats.error.OctetException when the samples do not fit the reference
+     * @throws IOException when reading fails
+     */
+    public static int samples(Request request, Job job) throws IOException {
+        try (ModelSource first = ModelSource.open(request.reference(), ModelSource.Activations.AS_CONSUMERS);
+                Converter converter = first.converter();
+                Dataset samples = request.samples().open(request.reference(), InputSpec.of(converter.source()), job)) {
+            return samples.count();
+        }
+    }
+
+    /**
+     * Compares the models on some of the samples, where several processes share them out. Gates and report are not looked at.
+     *
+     * @param from number of the first sample, counted from 0; with the first, layers are compared, too, on as many samples as in one process
+     * @throws dev.octet.formats.error.OctetException when a model cannot be run, or the samples do not fit
+     * @throws IOException when reading fails
+     */
+    public static Share share(Request request, int from, int count, Job job) throws IOException {
+        try (ModelSource first = ModelSource.open(request.reference(), ModelSource.Activations.AS_CONSUMERS);
+                ModelSource second = ModelSource.open(request.candidate(), ModelSource.Activations.AS_CONSUMERS);
+                Converter converter = first.converter();
+                Dataset samples = request.samples().open(request.reference(), InputSpec.of(converter.source()), job)) {
+            EvaluatedPart outputs = compare(
+                    first,
+                    second,
+                    samples.slice(from, count),
+                    job.evaluation("evaluating", "samples").withPerplexity(perplexity(request, first, second)));
+            List<LayerComparison> layers = from == 0 && request.parts().contains(Part.LAYERS)
+                    ? layers(converter, first, second, samples, job.evaluation("comparing layers", "samples"))
+                    : List.of();
+            return new Share(outputs, layers, notes(first, second));
+        }
+    }
+
+    /**
+     * The result of all shares. It has the bits of {@link #run} where batches are the same: a share begins where a batch of one process does, and no perplexity makes batches
+     * smaller.
+     *
+     * @param data what the samples are called
+     * @param shares in the order of the samples
+     */
+    public static Result joined(Request request, String data, List<Share> shares, double seconds) {
+        ModelComparison comparison =
+                EvaluatedPart.joined(shares.stream().map(Share::outputs).toList(), data);
+        return new Result(
+                request.reference().toString(),
+                request.candidate().toString(),
+                data,
+                comparison,
+                shares.stream().flatMap(s -> s.layers().stream()).toList(),
+                request.gates().check(new Measures(comparison)::of),
+                shares.getFirst().notes(),
+                seconds);
+    }
+
+    private static boolean perplexity(Request request, ModelSource first, ModelSource second) {
+        return request.parts().contains(Part.PERPLEXITY)
+                || request.gates().limits().containsKey(Measures.PERPLEXITY_CHANGE)
+                || (isCausal(first) && isCausal(second));
     }
 
     private static RunFacts facts(ModelSource first, ModelSource second, Dataset samples, Stopwatch watch, Job job)
@@ -177,12 +240,12 @@ public final class Evaluate {
                 .isPresent();
     }
 
-    private static ModelComparison compare(
+    private static EvaluatedPart compare(
             ModelSource reference, ModelSource candidate, Dataset samples, EvaluationOptions options)
             throws IOException {
         try (OnnxRuntimeSession a = reference.load(options.threads());
                 OnnxRuntimeSession b = candidate.load(options.threads())) {
-            return Evaluation.compare(a, b, samples, options);
+            return Evaluation.part(a, b, samples, options);
         }
     }
 

@@ -3,7 +3,6 @@ package dev.octet.spark;
 import dev.octet.converter.data.TextOptions;
 import dev.octet.formats.error.InvalidOptionException;
 import dev.octet.formats.error.OctetException;
-import dev.octet.formats.error.UnavailableException;
 import dev.octet.formats.file.TemporaryFolder;
 import dev.octet.pipeline.Calibrate;
 import dev.octet.pipeline.Job;
@@ -119,13 +118,8 @@ public record CalibrationJob(
             Job job = Job.named("octet calibrate on Spark").withThreads(threads);
             try {
                 return MergedSlices.of(number, Calibrate.part(request(), from, Math.min(slice, samples - from), job));
-            } catch (LinkageError e) { // Spark would end the executor over it
-                throw new UnavailableException(
-                        "a library of Octet does not go with one of Spark's: " + e.getMessage(),
-                        "an executor",
-                        "let Octet's come first: --conf spark.driver.userClassPathFirst=true --conf"
-                                + " spark.executor.userClassPathFirst=true",
-                        e);
+            } catch (LinkageError e) {
+                throw JobFailure.of(e);
             }
         }
     }

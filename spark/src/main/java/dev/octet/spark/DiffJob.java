@@ -30,7 +30,7 @@ import org.jspecify.annotations.Nullable;
  */
 public record DiffJob(JavaSparkContext spark, String a, String b, Optional<String> only) {
     /** More tasks than cores, so that a few large weights do not keep all waiting. */
-    private static final int TASKS_FOR_CORE = 4;
+    static final int TASKS_FOR_CORE = 4;
 
     /** All weights. */
     public DiffJob(JavaSparkContext spark, String a, String b) {

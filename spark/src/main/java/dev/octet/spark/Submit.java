@@ -1,6 +1,10 @@
 package dev.octet.spark;
 
 import dev.octet.converter.compare.ModelDiff;
+import dev.octet.converter.evaluate.LayerComparison;
+import dev.octet.converter.verify.Consumer;
+import dev.octet.converter.verify.Finding;
+import dev.octet.converter.verify.Verification;
 import dev.octet.formats.error.InvalidDataException;
 import dev.octet.formats.error.InvalidOptionException;
 import dev.octet.formats.error.MalformedModelException;
@@ -8,18 +12,27 @@ import dev.octet.formats.error.OctetException;
 import dev.octet.formats.error.UnavailableException;
 import dev.octet.formats.error.UnsupportedModelException;
 import dev.octet.pipeline.CheckpointOutcome;
+import dev.octet.pipeline.Evaluate;
+import dev.octet.pipeline.Gates;
+import dev.octet.pipeline.Measures;
 import dev.octet.quant.statistics.Statistics;
 import java.io.IOException;
 import java.io.PrintStream;
 import java.nio.file.AccessDeniedException;
+import java.util.Comparator;
+import java.util.EnumSet;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Locale;
+import java.util.Map;
 import java.util.Optional;
+import java.util.Set;
 import org.apache.spark.SparkConf;
 import org.apache.spark.api.java.JavaSparkContext;
 
 /** {@code spark-submit --class dev.octet.spark.Submit ... octet-spark.jar quantize MODEL -o OUTPUT}: verbs of {@code octet} on a cluster. */
 public final class Submit {
+    private static final int CHECK_FAILED = 1;
     private static final int USAGE = 2;
     private static final int INPUT = 3;
     private static final int IO = 4;
@@ -38,7 +51,7 @@ public final class Submit {
     /**
      * Runs a verb.
      *
-     * @return the exit code: 0 for success, as {@code octet} has them
+     * @return the exit code, as {@code octet} has them: 0 for success, 1 when a check failed
      */
     static int run(List<String> arguments, PrintStream out, PrintStream err) {
         try {
@@ -48,9 +61,10 @@ public final class Submit {
                 conf.setAppName("octet " + options.verb());
             }
             try (JavaSparkContext spark = new JavaSparkContext(conf)) {
-                out.print(run(options, arguments, spark));
+                Answer answer = run(options, arguments, spark);
+                out.print(answer.page());
+                return answer.passed() ? 0 : CHECK_FAILED;
             }
-            return 0;
         } catch (OctetException e) {
             tell(err, e.what(), e.where(), e.fix());
             return switch (e) {
@@ -81,13 +95,119 @@ public final class Submit {
         err.println("  fix:   " + fix);
     }
 
-    /** What is printed about a verb that was run. */
-    static String run(SubmittedVerb options, List<String> arguments, JavaSparkContext spark) throws IOException {
+    /**
+     * How a verb ended.
+     *
+     * @param page what is printed
+     * @param passed whether all checks did
+     */
+    private record Answer(String page, boolean passed) {
+        static Answer of(String page) {
+            return new Answer(page, true);
+        }
+    }
+
+    private static Answer run(SubmittedVerb options, List<String> arguments, JavaSparkContext spark)
+            throws IOException {
         return switch (options.verb()) {
-            case "calibrate" -> calibrate(options, spark);
-            case "diff" -> diff(options, spark);
-            default -> shards(options, arguments, spark);
+            case "calibrate" -> Answer.of(calibrate(options, spark));
+            case "diff" -> Answer.of(diff(options, spark));
+            case "verify" -> verify(options, spark);
+            case "evaluate" -> evaluate(options, spark);
+            default -> Answer.of(shards(options, arguments, spark));
         };
+    }
+
+    private static Answer verify(SubmittedVerb options, JavaSparkContext spark) throws IOException {
+        VerifyJob job = new VerifyJob(spark, options.operands(1, "MODEL").getFirst()).withDeep(options.has("deep"));
+        Optional<String> original = options.text("against");
+        if (original.isPresent()) {
+            job = job.withOriginal(original.get());
+        }
+        Map<String, Consumer> consumers = new LinkedHashMap<>();
+        Consumer.OF_CHECKPOINTS.forEach(c -> consumers.put(c.text(), c));
+        Set<Consumer> asked = EnumSet.noneOf(Consumer.class);
+        options.list("for").forEach(name -> asked.add(SubmittedVerb.choice("for", name, consumers)));
+        List<Integer> devices = options.list("tp").stream()
+                .map(n -> SubmittedVerb.number("tp", n, 1))
+                .toList();
+        Verification found = job.withConsumers(asked).withTensorParallel(devices).run();
+        StringBuilder page = new StringBuilder();
+        for (Finding finding : found.findings()) {
+            page.append(String.format(
+                    "%s  %s%s%n  what:  %s%n  where: %s%n  fix:   %s%n",
+                    finding.severity().text(),
+                    finding.rule(),
+                    finding.count() > 1 ? " x" + finding.count() : "",
+                    finding.what(),
+                    finding.places().isEmpty() ? found.model() : finding.places().getFirst(),
+                    finding.fix()));
+        }
+        found.notes().forEach(n -> page.append("note  ").append(n).append('\n'));
+        page.append(String.format(
+                Locale.ROOT,
+                "%d errors, %d warnings, %d advice; %d rules for %s%n",
+                found.errors(),
+                found.warnings(),
+                found.advice(),
+                found.rulesRun().size(),
+                String.join(", ", found.consumers())));
+        return new Answer(page.toString(), found.passed());
+    }
+
+    private static Answer evaluate(SubmittedVerb options, JavaSparkContext spark) throws IOException {
+        List<String> models = options.operands(2, "REFERENCE CANDIDATE");
+        EvaluationJob job =
+                new EvaluationJob(spark, models.getFirst(), models.getLast(), options.required("data"));
+        job = job.withMaxLength(options.number("max-length", job.maxLength()))
+                .withGates(Gates.parse(options.texts("gate"), Measures.NAMES, "cosine=0.997"));
+        Optional<String> tokenizer = options.text("tokenizer");
+        if (tokenizer.isPresent()) {
+            job = job.withTokenizer(tokenizer.get());
+        }
+        Set<Evaluate.Part> parts = EnumSet.noneOf(Evaluate.Part.class);
+        if (!options.has("no-layers")) {
+            parts.add(Evaluate.Part.LAYERS);
+        }
+        if (options.has("perplexity")) {
+            parts.add(Evaluate.Part.PERPLEXITY);
+        }
+        Evaluate.Result result = job.withParts(parts).run();
+        StringBuilder page = new StringBuilder();
+        page.append(String.format(
+                Locale.ROOT,
+                "%,d samples of %s in %.1f s%n",
+                result.comparison().samples(),
+                result.data(),
+                result.seconds()));
+        Measures measures = new Measures(result.comparison());
+        for (String name : Measures.NAMES) {
+            Gates.Measure measure = measures.of(name);
+            if (!Double.isNaN(measure.value())) {
+                page.append(String.format(
+                        Locale.ROOT,
+                        "%s %.5f%s%n",
+                        name,
+                        measure.value(),
+                        measure.of().isEmpty() ? "" : " (" + measure.of() + ")"));
+            }
+        }
+        result.layers().stream()
+                .min(Comparator.comparingDouble(LayerComparison::sqnrDb))
+                .ifPresent(l -> page.append(
+                        String.format(Locale.ROOT, "worst layer: %.1f dB (%s)%n", l.sqnrDb(), l.reference())));
+        result.notes().forEach(n -> page.append("note  ").append(n).append('\n'));
+        for (Gates.Result gate : result.gates()) {
+            page.append(String.format(
+                    Locale.ROOT,
+                    "gate %s: %.5f, wanted %s %s: %s%n",
+                    gate.measure(),
+                    gate.value(),
+                    Gates.isAtMost(gate.measure()) ? "at most" : "at least",
+                    gate.limit(),
+                    gate.passed() ? "passed" : "FAILED"));
+        }
+        return new Answer(page.toString(), result.gates().stream().allMatch(Gates.Result::passed));
     }
 
     private static String shards(SubmittedVerb options, List<String> arguments, JavaSparkContext spark)

@@ -47,6 +47,10 @@ public record SubmittedVerb(String verb, CommandLine line) {
         verbs.put("convert", List.of("output=", "target=", "recipe=", "exact-only", "force", "dry-run"));
         verbs.put("calibrate", List.of("output=", "data=", "tokenizer=", "max-length=", "force"));
         verbs.put("diff", List.of("only="));
+        verbs.put("verify", List.of("for=", "against=", "tp=", "deep"));
+        verbs.put(
+                "evaluate",
+                List.of("data=", "tokenizer=", "max-length=", "gate=", "perplexity", "no-layers"));
         return Map.copyOf(verbs);
     }
 
@@ -112,6 +116,15 @@ public record SubmittedVerb(String verb, CommandLine line) {
         return values == null ? List.of() : Arrays.asList(values);
     }
 
+    /** What is listed behind an option, with commas between; empty without it. */
+    List<String> list(String name) {
+        return text(name).stream()
+                .flatMap(v -> List.of(v.split(",", -1)).stream())
+                .map(String::strip)
+                .filter(v -> !v.isEmpty())
+                .toList();
+    }
+
     /** The value of an option that must be there. */
     String required(String name) {
         return text(name)
@@ -121,19 +134,28 @@ public record SubmittedVerb(String verb, CommandLine line) {
 
     /** What an option chooses. */
     <T> Optional<T> choice(String name, Map<String, T> choices) {
-        Optional<String> typed = text(name);
-        if (typed.isPresent() && !choices.containsKey(typed.get())) {
+        return text(name).map(typed -> choice(name, typed, choices));
+    }
+
+    /** What a typed text chooses. */
+    static <T> T choice(String name, String typed, Map<String, T> choices) {
+        T chosen = choices.get(typed);
+        if (chosen == null) {
             throw new InvalidOptionException(
-                    "'" + typed.get() + "' is not a value of --" + name + " on Spark",
+                    "'" + typed + "' is not a value of --" + name + " on Spark",
                     "option --" + name,
-                    Nearest.advice(typed.get(), choices.keySet()));
+                    Nearest.advice(typed, choices.keySet()));
         }
-        return typed.map(choices::get);
+        return chosen;
     }
 
     /** A number of at least 1. */
     int number(String name, int otherwise) {
-        String typed = line.getOptionValue(name, String.valueOf(otherwise));
+        return number(name, line.getOptionValue(name, String.valueOf(otherwise)), otherwise);
+    }
+
+    /** A typed number of at least 1. */
+    static int number(String name, String typed, int example) {
         try {
             int number = Integer.parseInt(typed);
             if (number > 0) {
@@ -145,7 +167,7 @@ public record SubmittedVerb(String verb, CommandLine line) {
         throw new InvalidOptionException(
                 "--" + name + " needs a number of at least 1, got '" + typed + "'",
                 "option --" + name,
-                "for example --" + name + " " + otherwise);
+                "for example --" + name + " " + example);
     }
 
     /** The operands, of which there must be so many. */

@@ -136,6 +136,50 @@ class SubmitTest {
     }
 
     @Test
+    void verify_ends_with_1_where_a_rule_is_broken(@TempDir Path folder) throws IOException {
+        assertEquals(0, Run.of("quantize", model.toString(), "-o", folder + "/fp8").code());
+        Run sound = Run.of("verify", folder + "/fp8", "--deep", "--against", model.toString(), "--tp", "1,2");
+        assertEquals(0, sound.code(), sound.out());
+        assertTrue(sound.out().contains("\n0 errors, ") || sound.out().startsWith("0 errors, "), sound.out());
+        Files.delete(folder.resolve("fp8").resolve(ShardedModel.name(2)));
+        Run broken = Run.of("verify", folder + "/fp8", "--for", "vllm");
+        assertEquals(1, broken.code(), broken.err());
+        assertTrue(broken.out().contains("error  shard-missing"), broken.out());
+        assertTrue(broken.out().contains(ShardedModel.name(2)), broken.out());
+        Run unknown = Run.of("verify", folder + "/fp8", "--for", "vlm");
+        assertEquals(2, unknown.code());
+        assertTrue(unknown.err().contains("did you mean vllm?"), unknown.err());
+    }
+
+    @Test
+    void evaluate_ends_with_1_where_a_gate_fails(@TempDir Path folder) throws IOException {
+        Path bert = TESTDATA.resolve("models/tiny-hf/bert");
+        Path texts = Files.writeString(folder.resolve("texts.jsonl"), "{\"text\": \"the cat sat\"}\n".repeat(3));
+        String[] line = {
+            "evaluate",
+            bert.toString(),
+            bert.toString(),
+            "--data",
+            texts.toString(),
+            "--tokenizer",
+            TESTDATA.resolve("tokenizer/words.json").toString(),
+            "--gate",
+            "cosine=0.99"
+        };
+        Run same = Run.of(line);
+        assertEquals(0, same.code(), same.err());
+        assertTrue(same.out().startsWith("3 samples of "), same.out());
+        assertTrue(same.out().contains("gate cosine: 1.00000, wanted at least 0.99: passed"), same.out());
+        line[line.length - 1] = "cosine=1.5";
+        Run failed = Run.of(line);
+        assertEquals(1, failed.code(), failed.err());
+        line[line.length - 1] = "cosin=1";
+        Run unknown = Run.of(line);
+        assertEquals(2, unknown.code());
+        assertTrue(unknown.err().contains("did you mean cosine,"), unknown.err());
+    }
+
+    @Test
     void a_dry_run_writes_nothing(@TempDir Path folder) {
         Run run = Run.of("quantize", model.toString(), "-o", folder + "/out", "--dry-run");
         assertEquals(0, run.code(), run.err());
@@ -157,9 +201,9 @@ class SubmitTest {
         Run missing = Run.of("quantize", folder + "/none", "-o", folder + "/out");
         assertEquals(4, missing.code());
         assertTrue(missing.err().contains(folder + "/none"), missing.err());
-        Run other = Run.of("verify", model.toString());
+        Run other = Run.of("train", model.toString());
         assertEquals(2, other.code());
-        assertTrue(other.err().startsWith("error  'verify' is not a verb that runs on Spark"), other.err());
+        assertTrue(other.err().startsWith("error  'train' is not a verb that runs on Spark"), other.err());
     }
 
     @Test

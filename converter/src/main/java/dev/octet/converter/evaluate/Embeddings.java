@@ -2,11 +2,13 @@ package dev.octet.converter.evaluate;
 
 import dev.octet.converter.data.TokenMask;
 import dev.octet.formats.tensor.Tensor;
+import java.io.Serializable;
 import java.util.ArrayList;
-import java.util.List;
 
 /** Sentence embeddings of both models for all samples, (samples x size) numbers each: the only part of an evaluation that grows. */
-final class Embeddings {
+final class Embeddings implements Serializable {
+    private static final long serialVersionUID = 1;
+
     /** Most samples that are paired: half a million pairs, ranked in a second. */
     static final int MAX_PAIRED = 1000;
 
@@ -15,12 +17,17 @@ final class Embeddings {
 
     private final String output;
     private final int size;
-    private final List<float[]> reference = new ArrayList<>();
-    private final List<float[]> candidate = new ArrayList<>();
+    private final ArrayList<float[]> reference = new ArrayList<>();
+    private final ArrayList<float[]> candidate = new ArrayList<>();
 
     Embeddings(String output, int size) {
         this.output = output;
         this.size = size;
+    }
+
+    /** The same output, of no sample yet. */
+    Embeddings none() {
+        return new Embeddings(output, size);
     }
 
     String output() {
@@ -41,6 +48,12 @@ final class Embeddings {
             reference.add(pooled(tokensOfReference, mask, i));
             candidate.add(pooled(tokensOfCandidate, mask, i));
         }
+    }
+
+    /** Adds the embeddings of the samples that follow. */
+    void plus(Embeddings more) {
+        reference.addAll(more.reference);
+        candidate.addAll(more.candidate);
     }
 
     /** Mean over real tokens, normalised to length 1; zeros for a text without tokens. */

@@ -27,17 +27,7 @@ public final class Evaluation {
     /** Most bytes of logits of one model on the heap; both models take twice this plus temporaries. */
     private static final long MAX_LOGIT_BYTES = 256L << 20;
 
-    private final Map<String, OutputSums> outputs = new LinkedHashMap<>();
-    private @Nullable Embeddings embeddings;
-    private final boolean scores;
-    private long samples;
-
-    /**
-     * @param outputs the outputs compared: a model that has scores of tokens or classes among them is not one of embeddings
-     */
-    private Evaluation(Collection<String> outputs) {
-        this.scores = outputs.stream().anyMatch(OutputSums::isNamedLikeScores);
-    }
+    private Evaluation() {}
 
     /**
      * Compares the outputs of two models. Both are loaded with ONNX Runtime's defaults, as their users load them.
@@ -67,6 +57,19 @@ public final class Evaluation {
      */
     public static ModelComparison compare(
             OnnxRuntimeSession a, OnnxRuntimeSession b, Dataset data, EvaluationOptions options) throws IOException {
+        return EvaluatedPart.joined(List.of(part(a, b, data, options)), data.name());
+    }
+
+    /**
+     * The same of some samples, where several processes share them out.
+     *
+     * @param data the samples of this part
+     * @throws InvalidDataException when the data do not fit, the models have no output in common, or a perplexity is requested but the
+     *     models have no token logits
+     * @throws IOException when data cannot be read
+     */
+    public static EvaluatedPart part(
+            OnnxRuntimeSession a, OnnxRuntimeSession b, Dataset data, EvaluationOptions options) throws IOException {
         Set<String> common = new LinkedHashSet<>(a.outputs());
         common.retainAll(b.outputs());
         if (common.isEmpty()) {
@@ -84,26 +87,33 @@ public final class Evaluation {
         Set<String> notCompared = new LinkedHashSet<>(a.outputs());
         notCompared.addAll(b.outputs());
         notCompared.removeAll(common);
-        Evaluation evaluation = new Evaluation(common);
-        NextTokens next = options.perplexity() ? new NextTokens() : null;
+        EvaluatedPart part = new EvaluatedPart(notCompared);
+        boolean perplexity = options.perplexity();
+        long tokenBytes = 0;
         int size = a.fixedBatch().orElse(Math.min(options.batchSize(), data.largestBatch()));
-        boolean bounded = next != null && a.fixedBatch().isEmpty();
+        boolean bounded = perplexity && a.fixedBatch().isEmpty();
         Batch batch;
         for (int first = 0; first < data.count(); first += batch.size()) {
             batch = data.batch(first, Math.min(bounded && first == 0 ? 1 : size, data.count() - first));
-            long most = next != null && bounded ? mostSamples(batch, next.tokenBytes()) : size;
+            long most = bounded ? mostSamples(batch, tokenBytes) : size;
             if (batch.size() > most) {
                 batch = data.batch(first, Math.toIntExact(most));
             }
             try (OnnxRuntimeSession.Outputs x = a.run(batch, common);
                     OnnxRuntimeSession.Outputs y = b.run(batch, common)) {
-                evaluation.add(batch, x, y, next);
-                notCompared.addAll(x.notNumeric());
-                notCompared.addAll(y.notNumeric());
+                EvaluatedPart.BatchSums sums = part.next(batch, common, perplexity);
+                for (String name : x.names()) {
+                    if (y.names().contains(name)) { // numeric in one model only: listed as not compared
+                        sums.add(batch, name, x.read(name), y.read(name));
+                    }
+                }
+                part.addNotCompared(x.notNumeric());
+                part.addNotCompared(y.notNumeric());
+                tokenBytes = sums.tokenBytes();
             }
             options.progress().samples(first + batch.size(), data.count());
         }
-        return evaluation.result(notCompared, next == null ? null : next.result(data.name()));
+        return part;
     }
 
     /** Batch size at which the logits of a large vocabulary fit. */
@@ -128,7 +138,7 @@ public final class Evaluation {
             throws IOException {
         SessionSettings settings = new SessionSettings(options.threads(), !forOthers);
         try (OnnxRuntimeSession session = OnnxRuntime.open(candidate, settings)) {
-            Evaluation evaluation = new Evaluation(session.outputs());
+            EvaluatedPart part = new EvaluatedPart(Set.of());
             int size = session.fixedBatch().orElse(Math.min(options.batchSize(), data.largestBatch()));
             for (int first = 0; first < data.count(); first += size) {
                 Batch batch = data.batch(first, Math.min(size, data.count() - first));
@@ -141,60 +151,13 @@ public final class Evaluation {
                             "compare models that were made from the same one");
                 }
                 try (OnnxRuntimeSession.Outputs found = session.run(batch, wanted.keySet())) {
-                    TokenMask mask = batch.mask().orElse(null);
-                    wanted.forEach(
-                            (name, expected) -> evaluation.add(name, expected, found.read(name), batch.size(), mask));
+                    EvaluatedPart.BatchSums sums = part.next(batch, session.outputs(), false);
+                    wanted.forEach((name, expected) -> sums.add(batch, name, expected, found.read(name)));
                 }
-                evaluation.samples += batch.size();
                 options.progress().samples(first + batch.size(), data.count());
             }
-            return evaluation.result(Set.of(), null);
+            return EvaluatedPart.joined(List.of(part), data.name());
         }
-    }
-
-    private void add(
-            Batch batch, OnnxRuntimeSession.Outputs x, OnnxRuntimeSession.Outputs y, @Nullable NextTokens next) {
-        TokenMask mask = batch.mask().orElse(null);
-        for (String name : x.names()) {
-            if (!y.names().contains(name)) {
-                continue; // numeric in one model only: listed as not compared
-            }
-            Tensor a = x.read(name);
-            Tensor b = y.read(name);
-            add(name, a, b, batch.size(), mask);
-            if (next != null && name.equals(NextTokens.LOGITS)) {
-                next.add(batch, a, b);
-            }
-        }
-        samples += batch.size();
-    }
-
-    private void add(String name, Tensor a, Tensor b, int size, @Nullable TokenMask mask) {
-        outputs.computeIfAbsent(name, OutputSums::new).add(a, b, size, mask);
-        if (mask != null && !scores && Embeddings.fits(a, mask)) {
-            addEmbeddings(name, a, b, mask);
-        }
-    }
-
-    /** Adds embeddings; of several outputs of that shape, the first counts. */
-    private void addEmbeddings(String name, Tensor a, Tensor b, TokenMask mask) {
-        Embeddings e = embeddings;
-        if (e == null) {
-            e = new Embeddings(name, (int) a.shape().dim(2));
-            embeddings = e;
-        }
-        if (e.output().equals(name)) {
-            e.add(a, b, mask);
-        }
-    }
-
-    private ModelComparison result(Set<String> notCompared, @Nullable PerplexityComparison perplexity) {
-        return new ModelComparison(
-                samples,
-                outputs.values().stream().map(OutputSums::result).toList(),
-                embeddings == null ? null : embeddings.compare(),
-                perplexity,
-                List.copyOf(notCompared));
     }
 
     /**

@@ -1,5 +1,7 @@
 package dev.octet.converter.evaluate;
 
+import java.io.Serializable;
+
 /**
  * How close a value inside the candidate is to its counterpart inside the reference on the same samples. Includes the error of all layers
  * before; excludes padding.
@@ -11,4 +13,5 @@ package dev.octet.converter.evaluate;
  * @param maxAbsDifference greatest difference of two elements
  */
 public record LayerComparison(
-        String reference, String candidate, long elements, double sqnrDb, double maxAbsDifference) {}
+        String reference, String candidate, long elements, double sqnrDb, double maxAbsDifference)
+        implements Serializable {}

@@ -5,13 +5,16 @@ import dev.octet.converter.data.TokenMask;
 import dev.octet.formats.error.InvalidDataException;
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Tensor;
+import java.io.Serializable;
 import java.util.Optional;
 
 /**
  * Sums the losses of two models on the next tokens over batches, in F64. Each token counts once, so that long texts have more weight; a
  * token counts if neither it nor its predecessor is padding.
  */
-final class NextTokens {
+final class NextTokens implements Serializable {
+    private static final long serialVersionUID = 1;
+
     /** The output of causal language models, [batch, sequence, vocabulary]. */
     static final String LOGITS = "logits";
 
@@ -26,6 +29,13 @@ final class NextTokens {
     static long length(Batch batch) {
         Tensor ids = batch.tensors().get(IDS);
         return ids == null || ids.shape().rank() != 2 ? 0 : ids.shape().dim(1);
+    }
+
+    /** Adds the losses of other samples. */
+    void plus(NextTokens more) {
+        tokens += more.tokens;
+        reference += more.reference;
+        candidate += more.candidate;
     }
 
     /** Bytes of the logits of one token; 0 before the first batch. */

@@ -1,10 +1,13 @@
 package dev.octet.converter.evaluate;
 
 import dev.octet.formats.tensor.Tensor;
+import java.io.Serializable;
 import java.lang.foreign.MemorySegment;
 
 /** Running sums over pairs of F32 elements. A NaN on either side makes every result NaN, so that the error shows. */
-final class OutputDifference {
+final class OutputDifference implements Serializable {
+    private static final long serialVersionUID = 1;
+
     private long elements;
     private double signal;
     private double noise;
@@ -21,6 +24,14 @@ final class OutputDifference {
             maxAbs = Math.max(maxAbs, Math.abs(d));
         }
         elements += to - from;
+    }
+
+    /** Adds the sums over other elements. */
+    void plus(OutputDifference more) {
+        elements += more.elements;
+        signal += more.signal;
+        noise += more.noise;
+        maxAbs = Math.max(maxAbs, more.maxAbs);
     }
 
     long elements() {

@@ -3,11 +3,14 @@ package dev.octet.converter.evaluate;
 import dev.octet.converter.data.TokenMask;
 import dev.octet.formats.error.InvalidDataException;
 import dev.octet.formats.tensor.Tensor;
+import java.io.Serializable;
 import java.util.Locale;
 import org.jspecify.annotations.Nullable;
 
 /** Running sums of one output. */
-final class OutputSums {
+final class OutputSums implements Serializable {
+    private static final long serialVersionUID = 1;
+
     private final String output;
     private final OutputDifference difference = new OutputDifference();
     private long samples;
@@ -54,6 +57,16 @@ final class OutputSums {
             cosineSum += cosine.value();
             cosineMin = Math.min(cosineMin, cosine.value());
         }
+    }
+
+    /** Adds the sums of other samples. */
+    void plus(OutputSums more) {
+        difference.plus(more.difference);
+        samples += more.samples;
+        cosineSum += more.cosineSum;
+        cosineMin = Math.min(cosineMin, more.cosineMin);
+        rows += more.rows;
+        agreeing += more.agreeing;
     }
 
     private boolean isClassLike(Tensor value) {

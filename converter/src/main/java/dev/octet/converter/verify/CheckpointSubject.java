@@ -1,6 +1,7 @@
 package dev.octet.converter.verify;
 
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import dev.octet.converter.compare.ModelDiff;
 import dev.octet.formats.checkpoint.Checkpoint;
 import dev.octet.formats.checkpoint.ModelConfig;
 import dev.octet.formats.checkpoint.StoredTensor;
@@ -39,6 +40,9 @@ final class CheckpointSubject implements AutoCloseable {
     private final VerifyOptions options;
     private @Nullable Map<String, List<LayerTensors>> fusedGroups;
     private @Nullable OriginalDiff originalDiff;
+
+    /** What other processes read of the weights; null where this one reads them. */
+    private @Nullable VerifiedPart read;
 
     private CheckpointSubject(
             Checkpoint checkpoint,
@@ -206,6 +210,22 @@ final class CheckpointSubject implements AutoCloseable {
             originalDiff = OriginalDiff.of(original, checkpoint, stored, options.threads());
         }
         return originalDiff;
+    }
+
+    /**
+     * Takes what other processes read in place of reading it.
+     *
+     * @param diff the comparison with the original; null without one
+     */
+    void take(VerifiedPart parts, @Nullable ModelDiff diff) {
+        read = parts;
+        originalDiff = diff == null ? null : OriginalDiff.of(diff, stored);
+    }
+
+    /** What other processes read of the weights; null where this one reads them. */
+    @Nullable
+    VerifiedPart read() {
+        return read;
     }
 
     VerifyOptions options() {

@@ -57,6 +57,11 @@ final class OriginalDiff {
         this.compensated = shares.length > 0 && shares[shares.length / 2] > FEW;
     }
 
+    /** A comparison that was made before, of the original and the model. */
+    static OriginalDiff of(ModelDiff diff, StoredCheckpoint stored) {
+        return new OriginalDiff(diff, stored.weights().keySet());
+    }
+
     /** Compares. */
     static OriginalDiff of(Checkpoint original, Checkpoint model, StoredCheckpoint stored, int threads)
             throws IOException {

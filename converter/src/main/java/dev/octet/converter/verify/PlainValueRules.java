@@ -9,7 +9,9 @@ import dev.octet.formats.tensor.Tensor;
 import java.io.IOException;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
+import java.util.List;
 import java.util.Locale;
+import java.util.Objects;
 import java.util.Set;
 
 /** Values of tensors that are not quantised. */
@@ -27,20 +29,32 @@ final class PlainValueRules {
     private static final Set<DType> FLOATS = Set.of(DType.BF16, DType.F16, DType.F32);
 
     private static void notFinite(CheckpointSubject subject, Report report) throws IOException {
-        Set<String> plain = subject.stored().plain().keySet();
-        try (Arena arena = Arena.ofConfined()) {
-            MemorySegment buffer = arena.allocate(PIECE_BYTES, 64);
-            for (StoredTensor tensor : subject.checkpoint().tensors().values()) {
-                if (plain.contains(tensor.name()) && FLOATS.contains(tensor.dtype())) {
-                    long count = count(subject, tensor, buffer);
-                    if (count > 0) {
-                        report.add(
-                                "a tensor holds NaN or infinity",
-                                tensor.name(),
-                                count + " of " + tensor.shape().elementCount());
-                    }
-                }
+        VerifiedPart read = subject.read();
+        for (StoredTensor tensor : floats(subject)) {
+            long count = read == null
+                    ? notFinite(subject, tensor)
+                    : Objects.requireNonNull(read.notFinite().get(tensor.name()));
+            if (count > 0) {
+                report.add(
+                        "a tensor holds NaN or infinity",
+                        tensor.name(),
+                        count + " of " + tensor.shape().elementCount());
             }
+        }
+    }
+
+    /** Tensors of floats that are not quantised. */
+    static List<StoredTensor> floats(CheckpointSubject subject) {
+        Set<String> plain = subject.stored().plain().keySet();
+        return subject.checkpoint().tensors().values().stream()
+                .filter(t -> plain.contains(t.name()) && FLOATS.contains(t.dtype()))
+                .toList();
+    }
+
+    /** How many elements of a tensor are NaN or infinite. */
+    static long notFinite(CheckpointSubject subject, StoredTensor tensor) throws IOException {
+        try (Arena arena = Arena.ofConfined()) {
+            return count(subject, tensor, arena.allocate(PIECE_BYTES, 64));
         }
     }
 

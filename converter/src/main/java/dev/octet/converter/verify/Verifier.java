@@ -1,7 +1,9 @@
 package dev.octet.converter.verify;
 
+import dev.octet.converter.compare.ModelDiff;
 import dev.octet.formats.ModelFile;
 import dev.octet.formats.checkpoint.Checkpoint;
+import dev.octet.formats.checkpoint.StoredTensor;
 import dev.octet.formats.error.InvalidOptionException;
 import dev.octet.formats.error.UnsupportedModelException;
 import dev.octet.formats.graph.GraphModel;
@@ -16,8 +18,10 @@ import java.util.Collections;
 import java.util.EnumSet;
 import java.util.List;
 import java.util.Locale;
+import java.util.Optional;
 import java.util.Set;
 import java.util.stream.Collectors;
+import java.util.stream.IntStream;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -199,6 +203,31 @@ public final class Verifier {
         return new Run(path, options).verify();
     }
 
+    /**
+     * Reads every {@code parts}-th weight of a checkpoint, where several processes share the work of {@code --deep}.
+     *
+     * @param part which, 0 to {@code parts - 1}
+     * @throws dev.octet.formats.error.MalformedModelException when nothing of it can be read
+     * @throws IOException when a file cannot be read
+     */
+    public static VerifiedPart part(Path path, VerifyOptions options, int part, int parts) throws IOException {
+        return new Run(path, options).read(part, parts);
+    }
+
+    /**
+     * The verification of a checkpoint whose weights others have read: what {@link #verify} returns for the same options.
+     *
+     * @param options {@link VerifyOptions#deep} among them
+     * @param diff of the original and this model; empty without an original
+     * @param parts all, in any order
+     * @throws dev.octet.formats.error.MalformedModelException when nothing of it can be read
+     * @throws IOException when a file cannot be read
+     */
+    public static Verification joined(
+            Path path, VerifyOptions options, Optional<ModelDiff> diff, List<VerifiedPart> parts) throws IOException {
+        return new Run(path, options).judge(VerifiedPart.all(parts), diff.orElse(null));
+    }
+
     /** One run. */
     private static final class Run {
         private final Path path;
@@ -261,32 +290,72 @@ public final class Verifier {
             return result("graph", "onnx", asked, List.of(), findings);
         }
 
-        private Verification checkpoint() throws IOException {
-            Set<Consumer> able = asked(Consumer.OF_CHECKPOINTS, "a safetensors checkpoint");
-            try (CheckpointSubject subject = CheckpointSubject.open(path, options)) {
-                Set<Consumer> asked = options.consumers().isEmpty() ? LayoutReaders.of(subject) : able;
-                Findings findings = new Findings(asked);
-                List<CheckpointRule> rules =
-                        CHECKPOINT_RULES.stream().filter(r -> runs(r, asked)).toList();
-                // those that read weights close files on their way, so nothing else may read meanwhile
-                checkTogether(rules.stream().filter(r -> !r.deep()).toList(), subject, findings);
-                for (CheckpointRule rule : rules) {
-                    if (rule.deep()) {
-                        rule.check(subject, findings);
+        /** Facts of some weights. */
+        VerifiedPart read(int part, int parts) throws IOException {
+            VerifiedPart read = new VerifiedPart();
+            // scales are judged where the parts are joined
+            try (CheckpointSubject subject = CheckpointSubject.open(path, options.withDeep(false))) {
+                List<StoredTensor> plain = some(PlainValueRules.floats(subject), part, parts);
+                inThreads(
+                        plain.size(),
+                        i -> read.add(plain.get(i).name(), PlainValueRules.notFinite(subject, plain.get(i))));
+                List<StoredWeight> weights =
+                        some(List.copyOf(subject.stored().weights().values()), part, parts);
+                inThreads(weights.size(), i -> {
+                    WeightFacts facts = WeightWalk.walk(
+                            subject.checkpoint(), subject.stored(), weights.get(i), subject.original());
+                    if (facts != null) {
+                        read.add(facts);
                     }
-                }
-                weights(subject, asked, findings);
-                if (subject.unreadScales() > 0) {
-                    notes.add(subject.unreadScales()
-                            + " tensors of scales were not read for their size; --deep reads them");
-                }
-                if (options.consumers().isEmpty()) {
-                    notes.addAll(LayoutReaders.notes(subject, asked));
-                }
-                List<Integer> devices =
-                        ran.contains(TensorParallel.RULE.id()) ? TensorParallel.legal(subject) : List.of();
-                return result("checkpoint", subject.stored().layout(), asked, devices, findings);
+                });
             }
+            return read;
+        }
+
+        private static <T> List<T> some(List<T> all, int part, int parts) {
+            return IntStream.range(0, all.size())
+                    .filter(i -> i % parts == part)
+                    .mapToObj(all::get)
+                    .toList();
+        }
+
+        Verification judge(VerifiedPart read, @Nullable ModelDiff diff) throws IOException {
+            try (CheckpointSubject subject = CheckpointSubject.open(path, options)) {
+                subject.take(read, diff);
+                return checkpoint(subject);
+            }
+        }
+
+        private Verification checkpoint() throws IOException {
+            try (CheckpointSubject subject = CheckpointSubject.open(path, options)) {
+                return checkpoint(subject);
+            }
+        }
+
+        private Verification checkpoint(CheckpointSubject subject) throws IOException {
+            Set<Consumer> able = asked(Consumer.OF_CHECKPOINTS, "a safetensors checkpoint");
+            Set<Consumer> asked = options.consumers().isEmpty() ? LayoutReaders.of(subject) : able;
+            Findings findings = new Findings(asked);
+            List<CheckpointRule> rules =
+                    CHECKPOINT_RULES.stream().filter(r -> runs(r, asked)).toList();
+            // those that read weights close files on their way, so nothing else may read meanwhile
+            checkTogether(rules.stream().filter(r -> !r.deep()).toList(), subject, findings);
+            for (CheckpointRule rule : rules) {
+                if (rule.deep()) {
+                    rule.check(subject, findings);
+                }
+            }
+            weights(subject, asked, findings);
+            if (subject.unreadScales() > 0) {
+                notes.add(subject.unreadScales()
+                        + " tensors of scales were not read for their size; --deep reads them");
+            }
+            if (options.consumers().isEmpty()) {
+                notes.addAll(LayoutReaders.notes(subject, asked));
+            }
+            List<Integer> devices =
+                    ran.contains(TensorParallel.RULE.id()) ? TensorParallel.legal(subject) : List.of();
+            return result("checkpoint", subject.stored().layout(), asked, devices, findings);
         }
 
         /** Several rules in parallel; their findings are in the order of the rules. */
@@ -340,6 +409,7 @@ public final class Verifier {
         private List<@Nullable WeightFacts> walk(List<StoredWeight> weights, CheckpointSubject subject)
                 throws IOException {
             OriginalDiff diff = subject.originalDiff();
+            VerifiedPart read = subject.read();
             List<@Nullable WeightFacts> facts = Collections.synchronizedList(
                     new ArrayList<@Nullable WeightFacts>(Collections.nCopies(weights.size(), null)));
             inThreads(weights.size(), i -> {
@@ -347,8 +417,13 @@ public final class Verifier {
                 boolean explain = diff == null || diff.isToExplain(weight);
                 facts.set(
                         i,
-                        WeightWalk.walk(
-                                subject.checkpoint(), subject.stored(), weight, explain ? subject.original() : null));
+                        read != null
+                                ? read.facts(weight, explain)
+                                : WeightWalk.walk(
+                                        subject.checkpoint(),
+                                        subject.stored(),
+                                        weight,
+                                        explain ? subject.original() : null));
             });
             return facts;
         }

@@ -3,6 +3,7 @@ package dev.octet.converter.verify;
 import dev.octet.quant.layout.StoredWeight;
 import dev.octet.quant.number.Float8Format;
 import dev.octet.quant.number.QuantType;
+import java.io.Serializable;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -30,7 +31,8 @@ record WeightFacts(
      * @param transposed with the grid of scales transposed, for square grids of blocks
      * @param anyScale with the best scale for each block: the best that the codes can express
      */
-    record Comparison(double asStored, double reciprocal, double transposed, double anyScale) {
+    record Comparison(double asStored, double reciprocal, double transposed, double anyScale)
+            implements Serializable {
         /** Largest error that rounding alone makes: half a step is 2^-4 of a value for E4M3, and a quarter for E2M1. */
         static final double ROUNDING = 0.25;
 
@@ -54,6 +56,11 @@ record WeightFacts(
 
         Histogram(long[] counts) {
             this.counts = counts.clone();
+        }
+
+        /** All of them. */
+        long[] counts() {
+            return counts.clone();
         }
 
         /** How often {@code code} occurs. */
