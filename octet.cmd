@@ -51,9 +51,9 @@ rem ONNX Runtime would send what it is used for to its maker
 set "ORT_DISABLE_TELEMETRY=1"
 set "verb=%~1"
 set "arguments=short"
-for /f "usebackq eol=# tokens=1,2" %%V in ("%launcher%\verbs") do if "%%V"=="%verb%" set "arguments=%%W"
-rem moments of activations want the vector unit
-if "%arguments%"=="streams" for %%A in (%*) do if "%%~A"=="--calibration" set "arguments=calibrate"
+set "option="
+for /f "usebackq eol=# tokens=1-4" %%V in ("%launcher%\verbs") do if "%%V"=="%verb%" (set "arguments=%%W" & set "option=%%X" & set "instead=%%Y")
+if defined option for %%A in (%*) do if "%%~A"=="%option%" set "arguments=%instead%"
 rem the JVM makes no cache of linked classes with the vector module
 findstr /c:"jdk.incubator.vector" "%launcher%\%arguments%.args" >nul || goto cached
 "%jdk%\bin\java.exe" "@%launcher%\common.args" "@%launcher%\%arguments%.args" "-XX:ErrorFile=%TEMP%\octet-crash-%%p.log" %OCTET_JAVA_OPTIONS% "-Doctet.home=%home%" -cp "%jar%" dev.octet.cli.Start %*

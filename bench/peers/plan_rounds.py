@@ -4,6 +4,7 @@ import argparse
 import json
 import os
 import statistics
+import subprocess
 import sys
 
 from adapters_torch import SEQUENCE
@@ -33,10 +34,26 @@ def row(options, model, data, mode, engine, extra):
             "product_rate": here["product_rate"], "memory_rate": here["memory_rate"]}
 
 
+RECIPES = ["fp8-dynamic", "fp8-block", "mxfp8", "nvfp4", "int4"]
+
+
+def conversion(options, model, recipe):
+    """Quantising a checkpoint, predicted and measured; the median of three runs."""
+    octet, output = options.octet.split(), f"{options.work}/converted"
+    common = [model, "--recipe", recipe, "-o", output, "--threads", str(options.threads)]
+    _, text = measured(octet + ["plan", *common, "--json"], exits=(0, 1))
+    plan = json.loads(text[text.index("{"):])
+    runs = [measured(octet + ["quantize", *common, "--force"])[0] for _ in range(3)]
+    written = sum(os.path.getsize(f"{output}/{f}") for f in os.listdir(output) if f.endswith(".safetensors"))
+    return {"planned_mb": plan["memory_bytes"] / 1e6, "peak_mb": max(r["peak_mb"] for r in runs), "planned_ms": plan["seconds"] * 1e3,
+            "ms": statistics.median(r["seconds"] for r in runs) * 1e3, "planned_bytes": plan["target_bytes"], "bytes": written}
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("result")
-    parser.add_argument("--parts", default="tiny,wide")
+    parser.add_argument("--parts", default="tiny,wide,conversions")
+    parser.add_argument("--gigabytes", type=float, default=2.1, help="of the checkpoint that is quantised")
     parser.add_argument("--steps", type=int, default=40)
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     parser.add_argument("--work", default=os.path.join(HOME, "bench", "target", "plan"))
@@ -66,6 +83,18 @@ def main():
                          f"{label(mode, engine, extra)}{r['planned_mb']:11.0f}{r['peak_mb']:9.0f}{r['planned_mb'] / r['peak_mb'] - 1:+8.1%}"
                          f"{r['planned_ms']:12.1f}{r['ms']:9.1f}{r['planned_ms'] / r['ms'] - 1:+8.1%}")
             print(name, lines[-1], file=sys.stderr)
+        lines.append("")
+    if "conversions" in options.parts:
+        model = f"{options.work}/checkpoint"
+        if not os.path.exists(model):
+            subprocess.run([sys.executable, f"{HERE}/make_checkpoint.py", "llama", model, str(options.gigabytes)], check=True, stdout=sys.stderr)
+        lines += [f"quantising {options.gigabytes} GB of BF16", f"{'recipe':14}{'planned MB':>11}{'peak MB':>9}{'off':>8}{'planned s':>11}{'s':>7}{'off':>8}"
+                  "  bytes"]
+        for recipe in RECIPES:
+            r = everything[f"quantising to {recipe}"] = conversion(options, model, recipe)
+            lines.append(f"{recipe:14}{r['planned_mb']:11.0f}{r['peak_mb']:9.0f}{r['planned_mb'] / r['peak_mb'] - 1:+8.1%}{r['planned_ms'] / 1e3:11.2f}"
+                         f"{r['ms'] / 1e3:7.2f}{r['planned_ms'] / r['ms'] - 1:+8.1%}  {'as planned' if r['bytes'] == r['planned_bytes'] else 'OTHERS'}")
+            print(lines[-1], file=sys.stderr)
         lines.append("")
     rows = [r for r in everything.values() if not isinstance(r, str)]
     for planned, what, near in (("planned_mb", "peak_mb", 0.05), ("planned_ms", "ms", 0.2)):

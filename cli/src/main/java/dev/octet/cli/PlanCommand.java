@@ -1,18 +1,22 @@
 package dev.octet.cli;
 
+import dev.octet.pipeline.ConversionPlan;
+import dev.octet.pipeline.Quantize;
 import dev.octet.pipeline.TaskListener;
 import dev.octet.pipeline.TrainingPlan;
 import dev.octet.pipeline.plan.Accelerator;
 import dev.octet.pipeline.plan.Accelerator.ProductType;
 import dev.octet.pipeline.plan.Hardware;
 import dev.octet.pipeline.plan.MeshRules;
+import dev.octet.quant.recipe.Recipes;
 import java.io.IOException;
 import java.nio.file.Path;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
 import org.apache.commons.cli.Option;
 
-/** {@code octet plan MODEL}: what training takes, before it starts. */
+/** {@code octet plan MODEL}: what training takes, or quantising, before it starts. */
 final class PlanCommand implements Command {
     private static final PathOption CONFIG =
             PathOption.read("config", "FILE", "of the run, as train takes it (default: Adam, Linears in --precision)");
@@ -43,6 +47,27 @@ final class PlanCommand implements Command {
     private static final Option PRICE =
             Flags.value("price", "N", "of a device for an hour, for the cost of the training, or of a step");
 
+    private static final Option RECIPE = ChoiceOption.of(
+            "recipe",
+            "NAME",
+            CheckpointFlags.RECIPES.keySet(),
+            "plan quantising the checkpoint on this machine instead: " + Recipes.names(Recipes.CHECKPOINT)
+                    + " (default: none, training is planned)");
+    private static final Option TARGET = ChoiceOption.of(
+            "target",
+            "NAME",
+            CheckpointFlags.TARGETS.keySet(),
+            "with --recipe: the layout, as quantize takes it (default: as there)");
+    private static final PathOption STATISTICS =
+            PathOption.read("statistics", "FILE", "with --recipe: scales of inputs, as quantize takes them");
+    private static final PathOption OUTPUT = PathOption.output(
+            "FOLDER",
+            "with --recipe: where the result would be written, for the room there (default: beside the model)");
+
+    /** What is asked of training alone. */
+    private static final List<Option> OF_TRAINING =
+            List.of(CONFIG, SET, HARDWARE, MESH, SEQUENCE, BATCH, PRECISION, TOKENS, PRICE);
+
     private static final double MOST = 1e18;
 
     @Override
@@ -52,7 +77,8 @@ final class PlanCommand implements Command {
 
     @Override
     public String summary() {
-        return "Say what training takes before it starts: memory, time, cost, and how to share it among GPUs.";
+        return "Say what training or quantising takes before it starts: memory, disk, time, cost, and how to share"
+                + " training among GPUs.";
     }
 
     @Override
@@ -62,7 +88,9 @@ final class PlanCommand implements Command {
 
     @Override
     public List<Option> options() {
-        return List.of(CONFIG, SET, HARDWARE, MESH, SEQUENCE, BATCH, PRECISION, TOKENS, PRICE, Flags.THREADS);
+        List<Option> options = new ArrayList<>(OF_TRAINING);
+        options.addAll(List.of(RECIPE, TARGET, STATISTICS, OUTPUT, Flags.THREADS));
+        return options;
     }
 
     @Override
@@ -71,17 +99,44 @@ final class PlanCommand implements Command {
                 "octet plan model.onnx --config train.yaml",
                 "octet plan Llama-3.1-8B/config.json --hardware 8xH100 --price 2.50",
                 "octet plan config.json --hardware 2048xH100 --batch 2048 --tokens 15e12",
-                "octet plan config.json --hardware 64xH100 --mesh tensor=8,zero=1");
+                "octet plan config.json --hardware 64xH100 --mesh tensor=8,zero=1",
+                "octet plan Llama-3.1-70B --recipe fp8-dynamic -o /data/Llama-3.1-70B-FP8");
     }
 
     @Override
     public ExitCode run(Arguments arguments, Screen screen) throws IOException {
+        if (arguments.has(RECIPE)) {
+            return conversion(arguments, screen);
+        }
+        arguments.refuse(List.of(TARGET, STATISTICS, OUTPUT), "is for quantising", "add --recipe NAME, as fp8-dynamic");
         TrainingPlan.Request request = request(arguments);
         arguments.requireInputs();
         TrainingPlan.Result result = TrainingPlan.run(request, arguments.job(TaskListener.NONE));
         screen.answer(arguments, result, () -> PlanPage.of(result));
         boolean fits = result.cluster() == null || result.cluster().best() != null;
         return fits && (result.machine() == null || result.machine().fits()) ? ExitCode.OK : ExitCode.CHECK_FAILED;
+    }
+
+    private static ExitCode conversion(Arguments arguments, Screen screen) throws IOException {
+        arguments.refuse(OF_TRAINING, "is for training", "leave --recipe out, or this");
+        Path model = arguments.operand(0);
+        Path name = model.toAbsolutePath().normalize().getFileName();
+        Path beside = model.toAbsolutePath()
+                .normalize()
+                .resolveSibling(name + "-" + arguments.text(RECIPE).orElse(""));
+        Quantize.CheckpointRequest request = Quantize.CheckpointRequest.of(
+                model,
+                arguments.path(OUTPUT).orElse(beside),
+                arguments.choice(RECIPE, CheckpointFlags.RECIPES, Recipes.FP8_DYNAMIC));
+        request = request.withTarget(arguments.choice(TARGET, CheckpointFlags.TARGETS, request.target()));
+        Optional<Path> statistics = arguments.path(STATISTICS);
+        if (statistics.isPresent()) {
+            request = request.withStatistics(statistics.get());
+        }
+        arguments.requireInputs();
+        ConversionPlan.Result result = ConversionPlan.run(request, arguments.job(TaskListener.NONE));
+        screen.answer(arguments, result, () -> PlanPage.of(result));
+        return result.fits() ? ExitCode.OK : ExitCode.CHECK_FAILED;
     }
 
     private static TrainingPlan.Request request(Arguments arguments) {

@@ -1,5 +1,6 @@
 package dev.octet.cli;
 
+import dev.octet.pipeline.ConversionPlan;
 import dev.octet.pipeline.TrainingPlan;
 import dev.octet.pipeline.plan.Choice;
 import dev.octet.pipeline.plan.DeviceBytes;
@@ -31,6 +32,32 @@ final class PlanPage {
             cluster(result, result.cluster(), page);
         }
         return page.toString();
+    }
+
+    /** The page of a conversion. */
+    static String of(ConversionPlan.Result r) {
+        return new Table()
+                .row("model", r.model())
+                .row(
+                        "converts",
+                        Quantity.of(r.weights(), "weights") + " to " + r.recipe() + ", layout " + r.target() + ", in "
+                                + Quantity.of(r.files(), "files"))
+                .row("reads", Quantity.bytes(r.sourceBytes()))
+                .row(
+                        "disk",
+                        Table.cell(
+                                Quantity.bytes(r.targetBytes()) + " of " + Quantity.bytes(r.freeBytes()) + " free at "
+                                        + r.output(),
+                                r.fits() ? Tone.GOOD : Tone.BAD))
+                .row(
+                        "memory",
+                        Quantity.bytes(r.memoryBytes()) + " at its peak, and what the system has for the page cache")
+                .row(
+                        "time",
+                        Quantity.seconds(r.seconds()) + ": the model's disk gives "
+                                + Quantity.rate(r.readPerSecond(), "bytes") + ", a trial converts "
+                                + Quantity.rate(r.convertedPerSecond(), "bytes") + ", measured now")
+                .text(0);
     }
 
     private static Table head(TrainingPlan.Result r) {

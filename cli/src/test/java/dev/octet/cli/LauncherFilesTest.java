@@ -34,13 +34,15 @@ class LauncherFilesTest {
     private static final Pattern PATHS =
             Pattern.compile("%(home|jdk|launcher|target|jar|cache|log|maven|TEMP|ProgramFiles|USERPROFILE)%|%~1");
 
-    private static Map<String, String> verbs() throws IOException {
-        Map<String, String> verbs = new HashMap<>();
+    /** The files of arguments of each verb: its usual one, and one for an option where there is such. */
+    private static Map<String, List<String>> verbs() throws IOException {
+        Map<String, List<String>> verbs = new HashMap<>();
         for (String line : Files.readAllLines(FOLDER.resolve("verbs"))) {
             if (!line.startsWith("#")) {
                 String[] words = line.split(" +", -1);
-                assertEquals(2, words.length, line);
-                assertEquals(null, verbs.put(words[0], words[1]), line);
+                assertTrue(words.length == 2 || (words.length == 4 && words[2].startsWith("--")), line);
+                List<String> files = words.length == 2 ? List.of(words[1]) : List.of(words[1], words[3]);
+                assertEquals(null, verbs.put(words[0], files), line);
             }
         }
         return verbs;
@@ -49,15 +51,15 @@ class LauncherFilesTest {
     @Test
     void every_verb_has_a_file_of_arguments() throws IOException {
         assertEquals(Octet.COMMANDS.stream().map(Command::name).collect(Collectors.toSet()), verbs().keySet());
-        for (String file : verbs().values()) {
-            assertTrue(Files.isRegularFile(FOLDER.resolve(file + ".args")), file);
-        }
+        verbs().values()
+                .forEach(files ->
+                        files.forEach(file -> assertTrue(Files.isRegularFile(FOLDER.resolve(file + ".args")), file)));
     }
 
     @Test
     void no_file_of_arguments_is_left_over() throws IOException {
-        Set<String> read = new HashSet<>(verbs().values());
-        read.addAll(List.of("common", "short"));
+        Set<String> read = new HashSet<>(List.of("common", "short"));
+        verbs().values().forEach(read::addAll);
         try (Stream<Path> files = Files.list(FOLDER)) {
             assertEquals(
                     read,

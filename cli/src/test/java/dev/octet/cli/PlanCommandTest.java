@@ -5,9 +5,12 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
 import dev.octet.pipeline.plan.Accelerator;
 import dev.octet.trainer.device.cpu.HostMemory;
 import java.io.IOException;
+import java.nio.file.DirectoryStream;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -179,5 +182,59 @@ class PlanCommandTest {
         CommandLine planned = CommandLine.run("plan", GPT2, "--config", config.toString());
         assertEquals(ExitCode.CHECK_FAILED, planned.code(), planned.err());
         assertTrue(planned.out().contains("octet train refuses it"), planned.out());
+    }
+
+    @Test
+    void a_plan_of_quantising_has_the_bytes_that_quantize_reads_and_writes() throws IOException {
+        String model = TESTDATA.resolve("checkpoints/llama-128").toString();
+        String output = folder.resolve("out").toString();
+        for (String recipe : List.of("fp8-dynamic", "nvfp4", "int4")) {
+            JsonNode plan = new ObjectMapper()
+                    .readTree(CommandLine.run("plan", model, "--recipe", recipe, "-o", output, "--json")
+                            .out());
+            assertEquals(
+                    ExitCode.OK,
+                    CommandLine.run("quantize", model, "-o", output, "--recipe", recipe, "--force")
+                            .code());
+            long written = 0;
+            try (DirectoryStream<Path> files = Files.newDirectoryStream(folder.resolve("out"), "*.safetensors")) {
+                for (Path file : files) {
+                    written += Files.size(file);
+                }
+            }
+            assertEquals(written, plan.get("target_bytes").longValue(), recipe);
+            assertEquals(14, plan.get("weights").intValue(), recipe);
+            assertTrue(plan.get("seconds").doubleValue() > 0, recipe);
+        }
+    }
+
+    @Test
+    void a_plan_of_quantising_leaves_nothing() throws IOException {
+        String model = TESTDATA.resolve("checkpoints/llama-128").toString();
+        CommandLine run = CommandLine.run(
+                "plan",
+                model,
+                "--recipe",
+                "fp8-block",
+                "-o",
+                folder.resolve("deep/er/out").toString());
+        assertEquals(ExitCode.OK, run.code(), run.err());
+        assertTrue(run.out().contains("14 weights to fp8-block, layout fp8, in 2 files"), run.out());
+        try (Stream<Path> left = Files.list(folder)) {
+            assertEquals(List.of(), left.toList());
+        }
+    }
+
+    @Test
+    void options_of_training_and_of_quantising_do_not_go_together() {
+        String model = TESTDATA.resolve("checkpoints/llama-128").toString();
+        CommandLine both = CommandLine.run("plan", model, "--recipe", "fp8-dynamic", "--hardware", "8xH100");
+        assertEquals(ExitCode.USAGE, both.code());
+        assertTrue(both.err().contains("--hardware is for training"), both.err());
+        CommandLine without = CommandLine.run("plan", model, "--target", "modelopt");
+        assertEquals(ExitCode.USAGE, without.code());
+        assertTrue(without.err().contains("add --recipe NAME"), without.err());
+        CommandLine onnx = CommandLine.run("plan", GPT2 + "/none.onnx", "--recipe", "fp8-dynamic");
+        assertEquals(ExitCode.IO, onnx.code());
     }
 }

@@ -135,7 +135,10 @@ public final class Evaluate {
                     : List.of();
             watch.step("compare layers");
             Result result = joined(
-                    request, samples.name(), List.of(new Share(outputs, layers, notes(first, second))), watch.seconds());
+                    request,
+                    samples.name(),
+                    List.of(new Share(outputs, layers, notes(first, second))),
+                    watch.seconds());
             if (request.report().isPresent()) {
                 EvaluateReport.write(
                         result,

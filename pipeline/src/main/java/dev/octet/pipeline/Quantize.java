@@ -571,6 +571,25 @@ public final class Quantize {
                     WeightRounds.NEAREST);
         }
 
+        /** The same from another model to another output, without a page. */
+        CheckpointRequest between(Path newModel, Path newOutput) {
+            return new CheckpointRequest(
+                    newModel,
+                    newOutput,
+                    recipe,
+                    target,
+                    selection,
+                    layout,
+                    statistics,
+                    calibrator,
+                    choices,
+                    attention,
+                    Optional.empty(),
+                    recipes,
+                    transforms,
+                    rounding);
+        }
+
         /** The same in another layout. */
         public CheckpointRequest withTarget(Target.Checkpoint newTarget) {
             return new CheckpointRequest(

@@ -74,8 +74,7 @@ public record EvaluationJob(
 
     /** The same with a tokenizer that lies elsewhere. */
     public EvaluationJob withTokenizer(String file) {
-        return new EvaluationJob(
-                spark, reference, candidate, data, Optional.of(file), maxLength, slice, parts, gates);
+        return new EvaluationJob(spark, reference, candidate, data, Optional.of(file), maxLength, slice, parts, gates);
     }
 
     /** The same texts, cut after so many tokens. */
@@ -118,8 +117,7 @@ public record EvaluationJob(
             implements Serializable {
         /** The request in files of this machine. */
         Evaluate.Request request() throws IOException {
-            SampleSource source =
-                    SampleSource.of(local(data)).withMaxLength(maxLength);
+            SampleSource source = SampleSource.of(local(data)).withMaxLength(maxLength);
             return new Evaluate.Request(
                     local(reference),
                     local(candidate),
@@ -183,7 +181,12 @@ public record EvaluationJob(
                     .map(from -> task.share(from, Math.min(size, samples - from)))
                     .collect();
             Evaluate.Request named = new Evaluate.Request(
-                    Path.of(reference), Path.of(candidate), SampleSource.of(Path.of(data)), parts, gates, Optional.empty());
+                    Path.of(reference),
+                    Path.of(candidate),
+                    SampleSource.of(Path.of(data)),
+                    parts,
+                    gates,
+                    Optional.empty());
             return Evaluate.joined(named, data, shares, (System.nanoTime() - start) / 1e9);
         } catch (Exception e) { // Scala's methods declare none and throw any
             throw JobFailure.of(e);

@@ -131,7 +131,8 @@ public final class Submit {
         List<Integer> devices = options.list("tp").stream()
                 .map(n -> SubmittedVerb.number("tp", n, 1))
                 .toList();
-        Verification found = job.withConsumers(asked).withTensorParallel(devices).run();
+        Verification found =
+                job.withConsumers(asked).withTensorParallel(devices).run();
         StringBuilder page = new StringBuilder();
         for (Finding finding : found.findings()) {
             page.append(String.format(
@@ -140,7 +141,9 @@ public final class Submit {
                     finding.rule(),
                     finding.count() > 1 ? " x" + finding.count() : "",
                     finding.what(),
-                    finding.places().isEmpty() ? found.model() : finding.places().getFirst(),
+                    finding.places().isEmpty()
+                            ? found.model()
+                            : finding.places().getFirst(),
                     finding.fix()));
         }
         found.notes().forEach(n -> page.append("note  ").append(n).append('\n'));
@@ -157,8 +160,7 @@ public final class Submit {
 
     private static Answer evaluate(SubmittedVerb options, JavaSparkContext spark) throws IOException {
         List<String> models = options.operands(2, "REFERENCE CANDIDATE");
-        EvaluationJob job =
-                new EvaluationJob(spark, models.getFirst(), models.getLast(), options.required("data"));
+        EvaluationJob job = new EvaluationJob(spark, models.getFirst(), models.getLast(), options.required("data"));
         job = job.withMaxLength(options.number("max-length", job.maxLength()))
                 .withGates(Gates.parse(options.texts("gate"), Measures.NAMES, "cosine=0.997"));
         Optional<String> tokenizer = options.text("tokenizer");

@@ -48,9 +48,7 @@ public record SubmittedVerb(String verb, CommandLine line) {
         verbs.put("calibrate", List.of("output=", "data=", "tokenizer=", "max-length=", "force"));
         verbs.put("diff", List.of("only="));
         verbs.put("verify", List.of("for=", "against=", "tp=", "deep"));
-        verbs.put(
-                "evaluate",
-                List.of("data=", "tokenizer=", "max-length=", "gate=", "perplexity", "no-layers"));
+        verbs.put("evaluate", List.of("data=", "tokenizer=", "max-length=", "gate=", "perplexity", "no-layers"));
         return Map.copyOf(verbs);
     }
 

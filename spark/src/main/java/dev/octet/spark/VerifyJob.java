@@ -85,9 +85,8 @@ public record VerifyJob(
         if (!deep) {
             return Verifier.verify(HadoopPaths.of(model, hadoop), options.withDeep(false));
         }
-        Optional<ModelDiff> diff = original.isPresent()
-                ? Optional.of(new DiffJob(spark, original.get(), model).run())
-                : Optional.empty();
+        Optional<ModelDiff> diff =
+                original.isPresent() ? Optional.of(new DiffJob(spark, original.get(), model).run()) : Optional.empty();
         return Verifier.joined(HadoopPaths.of(model, hadoop), options, diff, read());
     }
 

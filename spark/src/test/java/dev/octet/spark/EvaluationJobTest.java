@@ -62,12 +62,10 @@ class EvaluationJobTest {
                     Files.copy(TESTDATA.resolve("models/tiny-hf").resolve(name).resolve(file), model.resolve(file));
                 }
             }
-            Files.write(
-                    model.resolve("tokenizer.json"), Files.readAllBytes(TESTDATA.resolve("tokenizer/words.json")));
+            Files.write(model.resolve("tokenizer.json"), Files.readAllBytes(TESTDATA.resolve("tokenizer/words.json")));
             Path quantized = shared.resolve(name + "-fp8");
             if (Files.notExists(quantized)) {
-                Quantize.run(
-                        Quantize.CheckpointRequest.of(model, quantized, Recipes.FP8_DYNAMIC), Job.defaults());
+                Quantize.run(Quantize.CheckpointRequest.of(model, quantized, Recipes.FP8_DYNAMIC), Job.defaults());
             }
             Path texts = Files.writeString(
                     shared.resolve("texts.jsonl"),
@@ -78,7 +76,8 @@ class EvaluationJobTest {
 
         Evaluate.Result alone(Gates gates) throws IOException {
             return Evaluate.run(
-                    Evaluate.Request.of(model, quantized, SampleSource.of(texts)).withGates(gates),
+                    Evaluate.Request.of(model, quantized, SampleSource.of(texts))
+                            .withGates(gates),
                     Job.defaults().withThreads(1));
         }
 
@@ -104,7 +103,8 @@ class EvaluationJobTest {
     @Test
     void perplexities_are_those_of_one_process_but_for_the_rounding_of_batches() throws IOException {
         Case llama = Case.of("llama");
-        var expected = Objects.requireNonNull(llama.alone(Gates.NONE).comparison().perplexity());
+        var expected =
+                Objects.requireNonNull(llama.alone(Gates.NONE).comparison().perplexity());
         var found = Objects.requireNonNull(
                 llama.job().withSlice(20).withParts(Set.of()).run().comparison().perplexity());
         assertEquals(expected.reference().tokens(), found.reference().tokens());
@@ -130,8 +130,8 @@ class EvaluationJobTest {
                 InvalidDataException.class,
                 () -> Evaluate.run(
                         Evaluate.Request.of(bert.model(), bert.quantized(), SampleSource.of(bad)), Job.defaults()));
-        EvaluationJob job =
-                new EvaluationJob(spark, bert.model().toString(), bert.quantized().toString(), bad.toString());
+        EvaluationJob job = new EvaluationJob(
+                spark, bert.model().toString(), bert.quantized().toString(), bad.toString());
         assertEquals(
                 expected.what(),
                 assertThrows(InvalidDataException.class, job::run).what());

@@ -137,7 +137,8 @@ class SubmitTest {
 
     @Test
     void verify_ends_with_1_where_a_rule_is_broken(@TempDir Path folder) throws IOException {
-        assertEquals(0, Run.of("quantize", model.toString(), "-o", folder + "/fp8").code());
+        assertEquals(
+                0, Run.of("quantize", model.toString(), "-o", folder + "/fp8").code());
         Run sound = Run.of("verify", folder + "/fp8", "--deep", "--against", model.toString(), "--tp", "1,2");
         assertEquals(0, sound.code(), sound.out());
         assertTrue(sound.out().contains("\n0 errors, ") || sound.out().startsWith("0 errors, "), sound.out());

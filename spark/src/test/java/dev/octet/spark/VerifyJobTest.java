@@ -81,7 +81,9 @@ class VerifyJobTest {
     @Test
     void a_sound_model_passes_with_the_rules_and_notes_of_one_process() throws IOException {
         Path fp8 = quantized("sound");
-        Verification together = new VerifyJob(spark, fp8.toString()).withOriginal(model.toString()).run();
+        Verification together = new VerifyJob(spark, fp8.toString())
+                .withOriginal(model.toString())
+                .run();
         assertEquals(Verifier.verify(fp8, DEEP.withOriginal(model)), together);
         assertTrue(together.passed());
         assertTrue(together.rulesRun().contains("value-not-finite"));
@@ -95,9 +97,14 @@ class VerifyJobTest {
         damage(fp8, t -> t.name().contains("norm") && t.dtype() == DType.BF16, (byte) 0xC0, (byte) 0x7F);
         damage(fp8, t -> t.name().endsWith("scale_inv"), (byte) 0, (byte) 0, (byte) 0x80, (byte) 0x3F);
         Verification alone = Verifier.verify(fp8, DEEP.withOriginal(model));
-        Set<String> rules = Set.copyOf(alone.findings().stream().map(f -> f.rule()).toList());
-        assertTrue(rules.containsAll(Set.of("value-not-finite", "value-differs", "weight-differs", "weight-nan")), rules.toString());
-        Verification together = new VerifyJob(spark, fp8.toString()).withOriginal(model.toString()).run();
+        Set<String> rules =
+                Set.copyOf(alone.findings().stream().map(f -> f.rule()).toList());
+        assertTrue(
+                rules.containsAll(Set.of("value-not-finite", "value-differs", "weight-differs", "weight-nan")),
+                rules.toString());
+        Verification together = new VerifyJob(spark, fp8.toString())
+                .withOriginal(model.toString())
+                .run();
         assertEquals(alone, together);
         assertFalse(together.passed());
     }
@@ -110,9 +117,8 @@ class VerifyJobTest {
                 .withTensorParallel(List.of(2))
                 .withDeep(false)
                 .run();
-        VerifyOptions options = VerifyOptions.defaults()
-                .withConsumers(Set.of(Consumer.VLLM))
-                .withTensorParallel(List.of(2));
+        VerifyOptions options =
+                VerifyOptions.defaults().withConsumers(Set.of(Consumer.VLLM)).withTensorParallel(List.of(2));
         assertEquals(Verifier.verify(fp8, options), together);
     }
 
@@ -120,7 +126,9 @@ class VerifyJobTest {
     void a_file_system_of_hadoop_is_read() throws IOException {
         Path fp8 = quantized("distant");
         spark.hadoopConfiguration().set("fs.distant.impl", DistantFileSystem.class.getName());
-        Verification together = new VerifyJob(spark, "distant:" + fp8).withOriginal("distant:" + model).run();
+        Verification together = new VerifyJob(spark, "distant:" + fp8)
+                .withOriginal("distant:" + model)
+                .run();
         Verification alone = Verifier.verify(fp8, DEEP.withOriginal(model));
         assertEquals(alone.findings(), together.findings());
         assertEquals(alone.rulesRun(), together.rulesRun());

@@ -118,7 +118,9 @@ public final class EvaluatedPart implements Serializable {
                 Embeddings more = batch.embeddings;
                 if (more != null) {
                     embeddings = embeddings == null ? more.none() : embeddings;
-                    if (embeddings.output().equals(more.output())) { // of several outputs of that shape, the first counts
+                    if (embeddings
+                            .output()
+                            .equals(more.output())) { // of several outputs of that shape, the first counts
                         embeddings.plus(more);
                     }
                 }

@@ -12,6 +12,5 @@ import java.io.Serializable;
  * @param sqnrDb ratio of the reference's energy to the difference's energy, dB; infinite when equal
  * @param maxAbsDifference greatest difference of two elements
  */
-public record LayerComparison(
-        String reference, String candidate, long elements, double sqnrDb, double maxAbsDifference)
+public record LayerComparison(String reference, String candidate, long elements, double sqnrDb, double maxAbsDifference)
         implements Serializable {}

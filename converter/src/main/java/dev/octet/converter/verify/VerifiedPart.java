@@ -20,8 +20,11 @@ public final class VerifiedPart implements Serializable {
     /** {@link WeightFacts} without the weight itself. */
     @SuppressWarnings("ArrayRecordComponent") // never compared
     private record Read(
-            long[] histogram, long blocks, long zeroBlocks, double squares, @Nullable Comparison comparison)
-            implements Serializable {
+            long[] histogram,
+            long blocks,
+            long zeroBlocks,
+            double squares,
+            @Nullable Comparison comparison) implements Serializable {
         WeightFacts of(StoredWeight weight, boolean explain) {
             return new WeightFacts(
                     weight,

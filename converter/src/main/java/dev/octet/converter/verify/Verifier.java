@@ -302,8 +302,8 @@ public final class Verifier {
                 List<StoredWeight> weights =
                         some(List.copyOf(subject.stored().weights().values()), part, parts);
                 inThreads(weights.size(), i -> {
-                    WeightFacts facts = WeightWalk.walk(
-                            subject.checkpoint(), subject.stored(), weights.get(i), subject.original());
+                    WeightFacts facts =
+                            WeightWalk.walk(subject.checkpoint(), subject.stored(), weights.get(i), subject.original());
                     if (facts != null) {
                         read.add(facts);
                     }
@@ -347,14 +347,13 @@ public final class Verifier {
             }
             weights(subject, asked, findings);
             if (subject.unreadScales() > 0) {
-                notes.add(subject.unreadScales()
-                        + " tensors of scales were not read for their size; --deep reads them");
+                notes.add(
+                        subject.unreadScales() + " tensors of scales were not read for their size; --deep reads them");
             }
             if (options.consumers().isEmpty()) {
                 notes.addAll(LayoutReaders.notes(subject, asked));
             }
-            List<Integer> devices =
-                    ran.contains(TensorParallel.RULE.id()) ? TensorParallel.legal(subject) : List.of();
+            List<Integer> devices = ran.contains(TensorParallel.RULE.id()) ? TensorParallel.legal(subject) : List.of();
             return result("checkpoint", subject.stored().layout(), asked, devices, findings);
         }
 

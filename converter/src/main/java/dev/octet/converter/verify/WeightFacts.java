@@ -31,8 +31,7 @@ record WeightFacts(
      * @param transposed with the grid of scales transposed, for square grids of blocks
      * @param anyScale with the best scale for each block: the best that the codes can express
      */
-    record Comparison(double asStored, double reciprocal, double transposed, double anyScale)
-            implements Serializable {
+    record Comparison(double asStored, double reciprocal, double transposed, double anyScale) implements Serializable {
         /** Largest error that rounding alone makes: half a step is 2^-4 of a value for E4M3, and a quarter for E2M1. */
         static final double ROUNDING = 0.25;
 
