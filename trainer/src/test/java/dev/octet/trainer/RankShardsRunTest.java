@@ -26,7 +26,9 @@ import dev.octet.trainer.hook.RunEnd;
 import dev.octet.trainer.hook.TrainingHook;
 import java.io.IOException;
 import java.lang.foreign.Arena;
+import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
+import java.lang.reflect.Proxy;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -36,6 +38,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.TreeMap;
+import java.util.concurrent.atomic.AtomicLong;
 import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 import org.junit.jupiter.api.DisplayNameGeneration;
@@ -478,6 +481,33 @@ class RankShardsRunTest {
                                 RunOptions.defaults())));
         InvalidOptionException why = assertInstanceOf(InvalidOptionException.class, failed.getCause());
         assertTrue(why.what().contains("distributed.zero is 2, not 1"), why.what());
+    }
+
+    /** The most bytes that a rank gives the others at once, with a message for each step that reads weights. */
+    private long largestMessage(String precision, String name) {
+        AtomicLong largest = new AtomicLong();
+        TrainingParts parts = parts(2, 2, "zero: 3, bucket_size: 1", precision);
+        RankThreads.run(2, DEADLINE, world -> {
+            Collectives watched = (Collectives) Proxy.newProxyInstance(
+                    Collectives.class.getClassLoader(), new Class<?>[] {Collectives.class}, (_, method, arguments) -> {
+                        if (method.getName().equals("allGather") && arguments[0] instanceof List<?> shares) {
+                            shares.forEach(
+                                    s -> largest.accumulateAndGet(((MemorySegment) s).byteSize(), Math::max));
+                        }
+                        return method.invoke(world, arguments);
+                    });
+            return run(parts, folder.resolve(name), watched, RunOptions.defaults());
+        });
+        return largest.get();
+    }
+
+    @ParameterizedTest
+    @ValueSource(strings = {"mode: fp8", "mode: fp8, recipe: tensorwise", "mode: fp8, recipe: rowwise"})
+    void weights_travel_as_fp8_codes_where_products_read_codes(String precision) {
+        long floats = (long) SmallRun.IN * SmallRun.HIDDEN * Float.BYTES;
+        assertTrue(largestMessage(F32, "floats") >= floats);
+        // codes of both orientations, scales and biases
+        assertTrue(largestMessage(precision + ", gradient_reduction: f32", "codes") < floats);
     }
 
     @Test

@@ -78,6 +78,15 @@ public record Step(
                         repeats);
     }
 
+    /**
+     * The step with other inputs.
+     *
+     * @param others in the operator's order; null where absent
+     */
+    public Step withInputs(List<@Nullable Value> others) {
+        return new Step(phase, node, op, backward, others, outputs, upstream, gradients, accumulated, repeats);
+    }
+
     private static List<@Nullable Value> with(List<@Nullable Value> all, Map<Value, Value> others) {
         List<@Nullable Value> changed = new ArrayList<>();
         for (Value v : all) {

@@ -2,6 +2,7 @@ package dev.octet.trainer.shard;
 
 import dev.octet.trainer.collective.Collectives;
 import dev.octet.trainer.kernel.OperandType;
+import dev.octet.trainer.op.fp8.QuantizeFp8Delayed;
 import dev.octet.trainer.op.shard.ShareValues;
 import dev.octet.trainer.program.Phase;
 import dev.octet.trainer.program.Program;
@@ -64,13 +65,13 @@ final class ShardedWeights {
             Integer owner = preparer(step);
             if (owner != null) {
                 step.results().forEach(v -> {
-                    if (v != null) {
+                    if (v != null && v.role() != ValueRole.STATE) {
                         owners.put(v, owner);
                     }
                 });
             }
             if (owner == null || owner == rank) {
-                all.add(step);
+                all.add(withoutUnread(step));
             }
         }
         write(all);
@@ -92,6 +93,18 @@ final class ShardedWeights {
                 initial);
     }
 
+    /** The step without shared weights that it names and does not read: products on codes have no need of the floats. */
+    private Step withoutUnread(Step step) {
+        List<@Nullable Value> read = new ArrayList<>();
+        for (int i = 0; i < step.inputs().size(); i++) {
+            Value v = step.inputs().get(i);
+            boolean unread = !step.backward() && v != null && owners.containsKey(v)
+                    && !step.op().forwardReadsInput(i);
+            read.add(unread ? null : v);
+        }
+        return read.equals(step.inputs()) ? step : step.withInputs(read);
+    }
+
     /** The rank that alone does a step before the others: one that makes something of its own weights for the whole step. */
     private @Nullable Integer preparer(Step step) {
         Set<Integer> of = new LinkedHashSet<>();
@@ -100,8 +113,11 @@ final class ShardedWeights {
                 of.add(owners.get(v));
             }
         });
-        boolean leavesValues = step.results().stream()
-                .allMatch(v -> v == null || v.role() == ValueRole.PREPARED || v.role() == ValueRole.TEMPORARY);
+        // the amax that a delayed cast leaves in its history is shared by the ranks after the micro-batch
+        boolean leavesValues = step.op() instanceof QuantizeFp8Delayed
+                || step.results().stream()
+                        .allMatch(
+                                v -> v == null || v.role() == ValueRole.PREPARED || v.role() == ValueRole.TEMPORARY);
         return step.phase() == Phase.PREPARE && of.size() == 1 && leavesValues
                 ? of.iterator().next()
                 : null;

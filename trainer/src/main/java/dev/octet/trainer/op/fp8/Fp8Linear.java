@@ -136,7 +136,7 @@ public record Fp8Linear(
 
     @Override
     public boolean forwardReadsInput(int i) {
-        return i < X_CODES_WGRAD;
+        return i != W && i < X_CODES_WGRAD;
     }
 
     @Override
