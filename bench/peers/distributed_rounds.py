@@ -14,7 +14,7 @@ import sys
 from adapters_torch import SEQUENCE, wide
 from measured import HERE, HOME, OCTET, machine, measured, write
 
-SETTLED = 3
+SETTLED = 10  # compiled while they run
 LR = 5e-4
 
 
@@ -45,7 +45,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("result")
     parser.add_argument("--ranks", type=int, default=2)
-    parser.add_argument("--steps", type=int, default=12)
+    parser.add_argument("--steps", type=int, default=30)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--batch", type=int, default=4)
     parser.add_argument("--models", default="tiny,wide")

@@ -491,8 +491,7 @@ class RankShardsRunTest {
             Collectives watched = (Collectives) Proxy.newProxyInstance(
                     Collectives.class.getClassLoader(), new Class<?>[] {Collectives.class}, (_, method, arguments) -> {
                         if (method.getName().equals("allGather") && arguments[0] instanceof List<?> shares) {
-                            shares.forEach(
-                                    s -> largest.accumulateAndGet(((MemorySegment) s).byteSize(), Math::max));
+                            shares.forEach(s -> largest.accumulateAndGet(((MemorySegment) s).byteSize(), Math::max));
                         }
                         return method.invoke(world, arguments);
                     });

@@ -22,6 +22,9 @@ abstract class OrderedCollectives implements Collectives {
 
     private static final MemorySegment NOTHING = MemorySegment.NULL;
 
+    /** Some thread other than the caller's. */
+    private static final Thread STRANGER = Thread.ofPlatform().unstarted(() -> {});
+
     private MemorySegment outgoing = NOTHING;
     private MemorySegment incoming = NOTHING;
     private MemorySegment result = NOTHING;
@@ -51,18 +54,40 @@ abstract class OrderedCollectives implements Collectives {
         }
         long slice = Math.min(SLICE_BYTES, Math.ceilDiv(bytes / sum.width(), (long) size()) * sum.width());
         reserve(slice);
+        boolean inPlace = isForAll(data);
         for (long at = 0; at < bytes; at += slice * size()) {
             long round = Math.min(slice * size(), bytes - at);
-            outgoing.asSlice(0, round).copyFrom(data.asSlice(at, round));
-            MemorySegment[] shares = shares(slice, round);
-            long own = shares[rank()].byteSize();
-            MemorySegment[] parts = own == 0 ? nothing() : slices(incoming, own);
-            exchange(Call.ALL_REDUCE, shares, parts);
-            MemorySegment mine = result.asSlice(0, own);
-            sum.of(parts, mine);
-            exchange(Call.ALL_REDUCE, own == 0 ? nothing() : everywhere(mine), shares);
-            data.asSlice(at, round).copyFrom(outgoing.asSlice(0, round));
+            MemorySegment piece = data.asSlice(at, round);
+            MemorySegment sent = inPlace ? piece : outgoing.asSlice(0, round).copyFrom(piece);
+            MemorySegment[] shares = shares(sent, slice);
+            reduce(sum, shares);
+            if (!inPlace) {
+                piece.copyFrom(sent);
+            }
         }
+    }
+
+    /** Each rank reduces its share of a round and gives it to all. What a rank has of its own is read, and the result written, where it lies. */
+    private void reduce(RankSum sum, MemorySegment[] shares) {
+        MemorySegment mine = shares[rank()];
+        boolean any = mine.byteSize() > 0;
+        MemorySegment[] out = shares.clone();
+        out[rank()] = NOTHING;
+        MemorySegment[] in = any ? slices(incoming, mine.byteSize()) : nothing();
+        in[rank()] = NOTHING;
+        exchange(Call.ALL_REDUCE, out, in);
+        if (any) {
+            in[rank()] = mine;
+            sum.of(in, mine);
+        }
+        MemorySegment[] given = any ? everywhere(mine) : nothing();
+        given[rank()] = NOTHING;
+        exchange(Call.ALL_REDUCE, given, out);
+    }
+
+    /** Whether data lies where a library reads it, and any thread. */
+    private static boolean isForAll(MemorySegment data) {
+        return data.isNative() && data.isAccessibleBy(STRANGER);
     }
 
     @Override
@@ -214,11 +239,11 @@ abstract class OrderedCollectives implements Collectives {
     }
 
     /** What each rank owns of a round; the last ones may have less, or nothing. */
-    private MemorySegment[] shares(long slice, long round) {
+    private MemorySegment[] shares(MemorySegment round, long slice) {
         MemorySegment[] all = new MemorySegment[size()];
         for (int r = 0; r < all.length; r++) {
-            long from = Math.min(r * slice, round);
-            all[r] = outgoing.asSlice(from, Math.min(slice, round - from));
+            long from = Math.min(r * slice, round.byteSize());
+            all[r] = round.asSlice(from, Math.min(slice, round.byteSize() - from));
         }
         return all;
     }

@@ -54,7 +54,7 @@ final class RankSum {
      * Reduces.
      *
      * @param parts numbers of each rank, as many as of each
-     * @param to takes the result; may be the first part
+     * @param to takes the result; may be one of the parts
      */
     void of(MemorySegment[] parts, MemorySegment to) {
         if (type == DType.F8_E4M3FN && hops && reduction.kind() == RankReduction.Kind.SUM) {

@@ -6,6 +6,7 @@ import dev.octet.trainer.program.Value;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.util.Collection;
+import java.util.Optional;
 
 /** Persistent values on a device, by name. */
 public interface Memory extends AutoCloseable {
@@ -31,6 +32,11 @@ public interface Memory extends AutoCloseable {
                 .asSlice(0, value.type().byteSize());
         read(value, copy);
         return copy;
+    }
+
+    /** The bytes of a value where they lie, for the host to change while no program runs; empty where they do not lie in its memory all the time. */
+    default Optional<MemorySegment> hostBytes(Value value) {
+        return Optional.empty();
     }
 
     /** Queues a copy of a value behind the work so far, without waiting. */

@@ -98,7 +98,9 @@ final class ShardedWeights {
         List<@Nullable Value> read = new ArrayList<>();
         for (int i = 0; i < step.inputs().size(); i++) {
             Value v = step.inputs().get(i);
-            boolean unread = !step.backward() && v != null && owners.containsKey(v)
+            boolean unread = !step.backward()
+                    && v != null
+                    && owners.containsKey(v)
                     && !step.op().forwardReadsInput(i);
             read.add(unread ? null : v);
         }
@@ -116,8 +118,7 @@ final class ShardedWeights {
         // the amax that a delayed cast leaves in its history is shared by the ranks after the micro-batch
         boolean leavesValues = step.op() instanceof QuantizeFp8Delayed
                 || step.results().stream()
-                        .allMatch(
-                                v -> v == null || v.role() == ValueRole.PREPARED || v.role() == ValueRole.TEMPORARY);
+                        .allMatch(v -> v == null || v.role() == ValueRole.PREPARED || v.role() == ValueRole.TEMPORARY);
         return step.phase() == Phase.PREPARE && of.size() == 1 && leavesValues
                 ? of.iterator().next()
                 : null;

@@ -21,6 +21,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.function.Function;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -28,6 +29,9 @@ import org.jspecify.annotations.Nullable;
  * first.
  */
 final class ExchangedGradients implements RankGradients {
+    /** A message of so many bytes takes as long as its bytes do. */
+    private static final long ALONE_BYTES = 1 << 20;
+
     private final RankSettings settings;
     private final RankPrograms programs;
     private final PersistentBuffers memory;
@@ -41,6 +45,9 @@ final class ExchangedGradients implements RankGradients {
     private final List<String> coded;
     /** From device to device; null where gradients pass through the host. */
     private final @Nullable RankSums sums;
+
+    /** Gradients that travel together, side by side. */
+    private MemorySegment bucket = MemorySegment.NULL;
 
     /** @param bucketBytes of gradients in F32, or of codes, that travel together */
     ExchangedGradients(
@@ -64,6 +71,10 @@ final class ExchangedGradients implements RankGradients {
 
     @Override
     public void take(int microBatch, boolean isLast) {
+        if (microBatch == 0 && isLast && coded.isEmpty() && sums == null && lieInFloats()) {
+            averageFloats(memory::gradient); // the only one: its gradients are the sum of this rank
+            return;
+        }
         collect.run(Phase.UPDATE);
         programs.parameters().forEach(memory::zeroGradient);
         if (isLast) {
@@ -97,7 +108,7 @@ final class ExchangedGradients implements RankGradients {
     }
 
     private void average() {
-        averageFloats();
+        averageFloats(programs::own);
         averageCodes();
     }
 
@@ -105,33 +116,57 @@ final class ExchangedGradients implements RankGradients {
         return memory.readGradient(RankPrograms.ofRank(parameter, 0), 1);
     }
 
-    private void averageFloats() {
+    private boolean lieInFloats() {
+        return plain.stream().allMatch(n -> memory.gradient(n).type().dtype() == DType.F32);
+    }
+
+    /**
+     * Averages in F32 what is not averaged in codes.
+     *
+     * @param own the sum of this rank, F32, of a parameter
+     */
+    private void averageFloats(Function<String, Value> own) {
         if (sums != null) {
-            sums.average(plain.stream().map(programs::own).toList());
+            sums.average(plain.stream().map(own).toList());
             average.run(Phase.UPDATE);
             return;
         }
         for (List<String> names : buckets(plain, Float.BYTES)) {
-            try (Arena arena = Arena.ofConfined()) {
-                long bytes = names.stream()
-                        .mapToLong(n -> programs.own(n).type().byteSize())
-                        .sum();
-                MemorySegment bucket = arena.allocate(Math.max(1, bytes), 64).asSlice(0, bytes);
-                long at = 0;
-                for (String name : names) {
-                    Value own = programs.own(name);
-                    memory.memory().read(own, bucket.asSlice(at, own.type().byteSize()));
-                    at += own.type().byteSize();
-                }
-                world.allReduce(bucket, DType.F32, RankReduction.AVERAGE);
-                at = 0;
-                for (String name : names) {
-                    Value own = programs.own(name);
-                    memory.writeGradient(
-                            name, bucket.asSlice(at, own.type().byteSize()).toArray(Tensor.F32_LE));
-                    at += own.type().byteSize();
-                }
+            Optional<MemorySegment> there =
+                    names.size() == 1 ? memory.memory().hostBytes(own.apply(names.getFirst())) : Optional.empty();
+            MemorySegment all = there.orElseGet(() -> gathered(names, own));
+            world.allReduce(all, DType.F32, RankReduction.AVERAGE);
+            long at = 0;
+            for (String name : names) {
+                long bytes = own.apply(name).type().byteSize();
+                keep(name, own.apply(name), all.asSlice(at, bytes), there.isPresent());
+                at += bytes;
             }
+        }
+    }
+
+    private MemorySegment gathered(List<String> names, Function<String, Value> own) {
+        long bytes =
+                names.stream().mapToLong(n -> own.apply(n).type().byteSize()).sum();
+        if (bucket.byteSize() < bytes) {
+            bucket = Arena.ofAuto().allocate(bytes, 64);
+        }
+        long at = 0;
+        for (String name : names) {
+            Value value = own.apply(name);
+            memory.memory().read(value, bucket.asSlice(at, value.type().byteSize()));
+            at += value.type().byteSize();
+        }
+        return bucket.asSlice(0, bytes);
+    }
+
+    /** Puts an average where the gradient is. */
+    private void keep(String name, Value own, MemorySegment average, boolean liesThere) {
+        Value gradient = memory.gradient(name);
+        if (gradient.type().dtype() != DType.F32) {
+            memory.writeGradient(name, average.toArray(Tensor.F32_LE));
+        } else if (!liesThere || !gradient.name().equals(own.name())) {
+            memory.memory().write(gradient, average);
         }
     }
 
@@ -230,18 +265,18 @@ final class ExchangedGradients implements RankGradients {
         }
     }
 
-    /** Parameters whose gradients travel together: as many as fit, at least one. */
+    /** Parameters whose gradients travel together: as many as fit, at least one. What is large enough to travel alone is not copied for it. */
     private List<List<String>> buckets(List<String> names, int width) {
         List<List<String>> all = new ArrayList<>();
         long bytes = 0;
         for (String name : names) {
             long own = programs.own(name).type().count() * width;
-            if (all.isEmpty() || bytes + own > bucketBytes) {
+            if (all.isEmpty() || bytes + own > bucketBytes || own >= ALONE_BYTES) {
                 all.add(new ArrayList<>());
                 bytes = 0;
             }
             all.getLast().add(name);
-            bytes += own;
+            bytes = own >= ALONE_BYTES ? bucketBytes : bytes + own;
         }
         return all;
     }

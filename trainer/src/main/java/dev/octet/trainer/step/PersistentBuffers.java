@@ -147,16 +147,22 @@ final class PersistentBuffers implements AutoCloseable {
 
     /** Replaces the gradient of a parameter, rounded to the type that it is kept in. */
     void writeGradient(String parameter, float[] elements) {
-        Value v = values.get("d:" + parameter);
-        if (v == null) {
-            throw new IllegalArgumentException("'" + parameter + "' has no gradient");
-        }
+        Value v = gradient(parameter);
         try (Arena arena = Arena.ofConfined()) {
             CpuTensor t =
                     new CpuTensor(v.type(), arena.allocate(Math.max(1, v.type().byteSize()), 64));
             t.write(0, elements, 0, elements.length);
             memory.write(v, t.bytes().asSlice(0, v.type().byteSize()));
         }
+    }
+
+    /** The gradient sum of a parameter. */
+    Value gradient(String parameter) {
+        Value v = values.get("d:" + parameter);
+        if (v == null) {
+            throw new IllegalArgumentException("'" + parameter + "' has no gradient");
+        }
+        return v;
     }
 
     /** Zeroes the gradient sum of a parameter. */

@@ -15,6 +15,7 @@ import java.util.HashMap;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 import java.util.Set;
 import org.jspecify.annotations.Nullable;
 
@@ -169,6 +170,11 @@ final class CpuMemory implements Memory {
     public void read(Value value, MemorySegment bytes) {
         bytes.copyFrom(segment(value));
         done(value);
+    }
+
+    @Override
+    public Optional<MemorySegment> hostBytes(Value value) {
+        return isPaged(value) ? Optional.empty() : Optional.of(segment(value));
     }
 
     @Override
