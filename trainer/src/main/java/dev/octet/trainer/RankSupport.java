@@ -2,6 +2,7 @@ package dev.octet.trainer;
 
 import dev.octet.formats.error.InvalidOptionException;
 import dev.octet.trainer.collective.Collectives;
+import dev.octet.trainer.collective.Mesh;
 import dev.octet.trainer.config.TrainingConfig;
 import dev.octet.trainer.device.Device;
 import dev.octet.trainer.observe.DebugSettings;
@@ -15,6 +16,21 @@ final class RankSupport {
     /** @throws InvalidOptionException with the first key that asks for it */
     static void require(TrainingConfig config, Device device, Collectives world) {
         int ranks = config.precision().ranks().ranks();
+        if (config.distributed().tensor() > 1) {
+            throw refused(
+                    world,
+                    "distributed.tensor: " + config.distributed().tensor(),
+                    "layers are not shared among ranks yet",
+                    "leave tensor out");
+        }
+        if (config.distributed().pipeline() > 1) {
+            throw refused(
+                    world,
+                    "distributed.pipeline: " + config.distributed().pipeline(),
+                    "layers are not dealt out to stages yet",
+                    "leave pipeline out");
+        }
+        Mesh mesh = config.distributed().mesh(world.size());
         if (world.isAlone()) {
             if (ranks > 1 && config.precision().ranks().reduction() == GradientReduction.NCCL) {
                 throw new InvalidOptionException(
@@ -24,12 +40,12 @@ final class RankSupport {
             }
             return;
         }
-        if (ranks != world.size()) {
+        if (ranks != mesh.data()) {
             throw refused(
                     world,
                     "precision.ranks: " + ranks,
-                    "the run has " + world.size() + " processes, and each is one rank",
-                    "set precision: {ranks: " + world.size() + "}");
+                    "the run has " + world.size() + " processes, which are " + mesh.text() + " ranks",
+                    "set precision: {ranks: " + mesh.data() + "}");
         }
         if (config.distributed().zero().cutsGradients()
                 && config.precision().ranks().reduction().isCoded()) {

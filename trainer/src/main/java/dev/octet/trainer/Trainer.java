@@ -24,6 +24,7 @@ import dev.octet.trainer.autodiff.Ties.Tie;
 import dev.octet.trainer.checkpoint.CheckpointFolder;
 import dev.octet.trainer.checkpoint.TrainingState;
 import dev.octet.trainer.collective.Collectives;
+import dev.octet.trainer.collective.RankGroups;
 import dev.octet.trainer.config.CheckpointConfig.Best;
 import dev.octet.trainer.config.LossConfig;
 import dev.octet.trainer.config.OptimizerConfig;
@@ -136,6 +137,7 @@ public final class Trainer implements AutoCloseable {
     private final TrainingParts parts;
     private final Device device;
     private final Collectives world;
+    private final RankGroups groups;
     private final GraphSource model;
     private final List<Tie> ties;
     private final Optional<AdaptedGraph> adapted;
@@ -164,6 +166,7 @@ public final class Trainer implements AutoCloseable {
         this.parts = parts;
         this.device = device;
         this.world = world;
+        this.groups = RankGroups.of(config.distributed().mesh(world.size()), world);
         this.ties = Ties.find(parts.model().graph().graph());
         GraphSource base = parts.model().withTies(restored());
         requireOriginals(config, restored());
@@ -190,7 +193,7 @@ public final class Trainer implements AutoCloseable {
         this.measuredRate = MeasuredRate.of(schedule);
         this.debug = DebugPlan.of(config.debug(), LinearModule.of(floats.graph().graph()));
         this.debugChanges = config.changesFor(floats.graph().graph());
-        this.session = new TrainingSession(setup(policyFor(device)), device, config.offload(), world);
+        this.session = new TrainingSession(setup(policyFor(device)), device, config.offload(), groups);
         try {
             this.teacher = parts.teacher()
                     .map(t -> Teacher.of(t, model, config.loss().outputOf(model.graph()), device))
@@ -481,6 +484,11 @@ public final class Trainer implements AutoCloseable {
         return session;
     }
 
+    /** The ranks of the run, and those of them that do something together. */
+    RankGroups groups() {
+        return groups;
+    }
+
     /** The ranks of the run. */
     Collectives world() {
         return world;
@@ -562,7 +570,7 @@ public final class Trainer implements AutoCloseable {
 
     /** Whether this is a rank that keeps its share of the states, and writes it into checkpoints. */
     boolean sharesStates() {
-        return !world.isAlone() && parts.config().distributed().zero() != ZeroStage.NONE;
+        return !groups.data().isAlone() && parts.config().distributed().zero() != ZeroStage.NONE;
     }
 
     /** Builds the programs of the first step. */
@@ -739,7 +747,8 @@ public final class Trainer implements AutoCloseable {
         String processes = world.gather(own.getBytes(StandardCharsets.UTF_8)).stream()
                 .map(b -> new String(b, StandardCharsets.UTF_8))
                 .collect(Collectors.joining(", "));
-        return Optional.of(world.size() + " ranks, joined by " + world.engine() + ", are the processes " + processes
+        String mesh = parts.config().distributed().cutsModel() ? " (" + groups.mesh().text() + ")" : "";
+        return Optional.of(world.size() + " ranks" + mesh + ", joined by " + world.engine() + ", are the processes " + processes
                 + "; gradients are averaged by "
                 + parts.config().precision().ranks().reduction().text());
     }
@@ -808,7 +817,7 @@ public final class Trainer implements AutoCloseable {
         try (Arena arena = Arena.ofConfined()) {
             dataSeconds = 0;
             List<MicroBatch> drawn = new ArrayList<>();
-            for (int i = world.rank(); i < accumulation; i += world.size()) {
+            for (int i = groups.data().rank(); i < accumulation; i += groups.data().size()) {
                 drawn.add(draw(batches, skipped.of(step) * accumulation + i, arena));
             }
             StepResult result = step(step, drawn, afterBackward, measuresFp8);
@@ -819,11 +828,12 @@ public final class Trainer implements AutoCloseable {
     }
 
     private long ofAllRanks(long own) {
-        if (world.isAlone()) {
+        Collectives data = groups.data();
+        if (data.isAlone()) {
             return own;
         }
-        long[] all = new long[world.size()];
-        world.allGather(MemorySegment.ofArray(new long[] {own}), MemorySegment.ofArray(all));
+        long[] all = new long[data.size()];
+        data.allGather(MemorySegment.ofArray(new long[] {own}), MemorySegment.ofArray(all));
         return Arrays.stream(all).sum();
     }
 
@@ -889,18 +899,19 @@ public final class Trainer implements AutoCloseable {
             prepare(); // who owns what follows from the programs of steps
         }
         List<LossValue> losses = new ArrayList<>();
-        for (long i = world.rank(); i < from.perEpoch(); i += world.size()) {
+        Collectives data = groups.data();
+        for (long i = data.rank(); i < from.perEpoch(); i += data.size()) {
             try (Arena arena = Arena.ofConfined()) {
                 losses.add(evaluate(draw(from, i, arena)));
             }
         }
-        boolean isLeftOut = world.rank() >= from.perEpoch() % world.size() && from.perEpoch() % world.size() > 0;
+        boolean isLeftOut = data.rank() >= from.perEpoch() % data.size() && from.perEpoch() % data.size() > 0;
         if (isLeftOut && session.cutsWeights()) {
             try (Arena arena = Arena.ofConfined()) {
                 evaluate(draw(from, 0, arena)); // the others need this rank's weights
             }
         }
-        return LossValue.meanOverPositions(RankLosses.of(world, losses));
+        return LossValue.meanOverPositions(RankLosses.of(data, losses));
     }
 
     /**

@@ -230,7 +230,6 @@ final class TrainingRun implements RunControl {
         facts.put("octet", OctetVersion.current());
         facts.put("first step", String.valueOf(first));
         facts.put("last step", String.valueOf(end));
-        trainer.session().shares().ifPresent(s -> facts.put("shares", s));
         return facts;
     }
 
@@ -239,6 +238,9 @@ final class TrainingRun implements RunControl {
         long first = done + 1;
         long end = options.maxSteps() >= config.steps() - done ? config.steps() : done + options.maxSteps();
         RankAgreement.require(world, facts(first, end));
+        RankAgreement.require(
+                trainer.groups().data(),
+                trainer.session().shares().map(s -> Map.of("shares", s)).orElse(Map.of()));
         TrainingHook.RunStart start = new TrainingHook.RunStart(folder, first, end, trainer.plan());
         if (world.isFirst()) {
             RunManifest.write(folder, settings, options, start);

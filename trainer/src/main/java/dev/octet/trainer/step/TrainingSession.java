@@ -19,6 +19,7 @@ import dev.octet.trainer.autodiff.Parameter;
 import dev.octet.trainer.autodiff.ProgramOptions;
 import dev.octet.trainer.checkpoint.CodedMasters;
 import dev.octet.trainer.collective.Collectives;
+import dev.octet.trainer.collective.RankGroups;
 import dev.octet.trainer.collective.RankReduction;
 import dev.octet.trainer.data.MicroBatch;
 import dev.octet.trainer.device.Device;
@@ -90,6 +91,8 @@ public final class TrainingSession implements AutoCloseable {
 
     private final TrainingSetup setup;
     private final Collectives world;
+    /** The ranks that compute other samples with the same weights. */
+    private final Collectives data;
     private PrecisionPolicy policy;
     private final PersistentBuffers memory;
     private final WeightCasts casts;
@@ -145,21 +148,22 @@ public final class TrainingSession implements AutoCloseable {
      * @throws dev.octet.formats.error.InvalidOptionException when the device cannot do that
      */
     public TrainingSession(TrainingSetup setup, Device device, Offload offload) {
-        this(setup, device, offload, Collectives.alone());
+        this(setup, device, offload, RankGroups.ofData(Collectives.alone()));
     }
 
     /**
      * A session that is one rank of several.
      *
      * @param offload as there
-     * @param world all ranks; as many as {@code setup} has, unless this one is alone and plays them all
+     * @param groups all ranks; as many data-parallel ones as {@code setup} has, unless this one is alone and plays them all
      */
-    public TrainingSession(TrainingSetup setup, Device device, Offload offload, Collectives world) {
-        if (!world.isAlone() && setup.ranks().ranks() != world.size()) {
+    public TrainingSession(TrainingSetup setup, Device device, Offload offload, RankGroups groups) {
+        this.world = groups.world();
+        this.data = groups.data();
+        if (!world.isAlone() && setup.ranks().ranks() != data.size()) {
             throw new IllegalArgumentException(
                     world.name() + " in a run of " + setup.ranks().ranks());
         }
-        this.world = world;
         this.setup = setup;
         this.policy = setup.policy();
         this.scale = setup.scaling().initial();
@@ -353,15 +357,15 @@ public final class TrainingSession implements AutoCloseable {
             sharding = share(whole, setup.shards());
         }
         Sharding shares = sharding;
-        Program program = shares == null ? whole : shares.program(whole, world.rank(), world);
+        Program program = shares == null ? whole : shares.program(whole, data.rank(), data);
         UpdateProgram made = null;
         if (trains && update == null) {
-            made = shares == null ? update(program) : shares.update(world.rank(), world);
+            made = shares == null ? update(program) : shares.update(data.rank(), data);
         }
         memory.requireRoom(made == null ? List.of(program) : List.of(program, made.program()));
         Executable executable = memory.load(program);
         SharedScales scales =
-                scalesLater ? new SharedScales(plan.program(), setup.ranks().ranks(), memory, world) : null;
+                scalesLater ? new SharedScales(plan.program(), setup.ranks().ranks(), memory, data) : null;
         if (made != null) {
             update = new Update(made, memory.load(made.program()), made.beta1().orElse(null), made.ownRates());
         }
@@ -391,7 +395,7 @@ public final class TrainingSession implements AutoCloseable {
 
     /** Whether this rank keeps a share of what there is. One process that plays all ranks keeps all. */
     private boolean isSharded() {
-        return !world.isAlone() && setup.shards().isOn();
+        return !data.isAlone() && setup.shards().isOn();
     }
 
     /** Whether it has only its own averaged gradients. */
@@ -400,7 +404,7 @@ public final class TrainingSession implements AutoCloseable {
     }
 
     private Sharding share(Program training, ShardSettings settings) {
-        return new Sharding(training, update(training), setup.states(), settings, world.size());
+        return new Sharding(training, update(training), setup.states(), settings, data.size());
     }
 
     /** What each stage of sharing out has a rank keep; empty for a run without ranks. */
@@ -431,13 +435,13 @@ public final class TrainingSession implements AutoCloseable {
     private RankGradients loadRanks(Program training) {
         RankSettings settings = setup.ranks();
         Set<String> matrices = codedGradients();
-        return world.isAlone()
+        return data.isAlone()
                 ? new SimulatedGradients(settings, RankPrograms.of(training, settings, matrices), memory)
                 : new ExchangedGradients(
                         settings,
                         RankPrograms.ofOne(training, settings, matrices),
                         memory,
-                        world,
+                        data,
                         setup.shards().bucketBytes());
     }
 
@@ -505,7 +509,7 @@ public final class TrainingSession implements AutoCloseable {
         Fetched norm = memory.memory().fetch(program.norm());
         Fetched nonFinite = memory.memory().fetch(program.nonFinite());
         LossValue loss = LossValue.mean(
-                RankLosses.of(world, losses.stream().map(Supplier::get).toList()));
+                RankLosses.of(data, losses.stream().map(Supplier::get).toList()));
         boolean counts = Scalars.of(nonFinite) == 0;
         StepResult result =
                 result(batches, loss, Scalars.of(norm), counts, watch == null ? List.of() : watch.tensors());
@@ -530,7 +534,7 @@ public final class TrainingSession implements AutoCloseable {
                 memory.writeLossGradient(executable.program(), scale.scale() * count / inStep(batches.size()));
                 executable.run(Phase.PREPARE);
             }
-            memory.writeDraw(step, world.rank() + inStep(losses.size()));
+            memory.writeDraw(step, data.rank() + inStep(losses.size()));
             losses.add(forward(loaded, batch));
             executable.run(Phase.BACKWARD);
             executable.observe(null);
@@ -542,7 +546,7 @@ public final class TrainingSession implements AutoCloseable {
                 ranks.take(losses.size() - 1, isLast);
             }
         }
-        if (!world.isAlone()) {
+        if (!data.isAlone()) {
             memory.writeDraw(step, inStep(losses.size()) - 1L); // a checkpoint has the step's last one
         }
         return losses;
@@ -550,7 +554,7 @@ public final class TrainingSession implements AutoCloseable {
 
     /** How many micro-batches all ranks have where this one has so many. */
     private int inStep(int own) {
-        return own * world.size();
+        return own * data.size();
     }
 
     private static @Nullable StepObserver both(@Nullable StepObserver one, @Nullable StepObserver other) {
@@ -627,7 +631,7 @@ public final class TrainingSession implements AutoCloseable {
             return searchOwn(batches).where();
         }
         Found own = searchOwn(batches);
-        long number = world.rank() + (long) inStep(own.batch());
+        long number = data.rank() + (long) inStep(own.batch());
         byte[] text = own.where().getBytes(StandardCharsets.UTF_8);
         byte[] said = ByteBuffer.allocate(Long.BYTES + text.length)
                 .putLong(number)
@@ -684,7 +688,7 @@ public final class TrainingSession implements AutoCloseable {
     private void repeat(MicroBatch batch, int number) {
         Loaded loaded = loaded(batch, true);
         loaded.executable().run(Phase.PREPARE);
-        memory.writeDraw(step, world.rank() + inStep(number));
+        memory.writeDraw(step, data.rank() + inStep(number));
         forward(loaded, batch);
         loaded.executable().run(Phase.BACKWARD);
     }
@@ -858,7 +862,7 @@ public final class TrainingSession implements AutoCloseable {
                 int owner = name.startsWith(CODES)
                         ? owners.getOrDefault(name.substring(CODES.length()), 0)
                         : shares.owner(name).orElse(0);
-                return owner != world.rank();
+                return owner != data.rank();
             });
         }
         return all;
@@ -943,7 +947,7 @@ public final class TrainingSession implements AutoCloseable {
     }
 
     private boolean isOthers(OptionalInt owner, String name) {
-        return owner.orElse(world.rank()) != world.rank() && !memory.has(name);
+        return owner.orElse(data.rank()) != data.rank() && !memory.has(name);
     }
 
     /** Whether weights and state are those of a checkpoint. */
