@@ -409,6 +409,17 @@ final class TrainingRun implements RunControl {
                     "accept this with --set distributed.reshape=true, or start " + before
                             + " processes; one process plays them with --set precision.ranks=" + before);
         }
+        String tensor = "distributed.tensor";
+        String parts = state.settings().getOrDefault(tensor, "1");
+        String own = settings.getOrDefault(tensor, "1");
+        if (!parts.equals(own) && !config.distributed().reshape()) {
+            throw new InvalidOptionException(
+                    "the run cannot resume: its layers were shared out to " + parts
+                            + (parts.equals("1") ? " rank" : " ranks") + " and are to " + own
+                            + ", which add results in another order",
+                    where,
+                    "accept this with --set distributed.reshape=true, or set distributed.tensor=" + parts);
+        }
     }
 
     /** Rejects a checkpoint whose states are kept otherwise, unless the configuration asks for their conversion. */
@@ -725,14 +736,14 @@ final class TrainingRun implements RunControl {
             }
             boolean adapts = config.adapter().isPresent();
             CodedMasters coded = adapts ? CodedMasters.NONE : trainer.session().codedMasters(arena);
-            boolean sharesParameters = trainer.session().cutsWeights() && !adapts;
+            boolean sharesParameters = (trainer.session().cutsWeights() || trainer.cutsModel()) && !adapts;
             if (trainer.sharesStates()) {
                 written = checkpoints.writeShared(
                         world.isFirst() || sharesParameters ? state(numbers, own, arena) : stateAlone(own),
                         keeping(),
                         coded,
                         trainer.session()::settle,
-                        new CheckpointFolder.Sharers(world, sharesParameters));
+                        new CheckpointFolder.Sharers(world, sharesParameters, trainer.session().parts()));
             } else {
                 written = checkpoints.write(state(numbers, own, arena), keeping(), coded, trainer.session()::settle);
             }
@@ -751,7 +762,7 @@ final class TrainingRun implements RunControl {
     private TrainingState state(Map<String, String> numbers, Map<String, Tensor> own, Arena arena) {
         Map<String, Tensor> kept = config.adapter().isPresent()
                 ? trainer.keptParameters(arena)
-                : trainer.session().plainParameterViews(arena);
+                : trainer.session().ownParameterViews(arena);
         return new TrainingState(
                 done, trainer.microBatches(done), settings, numbers, kept, own, trainer.keptAdapter(kept, arena));
     }

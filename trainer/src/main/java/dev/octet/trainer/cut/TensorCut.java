@@ -1,6 +1,7 @@
 package dev.octet.trainer.cut;
 
 import dev.octet.formats.error.InvalidOptionException;
+import dev.octet.formats.graph.Bytes;
 import dev.octet.formats.graph.Graph;
 import dev.octet.formats.graph.GraphModel;
 import dev.octet.formats.graph.Node;
@@ -18,6 +19,7 @@ import dev.octet.trainer.program.Phase;
 import dev.octet.trainer.program.Program;
 import dev.octet.trainer.program.Step;
 import dev.octet.trainer.program.Value;
+import dev.octet.trainer.program.ValueRole;
 import java.lang.foreign.Arena;
 import java.math.BigInteger;
 import java.util.ArrayList;
@@ -187,6 +189,29 @@ public record TensorCut(GraphModel model, Map<String, Part> parts, List<String> 
             steps.add(step);
         }
         return update.with(program.with(program.values(), steps));
+    }
+
+    /** The same without its graph, which holds the weights. */
+    public TensorCut withoutModel() {
+        Graph none = new Graph(
+                model.graph().name(), List.of(), Map.of(), List.of(), List.of(), Map.of(), "", Map.of(), Bytes.EMPTY);
+        return new TensorCut(model.withGraph(none), parts, shared, whole);
+    }
+
+    /** What the rank has of weights that are cut, and of the states that an update keeps for each of their elements. */
+    public Map<String, Part> withStates(UpdateProgram update) {
+        Map<String, Part> all = new TreeMap<>(parts);
+        for (Step step : update.program().steps()) {
+            Part part = parts.get(step.node());
+            for (Value v : step.operands()) {
+                if (part != null
+                        && v.role() == ValueRole.STATE
+                        && v.type().shape().equals(part.shape())) {
+                    all.put(v.name(), part);
+                }
+            }
+        }
+        return all;
     }
 
     /** Elements that this rank has of weights that are cut, and how many these have in all. */

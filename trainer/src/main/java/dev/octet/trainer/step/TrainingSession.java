@@ -21,6 +21,9 @@ import dev.octet.trainer.checkpoint.CodedMasters;
 import dev.octet.trainer.collective.Collectives;
 import dev.octet.trainer.collective.RankGroups;
 import dev.octet.trainer.collective.RankReduction;
+import dev.octet.trainer.cut.CutPlace;
+import dev.octet.trainer.cut.Part;
+import dev.octet.trainer.cut.TensorCut;
 import dev.octet.trainer.data.MicroBatch;
 import dev.octet.trainer.device.Device;
 import dev.octet.trainer.device.Executable;
@@ -93,6 +96,10 @@ public final class TrainingSession implements AutoCloseable {
     private final Collectives world;
     /** The ranks that compute other samples with the same weights. */
     private final Collectives data;
+    /** The ranks that have other parts of the same weights. */
+    private final Collectives tensor;
+
+    private final RankGroups groups;
     private PrecisionPolicy policy;
     private final PersistentBuffers memory;
     private final WeightCasts casts;
@@ -101,6 +108,9 @@ public final class TrainingSession implements AutoCloseable {
     private @Nullable Update update;
     private @Nullable RankGradients ranks;
     private @Nullable Sharding sharding;
+    private @Nullable TensorCut cut;
+    /** What this rank has of weights and states, by name. */
+    private Map<String, Part> parts = Map.of();
     private @Nullable TensorWatch tensorWatch;
     private LossScaling.State scale;
     private @Nullable ProductWatch products;
@@ -158,8 +168,10 @@ public final class TrainingSession implements AutoCloseable {
      * @param groups all ranks; as many data-parallel ones as {@code setup} has, unless this one is alone and plays them all
      */
     public TrainingSession(TrainingSetup setup, Device device, Offload offload, RankGroups groups) {
+        this.groups = groups;
         this.world = groups.world();
         this.data = groups.data();
+        this.tensor = groups.tensor();
         if (!world.isAlone() && setup.ranks().ranks() != data.size()) {
             throw new IllegalArgumentException(
                     world.name() + " in a run of " + setup.ranks().ranks());
@@ -170,7 +182,9 @@ public final class TrainingSession implements AutoCloseable {
         this.memory = new PersistentBuffers(device, setup.states(), offload);
         this.casts = offload.isOn() ? WeightCasts.OF_A_STEP : WeightCasts.OF_A_LAYER;
         this.scalars = new Scalars();
-        memory.offer(setup.parameters().all());
+        if (tensor.isAlone()) {
+            memory.offer(setup.parameters().all());
+        }
     }
 
     /**
@@ -236,6 +250,10 @@ public final class TrainingSession implements AutoCloseable {
         if (shares != null) {
             shapes.putAll(shares.weights()); // those of other ranks, too
         }
+        shapes.replaceAll((name, own) -> {
+            Part part = parts.get(name);
+            return part == null ? own : part.whole();
+        });
         return shapes;
     }
 
@@ -326,11 +344,43 @@ public final class TrainingSession implements AutoCloseable {
     private LossGraph graph(MicroBatch batch) {
         Map<String, OperandType> data = new TreeMap<>();
         batch.tensors().forEach((name, t) -> data.put(name, new OperandType(t.dtype(), t.shape())));
-        return LossGraph.of(
+        LossGraph whole = LossGraph.of(
                 setup.source().at(batch.shapes()),
                 setup.loss(),
                 data,
                 setup.source().virtualTokens());
+        return tensor.isAlone() ? whole : own(whole);
+    }
+
+    /** The part of a model that this rank has. Which part of which weight follows from the first micro-batch. */
+    private LossGraph own(LossGraph whole) {
+        ProgramOptions all = ProgramOptions.training(
+                        whole.loss(), setup.trained(), setup.parameters().names(), policy)
+                .withOutputs(whole.parts().values())
+                .withStored(setup.stored());
+        TensorCut made = TensorCut.of(whole.model(), all, new CutPlace(tensor.rank(), tensor.size()));
+        TensorCut before = cut;
+        if (before == null) {
+            memory.offer(made.parameters(setup.parameters().all()));
+            cut = made.withoutModel();
+            parts = made.parts();
+        } else if (!before.parts().equals(made.parts())) {
+            throw new InvalidOptionException(
+                    "samples of different shapes have weights cut in different ways",
+                    "distributed.tensor: " + tensor.size() + "; " + world.name(),
+                    "pad samples to one length, or leave tensor out");
+        }
+        return new LossGraph(made.model(), whole.loss(), whole.output(), whole.parts(), whole.counted());
+    }
+
+    /** How ranks share layers; empty where they do not, or before the first program is built. */
+    public Optional<TensorCut> cut() {
+        return Optional.ofNullable(cut);
+    }
+
+    /** What this rank has of weights and states that are cut, by name. */
+    public Map<String, Part> parts() {
+        return parts;
     }
 
     private ActivationPlan planned(LossGraph graph, boolean trains) {
@@ -351,8 +401,10 @@ public final class TrainingSession implements AutoCloseable {
     private Loaded make(MicroBatch batch, boolean trains) {
         LossGraph graph = graph(batch);
         ActivationPlan plan = planned(graph, trains);
-        boolean scalesLater = trains && setup.ranks().isOn();
-        Program whole = scalesLater ? SharedScales.without(plan.program()) : plan.program();
+        TensorCut cuts = cut;
+        boolean scalesLater = trains && (setup.ranks().isOn() || cuts != null);
+        Program plain = scalesLater ? SharedScales.without(plan.program()) : plan.program();
+        Program whole = cuts == null ? plain : cuts.among(plain, tensor);
         if (trains && sharding == null && isSharded()) {
             sharding = share(whole, setup.shards());
         }
@@ -361,11 +413,15 @@ public final class TrainingSession implements AutoCloseable {
         UpdateProgram made = null;
         if (trains && update == null) {
             made = shares == null ? update(program) : shares.update(data.rank(), data);
+            if (cuts != null) {
+                parts = cuts.withStates(made);
+                made = cuts.among(made, tensor);
+            }
         }
         memory.requireRoom(made == null ? List.of(program) : List.of(program, made.program()));
         Executable executable = memory.load(program);
         SharedScales scales =
-                scalesLater ? new SharedScales(plan.program(), setup.ranks().ranks(), memory, data) : null;
+                scalesLater ? new SharedScales(plan.program(), setup.ranks().ranks(), memory, groups) : null;
         if (made != null) {
             update = new Update(made, memory.load(made.program()), made.beta1().orElse(null), made.ownRates());
         }
@@ -677,8 +733,8 @@ public final class TrainingSession implements AutoCloseable {
                 }
                 where = search.where().orElse("");
             }
-            for (int left = i + 1; left < batches.size() && cutsWeights(); left++) {
-                repeat(batches.get(left), left); // other ranks may still search, and need this one's weights
+            for (int left = i + 1; left < batches.size() && (cutsWeights() || cut != null); left++) {
+                repeat(batches.get(left), left); // other ranks may still search, and need this one's part
             }
             memory.restore(states);
             return new Found(i, where);
@@ -856,16 +912,29 @@ public final class TrainingSession implements AutoCloseable {
     public Map<String, Tensor> ownStateViews(Arena arena) {
         Map<String, Tensor> all = new TreeMap<>(stateViews(arena));
         Sharding shares = sharding;
-        if (shares != null) {
-            Map<String, Integer> owners = shares.partition().owners();
-            all.keySet().removeIf(name -> {
-                int owner = name.startsWith(CODES)
-                        ? owners.getOrDefault(name.substring(CODES.length()), 0)
-                        : shares.owner(name).orElse(0);
-                return owner != data.rank();
-            });
-        }
+        Map<String, Integer> owners =
+                shares == null ? Map.of() : shares.partition().owners();
+        all.keySet().removeIf(name -> {
+            OptionalInt owner = shares == null ? OptionalInt.empty() : shares.owner(name);
+            return !writes(
+                    name,
+                    name.startsWith(CODES) ? owners.getOrDefault(name.substring(CODES.length()), 0) : owner.orElse(0));
+        });
         return all;
+    }
+
+    /** Those of {@link #plainParameterViews} that this rank writes into a checkpoint. */
+    public Map<String, Tensor> ownParameterViews(Arena arena) {
+        Map<String, Tensor> all = new TreeMap<>(plainParameterViews(arena));
+        Sharding shares = sharding;
+        all.keySet().removeIf(name -> !writes(
+                name, shares == null ? 0 : shares.weightOwner(name).orElse(0)));
+        return all;
+    }
+
+    /** Whether this rank writes what a data-parallel rank has to write: its own part of it, or what all parts have on the first of them. */
+    private boolean writes(String name, int owner) {
+        return owner == data.rank() && (tensor.isFirst() || parts.containsKey(name));
     }
 
     /** Copies of moments, scales, histories and other state, codes of weights kept in few bits among them. */
@@ -936,14 +1005,28 @@ public final class TrainingSession implements AutoCloseable {
         if (shares != null) {
             weights.keySet().removeIf(name -> isOthers(shares.weightOwner(name), name));
         }
-        memory.restore(weights);
+        memory.restore(own(weights));
         if (shares != null) {
             // the states of other ranks; of weights in few bits all have all parts
             own.keySet().removeIf(name -> isOthers(shares.owner(name), name));
         }
-        memory.restore(own);
+        memory.restore(own(own));
         scale = lossScale;
         restored = true;
+    }
+
+    /** What this rank has of whole tensors. */
+    private Map<String, Tensor> own(Map<String, Tensor> whole) {
+        if (parts.isEmpty()) {
+            return whole;
+        }
+        Map<String, Tensor> own = new TreeMap<>(whole);
+        own.replaceAll((name, tensor) -> {
+            Part part = parts.get(name);
+            boolean fits = part != null && part.whole().equals(tensor.shape());
+            return fits ? part.of(tensor, Arena.ofAuto()) : tensor;
+        });
+        return own;
     }
 
     private boolean isOthers(OptionalInt owner, String name) {
