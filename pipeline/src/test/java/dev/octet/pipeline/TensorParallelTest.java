@@ -56,7 +56,7 @@ class TensorParallelTest {
         }
         byte[] tokens = new byte[2 * 600];
         for (int i = 0; i < tokens.length; i += 2) {
-            tokens[i] = (byte) random.nextInt(100);
+            tokens[i] = (byte) random.nextInt(37);
         }
         Files.write(folder.resolve("tokens.bin"), tokens);
         return "data: {train: tokens.bin, sequence: 6}\nloss: {type: causal-lm}\n";
@@ -106,8 +106,24 @@ class TensorParallelTest {
         "tiny-hf/vit, 2",
     })
     void losses_of_twenty_steps_in_F32_are_those_of_one_process(String model, int tensor) throws IOException {
+        requireSameLosses(model, tensor, "");
+    }
+
+    @ParameterizedTest
+    @CsvSource({
+        "tiny-onnx/gpt2_eager_dynamo18.onnx, 2",
+        "tiny-onnx/llama_eager_dynamo18.onnx, 2",
+        "tiny-hf/gpt2, 4",
+        "tiny-hf/qwen3, 2",
+        "tiny-hf/vit, 2",
+    })
+    void sequence_parallel_ranks_have_the_losses_of_one_process(String model, int tensor) throws IOException {
+        requireSameLosses(model, tensor, ", sequence_parallel: true");
+    }
+
+    private void requireSameLosses(String model, int tensor, String more) throws IOException {
         List<StepResult> one = steps(model, text(model), Collectives.alone());
-        List<List<StepResult>> all = ranks(tensor, model, text(model, "distributed: {tensor: " + tensor + "}"));
+        List<List<StepResult>> all = ranks(tensor, model, text(model, "distributed: {tensor: " + tensor + more + "}"));
         for (List<StepResult> rank : all) {
             assertEquals(all.getFirst(), rank, "what ranks know of a step is the same on all");
         }
@@ -117,6 +133,50 @@ class TensorParallelTest {
             assertEquals(one.get(i).loss(), all.getFirst().get(i).loss(), 1e-6, where);
             assertEquals(
                     one.get(i).gradNorm(), all.getFirst().get(i).gradNorm(), 1e-5 * one.get(i).gradNorm(), where);
+        }
+    }
+
+    @ParameterizedTest
+    @CsvSource(
+            delimiter = '|',
+            value = {
+                "tiny-onnx/gpt2_eager_dynamo18.onnx | 2 | mode: bf16                                  | 0.01",
+                "tiny-hf/llama                      | 2 | mode: bf16                                  | 0.01",
+                "tiny-onnx/vit_eager_dynamo18.onnx  | 2 | mode: fp16, loss_scale: {type: torch}       | 0.01",
+                "tiny-onnx/gpt2_eager_dynamo18.onnx | 2 | mode: fp8, recipe: delayed                  | 0.01",
+                "tiny-hf/llama                      | 2 | mode: fp8, recipe: current                  | 0.01",
+                "tiny-hf/gpt2                       | 2 | mode: fp8, recipe: mxfp8                    | 0.01",
+            })
+    void losses_of_narrow_types_are_near_those_of_one_process(
+            String model, int tensor, String precision, double tolerance) throws IOException {
+        String mode = "precision: {" + precision + "}";
+        List<StepResult> one = steps(model, text(model, mode), Collectives.alone());
+        List<List<StepResult>> all =
+                ranks(tensor, model, text(model, mode, "distributed: {tensor: " + tensor + "}"));
+        double worst = 0;
+        for (int i = 0; i < STEPS; i++) {
+            assertEquals(all.getFirst().get(i), all.getLast().get(i), "what ranks know of a step is the same on all");
+            worst = Math.max(worst, Math.abs(one.get(i).loss() - all.getFirst().get(i).loss()));
+            System.out.println(precision + " " + i + " " + one.get(i).loss() + " " + all.getFirst().get(i).loss()+" "+one.get(i).gradNorm()+" "+all.getFirst().get(i).gradNorm()); // XXX
+        }
+        assertEquals(0, worst, tolerance);
+    }
+
+    @ParameterizedTest
+    @CsvSource({"gpt2, fp32", "llama, bf16"})
+    void what_data_parallel_ranks_share_out_changes_no_bit(String name, String mode) throws IOException {
+        String model = "tiny-hf/" + name;
+        String lines = "gradient_accumulation: 2\nprecision: {mode: " + mode + "}\n";
+        List<StepResult> one = steps(model, text(model, lines), Collectives.alone());
+        List<StepResult> whole = ranks(4, model, text(model, lines, "distributed: {tensor: 2}")).getFirst();
+        for (int i = 0; i < STEPS; i++) {
+            assertEquals(one.get(i).loss(), whole.get(i).loss(), mode.equals("fp32") ? 1e-6 : 0.01, "step " + (i + 1));
+        }
+        for (int zero = 1; zero <= 3; zero++) {
+            String shares = "distributed: {tensor: 2, zero: " + zero + "}";
+            for (List<StepResult> rank : ranks(4, model, text(model, lines, shares))) {
+                assertEquals(whole, rank, shares);
+            }
         }
     }
 }

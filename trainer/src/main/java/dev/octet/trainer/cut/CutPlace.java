@@ -5,8 +5,9 @@ package dev.octet.trainer.cut;
  *
  * @param rank from 0
  * @param ranks how many, at least 2
+ * @param sequence whether they also share out what lies between the layers, by positions (sequence parallelism)
  */
-public record CutPlace(int rank, int ranks) {
+public record CutPlace(int rank, int ranks, boolean sequence) {
     public CutPlace {
         if (rank < 0 || rank >= ranks || ranks < 2) {
             throw new IllegalArgumentException("rank " + rank + " of " + ranks);

@@ -358,7 +358,7 @@ public final class TrainingSession implements AutoCloseable {
                         whole.loss(), setup.trained(), setup.parameters().names(), policy)
                 .withOutputs(whole.parts().values())
                 .withStored(setup.stored());
-        TensorCut made = TensorCut.of(whole.model(), all, new CutPlace(tensor.rank(), tensor.size()));
+        TensorCut made = TensorCut.of(whole.model(), all, new CutPlace(tensor.rank(), tensor.size(), setup.shards().sequences()));
         TensorCut before = cut;
         if (before == null) {
             memory.offer(made.parameters(setup.parameters().all()));
