@@ -136,7 +136,8 @@ final class TrainingRun implements RunControl {
         hooks.add(new CheckpointCadence(config.checkpoint(), trainer::epochsEndingWith));
         best = config.checkpoint().best().map(BestCheckpoint::new);
         best.ifPresent(hooks::add);
-        fp8Health = new Fp8Health(config.fp8Health().every(), config.steps(), folder.resolve(Fp8Health.NAME));
+        long measured = world.isFirst() ? config.fp8Health().every() : 0; // the first rank writes for all
+        fp8Health = new Fp8Health(measured, config.steps(), folder.resolve(Fp8Health.NAME));
         if (config.precision().isFp8()) {
             hooks.add(fp8Health);
         }
