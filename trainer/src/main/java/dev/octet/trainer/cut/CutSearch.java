@@ -50,7 +50,11 @@ import org.jspecify.annotations.Nullable;
  * as in Megatron, whoever exported them, and what follows no pattern is computed by each rank alike.
  */
 final class CutSearch {
+    /** A vocabulary of fewer entries for each rank is not worth a message. */
+    private static final long LEAST_ENTRIES = 8;
+
     private final ReadGraph graph;
+    private final int ranks;
     private final Map<String, Initializer> constants;
     private final Map<String, Node> producers = new HashMap<>();
     private final Map<String, List<Node>> readers = new HashMap<>();
@@ -64,8 +68,9 @@ final class CutSearch {
     private final Deque<String> open = new ArrayDeque<>();
     private String failure = "";
 
-    CutSearch(ReadGraph graph, Map<String, Initializer> constants) {
+    CutSearch(ReadGraph graph, Map<String, Initializer> constants, int ranks) {
         this.graph = graph;
+        this.ranks = ranks;
         this.constants = constants;
         for (Node node : graph.nodes()) {
             node.outputs().forEach(o -> producers.put(o, node));
@@ -89,7 +94,9 @@ final class CutSearch {
         for (Node node : graph.nodes()) {
             if (graph.op(node) instanceof SoftmaxCrossEntropyLoss loss) {
                 Shape scores = loss.labels().scores().shape();
-                attempt(() -> demand(node.input(0), Cut.of(scores.rank() - 1, scores.dim(-1))));
+                if (scores.dim(-1) >= LEAST_ENTRIES * ranks) {
+                    attempt(() -> demand(node.input(0), Cut.of(scores.rank() - 1, scores.dim(-1))));
+                }
             }
         }
         graph.nodes().stream()
@@ -97,7 +104,8 @@ final class CutSearch {
                         && g.axis() == 0
                         && g.x().shape().rank() == 2
                         && constants.containsKey(n.input(0))
-                        && !constants.containsKey(n.input(1)))
+                        && !constants.containsKey(n.input(1))
+                        && g.size() >= LEAST_ENTRIES * ranks)
                 .max(Comparator.comparingLong(n -> type(n.input(0)).shape().dim(0)))
                 .ifPresent(n ->
                         attempt(() -> demand(n.input(0), Cut.of(0, type(n.input(0)).shape().dim(0)))));

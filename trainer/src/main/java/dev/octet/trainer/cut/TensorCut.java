@@ -63,7 +63,7 @@ public record TensorCut(GraphModel model, Map<String, Part> parts, List<String> 
      */
     public static TensorCut of(GraphModel model, ProgramOptions options, CutPlace place) {
         ReadGraph graph = ReadGraph.of(model, options);
-        CutSearch search = new CutSearch(graph, model.graph().initializers());
+        CutSearch search = new CutSearch(graph, model.graph().initializers(), place.ranks());
         search.run();
         requireEven(graph, search, place);
         List<String> shared = new ArrayList<>();
