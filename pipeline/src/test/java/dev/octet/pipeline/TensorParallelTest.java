@@ -41,10 +41,12 @@ import java.util.TreeMap;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.DisplayNameGeneration;
 import org.junit.jupiter.api.DisplayNameGenerator;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
+import org.junit.jupiter.params.provider.ValueSource;
 
 /** Tiny GPT-2, Llama and ViT whose layers ranks share, beside one process that has all. */
 @DisplayNameGeneration(DisplayNameGenerator.ReplaceUnderscores.class)
@@ -428,6 +430,7 @@ class TensorParallelTest {
                 "optimizer: {type: adamw, lr: 0.01, states: {engine: bf16}} | states in few bits are those of whole tensors",
                 "optimizer: {type: adamw, lr: 0.01} ; precision: {mode: msamp} | MS-AMP's weights have one scale for the whole tensor",
                 "precision: {mode: qat, inputs: {format: int8}}   | learned scales are those of whole layers",
+                "gradient_checkpointing: {budget: 1MB} | ranks that have different amounts would compute different steps again",
                 "adapter: {r: 2, lora_alpha: 4, target_modules: [c_attn]} | an adapter is not cut with its layers yet"
             })
     void what_needs_whole_weights_is_refused(String line, String what) throws IOException {
@@ -469,6 +472,103 @@ class TensorParallelTest {
                     UnavailableException.class,
                     () -> job.trainer().run(folder.resolve("run"), RunOptions.defaults()));
             assertFalse(Files.exists(folder.resolve("run")));
+        }
+    }
+
+    @ParameterizedTest
+    @ValueSource(strings = {"", ", sequence_parallel: true"})
+    void activations_that_are_computed_again_change_no_bit(String more) throws IOException {
+        String model = "tiny-hf/llama";
+        String mesh = "distributed: {tensor: 2" + more + "}\nprecision: {mode: fp8, recipe: delayed}";
+        List<StepResult> kept = ranks(2, model, text(model, mesh)).getFirst();
+        List<StepResult> again = ranks(2, model, text(model, mesh, "gradient_checkpointing: {layers: all}"))
+                .getFirst();
+        assertEquals(kept, again);
+    }
+
+    @Test
+    void evaluations_and_losses_that_need_all_scores_are_those_of_one_process() throws IOException {
+        String model = "tiny-hf/gpt2";
+        String teacher = MODELS.resolve("tiny-onnx/gpt2_eager_dynamo18.onnx").toString();
+        for (String loss : List.of(
+                "loss: {type: causal-lm, label_smoothing: 0.1}",
+                "loss: {type: causal-lm, distillation: {teacher: " + teacher + ", weight: 0.5}}")) {
+            String text = text(model).replace("loss: {type: causal-lm}", loss).replace("data: {", "data: {eval: tokens.bin, ");
+            Evaluated one = evaluated(model, text, Collectives.alone());
+            List<Evaluated> ranks = RankThreads.run(
+                    4, DEADLINE, world -> evaluated(model, text + "gradient_accumulation: 2\ndistributed: {tensor: 2}\n", world));
+            Evaluated two = evaluated(model, text + "gradient_accumulation: 2\n", Collectives.alone());
+            assertEquals(one.before, ranks.getFirst().before, 1e-6, loss);
+            assertEquals(two.after, ranks.getFirst().after, 1e-6, loss);
+            assertEquals(ranks.getFirst(), ranks.getLast(), loss);
+        }
+    }
+
+    private record Evaluated(double before, double after) {}
+
+    private Evaluated evaluated(String model, String text, Collectives world) throws IOException {
+        try (TrainingJob job = open(model, text, world)) {
+            double before = job.trainer().evaluate().total();
+            job.trainer().step(1);
+            job.trainer().step(2);
+            return new Evaluated(before, job.trainer().evaluate().total());
+        }
+    }
+
+    /** A loss that is not finite on one part of a layer is found by all ranks at the same step. */
+    @Test
+    void a_step_that_overflows_is_left_out_by_all_ranks() throws IOException {
+        String model = "tiny-hf/gpt2";
+        String text = text(
+                model,
+                "precision: {mode: fp16, loss_scale: {type: torch, init_scale: 1.0e9, growth_interval: 100}}",
+                "distributed: {tensor: 2}");
+        List<List<StepResult>> all = ranks(2, model, text);
+        assertEquals(all.getFirst(), all.getLast());
+        assertTrue(all.getFirst().getFirst().skipped(), "a scale of 1e9 overflows");
+        assertFalse(all.getFirst().getLast().skipped());
+    }
+
+    @Tag("sweep")
+    @ParameterizedTest
+    @ValueSource(
+            strings = {
+                "mode: fp32",
+                "mode: bf16",
+                "mode: fp16, loss_scale: {type: torch}",
+                "mode: fp8, recipe: delayed",
+                "mode: fp8, recipe: current",
+                "mode: fp8, recipe: block",
+                "mode: fp8, recipe: mxfp8",
+                "mode: fp8, recipe: tensorwise",
+                "mode: fp8, recipe: rowwise"
+            })
+    void each_precision_on_each_mesh_is_near_one_process(String precision) throws IOException {
+        double tolerance = precision.equals("mode: fp32") ? 1e-6 : precision.startsWith("mode: fp8") ? 0.03 : 0.01;
+        for (String model : List.of(
+                "tiny-onnx/gpt2_eager_dynamo18.onnx",
+                "tiny-onnx/llama_eager_dynamo18.onnx",
+                "tiny-onnx/vit_eager_dynamo18.onnx",
+                "tiny-hf/qwen3")) {
+            String lines = "gradient_accumulation: 4\nprecision: {" + precision + "}";
+            List<StepResult> one = steps(model, text(model, lines), Collectives.alone());
+            for (String mesh : List.of(
+                    "2 tensor: 2",
+                    "2 tensor: 2, sequence_parallel: true",
+                    "4 tensor: 2, zero: 2",
+                    "4 tensor: 2, zero: 3, sequence_parallel: true",
+                    "4 tensor: 4, sequence_parallel: true")) {
+                if (mesh.startsWith("4 tensor: 4") && !model.contains("gpt2")) {
+                    continue; // two heads of keys, or of all
+                }
+                List<StepResult> ranks = ranks(
+                                mesh.charAt(0) - '0', model, text(model, lines, "distributed: {" + mesh.substring(2) + "}"))
+                        .getFirst();
+                for (int i = 0; i < STEPS; i++) {
+                    String where = model + ", " + mesh + ", step " + (i + 1);
+                    assertEquals(one.get(i).loss(), ranks.get(i).loss(), tolerance, where);
+                }
+            }
         }
     }
 }

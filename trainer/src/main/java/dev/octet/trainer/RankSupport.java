@@ -1,6 +1,7 @@
 package dev.octet.trainer;
 
 import dev.octet.formats.error.InvalidOptionException;
+import dev.octet.trainer.activation.Recompute;
 import dev.octet.trainer.collective.Collectives;
 import dev.octet.trainer.collective.Mesh;
 import dev.octet.trainer.config.StatesConfig;
@@ -136,6 +137,13 @@ final class RankSupport {
                     "optimizer: {type: " + optimizer.title().toLowerCase(Locale.ROOT) + "}, " + tensor,
                     "it needs whole matrices, and each rank has a part of them",
                     "choose an optimizer that updates each element by itself: sgd, adam, adamw, lion, adagrad");
+        }
+        if (config.activations().recompute() instanceof Recompute.Budget) {
+            throw refused(
+                    world,
+                    "gradient_checkpointing: {budget: ...}, " + tensor,
+                    "ranks that have different amounts would compute different steps again",
+                    "name layers instead: gradient_checkpointing: {layers: all}");
         }
         if (device.name().startsWith("cuda")) {
             throw refused(
