@@ -47,6 +47,8 @@ module dev.octet.trainer {
     // the command line prints these records as JSON
     opens dev.octet.trainer.check to
             com.fasterxml.jackson.databind;
+    opens dev.octet.trainer.collective to
+            com.fasterxml.jackson.databind;
     opens dev.octet.trainer.dialect to
             com.fasterxml.jackson.databind;
     // the log of replays is JSON, too

@@ -1,5 +1,7 @@
 package dev.octet.pipeline;
 
+import dev.octet.trainer.collective.Mesh;
+
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import dev.octet.converter.hf.TransformerSizes;
 import dev.octet.formats.checkpoint.ModelConfig;
@@ -13,7 +15,6 @@ import dev.octet.pipeline.plan.DecoderWorkload;
 import dev.octet.pipeline.plan.Estimate;
 import dev.octet.pipeline.plan.GraphWorkload;
 import dev.octet.pipeline.plan.Hardware;
-import dev.octet.pipeline.plan.Mesh;
 import dev.octet.pipeline.plan.MeshRules;
 import dev.octet.pipeline.plan.MeshSearch;
 import dev.octet.pipeline.plan.ParameterBytes;

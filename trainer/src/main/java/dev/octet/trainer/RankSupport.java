@@ -1,12 +1,17 @@
 package dev.octet.trainer;
 
 import dev.octet.formats.error.InvalidOptionException;
+import dev.octet.trainer.activation.Recompute;
 import dev.octet.trainer.collective.Collectives;
+import dev.octet.trainer.collective.Mesh;
+import dev.octet.trainer.config.StatesConfig;
 import dev.octet.trainer.config.TrainingConfig;
 import dev.octet.trainer.device.Device;
 import dev.octet.trainer.observe.DebugSettings;
+import dev.octet.trainer.optimizer.Optimizer;
 import dev.octet.trainer.reduction.GradientReduction;
 import dev.octet.trainer.shard.ZeroStage;
+import java.util.Locale;
 
 /** What several ranks cannot do together yet: a run that asks for it is refused before it starts. */
 final class RankSupport {
@@ -15,6 +20,14 @@ final class RankSupport {
     /** @throws InvalidOptionException with the first key that asks for it */
     static void require(TrainingConfig config, Device device, Collectives world) {
         int ranks = config.precision().ranks().ranks();
+        if (config.distributed().pipeline() > 1) {
+            throw refused(
+                    world,
+                    "distributed.pipeline: " + config.distributed().pipeline(),
+                    "layers are not dealt out to stages yet",
+                    "leave pipeline out");
+        }
+        requireShareable(config, device, world);
         if (world.isAlone()) {
             if (ranks > 1 && config.precision().ranks().reduction() == GradientReduction.NCCL) {
                 throw new InvalidOptionException(
@@ -24,12 +37,13 @@ final class RankSupport {
             }
             return;
         }
-        if (ranks != world.size()) {
+        Mesh mesh = config.distributed().mesh(world.size());
+        if (ranks != mesh.data()) {
             throw refused(
                     world,
                     "precision.ranks: " + ranks,
-                    "the run has " + world.size() + " processes, and each is one rank",
-                    "set precision: {ranks: " + world.size() + "}");
+                    "the run has " + world.size() + " processes, which are " + mesh.text() + " ranks",
+                    "set precision: {ranks: " + mesh.data() + "}");
         }
         if (config.distributed().zero().cutsGradients()
                 && config.precision().ranks().reduction().isCoded()) {
@@ -74,6 +88,81 @@ final class RankSupport {
                     "it computes in F64 for comparisons, on one process",
                     "leave --device out, or the launcher");
         }
+    }
+
+    /** What ranks that share layers cannot do yet. */
+    private static void requireShareable(TrainingConfig config, Device device, Collectives world) {
+        int ranks = config.distributed().tensor();
+        if (ranks == 1) {
+            return;
+        }
+        String tensor = "distributed.tensor: " + ranks;
+        if (config.adapter().isPresent()) {
+            throw refused(world, "adapter, " + tensor, "an adapter is not cut with its layers yet", "leave one of the two out");
+        }
+        if (config.precision().qat().isPresent()) {
+            throw refused(
+                    world,
+                    "precision.mode: qat, " + tensor,
+                    "learned scales are those of whole layers",
+                    "leave tensor out, or choose another mode");
+        }
+        if (config.precision().msamp().isPresent()) {
+            throw refused(
+                    world,
+                    "precision.mode: msamp, " + tensor,
+                    "MS-AMP's weights have one scale for the whole tensor",
+                    "leave tensor out, or choose mode: fp8");
+        }
+        if (config.precision().ranks().isOn()
+                && config.precision().ranks().reduction() != GradientReduction.F32) {
+            throw refused(
+                    world,
+                    "precision.gradient_reduction: "
+                            + config.precision().ranks().reduction().text() + ", " + tensor,
+                    "gradients of parts of weights are averaged in F32 alone",
+                    "choose gradient_reduction: f32");
+        }
+        if (!config.optimizer().states().equals(StatesConfig.F32)) {
+            throw refused(
+                    world,
+                    "optimizer.states, " + tensor,
+                    "states in few bits are those of whole tensors",
+                    "leave states out");
+        }
+        Optimizer optimizer = config.optimizer().optimizer();
+        if (!isElementwise(optimizer)) {
+            throw refused(
+                    world,
+                    "optimizer: {type: " + optimizer.title().toLowerCase(Locale.ROOT) + "}, " + tensor,
+                    "it needs whole matrices, and each rank has a part of them",
+                    "choose an optimizer that updates each element by itself: sgd, adam, adamw, lion, adagrad");
+        }
+        if (config.activations().recompute() instanceof Recompute.Budget) {
+            throw refused(
+                    world,
+                    "gradient_checkpointing: {budget: ...}, " + tensor,
+                    "ranks that have different amounts would compute different steps again",
+                    "name layers instead: gradient_checkpointing: {layers: all}");
+        }
+        if (device.name().startsWith("cuda")) {
+            throw refused(
+                    world,
+                    tensor + ", device " + device.name(),
+                    "what ranks exchange between layers passes through the memory of processors so far",
+                    "leave tensor out, or --device");
+        }
+    }
+
+    /** Whether an update of an element follows from that element, its gradient and its moments. */
+    private static boolean isElementwise(Optimizer optimizer) {
+        return switch (optimizer) {
+            case Optimizer.Adam a -> a.variant() != Optimizer.Adam.Variant.STABLE_ADAMW;
+            case Optimizer.Cycled c -> isElementwise(c.adam());
+            case Optimizer.Scaled s -> isElementwise(s.adam());
+            case Optimizer.Sgd _, Optimizer.Lion _, Optimizer.Adagrad _ -> true;
+            case Optimizer.Lamb _, Optimizer.Adafactor _, Optimizer.Muon _ -> false;
+        };
     }
 
     private static InvalidOptionException refused(Collectives world, String where, String what, String fix) {

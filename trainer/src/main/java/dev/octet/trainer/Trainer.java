@@ -24,6 +24,7 @@ import dev.octet.trainer.autodiff.Ties.Tie;
 import dev.octet.trainer.checkpoint.CheckpointFolder;
 import dev.octet.trainer.checkpoint.TrainingState;
 import dev.octet.trainer.collective.Collectives;
+import dev.octet.trainer.collective.RankGroups;
 import dev.octet.trainer.config.CheckpointConfig.Best;
 import dev.octet.trainer.config.LossConfig;
 import dev.octet.trainer.config.OptimizerConfig;
@@ -136,6 +137,7 @@ public final class Trainer implements AutoCloseable {
     private final TrainingParts parts;
     private final Device device;
     private final Collectives world;
+    private final RankGroups groups;
     private final GraphSource model;
     private final List<Tie> ties;
     private final Optional<AdaptedGraph> adapted;
@@ -164,6 +166,7 @@ public final class Trainer implements AutoCloseable {
         this.parts = parts;
         this.device = device;
         this.world = world;
+        this.groups = config.distributed().groups(world);
         this.ties = Ties.find(parts.model().graph().graph());
         GraphSource base = parts.model().withTies(restored());
         requireOriginals(config, restored());
@@ -190,7 +193,7 @@ public final class Trainer implements AutoCloseable {
         this.measuredRate = MeasuredRate.of(schedule);
         this.debug = DebugPlan.of(config.debug(), LinearModule.of(floats.graph().graph()));
         this.debugChanges = config.changesFor(floats.graph().graph());
-        this.session = new TrainingSession(setup(policyFor(device)), device, config.offload(), world);
+        this.session = new TrainingSession(setup(policyFor(device)), device, config.offload(), groups);
         try {
             this.teacher = parts.teacher()
                     .map(t -> Teacher.of(t, model, config.loss().outputOf(model.graph()), device))
@@ -481,6 +484,11 @@ public final class Trainer implements AutoCloseable {
         return session;
     }
 
+    /** The ranks of the run, and those of them that do something together. */
+    RankGroups groups() {
+        return groups;
+    }
+
     /** The ranks of the run. */
     Collectives world() {
         return world;
@@ -560,9 +568,14 @@ public final class Trainer implements AutoCloseable {
         }
     }
 
-    /** Whether this is a rank that keeps its share of the states, and writes it into checkpoints. */
+    /** Whether this is a rank that keeps its share of the states, or its part of the model, and writes it into checkpoints. */
     boolean sharesStates() {
-        return !world.isAlone() && parts.config().distributed().zero() != ZeroStage.NONE;
+        return cutsModel() || (!groups.data().isAlone() && parts.config().distributed().zero() != ZeroStage.NONE);
+    }
+
+    /** Whether ranks have different parts of the model. */
+    boolean cutsModel() {
+        return parts.config().distributed().cutsModel();
     }
 
     /** Builds the programs of the first step. */
@@ -680,6 +693,10 @@ public final class Trainer implements AutoCloseable {
         List<String> notes = new ArrayList<>(parts.config().precision().notes());
         muonNote().ifPresent(notes::add);
         ranksNote().ifPresent(notes::add);
+        session.cut().ifPresent(cut -> notes.add("tensor: each of " + groups.tensor().size() + " ranks has a part of "
+                + cut.shared().size() + " of " + (cut.shared().size() + cut.whole().size())
+                + " Linears, here " + cut.elements(false) + " of " + cut.elements(true) + " elements"
+                + (cut.whole().isEmpty() ? "" : "; whole: " + some(cut.whole()))));
         notes.addAll(debug.notes());
         notes.addAll(debugChanges.notes());
         if (!policyFor(device).equals(debugChanges.policy())) {
@@ -701,6 +718,11 @@ public final class Trainer implements AutoCloseable {
             notes.add("the loss does not depend on " + String.join(", ", idle));
         }
         return notes;
+    }
+
+    private static String some(List<String> names) {
+        return names.stream().limit(SHOWN_TIES).collect(Collectors.joining(", "))
+                + (names.size() > SHOWN_TIES ? " and " + (names.size() - SHOWN_TIES) + " more" : "");
     }
 
     /** Which parameters Muon has, in a run with Muon. */
@@ -739,7 +761,8 @@ public final class Trainer implements AutoCloseable {
         String processes = world.gather(own.getBytes(StandardCharsets.UTF_8)).stream()
                 .map(b -> new String(b, StandardCharsets.UTF_8))
                 .collect(Collectors.joining(", "));
-        return Optional.of(world.size() + " ranks, joined by " + world.engine() + ", are the processes " + processes
+        String mesh = parts.config().distributed().cutsModel() ? " (" + groups.mesh().text() + ")" : "";
+        return Optional.of(world.size() + " ranks" + mesh + ", joined by " + world.engine() + ", are the processes " + processes
                 + "; gradients are averaged by "
                 + parts.config().precision().ranks().reduction().text());
     }
@@ -804,11 +827,12 @@ public final class Trainer implements AutoCloseable {
 
     Done step(long step, @Nullable Consumer<Gradients> afterBackward, boolean measuresFp8) throws IOException {
         int accumulation = parts.config().gradientAccumulation();
+        groups.requireAll();
         start();
         try (Arena arena = Arena.ofConfined()) {
             dataSeconds = 0;
             List<MicroBatch> drawn = new ArrayList<>();
-            for (int i = world.rank(); i < accumulation; i += world.size()) {
+            for (int i = groups.data().rank(); i < accumulation; i += groups.data().size()) {
                 drawn.add(draw(batches, skipped.of(step) * accumulation + i, arena));
             }
             StepResult result = step(step, drawn, afterBackward, measuresFp8);
@@ -819,11 +843,12 @@ public final class Trainer implements AutoCloseable {
     }
 
     private long ofAllRanks(long own) {
-        if (world.isAlone()) {
+        Collectives data = groups.data();
+        if (data.isAlone()) {
             return own;
         }
-        long[] all = new long[world.size()];
-        world.allGather(MemorySegment.ofArray(new long[] {own}), MemorySegment.ofArray(all));
+        long[] all = new long[data.size()];
+        data.allGather(MemorySegment.ofArray(new long[] {own}), MemorySegment.ofArray(all));
         return Arrays.stream(all).sum();
     }
 
@@ -884,23 +909,25 @@ public final class Trainer implements AutoCloseable {
         if (from == null) {
             throw new IllegalStateException("there is no data to evaluate on");
         }
+        groups.requireAll();
         start();
         if (sharesStates()) {
             prepare(); // who owns what follows from the programs of steps
         }
         List<LossValue> losses = new ArrayList<>();
-        for (long i = world.rank(); i < from.perEpoch(); i += world.size()) {
+        Collectives data = groups.data();
+        for (long i = data.rank(); i < from.perEpoch(); i += data.size()) {
             try (Arena arena = Arena.ofConfined()) {
                 losses.add(evaluate(draw(from, i, arena)));
             }
         }
-        boolean isLeftOut = world.rank() >= from.perEpoch() % world.size() && from.perEpoch() % world.size() > 0;
+        boolean isLeftOut = data.rank() >= from.perEpoch() % data.size() && from.perEpoch() % data.size() > 0;
         if (isLeftOut && session.cutsWeights()) {
             try (Arena arena = Arena.ofConfined()) {
                 evaluate(draw(from, 0, arena)); // the others need this rank's weights
             }
         }
-        return LossValue.meanOverPositions(RankLosses.of(world, losses));
+        return LossValue.meanOverPositions(RankLosses.of(data, losses));
     }
 
     /**
@@ -1083,6 +1110,7 @@ public final class Trainer implements AutoCloseable {
      * @throws IOException when something cannot be read or written
      */
     public RunEnd run(Path folder, RunOptions options) throws IOException {
+        groups.requireAll();
         if (options.resume()) {
             new CheckpointFolder(folder).requireSome();
         } else {

@@ -136,7 +136,8 @@ final class TrainingRun implements RunControl {
         hooks.add(new CheckpointCadence(config.checkpoint(), trainer::epochsEndingWith));
         best = config.checkpoint().best().map(BestCheckpoint::new);
         best.ifPresent(hooks::add);
-        fp8Health = new Fp8Health(config.fp8Health().every(), config.steps(), folder.resolve(Fp8Health.NAME));
+        long measured = world.isFirst() ? config.fp8Health().every() : 0; // the first rank writes for all
+        fp8Health = new Fp8Health(measured, config.steps(), folder.resolve(Fp8Health.NAME));
         if (config.precision().isFp8()) {
             hooks.add(fp8Health);
         }
@@ -230,7 +231,6 @@ final class TrainingRun implements RunControl {
         facts.put("octet", OctetVersion.current());
         facts.put("first step", String.valueOf(first));
         facts.put("last step", String.valueOf(end));
-        trainer.session().shares().ifPresent(s -> facts.put("shares", s));
         return facts;
     }
 
@@ -239,6 +239,9 @@ final class TrainingRun implements RunControl {
         long first = done + 1;
         long end = options.maxSteps() >= config.steps() - done ? config.steps() : done + options.maxSteps();
         RankAgreement.require(world, facts(first, end));
+        RankAgreement.require(
+                trainer.groups().data(),
+                trainer.session().shares().map(s -> Map.of("shares", s)).orElse(Map.of()));
         TrainingHook.RunStart start = new TrainingHook.RunStart(folder, first, end, trainer.plan());
         if (world.isFirst()) {
             RunManifest.write(folder, settings, options, start);
@@ -406,6 +409,17 @@ final class TrainingRun implements RunControl {
                     where,
                     "accept this with --set distributed.reshape=true, or start " + before
                             + " processes; one process plays them with --set precision.ranks=" + before);
+        }
+        String tensor = "distributed.tensor";
+        String parts = state.settings().getOrDefault(tensor, "1");
+        String own = settings.getOrDefault(tensor, "1");
+        if (!parts.equals(own) && !config.distributed().reshape()) {
+            throw new InvalidOptionException(
+                    "the run cannot resume: its layers were shared out to " + parts
+                            + (parts.equals("1") ? " rank" : " ranks") + " and are to " + own
+                            + ", which add results in another order",
+                    where,
+                    "accept this with --set distributed.reshape=true, or set distributed.tensor=" + parts);
         }
     }
 
@@ -723,14 +737,14 @@ final class TrainingRun implements RunControl {
             }
             boolean adapts = config.adapter().isPresent();
             CodedMasters coded = adapts ? CodedMasters.NONE : trainer.session().codedMasters(arena);
-            boolean sharesParameters = trainer.session().cutsWeights() && !adapts;
+            boolean sharesParameters = (trainer.session().cutsWeights() || trainer.cutsModel()) && !adapts;
             if (trainer.sharesStates()) {
                 written = checkpoints.writeShared(
                         world.isFirst() || sharesParameters ? state(numbers, own, arena) : stateAlone(own),
                         keeping(),
                         coded,
                         trainer.session()::settle,
-                        new CheckpointFolder.Sharers(world, sharesParameters));
+                        new CheckpointFolder.Sharers(world, sharesParameters, trainer.session().parts()));
             } else {
                 written = checkpoints.write(state(numbers, own, arena), keeping(), coded, trainer.session()::settle);
             }
@@ -749,7 +763,7 @@ final class TrainingRun implements RunControl {
     private TrainingState state(Map<String, String> numbers, Map<String, Tensor> own, Arena arena) {
         Map<String, Tensor> kept = config.adapter().isPresent()
                 ? trainer.keptParameters(arena)
-                : trainer.session().plainParameterViews(arena);
+                : trainer.session().ownParameterViews(arena);
         return new TrainingState(
                 done, trainer.microBatches(done), settings, numbers, kept, own, trainer.keptAdapter(kept, arena));
     }

@@ -1,5 +1,7 @@
 package dev.octet.pipeline.plan;
 
+import dev.octet.trainer.collective.Mesh;
+
 /**
  * One way to train, and what it comes to.
  *

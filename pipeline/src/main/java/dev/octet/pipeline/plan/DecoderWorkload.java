@@ -1,5 +1,7 @@
 package dev.octet.pipeline.plan;
 
+import dev.octet.trainer.collective.Mesh;
+
 import dev.octet.converter.hf.TransformerSizes;
 import java.util.Optional;
 

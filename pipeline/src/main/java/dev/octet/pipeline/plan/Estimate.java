@@ -1,5 +1,7 @@
 package dev.octet.pipeline.plan;
 
+import dev.octet.trainer.collective.Mesh;
+
 import org.jspecify.annotations.Nullable;
 
 /**

@@ -1,5 +1,7 @@
 package dev.octet.pipeline.plan;
 
+import dev.octet.trainer.collective.Mesh;
+
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 

@@ -41,6 +41,20 @@ public interface Collectives extends AutoCloseable {
         return "rank " + rank() + " of " + size();
     }
 
+    /** The number that a rank of this group has among all ranks of the run: the same, but in a {@link #group}. */
+    default int worldRank(int rank) {
+        return rank;
+    }
+
+    /**
+     * Some of the ranks, which then make calls without the others. Making a group needs no message; closing it does nothing. Two ranks that are together in several groups make the calls of
+     * all of them in the same order.
+     *
+     * @param members numbers of different ranks, this one's among them; a rank of the group has its place in the list as its number
+     * @throws IllegalArgumentException when this rank is not among them
+     */
+    Collectives group(List<Integer> members);
+
     /**
      * Replaces numbers by those of all ranks, reduced element by element.
      *

@@ -36,6 +36,11 @@ abstract class OrderedCollectives implements Collectives {
     abstract void exchange(Call call, MemorySegment[] out, MemorySegment[] in);
 
     @Override
+    public Collectives group(List<Integer> members) {
+        return new GroupCollectives(this, members);
+    }
+
+    @Override
     public void allReduce(MemorySegment data, DType type, RankReduction reduction) {
         RankSum sum = new RankSum(type, reduction, size());
         sum.requireWhole(data);

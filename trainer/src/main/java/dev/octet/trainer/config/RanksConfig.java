@@ -29,17 +29,21 @@ final class RanksConfig {
         if (processes == 1) {
             return file;
         }
+        DistributedConfig arranged = file.section("distributed").read(DistributedConfig::read);
+        int ranks = arranged.mesh(processes).data();
         Section own = file.section(SECTION);
         OptionalLong written = written(own);
         if (written.isEmpty()) {
-            return with(file, processes, "number of processes");
+            return with(file, ranks, "number of processes");
         }
-        if (written.getAsLong() != processes) {
+        if (written.getAsLong() != ranks) {
             throw own.error(
                     RANKS,
-                    "the run has " + processes + " processes, and each is one rank",
-                    "leave ranks out, or start " + written.getAsLong()
-                            + " processes; one process alone plays all ranks");
+                    arranged.cutsModel()
+                            ? "the " + processes + " processes of the run are " + ranks + " data-parallel ranks"
+                            : "the run has " + processes + " processes, and each is one rank",
+                    "leave ranks out, or start " + written.getAsLong() * (processes / ranks) + " processes"
+                            + (arranged.cutsModel() ? "" : "; one process alone plays all ranks"));
         }
         return file;
     }
@@ -54,6 +58,13 @@ final class RanksConfig {
         if (ranks < 1 || ranks > RankSettings.MOST) {
             throw new InvalidOptionException(
                     ranks + " ranks cannot be simulated", asked, "give a number from 1 to " + RankSettings.MOST);
+        }
+        DistributedConfig arranged = file.section("distributed").read(DistributedConfig::read);
+        if (arranged.cutsModel()) {
+            throw new InvalidOptionException(
+                    "one process plays data-parallel ranks, which all have the whole model",
+                    asked + "; distributed: {tensor: " + arranged.tensor() + ", pipeline: " + arranged.pipeline() + "}",
+                    "leave out one of the two");
         }
         Section own = file.section(SECTION);
         OptionalLong written = written(own);

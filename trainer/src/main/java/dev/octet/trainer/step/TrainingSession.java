@@ -19,7 +19,11 @@ import dev.octet.trainer.autodiff.Parameter;
 import dev.octet.trainer.autodiff.ProgramOptions;
 import dev.octet.trainer.checkpoint.CodedMasters;
 import dev.octet.trainer.collective.Collectives;
+import dev.octet.trainer.collective.RankGroups;
 import dev.octet.trainer.collective.RankReduction;
+import dev.octet.trainer.cut.CutPlace;
+import dev.octet.trainer.cut.Part;
+import dev.octet.trainer.cut.TensorCut;
 import dev.octet.trainer.data.MicroBatch;
 import dev.octet.trainer.device.Device;
 import dev.octet.trainer.device.Executable;
@@ -90,6 +94,12 @@ public final class TrainingSession implements AutoCloseable {
 
     private final TrainingSetup setup;
     private final Collectives world;
+    /** The ranks that compute other samples with the same weights. */
+    private final Collectives data;
+    /** The ranks that have other parts of the same weights. */
+    private final Collectives tensor;
+
+    private final RankGroups groups;
     private PrecisionPolicy policy;
     private final PersistentBuffers memory;
     private final WeightCasts casts;
@@ -98,6 +108,9 @@ public final class TrainingSession implements AutoCloseable {
     private @Nullable Update update;
     private @Nullable RankGradients ranks;
     private @Nullable Sharding sharding;
+    private @Nullable TensorCut cut;
+    /** What this rank has of weights and states, by name. */
+    private Map<String, Part> parts = Map.of();
     private @Nullable TensorWatch tensorWatch;
     private LossScaling.State scale;
     private @Nullable ProductWatch products;
@@ -145,28 +158,33 @@ public final class TrainingSession implements AutoCloseable {
      * @throws dev.octet.formats.error.InvalidOptionException when the device cannot do that
      */
     public TrainingSession(TrainingSetup setup, Device device, Offload offload) {
-        this(setup, device, offload, Collectives.alone());
+        this(setup, device, offload, RankGroups.ofData(Collectives.alone()));
     }
 
     /**
      * A session that is one rank of several.
      *
      * @param offload as there
-     * @param world all ranks; as many as {@code setup} has, unless this one is alone and plays them all
+     * @param groups all ranks; as many data-parallel ones as {@code setup} has, unless this one is alone and plays them all
      */
-    public TrainingSession(TrainingSetup setup, Device device, Offload offload, Collectives world) {
-        if (!world.isAlone() && setup.ranks().ranks() != world.size()) {
+    public TrainingSession(TrainingSetup setup, Device device, Offload offload, RankGroups groups) {
+        this.groups = groups;
+        this.world = groups.world();
+        this.data = groups.data();
+        this.tensor = groups.tensor();
+        if (!world.isAlone() && setup.ranks().ranks() != data.size()) {
             throw new IllegalArgumentException(
                     world.name() + " in a run of " + setup.ranks().ranks());
         }
-        this.world = world;
         this.setup = setup;
         this.policy = setup.policy();
         this.scale = setup.scaling().initial();
         this.memory = new PersistentBuffers(device, setup.states(), offload);
         this.casts = offload.isOn() ? WeightCasts.OF_A_STEP : WeightCasts.OF_A_LAYER;
         this.scalars = new Scalars();
-        memory.offer(setup.parameters().all());
+        if (tensor.isAlone()) {
+            memory.offer(setup.parameters().all());
+        }
     }
 
     /**
@@ -232,6 +250,10 @@ public final class TrainingSession implements AutoCloseable {
         if (shares != null) {
             shapes.putAll(shares.weights()); // those of other ranks, too
         }
+        shapes.replaceAll((name, own) -> {
+            Part part = parts.get(name);
+            return part == null ? own : part.whole();
+        });
         return shapes;
     }
 
@@ -322,11 +344,43 @@ public final class TrainingSession implements AutoCloseable {
     private LossGraph graph(MicroBatch batch) {
         Map<String, OperandType> data = new TreeMap<>();
         batch.tensors().forEach((name, t) -> data.put(name, new OperandType(t.dtype(), t.shape())));
-        return LossGraph.of(
+        LossGraph whole = LossGraph.of(
                 setup.source().at(batch.shapes()),
                 setup.loss(),
                 data,
                 setup.source().virtualTokens());
+        return tensor.isAlone() ? whole : own(whole);
+    }
+
+    /** The part of a model that this rank has. Which part of which weight follows from the first micro-batch. */
+    private LossGraph own(LossGraph whole) {
+        ProgramOptions all = ProgramOptions.training(
+                        whole.loss(), setup.trained(), setup.parameters().names(), policy)
+                .withOutputs(whole.parts().values())
+                .withStored(setup.stored());
+        TensorCut made = TensorCut.of(whole.model(), all, new CutPlace(tensor.rank(), tensor.size(), setup.shards().sequences()));
+        TensorCut before = cut;
+        if (before == null) {
+            memory.offer(made.parameters(setup.parameters().all()));
+            cut = made.withoutModel();
+            parts = made.parts();
+        } else if (!before.parts().equals(made.parts())) {
+            throw new InvalidOptionException(
+                    "samples of different shapes have weights cut in different ways",
+                    "distributed.tensor: " + tensor.size() + "; " + world.name(),
+                    "pad samples to one length, or leave tensor out");
+        }
+        return new LossGraph(made.model(), whole.loss(), whole.output(), whole.parts(), whole.counted());
+    }
+
+    /** How ranks share layers; empty where they do not, or before the first program is built. */
+    public Optional<TensorCut> cut() {
+        return Optional.ofNullable(cut);
+    }
+
+    /** What this rank has of weights and states that are cut, by name. */
+    public Map<String, Part> parts() {
+        return parts;
     }
 
     private ActivationPlan planned(LossGraph graph, boolean trains) {
@@ -347,21 +401,27 @@ public final class TrainingSession implements AutoCloseable {
     private Loaded make(MicroBatch batch, boolean trains) {
         LossGraph graph = graph(batch);
         ActivationPlan plan = planned(graph, trains);
-        boolean scalesLater = trains && setup.ranks().isOn();
-        Program whole = scalesLater ? SharedScales.without(plan.program()) : plan.program();
+        TensorCut cuts = cut;
+        boolean scalesLater = trains && (setup.ranks().isOn() || cuts != null);
+        Program plain = scalesLater ? SharedScales.without(plan.program()) : plan.program();
+        Program whole = cuts == null ? plain : cuts.among(plain, tensor);
         if (trains && sharding == null && isSharded()) {
             sharding = share(whole, setup.shards());
         }
         Sharding shares = sharding;
-        Program program = shares == null ? whole : shares.program(whole, world.rank(), world);
+        Program program = shares == null ? whole : shares.program(whole, data.rank(), data);
         UpdateProgram made = null;
         if (trains && update == null) {
-            made = shares == null ? update(program) : shares.update(world.rank(), world);
+            made = shares == null ? update(program) : shares.update(data.rank(), data);
+            if (cuts != null) {
+                parts = cuts.withStates(made);
+                made = cuts.among(made, tensor);
+            }
         }
         memory.requireRoom(made == null ? List.of(program) : List.of(program, made.program()));
         Executable executable = memory.load(program);
         SharedScales scales =
-                scalesLater ? new SharedScales(plan.program(), setup.ranks().ranks(), memory, world) : null;
+                scalesLater ? new SharedScales(plan.program(), setup.ranks().ranks(), memory, groups) : null;
         if (made != null) {
             update = new Update(made, memory.load(made.program()), made.beta1().orElse(null), made.ownRates());
         }
@@ -391,7 +451,7 @@ public final class TrainingSession implements AutoCloseable {
 
     /** Whether this rank keeps a share of what there is. One process that plays all ranks keeps all. */
     private boolean isSharded() {
-        return !world.isAlone() && setup.shards().isOn();
+        return !data.isAlone() && setup.shards().isOn();
     }
 
     /** Whether it has only its own averaged gradients. */
@@ -400,7 +460,7 @@ public final class TrainingSession implements AutoCloseable {
     }
 
     private Sharding share(Program training, ShardSettings settings) {
-        return new Sharding(training, update(training), setup.states(), settings, world.size());
+        return new Sharding(training, update(training), setup.states(), settings, data.size());
     }
 
     /** What each stage of sharing out has a rank keep; empty for a run without ranks. */
@@ -431,13 +491,13 @@ public final class TrainingSession implements AutoCloseable {
     private RankGradients loadRanks(Program training) {
         RankSettings settings = setup.ranks();
         Set<String> matrices = codedGradients();
-        return world.isAlone()
+        return data.isAlone()
                 ? new SimulatedGradients(settings, RankPrograms.of(training, settings, matrices), memory)
                 : new ExchangedGradients(
                         settings,
                         RankPrograms.ofOne(training, settings, matrices),
                         memory,
-                        world,
+                        data,
                         setup.shards().bucketBytes());
     }
 
@@ -505,7 +565,7 @@ public final class TrainingSession implements AutoCloseable {
         Fetched norm = memory.memory().fetch(program.norm());
         Fetched nonFinite = memory.memory().fetch(program.nonFinite());
         LossValue loss = LossValue.mean(
-                RankLosses.of(world, losses.stream().map(Supplier::get).toList()));
+                RankLosses.of(data, losses.stream().map(Supplier::get).toList()));
         boolean counts = Scalars.of(nonFinite) == 0;
         StepResult result =
                 result(batches, loss, Scalars.of(norm), counts, watch == null ? List.of() : watch.tensors());
@@ -530,7 +590,7 @@ public final class TrainingSession implements AutoCloseable {
                 memory.writeLossGradient(executable.program(), scale.scale() * count / inStep(batches.size()));
                 executable.run(Phase.PREPARE);
             }
-            memory.writeDraw(step, world.rank() + inStep(losses.size()));
+            memory.writeDraw(step, data.rank() + inStep(losses.size()));
             losses.add(forward(loaded, batch));
             executable.run(Phase.BACKWARD);
             executable.observe(null);
@@ -542,7 +602,7 @@ public final class TrainingSession implements AutoCloseable {
                 ranks.take(losses.size() - 1, isLast);
             }
         }
-        if (!world.isAlone()) {
+        if (!data.isAlone()) {
             memory.writeDraw(step, inStep(losses.size()) - 1L); // a checkpoint has the step's last one
         }
         return losses;
@@ -550,7 +610,7 @@ public final class TrainingSession implements AutoCloseable {
 
     /** How many micro-batches all ranks have where this one has so many. */
     private int inStep(int own) {
-        return own * world.size();
+        return own * data.size();
     }
 
     private static @Nullable StepObserver both(@Nullable StepObserver one, @Nullable StepObserver other) {
@@ -627,7 +687,7 @@ public final class TrainingSession implements AutoCloseable {
             return searchOwn(batches).where();
         }
         Found own = searchOwn(batches);
-        long number = world.rank() + (long) inStep(own.batch());
+        long number = data.rank() + (long) inStep(own.batch());
         byte[] text = own.where().getBytes(StandardCharsets.UTF_8);
         byte[] said = ByteBuffer.allocate(Long.BYTES + text.length)
                 .putLong(number)
@@ -673,8 +733,8 @@ public final class TrainingSession implements AutoCloseable {
                 }
                 where = search.where().orElse("");
             }
-            for (int left = i + 1; left < batches.size() && cutsWeights(); left++) {
-                repeat(batches.get(left), left); // other ranks may still search, and need this one's weights
+            for (int left = i + 1; left < batches.size() && (cutsWeights() || cut != null); left++) {
+                repeat(batches.get(left), left); // other ranks may still search, and need this one's part
             }
             memory.restore(states);
             return new Found(i, where);
@@ -684,7 +744,7 @@ public final class TrainingSession implements AutoCloseable {
     private void repeat(MicroBatch batch, int number) {
         Loaded loaded = loaded(batch, true);
         loaded.executable().run(Phase.PREPARE);
-        memory.writeDraw(step, world.rank() + inStep(number));
+        memory.writeDraw(step, data.rank() + inStep(number));
         forward(loaded, batch);
         loaded.executable().run(Phase.BACKWARD);
     }
@@ -852,16 +912,29 @@ public final class TrainingSession implements AutoCloseable {
     public Map<String, Tensor> ownStateViews(Arena arena) {
         Map<String, Tensor> all = new TreeMap<>(stateViews(arena));
         Sharding shares = sharding;
-        if (shares != null) {
-            Map<String, Integer> owners = shares.partition().owners();
-            all.keySet().removeIf(name -> {
-                int owner = name.startsWith(CODES)
-                        ? owners.getOrDefault(name.substring(CODES.length()), 0)
-                        : shares.owner(name).orElse(0);
-                return owner != world.rank();
-            });
-        }
+        Map<String, Integer> owners =
+                shares == null ? Map.of() : shares.partition().owners();
+        all.keySet().removeIf(name -> {
+            OptionalInt owner = shares == null ? OptionalInt.empty() : shares.owner(name);
+            return !writes(
+                    name,
+                    name.startsWith(CODES) ? owners.getOrDefault(name.substring(CODES.length()), 0) : owner.orElse(0));
+        });
         return all;
+    }
+
+    /** Those of {@link #plainParameterViews} that this rank writes into a checkpoint. */
+    public Map<String, Tensor> ownParameterViews(Arena arena) {
+        Map<String, Tensor> all = new TreeMap<>(plainParameterViews(arena));
+        Sharding shares = sharding;
+        all.keySet().removeIf(name -> !writes(
+                name, shares == null ? 0 : shares.weightOwner(name).orElse(0)));
+        return all;
+    }
+
+    /** Whether this rank writes what a data-parallel rank has to write: its own part of it, or what all parts have on the first of them. */
+    private boolean writes(String name, int owner) {
+        return owner == data.rank() && (tensor.isFirst() || parts.containsKey(name));
     }
 
     /** Copies of moments, scales, histories and other state, codes of weights kept in few bits among them. */
@@ -932,18 +1005,32 @@ public final class TrainingSession implements AutoCloseable {
         if (shares != null) {
             weights.keySet().removeIf(name -> isOthers(shares.weightOwner(name), name));
         }
-        memory.restore(weights);
+        memory.restore(own(weights));
         if (shares != null) {
             // the states of other ranks; of weights in few bits all have all parts
             own.keySet().removeIf(name -> isOthers(shares.owner(name), name));
         }
-        memory.restore(own);
+        memory.restore(own(own));
         scale = lossScale;
         restored = true;
     }
 
+    /** What this rank has of whole tensors. */
+    private Map<String, Tensor> own(Map<String, Tensor> whole) {
+        if (parts.isEmpty()) {
+            return whole;
+        }
+        Map<String, Tensor> own = new TreeMap<>(whole);
+        own.replaceAll((name, tensor) -> {
+            Part part = parts.get(name);
+            boolean fits = part != null && part.whole().equals(tensor.shape());
+            return fits ? part.of(tensor, Arena.ofAuto()) : tensor;
+        });
+        return own;
+    }
+
     private boolean isOthers(OptionalInt owner, String name) {
-        return owner.orElse(world.rank()) != world.rank() && !memory.has(name);
+        return owner.orElse(data.rank()) != data.rank() && !memory.has(name);
     }
 
     /** Whether weights and state are those of a checkpoint. */

@@ -348,6 +348,123 @@ class CollectivesTest {
     }
 
     @Test
+    void ranks_of_a_mesh_have_their_neighbours_in_its_three_directions() {
+        List<String> got = RankThreads.run(8, DEADLINE, world -> {
+            RankGroups groups = RankGroups.of(new Mesh(2, 2, 2, 1, 0), world);
+            String members = "";
+            for (Collectives group : List.of(groups.tensor(), groups.data(), groups.pipeline())) {
+                byte[] own = {(byte) ('0' + world.rank())};
+                for (byte[] each : group.gather(own)) {
+                    members += (char) each[0];
+                }
+                members += group.rank() + " ";
+            }
+            return members;
+        });
+        assertEquals(
+                List.of(
+                        "010 020 040 ",
+                        "011 130 150 ",
+                        "230 021 260 ",
+                        "231 131 370 ",
+                        "450 460 041 ",
+                        "451 570 151 ",
+                        "670 461 261 ",
+                        "671 571 371 "),
+                got);
+    }
+
+    /** Groups of different sizes that sum at the same time what travels at once, in slices and in several rounds. */
+    @Test
+    void a_group_has_the_bits_of_as_many_ranks_alone() {
+        for (int count : new int[] {13, 16_385, 700_001}) {
+            List<byte[]> pair = RankThreads.run(2, DEADLINE, world -> sum(world, count, 3 + 2L * world.rank()));
+            List<byte[]> three = RankThreads.run(3, DEADLINE, world -> sum(world, count, 2L * world.rank()));
+            List<byte[]> got = RankThreads.run(6, DEADLINE, world -> {
+                List<Integer> members = world.rank() % 2 == 0
+                        ? List.of(0, 2, 4)
+                        : world.rank() == 1 ? List.of(1) : List.of(3, 5);
+                return sum(world.group(members), count, world.rank());
+            });
+            for (int r : new int[] {0, 2, 4}) {
+                assertArrayEquals(three.getFirst(), got.get(r));
+            }
+            assertArrayEquals(pair.getFirst(), got.get(3));
+            assertArrayEquals(pair.getFirst(), got.get(5));
+            assertArrayEquals(random(1, DType.F32, count), got.get(1), "one alone");
+        }
+    }
+
+    private static byte[] sum(Collectives world, int count, long seed) {
+        byte[] own = random(seed, DType.F32, count);
+        world.allReduce(MemorySegment.ofArray(own), DType.F32, RankReduction.AVERAGE);
+        return own;
+    }
+
+    @Test
+    void a_group_of_a_group_sends_and_receives_by_its_own_numbers() {
+        List<Integer> got = RankThreads.run(4, DEADLINE, world -> {
+            if (world.isFirst()) {
+                return -1;
+            }
+            Collectives odd = world.group(List.of(3, 2, 1));
+            if (odd.rank() == 1) {
+                return -2;
+            }
+            Collectives ends = odd.group(List.of(2, 0));
+            assertEquals(world.rank(), ends.worldRank(ends.rank()));
+            byte[] data = {(byte) world.rank()};
+            if (ends.isFirst()) {
+                ends.send(MemorySegment.ofArray(data), 1);
+            } else {
+                ends.receive(MemorySegment.ofArray(data), 0);
+            }
+            return (int) data[0];
+        });
+        assertEquals(List.of(-1, 1, -2, 1), got);
+    }
+
+    @Test
+    void a_rank_that_fails_or_hangs_is_named_in_its_group_as_among_all() {
+        UnavailableException failed = assertThrows(
+                UnavailableException.class,
+                () -> RankThreads.run(4, DEADLINE, world -> {
+                    Collectives pair = world.group(List.of(world.rank() % 2, world.rank() % 2 + 2));
+                    if (world.rank() == 3) {
+                        return 0;
+                    }
+                    pair.barrier();
+                    return 0;
+                }));
+        assertEquals("rank 1 of 4 failed: rank 3 of 4 has ended, and rank 1 waits for it", failed.what());
+        UnavailableException late = assertThrows(
+                UnavailableException.class,
+                () -> RankThreads.run(3, Duration.ofMillis(50), world -> {
+                    if (world.rank() == 1) {
+                        world.group(List.of(1, 2)).barrier();
+                    } else if (world.rank() == 2) {
+                        try {
+                            Thread.sleep(400);
+                        } catch (InterruptedException e) {
+                            Thread.currentThread().interrupt();
+                        }
+                    }
+                    return 0;
+                }));
+        assertEquals("rank 1 of 3 failed: rank 1 of 3 waited 0 s for rank 2", late.what());
+    }
+
+    @Test
+    void a_group_that_a_rank_is_not_in_is_refused() {
+        try (Collectives alone = Collectives.alone()) {
+            assertThrows(IllegalArgumentException.class, () -> alone.group(List.of()));
+            assertThrows(IllegalArgumentException.class, () -> alone.group(List.of(0, 1)));
+            assertThrows(IllegalArgumentException.class, () -> alone.group(List.of(0, 0)));
+            assertEquals(1, alone.group(List.of(0)).size());
+        }
+    }
+
+    @Test
     void one_rank_alone_rounds_as_several_do_and_changes_nothing_else() {
         byte[] own = random(3, DType.BF16, 100);
         byte[] sum = own.clone();

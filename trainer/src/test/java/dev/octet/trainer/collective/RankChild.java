@@ -10,6 +10,7 @@ import java.util.ArrayList;
 import java.util.HexFormat;
 import java.util.List;
 import java.util.SplittableRandom;
+import java.util.stream.IntStream;
 
 /** A rank in a process of its own, which {@link RankProcessesTest} starts. */
 final class RankChild {
@@ -57,10 +58,25 @@ final class RankChild {
                 message = bytes(100, 2_000_000);
             }
             sha.update(message);
+            groups(world, sha);
             world.barrier();
             return HexFormat.of().formatHex(sha.digest(), 0, 8);
         } catch (NoSuchAlgorithmException e) {
             throw new IllegalStateException(e);
+        }
+    }
+
+    /** Even and odd ranks each among themselves, in turns with all. */
+    private static void groups(Collectives world, MessageDigest sha) {
+        Collectives half = world.group(IntStream.range(0, world.size())
+                .filter(r -> r % 2 == world.rank() % 2)
+                .boxed()
+                .toList());
+        for (int count : new int[] {1, 40_003}) {
+            byte[] data = numbers(world.rank(), DType.F32, count);
+            half.allReduce(MemorySegment.ofArray(data), DType.F32, RankReduction.AVERAGE);
+            half.barrier();
+            world.gather(data).forEach(sha::update);
         }
     }
 

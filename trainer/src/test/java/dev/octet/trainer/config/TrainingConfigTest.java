@@ -7,6 +7,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.octet.formats.error.InvalidOptionException;
 import dev.octet.trainer.autodiff.Ties;
+import dev.octet.trainer.collective.Mesh;
 import dev.octet.trainer.optimizer.Optimizer;
 import dev.octet.trainer.optimizer.ScheduleType;
 import dev.octet.trainer.rule.AdafactorRule;
@@ -102,9 +103,36 @@ class TrainingConfigTest {
         assertEquals(25L << 20, none.bucketSize());
         assertTrue(Settings.of(parse(SMALL)).keySet().stream().noneMatch(k -> k.startsWith("distributed")));
         TrainingConfig config = parse(SMALL + "distributed: {zero: 3, bucket_size: 1MiB, reshape: true}");
-        assertEquals(new DistributedConfig(ZeroStage.WEIGHTS, 1 << 20, true), config.distributed());
+        assertEquals(new DistributedConfig(0, 1, 1, 1, false, ZeroStage.WEIGHTS, 1 << 20, true), config.distributed());
         assertEquals("3", Settings.of(config).get("distributed.zero"));
         assertEquals("1048576", Settings.of(config).get("distributed.bucket_size"));
+    }
+
+    @ParameterizedTest
+    @CsvSource({"4, 1, 1, 4", "4, 2, 1, 2", "8, 2, 2, 2", "6, 1, 3, 2", "4, 4, 1, 1"})
+    void ranks_that_a_mesh_leaves_are_data_parallel(int processes, int tensor, int pipeline, int data) {
+        String text = SMALL + "gradient_accumulation: 8\ndistributed: {tensor: " + tensor + ", pipeline: " + pipeline + "}";
+        TrainingConfig config = TrainingConfig.of(YamlFile.parse(text, "train.yaml"), Path.of(""), processes);
+        assertEquals(
+                new Mesh(data, tensor, pipeline, 1, 0), config.distributed().mesh(processes));
+        assertEquals(data, config.precision().ranks().ranks());
+    }
+
+    @ParameterizedTest
+    @CsvSource(
+            delimiter = '|',
+            value = {
+                "tensor: 4           | 6 | a mesh of groups of 4 ranks cannot be made of 6 processes | mpirun -n 8",
+                "data: 2, tensor: 2  | 8 | a mesh of 4 ranks cannot be made of 8 processes           | mpirun -n 4",
+                "pipeline: 2         | 3 | a mesh of groups of 2 ranks cannot be made of 3 processes | mpirun -n 4"
+            })
+    void a_mesh_that_is_not_as_many_ranks_as_there_are_is_refused(String mesh, int processes, String what, String fix) {
+        InvalidOptionException e = assertThrows(
+                InvalidOptionException.class,
+                () -> TrainingConfig.of(
+                        YamlFile.parse(SMALL + "distributed: {" + mesh + "}", "train.yaml"), Path.of(""), processes));
+        assertEquals(what, e.what());
+        assertTrue(e.fix().contains(fix), e.fix());
     }
 
     @ParameterizedTest
@@ -114,8 +142,13 @@ class TrainingConfigTest {
                 "distributed: {zero: 4}            | 4 is out of range              | give a whole number from 0 to 3",
                 "distributed: {zero: two}          | 'two' is not a whole number    | give a whole number from 0 to 3",
                 "distributed: {bucket_size: 0}     | '0' is not a size in bytes     | write it as 4GB, 512MB or 1.5GiB",
-                "distributed: {stage: 2}           | unknown key 'distributed.stage' | valid: bucket_size, reshape,"
-                        + " zero"
+                "distributed: {stage: 2}           | unknown key 'distributed.stage' | valid: bucket_size, chunks, data,"
+                        + " pipeline, reshape, sequence_parallel, tensor, zero",
+                "distributed: {tensor: 0}          | 0 is out of range              | give a whole number from 1 to 1024",
+                "distributed: {sequence_parallel: true} | tensor-parallel ranks share out a sequence, and there are none |"
+                        + " add tensor: 2, or leave sequence_parallel out",
+                "distributed: {chunks: 2}          | stages have chunks, and there is one stage | add pipeline: 2, or"
+                        + " leave chunks out"
             })
     void a_bad_stage_or_bucket_is_refused_with_what_is_valid(String line, String what, String fix) {
         InvalidOptionException e = refused(SMALL + line);
