@@ -32,7 +32,10 @@ public final class HfImporter {
             DecoderArchitecture.QWEN2,
             DecoderArchitecture.QWEN3,
             DecoderArchitecture.GEMMA,
-            DecoderArchitecture.GEMMA2);
+            DecoderArchitecture.GEMMA2,
+            DecoderArchitecture.MIXTRAL,
+            DecoderArchitecture.QWEN2_MOE,
+            DecoderArchitecture.QWEN3_MOE);
 
     /** The first with Attention, RotaryEmbedding and RMSNormalization. */
     private static final long OPSET = 23;

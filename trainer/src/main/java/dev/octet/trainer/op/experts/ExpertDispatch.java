@@ -18,7 +18,7 @@ import java.util.List;
  *
  * @param node id of the node, for messages
  * @param x [..., size]; the axes before the last are taken as one, the tokens
- * @param chosen I64 [..., k], experts from 0 on
+ * @param chosen I64, of tokens*k elements: experts from 0 on
  */
 public record ExpertDispatch(String node, OperandType x, OperandType chosen, int experts) implements Op {
     /** Its row in the table of operators. */
@@ -51,13 +51,13 @@ public record ExpertDispatch(String node, OperandType x, OperandType chosen, int
         return Math.toIntExact(x.shape().dim(x.shape().rank() - 1));
     }
 
-    /** Choices of each token. */
-    int choices() {
-        return Math.toIntExact(chosen.shape().dim(chosen.shape().rank() - 1));
-    }
-
     int tokens() {
         return size() == 0 ? 0 : Math.toIntExact(x.count() / size());
+    }
+
+    /** Choices of each token. */
+    int choices() {
+        return tokens() == 0 ? 0 : slots() / tokens();
     }
 
     /** Choices of all tokens. */
