@@ -4,7 +4,7 @@ them. Without arguments all, otherwise those named.
 Versions: transformers 5.18.0, torch 2.13.0, safetensors 0.8.0. Run: python hf_experts.py [NAME..]
 
 As in hf_variants.py, F64 but for what transformers itself does in F32: the probabilities of routers too. transformers has the weights of a layer's experts
-in one tensor and writes files with one for each; gradients are stored under the names of the files. Routers are scaled up, so that choices are clear: no
+in one tensor and writes files with one for each; gradients are stored under the names of the files. Routers are scaled so that choices are clear: no
 probability of a chosen expert is nearer to one not chosen than 1e-4.
 """
 
@@ -56,7 +56,7 @@ def clear(model, given):
         assert (p[:, k - 1] - p[:, k]).min() > 1e-4, (p[:, k - 1] - p[:, k]).min()
 
 
-def save(name, cls, config, given, block, names, scale=3.0):
+def save(name, cls, config, given, block, names, scale):
     if len(sys.argv) > 1 and name not in sys.argv[1:]:
         return
     config._experts_implementation = "eager"  # the others do not compute in F64
@@ -75,14 +75,14 @@ def save(name, cls, config, given, block, names, scale=3.0):
 
 
 LLAMA = ("gate_proj", "up_proj", "down_proj")
-# weights that add up to one, a window
-save("mixtral", tf.MixtralForCausalLM, tf.MixtralConfig(**MOE, intermediate_size=24, num_local_experts=5, num_experts_per_tok=2, sliding_window=4),
-     v.tokens(37, "right"), "block_sparse_moe", ("w1", "w3", "w2"))
+# weights that add up to one, a window; as many tokens as tokenizer/words.json has
+save("mixtral", tf.MixtralForCausalLM, tf.MixtralConfig(**MOE | dict(vocab_size=101), intermediate_size=24, num_local_experts=5, num_experts_per_tok=2, sliding_window=4),
+     v.tokens(101, "right"), "block_sparse_moe", ("w1", "w3", "w2"), 1)
 # a shared expert behind a gate, weights that do not add up to one, the first layer without experts
 save("qwen2-moe", tf.Qwen2MoeForCausalLM, tf.Qwen2MoeConfig(
     **MOE | dict(num_hidden_layers=3), intermediate_size=24, moe_intermediate_size=12, shared_expert_intermediate_size=20, num_experts=6,
-    num_experts_per_tok=3, mlp_only_layers=[0], norm_topk_prob=False), v.tokens(37, "right"), "mlp", LLAMA)
+    num_experts_per_tok=3, mlp_only_layers=[0], norm_topk_prob=False), v.tokens(37, "right"), "mlp", LLAMA, 3)
 # norms of heads, weights that add up to one, experts in every other layer
 save("qwen3-moe", tf.Qwen3MoeForCausalLM, tf.Qwen3MoeConfig(
     **MOE, head_dim=8, intermediate_size=24, moe_intermediate_size=12, num_experts=4, num_experts_per_tok=2, norm_topk_prob=True, decoder_sparse_step=2,
-    tie_word_embeddings=True), v.tokens(37, "right"), "mlp", LLAMA)
+    tie_word_embeddings=True), v.tokens(37, "right"), "mlp", LLAMA, 3)

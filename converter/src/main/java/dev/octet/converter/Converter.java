@@ -4,6 +4,7 @@ import dev.octet.converter.data.Dataset;
 import dev.octet.converter.evaluate.Evaluation;
 import dev.octet.converter.evaluate.EvaluationOptions;
 import dev.octet.converter.evaluate.LayerComparison;
+import dev.octet.converter.expand.UnpaddedExperts;
 import dev.octet.converter.lower.Lowering;
 import dev.octet.converter.lower.OnnxTarget;
 import dev.octet.converter.lower.StandardOps;
@@ -216,6 +217,11 @@ public final class Converter implements AutoCloseable {
         return new StandardOps().apply(canonical, new PassLog());
     }
 
+    /** The same, with padding kept from experts. */
+    private GraphModel measurable() {
+        return new StandardOps().apply(UnpaddedExperts.apply(canonical), new PassLog());
+    }
+
     /**
      * The canonical model for other tools: ONNX's own operators at one opset, constants unchanged, symbolic sizes still symbolic.
      * {@code octet convert --target onnx} writes it; {@link dev.octet.formats.ModelFile#save} puts constants of more than 2 GiB into a data
@@ -268,7 +274,7 @@ public final class Converter implements AutoCloseable {
         if (plan.needsStatistics()) {
             plan.requireTaps();
         }
-        return CalibrationRun.runTaps(runnable(), modelDigest, taps(), data, options);
+        return CalibrationRun.runTaps(measurable(), modelDigest, taps(), data, options);
     }
 
     /**
@@ -292,7 +298,8 @@ public final class Converter implements AutoCloseable {
     public Statistics calibrateModules(Dataset data, String modelDigest, CalibrationOptions options)
             throws IOException {
         // attention in single operators: ONNX Runtime then computes masks of any shape
-        return CalibrationRun.runTaps(standard(21), modelDigest, ModuleTaps.of(canonical), data, options);
+        GraphModel measured = Lowering.standard(UnpaddedExperts.apply(canonical), OPSETS.getFirst(), log);
+        return CalibrationRun.runTaps(measured, modelDigest, ModuleTaps.of(canonical), data, options);
     }
 
     /**
@@ -309,7 +316,7 @@ public final class Converter implements AutoCloseable {
             if (wanted.isEmpty()) {
                 return Map.of();
             }
-            CalibrationRun.runTaps(runnable(), "model", taps(), data, how);
+            CalibrationRun.runTaps(measurable(), "model", taps(), data, how);
             Map<String, SecondMoment> moments =
                     new LinkedHashMap<>(SecondMoments.read(file).byName());
             moments.keySet().retainAll(wanted.keySet());

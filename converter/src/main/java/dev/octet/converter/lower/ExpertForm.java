@@ -12,8 +12,8 @@ import java.util.List;
  * way, all experts for all tokens with a mask, has no shapes that depend on data, but multiplies as many times more as there are experts for each
  * one chosen.
  *
- * <p>What experts give is put in the order of the tokens' choices by one ScatterND, every row once, and then added up: so the sum of a token always
- * has one order.
+ * <p>What experts give is put in the order of the tokens' choices by one ScatterND and then added up: so the sum of a token always has one order, and a
+ * choice that no expert has a row of counts as zero.
  */
 final class ExpertForm {
     private ExpertForm() {}
@@ -38,13 +38,14 @@ final class ExpertForm {
         }
         String all = e.node("Concat", rows, Attribute.of("axis", 0));
         String at = e.node("Unsqueeze", List.of(e.node("Concat", places, Attribute.of("axis", 0)), e.numbers(-1)));
-        // every row is overwritten: what is there before only gives the shape
-        String ordered = e.node("ScatterND", List.of(all, at, all));
         String weights = n.input(0);
+        String size = e.numbers(n.intAttribute("size", 0));
+        String count = e.node("Shape", List.of(e.node("Reshape", List.of(weights, e.numbers(-1)))));
+        String zeros = e.node(
+                "ConstantOfShape", List.of(e.node("Concat", List.of(count, size), Attribute.of("axis", 0))));
+        String ordered = e.node("ScatterND", List.of(zeros, at, all));
         String shape = e.node(
-                "Concat",
-                List.of(e.node("Shape", List.of(weights)), e.numbers(n.intAttribute("size", 0))),
-                Attribute.of("axis", 0));
+                "Concat", List.of(e.node("Shape", List.of(weights)), size), Attribute.of("axis", 0));
         String choices = e.node("Reshape", List.of(ordered, shape));
         String weighted = e.node("Mul", List.of(choices, e.node("Unsqueeze", List.of(weights, e.numbers(-1)))));
         e.last("ReduceSum", List.of(weighted, e.numbers(-2)), Attribute.of("keepdims", 0));

@@ -23,8 +23,8 @@ public final class CanonicalOps {
     public static final String EXPERT_ROWS = "ExpertRows";
     /**
      * {@code ExpertSum(weights, rows, places, rows, places, ...)}, attribute {@code size}: what experts made of their rows, [n, size] each, added up
-     * by token in the order of its choices, weighted; weights is [..., choices], the result [..., size]. Together all places are those of the
-     * weights, each once.
+     * by token in the order of its choices, weighted; weights is [..., choices], the result [..., size]. A place
+     * occurs once, or not at all where a token is left out.
      */
     public static final String EXPERT_SUM = "ExpertSum";
     /** The trainer's form of all {@link #EXPERT_ROWS} of a mixture: their rows one expert after another. */
