@@ -22,6 +22,7 @@ import dev.octet.converter.plan.PlanRewrite;
 import dev.octet.converter.plan.Planner;
 import dev.octet.converter.plan.RoundToNearest;
 import dev.octet.converter.plan.WeightQuantizer;
+import dev.octet.converter.rule.ExpertValues;
 import dev.octet.converter.rule.FusePatterns;
 import dev.octet.converter.rule.RecoverNames;
 import dev.octet.converter.runtime.CalibrationOptions;
@@ -426,7 +427,8 @@ public final class Converter implements AutoCloseable {
 
     /**
      * Measures a conversion layer by layer: the signal-to-noise ratio of each converted Linear's output against the original model's,
-     * both fed the same samples, so the error of all layers up to there. The file stays as it is.
+     * both fed the same samples, so the error of all layers up to there. The file stays as it is. Linears of experts are left out: where the
+     * routers of the two choose differently, their rows are not of the same tokens.
      *
      * @param data only its first 32 samples are used, which is accurate to a tenth of a decibel
      * @return the conversion with the measurements
@@ -434,7 +436,10 @@ public final class Converter implements AutoCloseable {
      */
     public Conversion measure(Conversion conversion, Dataset data, EvaluationOptions options) throws IOException {
         Map<String, String> pairs = new LinkedHashMap<>();
-        conversion.layers().forEach(l -> pairs.put(l.output(), l.output()));
+        Set<String> inExperts = ExpertValues.of(canonical.graph());
+        conversion.layers().stream()
+                .filter(l -> !inExperts.contains(l.output()))
+                .forEach(l -> pairs.put(l.output(), l.output()));
         Dataset some = data.slice(0, Math.min(MEASURED_SAMPLES, data.count()));
         List<LayerComparison> layers = Evaluation.compareLayers(runnable(), conversion.model(), pairs, some, options);
         return conversion.withComparison(layers);
