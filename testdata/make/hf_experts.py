@@ -1,5 +1,6 @@
 """Makes ../models/tiny-hf/{mixtral,qwen2-moe,qwen3-moe}: random mixtures of experts, with the logits, losses and gradients that transformers computes for
-them. Without arguments all, otherwise those named.
+them; and ../golden/experts: mixtral's loss with the terms of its routers, and its losses over steps of AdamW. Without arguments all, otherwise those
+named.
 
 Versions: transformers 5.18.0, torch 2.13.0, safetensors 0.8.0. Run: python hf_experts.py [NAME..]
 
@@ -8,7 +9,6 @@ in one tensor and writes files with one for each; gradients are stored under the
 probability of a chosen expert is nearer to one not chosen than 1e-4.
 """
 
-import json
 import sys
 
 import torch
@@ -86,3 +86,43 @@ save("qwen2-moe", tf.Qwen2MoeForCausalLM, tf.Qwen2MoeConfig(
 save("qwen3-moe", tf.Qwen3MoeForCausalLM, tf.Qwen3MoeConfig(
     **MOE, head_dim=8, intermediate_size=24, moe_intermediate_size=12, num_experts=4, num_experts_per_tok=2, norm_topk_prob=True, decoder_sparse_step=2,
     tie_word_embeddings=True), v.tokens(37, "right"), "mlp", LLAMA, 3)
+
+
+def terms(name, block, names):
+    """The loss with transformers' balance of the experts (0.02 times) and the mean square of log sum exp of the routers' scores (0.01 times), which
+    transformers does not add for these models; real tokens of all layers count alike."""
+    model = tf.AutoModelForCausalLM.from_pretrained(v.OUT / name, experts_implementation="eager", attn_implementation="eager").double()
+    given = v.tokens(101, "right")
+    model.config.router_aux_loss_coef = 0.02
+    model.router_aux_loss_coef = 0.02
+    out = model(**given, output_router_logits=True)
+    real = given["attention_mask"].reshape(-1) == 1
+    z = torch.cat([l[real].logsumexp(-1) ** 2 for l in out.router_logits]).mean()
+    loss = out.loss + 0.01 * z
+    loss.backward()
+    golden = {"in." + k: t for k, t in given.items()}
+    golden |= {"out.loss": loss.detach().float().reshape(1), "part.balance": out.aux_loss.detach().float().reshape(1), "part.z": z.detach().float().reshape(1)}
+    golden |= split({"grad." + n: p.grad.float().contiguous() for n, p in model.named_parameters()}, block, names)
+    save_file(golden, GOLDEN / f"{name}-router-terms.safetensors")
+
+
+def adamw(name):
+    """Losses before each of eight steps of torch's AdamW at a rate of 0.01, on one batch."""
+    model = tf.AutoModelForCausalLM.from_pretrained(v.OUT / name, experts_implementation="eager", attn_implementation="eager")
+    given = v.tokens(101, "right")
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.01, weight_decay=0.0)
+    losses = []
+    for _ in range(8):
+        optimizer.zero_grad()
+        loss = model(**given).loss
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.detach())
+    save_file({"in." + k: t for k, t in given.items()} | {"losses": torch.stack(losses)}, GOLDEN / f"{name}-adamw.safetensors")
+
+
+GOLDEN = v.OUT.parent.parent / "golden" / "experts"
+GOLDEN.mkdir(exist_ok=True)
+if len(sys.argv) == 1 or "golden" in sys.argv:
+    terms("mixtral", "block_sparse_moe", ("w1", "w3", "w2"))
+    adamw("mixtral")
