@@ -1,4 +1,4 @@
-"""Makes ../models/tiny-hf/{mixtral,qwen2-moe,qwen3-moe}: random mixtures of experts, with the logits, losses and gradients that transformers computes for
+"""Makes ../models/tiny-hf/{mixtral,qwen2-moe,qwen3-moe,deepseek-v2,deepseek-v3}: random mixtures of experts, with the logits, losses and gradients that transformers computes for
 them; and ../golden/experts: mixtral's loss with the terms of its routers, and its losses over steps of AdamW. Without arguments all, otherwise those
 named.
 
@@ -65,13 +65,17 @@ def save(name, cls, config, given, block, names, scale):
         for n, p in model.named_parameters():
             if n.endswith("mlp.gate.weight"):
                 p.mul_(scale)
-    clear(model, given)
+        for n, b in model.named_buffers():
+            if n.endswith("e_score_correction_bias"):
+                b.copy_(0.1 * torch.randn(b.shape, generator=torch.Generator().manual_seed(5)))
+    if "group" not in str(config.to_dict().keys()):
+        clear(model, given)
     folder = v.save(name, model, given)
     golden = load_file(folder / "golden.safetensors")
     save_file(split(golden, block, names), folder / "golden.safetensors")
     files = set(load_file(folder / "model.safetensors"))
     stored = {k[5:] for k in load_file(folder / "golden.safetensors") if k.startswith("grad.")}
-    assert files == stored, files ^ stored
+    assert {f for f in files if "correction_bias" not in f} == stored, files ^ stored
 
 
 LLAMA = ("gate_proj", "up_proj", "down_proj")
@@ -86,6 +90,17 @@ save("qwen2-moe", tf.Qwen2MoeForCausalLM, tf.Qwen2MoeConfig(
 save("qwen3-moe", tf.Qwen3MoeForCausalLM, tf.Qwen3MoeConfig(
     **MOE, head_dim=8, intermediate_size=24, moe_intermediate_size=12, num_experts=4, num_experts_per_tok=2, norm_topk_prob=True, decoder_sparse_step=2,
     tie_word_embeddings=True), v.tokens(37, "right"), "mlp", LLAMA, 3)
+# latent attention, angles by YaRN, groups of experts, shared ones, the first layer without
+DEEPSEEK = MOE | dict(num_key_value_heads=4, intermediate_size=24, moe_intermediate_size=12, n_routed_experts=8, n_shared_experts=2, n_group=4, topk_group=2,
+                      num_experts_per_tok=3, first_k_dense_replace=1, qk_nope_head_dim=8, qk_rope_head_dim=4, v_head_dim=6, kv_lora_rank=10)
+YARN = dict(rope_type="yarn", rope_theta=1000.0, factor=4.0, original_max_position_embeddings=16, beta_fast=8, beta_slow=1, mscale=0.7,
+            mscale_all_dim=1.0)
+save("deepseek-v2", tf.DeepseekV2ForCausalLM, tf.DeepseekV2Config(
+    **DEEPSEEK, q_lora_rank=None, topk_method="group_limited_greedy", routed_scaling_factor=1.5, rope_parameters=dict(YARN)),
+    v.tokens(37, "right"), "mlp", LLAMA, 3)
+save("deepseek-v3", tf.DeepseekV3ForCausalLM, tf.DeepseekV3Config(
+    **DEEPSEEK, q_lora_rank=8, norm_topk_prob=True, routed_scaling_factor=2.5, rope_parameters=dict(YARN), attention_bias=True, num_mtp_layers=0),
+    v.tokens(37, "right"), "mlp", LLAMA, 3)
 
 
 def terms(name, block, names):

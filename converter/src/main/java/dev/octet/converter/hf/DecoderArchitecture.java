@@ -58,6 +58,8 @@ record DecoderArchitecture(
         OUTPUT_NORMS,
         /** The output layer has the embedding's weight unless {@code tie_word_embeddings} is false. */
         TIED,
+        /** Keys and values are made of one short vector for all heads. */
+        LATENT_ATTENTION,
         /** Row 0 of the embedding is padding where {@code pad_token_id} is absent. */
         PADDED
     }
@@ -113,8 +115,26 @@ record DecoderArchitecture(
             .with(Feature.HEAD_NORMS)
             .withMixture(Mixture.QWEN3);
 
+    /** DeepSeek-V2: latent attention, groups of experts. Source: transformers/models/deepseek_v2. */
+    static final Architecture DEEPSEEK_V2 = of("deepseek_v2", "DeepseekV2")
+            .withAttentionBias(AttentionBias.CONFIGURED)
+            .withScores(ScoreScaling.YARN)
+            .with(Feature.LATENT_ATTENTION)
+            .withMixture(Mixture.DEEPSEEK_V2);
+
+    /** DeepSeek-V3 and R1: that with another router. Source: transformers/models/deepseek_v3. */
+    static final Architecture DEEPSEEK_V3 = of("deepseek_v3", "DeepseekV3")
+            .withAttentionBias(AttentionBias.CONFIGURED)
+            .withScores(ScoreScaling.YARN)
+            .with(Feature.LATENT_ATTENTION)
+            .withMixture(Mixture.DEEPSEEK_V3);
+
     /** Frequencies that files of old versions keep; they follow from the configuration. */
-    private static final List<Pattern> IGNORED = List.of(Pattern.compile("\\.rotary_emb\\.inv_freq$"));
+    private static final Pattern FREQUENCIES = Pattern.compile("\\.rotary_emb\\.inv_freq$");
+
+    /** The layer behind DeepSeek-V3's last, which predicts a second token; transformers leaves it out, too. */
+    private static final Pattern NEXT_TOKENS = Pattern.compile("^model\\.layers\\.61\\.");
+
 
     private static final List<String> UNSEEN = List.of(
             "max_position_embeddings", "attention_dropout", "initializer_range", "bos_token_id", "eos_token_id");
@@ -187,7 +207,7 @@ record DecoderArchitecture(
 
     @Override
     public List<Pattern> ignored() {
-        return IGNORED;
+        return has(Feature.LATENT_ATTENTION) ? List.of(FREQUENCIES, NEXT_TOKENS) : List.of(FREQUENCIES);
     }
 
     @Override
@@ -215,8 +235,16 @@ record DecoderArchitecture(
         return attentionBias == AttentionBias.CONFIGURED && config.flag(false, "attention_bias");
     }
 
-    /** Elements of a head. */
+    /** Elements of a head that positions turn, or some of them. */
+    int turnedSize(HfConfig config) {
+        return has(Feature.LATENT_ATTENTION) ? config.size("qk_rope_head_dim") : headSize(config);
+    }
+
+    /** Elements of a head of queries. */
     int headSize(HfConfig config) {
+        if (has(Feature.LATENT_ATTENTION)) {
+            return config.size("qk_nope_head_dim") + config.size("qk_rope_head_dim");
+        }
         return config.optionalSize("head_dim")
                 .or(() -> headSize)
                 .orElseGet(() -> config.divided(

@@ -85,6 +85,15 @@ final class GraphDraft {
         return op(path + "/Cast", "Cast", List.of(value), Attribute.of("to", DType.F32.onnxId()));
     }
 
+    /** A tensor of the file that is not trained, as an F32 value. */
+    String buffer(String name, long... shape) {
+        String value = widened(name, shape);
+        initializers.computeIfPresent(
+                stored(name, shape),
+                (_, c) -> new Initializer(c.name(), c.data(), c.doc(), Map.of(Initializer.BUFFER, "1"), c.unknown()));
+        return value;
+    }
+
     /** A small constant of whole numbers. */
     String longs(String name, Shape shape, long... values) {
         initializers.putIfAbsent(name, Initializer.of(Tensor.ofLongs(arena, name, shape, values)));

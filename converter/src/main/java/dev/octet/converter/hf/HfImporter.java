@@ -35,7 +35,9 @@ public final class HfImporter {
             DecoderArchitecture.GEMMA2,
             DecoderArchitecture.MIXTRAL,
             DecoderArchitecture.QWEN2_MOE,
-            DecoderArchitecture.QWEN3_MOE);
+            DecoderArchitecture.QWEN3_MOE,
+            DecoderArchitecture.DEEPSEEK_V2,
+            DecoderArchitecture.DEEPSEEK_V3);
 
     /** The first with Attention, RotaryEmbedding and RMSNormalization. */
     private static final long OPSET = 23;

@@ -59,8 +59,27 @@ record Mixture(
     /** Qwen3-MoE: that without a shared expert. Source: transformers/models/qwen3_moe. */
     static final Mixture QWEN3 = QWEN2.with(Shared.NONE);
 
+    /** DeepSeek-V2: probabilities as they are, of experts of the best groups; a shared expert. Source: transformers/models/deepseek_v2. */
+    static final Mixture DEEPSEEK_V2 = new Mixture(
+            "mlp",
+            "gate_proj",
+            "up_proj",
+            "down_proj",
+            List.of("n_routed_experts", "num_experts", "num_local_experts"),
+            "moe_intermediate_size",
+            Router.GROUPS,
+            Shared.PLAIN,
+            Layers.UPPER);
+
+    /** DeepSeek-V3: sigmoids, chosen with a bias that balances them. Source: transformers/models/deepseek_v3. */
+    static final Mixture DEEPSEEK_V3 = DEEPSEEK_V2.with(Router.BIASED_GROUPS);
+
     private Mixture with(Shared other) {
         return new Mixture(block, gate, up, down, counts, inner, router, other, layers);
+    }
+
+    private Mixture with(Router other) {
+        return new Mixture(block, gate, up, down, counts, inner, other, shared, layers);
     }
 
     /** Which experts a token gets, and with which weights. */
@@ -68,21 +87,35 @@ record Mixture(
         /** Those of the highest probability; the probabilities are divided by their sum. */
         NORMALISED,
         /** The same where {@code norm_topk_prob} is true; otherwise the probabilities are the weights. */
-        CONFIGURED
+        CONFIGURED,
+        /**
+         * The probabilities are the weights, times {@code routed_scaling_factor}. With {@code topk_method} {@code group_limited_greedy} experts
+         * compete in the {@code topk_group} of {@code n_group} groups whose best expert is best.
+         */
+        GROUPS,
+        /**
+         * Sigmoids instead of probabilities. A stored bias is added for the choice alone, in the groups whose two best add up to most; weights add up to
+         * one where {@code norm_topk_prob} is true, times {@code routed_scaling_factor}.
+         */
+        BIASED_GROUPS
     }
 
     /** Experts that compute for all tokens. */
     enum Shared {
         NONE,
         /** One of {@code shared_expert_intermediate_size}, times the sigmoid of a Linear's only output. */
-        GATED
+        GATED,
+        /** One as wide as {@code n_shared_experts} experts. */
+        PLAIN
     }
 
     /** Layers with the mixture. */
     enum Layers {
         ALL,
         /** Every {@code decoder_sparse_step}-th, but for {@code mlp_only_layers}. */
-        STEPS
+        STEPS,
+        /** From {@code first_k_dense_replace} on. */
+        UPPER
     }
 
     /** Whether the layer of this index has the mixture. */
@@ -90,6 +123,7 @@ record Mixture(
         return switch (layers) {
             case ALL -> true;
             case STEPS -> (layer + 1) % config.sizeOr(1, "decoder_sparse_step") == 0 && !isDense(config, layer);
+            case UPPER -> layer >= config.count("first_k_dense_replace").orElse(0);
         };
     }
 
@@ -117,24 +151,12 @@ record Mixture(
         return active;
     }
 
-    /** Whether the router's weights add up to one. */
-    boolean normalises(HfConfig config) {
-        return switch (router) {
-            case NORMALISED -> true;
-            case CONFIGURED -> config.flag(false, "norm_topk_prob");
-        };
-    }
-
     /** Elements of a token within the shared expert; empty without one. */
     Optional<Integer> sharedInner(HfConfig config) {
         return switch (shared) {
             case NONE -> Optional.empty();
             case GATED -> Optional.of(config.size("shared_expert_intermediate_size"));
+            case PLAIN -> config.count("n_shared_experts").filter(n -> n > 0).map(n -> n * config.size(inner));
         };
-    }
-
-    /** The Linears of an expert in the order in which a token meets them. */
-    List<String> projections() {
-        return List.of(gate, up, down);
     }
 }

@@ -99,7 +99,7 @@ final class RotaryDecoder {
     /** Adds the model; {@code causalLm} with its output layer. */
     void build(boolean causalLm) {
         int hidden = sizes.hidden();
-        RotaryAngles angles = RotaryAngles.of(config, sizes.headSize());
+        RotaryAngles angles = RotaryAngles.of(config, architecture.turnedSize(config));
         Tokens tokens = new Tokens(draft);
         String x = embedding(tokens.ids());
         RotaryAngles.Tables tables = angles.tables(draft, tokens);
@@ -185,6 +185,10 @@ final class RotaryDecoder {
     }
 
     private String attention(String module, String x, RotaryAngles.Tables tables, @Nullable String mask) {
+        if (architecture.has(Feature.LATENT_ATTENTION)) {
+            return LatentAttention.of(config, architecture.scores(), biases.out())
+                    .emit(draft, module, x, tables, mask);
+        }
         int queryWidth = heads.heads() * sizes.headSize();
         int keyWidth = heads.keyHeads() * sizes.headSize();
         String q = draft.linear(module + ".q_proj", x, sizes.hidden(), queryWidth, biases.qkv());

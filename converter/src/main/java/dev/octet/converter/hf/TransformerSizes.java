@@ -149,12 +149,13 @@ public record TransformerSizes(
         hf.divided(queries, "num_attention_heads", keys, "num_key_value_heads");
         int layers = hf.layers("num_hidden_layers");
         Optional<Mixture> mixture = family.mixture();
-        boolean uniform = mixture.isEmpty()
-                || (mixture.get().sharedInner(hf).isEmpty()
-                        && IntStream.range(0, layers).allMatch(i -> mixture.get().isIn(hf, i)));
+        boolean uniform = !family.has(Feature.LATENT_ATTENTION)
+                && mixture.stream()
+                        .allMatch(m -> m.sharedInner(hf).isEmpty()
+                                && IntStream.range(0, layers).allMatch(i -> m.isIn(hf, i)));
         if (!uniform) {
             throw new UnsupportedModelException(
-                    "the layers of this " + type + " are not alike, or have an expert that all tokens share",
+                    "the layers of this " + type + " are not alike, or have an expert that all tokens share, or latent attention",
                     hf.where(),
                     "give an .onnx export");
         }

@@ -19,6 +19,9 @@ public record Initializer(String name, Data data, String doc, Map<String, String
     public static final String ORIGINAL_NAME = "dev.octet.original_name";
     /** Metadata key of the original's memory layout, {@link #OUT_IN}. */
     public static final String ORIGINAL_LAYOUT = "dev.octet.original_layout";
+    /** Metadata of a constant that is stored like a parameter and not trained: the bias by which DeepSeek-V3 balances its experts. */
+    public static final String BUFFER = "dev.octet.buffer";
+
     /** Layout of {@code nn.Linear}: one row for each output. */
     public static final String OUT_IN = "out,in";
 
