@@ -1,4 +1,4 @@
-"""Makes ../models/tiny-hf/{mixtral,qwen2-moe,qwen3-moe,deepseek-v2,deepseek-v3}: random mixtures of experts, with the logits, losses and gradients that transformers computes for
+"""Makes ../models/tiny-hf/{mixtral,qwen2-moe,qwen3-moe,deepseek-v2,deepseek-v3,gpt-oss}: random mixtures of experts, with the logits, losses and gradients that transformers computes for
 them; and ../golden/experts: mixtral's loss with the terms of its routers, and its losses over steps of AdamW. Without arguments all, otherwise those
 named.
 
@@ -101,6 +101,29 @@ save("deepseek-v2", tf.DeepseekV2ForCausalLM, tf.DeepseekV2Config(
 save("deepseek-v3", tf.DeepseekV3ForCausalLM, tf.DeepseekV3Config(
     **DEEPSEEK, q_lora_rank=8, norm_topk_prob=True, routed_scaling_factor=2.5, rope_parameters=dict(YARN), attention_bias=True, num_mtp_layers=0),
     v.tokens(37, "right"), "mlp", LLAMA, 3)
+# sinks, windows in every other layer, clamped experts with biases in one tensor for all, whose parts have names of their own in the graph
+def parts(gradients):
+    for name in list(gradients):
+        if ".experts." in name:
+            whole = gradients.pop(name)
+            for e in range(whole.shape[0]):
+                gradients[name.replace(".experts.", f".experts.{e}.")] = whole[e].contiguous()
+    return gradients
+
+
+if len(sys.argv) == 1 or "gpt-oss" in sys.argv[1:]:
+    model = v.eager(tf.GptOssForCausalLM, tf.GptOssConfig(
+        **MOE, head_dim=8, intermediate_size=12, num_local_experts=4, num_experts_per_tok=2, sliding_window=4, experts_implementation="eager",
+        rope_parameters=dict(rope_type="yarn", rope_theta=1000.0, factor=4.0, original_max_position_embeddings=16, beta_fast=8.0, beta_slow=1.0,
+                             truncate=False)))
+    with torch.no_grad():
+        for n, p in model.named_parameters():
+            if n.endswith("sinks"):
+                p.copy_(torch.randn(p.shape, generator=torch.Generator().manual_seed(9)))
+            elif "experts" in n:
+                p.mul_(6)  # so that bounds are met
+    folder = v.save("gpt-oss", model, v.tokens(37, "right"))
+    save_file(parts(load_file(folder / "golden.safetensors")), folder / "golden.safetensors")
 
 
 def terms(name, block, names):

@@ -60,6 +60,8 @@ record DecoderArchitecture(
         TIED,
         /** Keys and values are made of one short vector for all heads. */
         LATENT_ATTENTION,
+        /** Heads have a score of their own for looking at nothing. */
+        SINKS,
         /** Row 0 of the embedding is padding where {@code pad_token_id} is absent. */
         PADDED
     }
@@ -128,6 +130,14 @@ record DecoderArchitecture(
             .withScores(ScoreScaling.YARN)
             .with(Feature.LATENT_ATTENTION)
             .withMixture(Mixture.DEEPSEEK_V3);
+
+    /** gpt-oss: sinks, windows in every other layer, clamped experts with biases. Source: transformers/models/gpt_oss. */
+    static final Architecture GPT_OSS = of("gpt_oss", "GptOss")
+            .withAttentionBias(AttentionBias.CONFIGURED)
+            .withWindow(SlidingWindow.EVERY_OTHER_LAYER)
+            .withHeadSize(64)
+            .with(Feature.SINKS)
+            .withMixture(Mixture.GPT_OSS);
 
     /** Frequencies that files of old versions keep; they follow from the configuration. */
     private static final Pattern FREQUENCIES = Pattern.compile("\\.rotary_emb\\.inv_freq$");

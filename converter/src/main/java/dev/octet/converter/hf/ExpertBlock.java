@@ -36,14 +36,15 @@ final class ExpertBlock {
 
     /** The block of the module at {@code module} over x [batch, sequence, hidden]. */
     String emit(String module, String x) {
-        ExpertRouter.Choice choice = choice(module + ".gate", x);
+        ExpertRouter.Choice choice = choice(module + "." + mixture.router().module(), x);
         String path = GraphDraft.path(module);
         String tokens = draft.op(
                 path + "/Reshape", "Reshape", List.of(x, draft.longs("rows_of_" + hidden, Shape.of(2), -1, hidden)));
         String chosen = draft.op(
                 path + "/Reshape_chosen", "Reshape", List.of(choice.experts(), draft.longs("flat", Shape.of(1), -1)));
         List<String> sum = new ArrayList<>(List.of(choice.weights()));
-        GatedMlp mlp = new GatedMlp(hidden, config.size(mixture.inner()), activation, false);
+        int inner = config.size(mixture.inner());
+        FusedExperts.cut(draft.parameters(), mixture.expert(), module + ".experts", experts, hidden, inner);
         for (int e = 0; e < experts; e++) {
             String expert = module + ".experts." + e;
             List<String> rows = draft.octet(
@@ -53,7 +54,7 @@ final class ExpertBlock {
                     2,
                     Attribute.of("expert", e),
                     Attribute.of("choices", active));
-            sum.add(mlp.emit(draft, expert, mixture.gate(), mixture.up(), mixture.down(), rows.getFirst()));
+            sum.add(expert(expert, rows.getFirst(), inner));
             sum.add(rows.getLast());
         }
         String y = draft.octet(path + "/experts", CanonicalOps.EXPERT_SUM, sum, 1, Attribute.of("size", hidden))
@@ -62,8 +63,16 @@ final class ExpertBlock {
         return shared.isEmpty() ? y : draft.add(path, y, shared(module, x, shared.get()));
     }
 
+    private String expert(String module, String rows, int inner) {
+        Mixture.Expert expert = mixture.expert();
+        return expert == Mixture.Expert.CLAMPED
+                ? new ClampedMlp(hidden, inner, (float) config.positive(7, "swiglu_limit")).emit(draft, module, rows)
+                : new GatedMlp(hidden, inner, activation, false)
+                        .emit(draft, module, expert.gate(), expert.up(), expert.down(), rows);
+    }
+
     private ExpertRouter.Choice choice(String module, String x) {
-        String logits = draft.router(module, x, hidden, experts);
+        String logits = draft.router(module, x, hidden, experts, mixture.router() == Mixture.Router.BEST_SCORES);
         return new ExpertRouter(draft, config, module, experts, active).choose(mixture.router(), logits);
     }
 

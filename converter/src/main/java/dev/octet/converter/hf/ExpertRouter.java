@@ -25,6 +25,10 @@ record ExpertRouter(GraphDraft draft, HfConfig config, String module, int expert
             }
             case GROUPS -> scaled(greedy(softmax(logits)));
             case BIASED_GROUPS -> biased(op("Sigmoid", List.of(logits)));
+            case BEST_SCORES -> {
+                Choice choice = best(logits, active);
+                yield new Choice(softmax(choice.weights()), choice.experts());
+            }
         };
     }
 

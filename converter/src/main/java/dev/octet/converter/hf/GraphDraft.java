@@ -56,6 +56,11 @@ final class GraphDraft {
         return name;
     }
 
+    /** Notes something on the last node. */
+    void mark(Map<String, String> metadata) {
+        nodes.add(nodes.removeLast().withMetadata(metadata));
+    }
+
     /** Makes {@code value} an output, F32, under another name. */
     void output(String name, String value, Dim... dims) {
         renamed.put(value, name);
@@ -156,8 +161,8 @@ final class GraphDraft {
     }
 
     /** The Linear of a router, whose scores decide by small differences: in F32, never quantised. */
-    String router(String module, String x, int in, int out) {
-        String scores = linear(module, x, in, out, false);
+    String router(String module, String x, int in, int out, boolean bias) {
+        String scores = linear(module, x, in, out, bias);
         nodes.add(nodes.removeLast().with(Attribute.of(Node.IN_F32, 1)));
         return scores;
     }

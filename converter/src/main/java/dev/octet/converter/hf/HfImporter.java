@@ -37,7 +37,8 @@ public final class HfImporter {
             DecoderArchitecture.QWEN2_MOE,
             DecoderArchitecture.QWEN3_MOE,
             DecoderArchitecture.DEEPSEEK_V2,
-            DecoderArchitecture.DEEPSEEK_V3);
+            DecoderArchitecture.DEEPSEEK_V3,
+            DecoderArchitecture.GPT_OSS);
 
     /** The first with Attention, RotaryEmbedding and RMSNormalization. */
     private static final long OPSET = 23;

@@ -9,9 +9,7 @@ import java.util.Optional;
  * {@link ExpertBlock} builds its graph.
  *
  * @param block what the module is called, {@code block_sparse_moe} of {@code model.layers.0.block_sparse_moe}
- * @param gate the Linear of an expert that goes through the activation
- * @param up the one it is multiplied with
- * @param down the one behind
+ * @param expert what each of them computes
  * @param counts where configurations have the number of experts, which transformers calls now so, now so
  * @param inner where it has the elements of a token within an expert
  * @param router how experts are chosen
@@ -20,9 +18,7 @@ import java.util.Optional;
  */
 record Mixture(
         String block,
-        String gate,
-        String up,
-        String down,
+        Expert expert,
         List<String> counts,
         String inner,
         Router router,
@@ -35,9 +31,7 @@ record Mixture(
     /** Mixtral: weights of the chosen experts add up to one, in all layers. Source: transformers/models/mixtral. */
     static final Mixture MIXTRAL = new Mixture(
             "block_sparse_moe",
-            "w1",
-            "w3",
-            "w2",
+            Expert.MIXTRAL,
             List.of("num_local_experts", "num_experts"),
             "intermediate_size",
             Router.NORMALISED,
@@ -47,9 +41,7 @@ record Mixture(
     /** Qwen2-MoE: small experts, and a shared one behind a gate. Source: transformers/models/qwen2_moe. */
     static final Mixture QWEN2 = new Mixture(
             "mlp",
-            "gate_proj",
-            "up_proj",
-            "down_proj",
+            Expert.GATED,
             List.of("num_experts", "num_local_experts"),
             "moe_intermediate_size",
             Router.CONFIGURED,
@@ -62,9 +54,7 @@ record Mixture(
     /** DeepSeek-V2: probabilities as they are, of experts of the best groups; a shared expert. Source: transformers/models/deepseek_v2. */
     static final Mixture DEEPSEEK_V2 = new Mixture(
             "mlp",
-            "gate_proj",
-            "up_proj",
-            "down_proj",
+            Expert.GATED,
             List.of("n_routed_experts", "num_experts", "num_local_experts"),
             "moe_intermediate_size",
             Router.GROUPS,
@@ -74,12 +64,50 @@ record Mixture(
     /** DeepSeek-V3: sigmoids, chosen with a bias that balances them. Source: transformers/models/deepseek_v3. */
     static final Mixture DEEPSEEK_V3 = DEEPSEEK_V2.with(Router.BIASED_GROUPS);
 
+    /** gpt-oss: weights of the best scores alone, experts with biases and bounds. Source: transformers/models/gpt_oss. */
+    static final Mixture GPT_OSS = new Mixture(
+            "mlp",
+            Expert.CLAMPED,
+            List.of("num_local_experts", "num_experts"),
+            "intermediate_size",
+            Router.BEST_SCORES,
+            Shared.NONE,
+            Layers.ALL);
+
     private Mixture with(Shared other) {
-        return new Mixture(block, gate, up, down, counts, inner, router, other, layers);
+        return new Mixture(block, expert, counts, inner, router, other, layers);
     }
 
     private Mixture with(Router other) {
-        return new Mixture(block, gate, up, down, counts, inner, other, shared, layers);
+        return new Mixture(block, expert, counts, inner, other, shared, layers);
+    }
+
+    /** What an expert computes, and what its Linears are called. */
+    enum Expert {
+        /** A gated MLP of {@code w1}, {@code w3} and {@code w2}. */
+        MIXTRAL,
+        /** A gated MLP of {@code gate_proj}, {@code up_proj} and {@code down_proj}. */
+        GATED,
+        /**
+         * {@code down((clamp(u) + 1) * clamp(g) * sigmoid(1.702 * clamp(g)))} with biases; g and u are the even and the odd outputs of one Linear.
+         * Files have the weights of all experts in one tensor, {@code [experts, in, out]}.
+         */
+        CLAMPED;
+
+        /** The Linear that goes through the activation. */
+        String gate() {
+            return this == MIXTRAL ? "w1" : "gate_proj";
+        }
+
+        /** The one it is multiplied with. */
+        String up() {
+            return this == MIXTRAL ? "w3" : "up_proj";
+        }
+
+        /** The one behind. */
+        String down() {
+            return this == MIXTRAL ? "w2" : "down_proj";
+        }
     }
 
     /** Which experts a token gets, and with which weights. */
@@ -97,7 +125,14 @@ record Mixture(
          * Sigmoids instead of probabilities. A stored bias is added for the choice alone, in the groups whose two best add up to most; weights add up to
          * one where {@code norm_topk_prob} is true, times {@code routed_scaling_factor}.
          */
-        BIASED_GROUPS
+        BIASED_GROUPS,
+        /** Those of the highest score; the weights are probabilities among these alone. The router is called {@code router} and has a bias. */
+        BEST_SCORES;
+
+        /** What the module is called in the block. */
+        String module() {
+            return this == BEST_SCORES ? "router" : "gate";
+        }
     }
 
     /** Experts that compute for all tokens. */

@@ -47,6 +47,7 @@ final class RotaryDecoder {
     private final String activation;
     private final AttentionHeads heads;
     private final IntFunction<Optional<Integer>> window;
+    private final Tokens tokens;
 
     private RotaryDecoder(
             DecoderArchitecture architecture,
@@ -61,6 +62,7 @@ final class RotaryDecoder {
         this.sizes = sizes;
         this.biases = biases;
         this.heads = heads;
+        this.tokens = new Tokens(draft);
         this.epsilon = config.positive(EPSILON, "rms_norm_eps");
         this.activation = architecture.activation().of(config);
         this.window = architecture.window().of(config);
@@ -100,7 +102,6 @@ final class RotaryDecoder {
     void build(boolean causalLm) {
         int hidden = sizes.hidden();
         RotaryAngles angles = RotaryAngles.of(config, architecture.turnedSize(config));
-        Tokens tokens = new Tokens(draft);
         String x = embedding(tokens.ids());
         RotaryAngles.Tables tables = angles.tables(draft, tokens);
         int longest = config.sizeOr(Integer.MAX_VALUE, "max_position_embeddings");
@@ -201,7 +202,10 @@ final class RotaryDecoder {
         String path = GraphDraft.path(module);
         q = tables.turn(draft, path + "/q_rotary", q, heads.heads());
         k = tables.turn(draft, path + "/k_rotary", k, heads.keyHeads());
-        String y = heads.attend(draft, module, q, k, v, mask);
+        String y = architecture.has(Feature.SINKS)
+                ? new AttentionSinks(heads, sizes.headSize())
+                        .attend(draft, tokens, module, q, k, v, mask == null ? tokens.padding() : mask)
+                : heads.attend(draft, module, q, k, v, mask);
         return draft.linear(module + ".o_proj", y, queryWidth, sizes.hidden(), biases.out());
     }
 
