@@ -19,6 +19,7 @@ import java.util.regex.Pattern;
  * @param headSize {@code head_dim} where the key is absent; empty for {@code hidden_size / num_attention_heads}
  * @param activation of the MLP
  * @param scores what attention does with its scores
+ * @param mixture of experts in place of the MLP; empty for none
  * @param features what else differs
  */
 record DecoderArchitecture(
@@ -29,6 +30,7 @@ record DecoderArchitecture(
         Optional<Integer> headSize,
         MlpActivation activation,
         ScoreScaling scores,
+        Optional<Mixture> mixture,
         Set<Feature> features)
         implements Architecture {
     /** Which Linears of attention have biases. */
@@ -36,6 +38,8 @@ record DecoderArchitecture(
         NONE,
         /** q, k and v. */
         QKV,
+        /** q, k and v unless {@code qkv_bias} is false. */
+        QKV_CONFIGURED,
         /** All four where {@code attention_bias} is true, otherwise none. */
         CONFIGURED
     }
@@ -54,6 +58,10 @@ record DecoderArchitecture(
         OUTPUT_NORMS,
         /** The output layer has the embedding's weight unless {@code tie_word_embeddings} is false. */
         TIED,
+        /** Keys and values are made of one short vector for all heads. */
+        LATENT_ATTENTION,
+        /** Heads have a score of their own for looking at nothing. */
+        SINKS,
         /** Row 0 of the embedding is padding where {@code pad_token_id} is absent. */
         PADDED
     }
@@ -92,8 +100,51 @@ record DecoderArchitecture(
             .withScores(ScoreScaling.GEMMA2)
             .with(Feature.NORM_OFFSET, Feature.SCALED_EMBEDDINGS, Feature.OUTPUT_NORMS, Feature.TIED, Feature.PADDED);
 
+    /** Mixtral: Mistral's layers with experts. Source: transformers/models/mixtral. */
+    static final Architecture MIXTRAL =
+            of("mixtral", "Mixtral").withWindow(SlidingWindow.ALL_LAYERS).withMixture(Mixture.MIXTRAL);
+
+    /** Qwen2-MoE, such as Qwen1.5-MoE-A2.7B: Qwen2's layers with experts. Source: transformers/models/qwen2_moe. */
+    static final Architecture QWEN2_MOE = of("qwen2_moe", "Qwen2Moe")
+            .withAttentionBias(AttentionBias.QKV_CONFIGURED)
+            .withWindow(SlidingWindow.LOWER_EVEN_LAYERS)
+            .withMixture(Mixture.QWEN2);
+
+    /** Qwen3-MoE: Qwen3's layers with experts. Source: transformers/models/qwen3_moe. */
+    static final Architecture QWEN3_MOE = of("qwen3_moe", "Qwen3Moe")
+            .withAttentionBias(AttentionBias.CONFIGURED)
+            .withWindow(SlidingWindow.SWITCHED)
+            .with(Feature.HEAD_NORMS)
+            .withMixture(Mixture.QWEN3);
+
+    /** DeepSeek-V2: latent attention, groups of experts. Source: transformers/models/deepseek_v2. */
+    static final Architecture DEEPSEEK_V2 = of("deepseek_v2", "DeepseekV2")
+            .withAttentionBias(AttentionBias.CONFIGURED)
+            .withScores(ScoreScaling.YARN)
+            .with(Feature.LATENT_ATTENTION)
+            .withMixture(Mixture.DEEPSEEK_V2);
+
+    /** DeepSeek-V3 and R1: that with another router. Source: transformers/models/deepseek_v3. */
+    static final Architecture DEEPSEEK_V3 = of("deepseek_v3", "DeepseekV3")
+            .withAttentionBias(AttentionBias.CONFIGURED)
+            .withScores(ScoreScaling.YARN)
+            .with(Feature.LATENT_ATTENTION)
+            .withMixture(Mixture.DEEPSEEK_V3);
+
+    /** gpt-oss: sinks, windows in every other layer, clamped experts with biases. Source: transformers/models/gpt_oss. */
+    static final Architecture GPT_OSS = of("gpt_oss", "GptOss")
+            .withAttentionBias(AttentionBias.CONFIGURED)
+            .withWindow(SlidingWindow.EVERY_OTHER_LAYER)
+            .withHeadSize(64)
+            .with(Feature.SINKS)
+            .withMixture(Mixture.GPT_OSS);
+
     /** Frequencies that files of old versions keep; they follow from the configuration. */
-    private static final List<Pattern> IGNORED = List.of(Pattern.compile("\\.rotary_emb\\.inv_freq$"));
+    private static final Pattern FREQUENCIES = Pattern.compile("\\.rotary_emb\\.inv_freq$");
+
+    /** The layer behind DeepSeek-V3's last, which predicts a second token; transformers leaves it out, too. */
+    private static final Pattern NEXT_TOKENS = Pattern.compile("^model\\.layers\\.61\\.");
+
 
     private static final List<String> UNSEEN = List.of(
             "max_position_embeddings", "attention_dropout", "initializer_range", "bos_token_id", "eos_token_id");
@@ -112,36 +163,42 @@ record DecoderArchitecture(
                 Optional.empty(),
                 MlpActivation.SILU,
                 ScoreScaling.PLAIN,
+                Optional.empty(),
                 Set.of());
     }
 
     private DecoderArchitecture withAttentionBias(AttentionBias bias) {
-        return new DecoderArchitecture(modelType, family, bias, window, headSize, activation, scores, features);
+        return new DecoderArchitecture(modelType, family, bias, window, headSize, activation, scores, mixture, features);
     }
 
     private DecoderArchitecture withWindow(SlidingWindow layers) {
         return new DecoderArchitecture(
-                modelType, family, attentionBias, layers, headSize, activation, scores, features);
+                modelType, family, attentionBias, layers, headSize, activation, scores, mixture, features);
     }
 
     private DecoderArchitecture withHeadSize(int fallback) {
         return new DecoderArchitecture(
-                modelType, family, attentionBias, window, Optional.of(fallback), activation, scores, features);
+                modelType, family, attentionBias, window, Optional.of(fallback), activation, scores, mixture, features);
     }
 
     private DecoderArchitecture withActivation(MlpActivation mlp) {
-        return new DecoderArchitecture(modelType, family, attentionBias, window, headSize, mlp, scores, features);
+        return new DecoderArchitecture(modelType, family, attentionBias, window, headSize, mlp, scores, mixture, features);
     }
 
     private DecoderArchitecture withScores(ScoreScaling kind) {
-        return new DecoderArchitecture(modelType, family, attentionBias, window, headSize, activation, kind, features);
+        return new DecoderArchitecture(modelType, family, attentionBias, window, headSize, activation, kind, mixture, features);
+    }
+
+    private DecoderArchitecture withMixture(Mixture experts) {
+        return new DecoderArchitecture(
+                modelType, family, attentionBias, window, headSize, activation, scores, Optional.of(experts), features);
     }
 
     private DecoderArchitecture with(Feature... more) {
         Set<Feature> all = EnumSet.noneOf(Feature.class);
         all.addAll(features);
         all.addAll(List.of(more));
-        return new DecoderArchitecture(modelType, family, attentionBias, window, headSize, activation, scores, all);
+        return new DecoderArchitecture(modelType, family, attentionBias, window, headSize, activation, scores, mixture, all);
     }
 
     boolean has(Feature feature) {
@@ -160,7 +217,7 @@ record DecoderArchitecture(
 
     @Override
     public List<Pattern> ignored() {
-        return IGNORED;
+        return has(Feature.LATENT_ATTENTION) ? List.of(FREQUENCIES, NEXT_TOKENS) : List.of(FREQUENCIES);
     }
 
     @Override
@@ -173,8 +230,31 @@ record DecoderArchitecture(
         RotaryDecoder.of(this, config, draft).build(modelClass.endsWith("ForCausalLM"));
     }
 
-    /** Elements of a head. */
+    /** Whether q, k and v have biases. */
+    boolean hasInputBias(HfConfig config) {
+        return switch (attentionBias) {
+            case NONE -> false;
+            case QKV -> true;
+            case QKV_CONFIGURED -> config.flag(true, "qkv_bias");
+            case CONFIGURED -> config.flag(false, "attention_bias");
+        };
+    }
+
+    /** Whether the Linear behind attention has a bias. */
+    boolean hasOutputBias(HfConfig config) {
+        return attentionBias == AttentionBias.CONFIGURED && config.flag(false, "attention_bias");
+    }
+
+    /** Elements of a head that positions turn, or some of them. */
+    int turnedSize(HfConfig config) {
+        return has(Feature.LATENT_ATTENTION) ? config.size("qk_rope_head_dim") : headSize(config);
+    }
+
+    /** Elements of a head of queries. */
     int headSize(HfConfig config) {
+        if (has(Feature.LATENT_ATTENTION)) {
+            return config.size("qk_nope_head_dim") + config.size("qk_rope_head_dim");
+        }
         return config.optionalSize("head_dim")
                 .or(() -> headSize)
                 .orElseGet(() -> config.divided(
@@ -192,6 +272,7 @@ record DecoderArchitecture(
                 && t.headNorms() == has(Feature.HEAD_NORMS)
                 && t.normOffset() == has(Feature.NORM_OFFSET)
                 && !has(Feature.OUTPUT_NORMS)
+                && mixture.isEmpty()
                 && (t.window().isEmpty() || window == SlidingWindow.ALL_LAYERS);
         if (!fits || rope.isEmpty()) {
             return List.of();

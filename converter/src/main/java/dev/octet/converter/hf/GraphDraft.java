@@ -56,6 +56,11 @@ final class GraphDraft {
         return name;
     }
 
+    /** Notes something on the last node. */
+    void mark(Map<String, String> metadata) {
+        nodes.add(nodes.removeLast().withMetadata(metadata));
+    }
+
     /** Makes {@code value} an output, F32, under another name. */
     void output(String name, String value, Dim... dims) {
         renamed.put(value, name);
@@ -83,6 +88,15 @@ final class GraphDraft {
 
     private String toF32(String path, String value) {
         return op(path + "/Cast", "Cast", List.of(value), Attribute.of("to", DType.F32.onnxId()));
+    }
+
+    /** A tensor of the file that is not trained, as an F32 value. */
+    String buffer(String name, long... shape) {
+        String value = widened(name, shape);
+        initializers.computeIfPresent(
+                stored(name, shape),
+                (_, c) -> new Initializer(c.name(), c.data(), c.doc(), Map.of(Initializer.BUFFER, "1"), c.unknown()));
+        return value;
     }
 
     /** A small constant of whole numbers. */
@@ -119,6 +133,14 @@ final class GraphDraft {
         return out;
     }
 
+    /** A node of Octet's own with several outputs, and their names. */
+    List<String> octet(String path, String opType, List<String> in, int count, Attribute... attributes) {
+        List<String> out = ops(path, opType, in, count, attributes);
+        Node last = nodes.removeLast();
+        nodes.add(Node.of(last.name(), opType, Node.OCTET_DOMAIN, last.inputs(), last.outputs(), attributes));
+        return out;
+    }
+
     private String unique(String path) {
         int n = used.merge(path, 1, Integer::sum);
         return n == 1 ? path : unique(path + "_" + (n - 1));
@@ -136,6 +158,13 @@ final class GraphDraft {
      */
     String linear(String module, String x, int in, int out, boolean bias) {
         return linear(module, x, stored(module + ".weight", out, in), bias ? stored(module + ".bias", out) : null, 1);
+    }
+
+    /** The Linear of a router, whose scores decide by small differences: in F32, never quantised. */
+    String router(String module, String x, int in, int out, boolean bias) {
+        String scores = linear(module, x, in, out, bias);
+        nodes.add(nodes.removeLast().with(Attribute.of(Node.IN_F32, 1)));
+        return scores;
     }
 
     /** transformers' Conv1D: weight [in, out]. */

@@ -32,7 +32,13 @@ public final class HfImporter {
             DecoderArchitecture.QWEN2,
             DecoderArchitecture.QWEN3,
             DecoderArchitecture.GEMMA,
-            DecoderArchitecture.GEMMA2);
+            DecoderArchitecture.GEMMA2,
+            DecoderArchitecture.MIXTRAL,
+            DecoderArchitecture.QWEN2_MOE,
+            DecoderArchitecture.QWEN3_MOE,
+            DecoderArchitecture.DEEPSEEK_V2,
+            DecoderArchitecture.DEEPSEEK_V3,
+            DecoderArchitecture.GPT_OSS);
 
     /** The first with Attention, RotaryEmbedding and RMSNormalization. */
     private static final long OPSET = 23;

@@ -27,16 +27,19 @@ final class RotaryAngles {
     /** Powers of torch and of Java differ by the last bits. */
     private static final int MAX_ULPS = 4;
 
-    private static final String KNOWN = "default, linear, llama3";
+    private static final String KNOWN = "default, linear, llama3, yarn";
 
     /** One for each pair. */
     private final float[] frequencies;
     /** Elements of a head that are rotated, the first ones. */
     private final int rotated;
+    /** What cosines and sines are multiplied with. */
+    private final float factor;
 
-    private RotaryAngles(float[] frequencies, int rotated) {
+    private RotaryAngles(float[] frequencies, int rotated, float factor) {
         this.frequencies = frequencies;
         this.rotated = rotated;
+        this.factor = factor;
     }
 
     /**
@@ -59,13 +62,15 @@ final class RotaryAngles {
                     "rotary embeddings rotate " + rotated + " of " + size + " elements of a head, not an even number");
         }
         float[] frequencies = frequencies(theta, rotated);
+        float scale = 1;
         switch (type) {
             case "default" -> {}
+            case "yarn" -> scale = YarnScaling.of(inner, config).apply(frequencies, theta);
             case "linear" -> divide(frequencies, inner.positive(inner.json().path("factor"), "rope_scaling.factor"));
             case "llama3" -> llama3(frequencies, inner, config);
             default -> throw config.unsupported("rope_type", type, KNOWN);
         }
-        return new RotaryAngles(frequencies, rotated);
+        return new RotaryAngles(frequencies, rotated, scale);
     }
 
     /**
@@ -204,10 +209,19 @@ final class RotaryAngles {
         String rates = draft.floats("rotary_emb.inv_freq", Shape.of(1, frequencies.length), frequencies);
         String angles = draft.op(path + "/Mul", "Mul", List.of(positions, rates));
         return new Tables(
-                draft.op(path + "/Cos", "Cos", List.of(angles)),
-                draft.op(path + "/Sin", "Sin", List.of(angles)),
+                scaled(draft, path + "/Cos", draft.op(path + "/Cos", "Cos", List.of(angles))),
+                scaled(draft, path + "/Sin", draft.op(path + "/Sin", "Sin", List.of(angles))),
                 tokens.positionIds(),
                 rotated);
+    }
+
+    private String scaled(GraphDraft draft, String path, String values) {
+        return factor == 1
+                ? values
+                : draft.op(
+                        path + "/Mul",
+                        "Mul",
+                        List.of(values, draft.floats("rotary_emb.attention_factor", Shape.SCALAR, factor)));
     }
 
     /**
@@ -218,13 +232,22 @@ final class RotaryAngles {
     record Tables(String cos, String sin, String ids, int rotated) {
         /** {@code x} [batch, sequence, heads·size] with all heads rotated. */
         String turn(GraphDraft draft, String path, String x, int heads) {
+            return turn(draft, path, x, heads, false);
+        }
+
+        /**
+         * {@code x} with all heads rotated.
+         *
+         * @param interleaved whether pairs are neighbours
+         */
+        String turn(GraphDraft draft, String path, String x, int heads, boolean interleaved) {
             return draft.op(
                     path,
                     "RotaryEmbedding",
                     List.of(x, cos, sin, ids),
                     Attribute.of("num_heads", heads),
                     Attribute.of("rotary_embedding_dim", rotated),
-                    Attribute.of("interleaved", 0));
+                    Attribute.of("interleaved", interleaved ? 1 : 0));
         }
     }
 }

@@ -1,6 +1,5 @@
 package dev.octet.converter.hf;
 
-import dev.octet.converter.hf.DecoderArchitecture.AttentionBias;
 import dev.octet.converter.hf.DecoderArchitecture.Feature;
 import dev.octet.formats.graph.Dim;
 import dev.octet.formats.tensor.DType;
@@ -26,10 +25,9 @@ final class RotaryDecoder {
      * Sizes of the model, the same in all layers.
      *
      * @param hidden elements of a token between layers
-     * @param inner elements of a token within the MLP
      * @param headSize elements of a head
      */
-    private record Sizes(int vocabulary, int hidden, int inner, int headSize, int layers) {}
+    private record Sizes(int vocabulary, int hidden, int headSize, int layers) {}
 
     /**
      * Which Linears have biases.
@@ -49,6 +47,7 @@ final class RotaryDecoder {
     private final String activation;
     private final AttentionHeads heads;
     private final IntFunction<Optional<Integer>> window;
+    private final Tokens tokens;
 
     private RotaryDecoder(
             DecoderArchitecture architecture,
@@ -63,6 +62,7 @@ final class RotaryDecoder {
         this.sizes = sizes;
         this.biases = biases;
         this.heads = heads;
+        this.tokens = new Tokens(draft);
         this.epsilon = config.positive(EPSILON, "rms_norm_eps");
         this.activation = architecture.activation().of(config);
         this.window = architecture.window().of(config);
@@ -77,7 +77,6 @@ final class RotaryDecoder {
         int heads = config.size("num_attention_heads");
         int keyHeads = config.sizeOr(heads, "num_key_value_heads");
         config.divided(heads, "num_attention_heads", keyHeads, "num_key_value_heads");
-        boolean all = architecture.attentionBias() == AttentionBias.CONFIGURED && config.flag(false, "attention_bias");
         return new RotaryDecoder(
                 architecture,
                 config,
@@ -85,12 +84,11 @@ final class RotaryDecoder {
                 new Sizes(
                         config.size("vocab_size"),
                         config.size("hidden_size"),
-                        config.size("intermediate_size"),
                         headSize,
                         config.layers("num_hidden_layers")),
                 new Biases(
-                        all || architecture.attentionBias() == AttentionBias.QKV,
-                        all,
+                        architecture.hasInputBias(config),
+                        architecture.hasOutputBias(config),
                         architecture.has(Feature.MLP_BIAS) && config.flag(false, "mlp_bias")),
                 new AttentionHeads(
                         heads,
@@ -103,15 +101,14 @@ final class RotaryDecoder {
     /** Adds the model; {@code causalLm} with its output layer. */
     void build(boolean causalLm) {
         int hidden = sizes.hidden();
-        RotaryAngles angles = RotaryAngles.of(config, sizes.headSize());
-        Tokens tokens = new Tokens(draft);
+        RotaryAngles angles = RotaryAngles.of(config, architecture.turnedSize(config));
         String x = embedding(tokens.ids());
         RotaryAngles.Tables tables = angles.tables(draft, tokens);
         int longest = config.sizeOr(Integer.MAX_VALUE, "max_position_embeddings");
         for (int i = 0; i < sizes.layers(); i++) {
             String mask =
                     window.apply(i).filter(w -> w < longest).map(tokens::window).orElseGet(tokens::padding);
-            x = layer(PREFIX + "layers." + i, x, tables, mask);
+            x = layer(i, x, tables, mask);
         }
         x = norm(PREFIX + "norm", x, hidden);
         if (!causalLm) {
@@ -170,7 +167,8 @@ final class RotaryDecoder {
                 : draft.rmsNorm(module, x, size, epsilon);
     }
 
-    private String layer(String module, String x, RotaryAngles.Tables tables, @Nullable String mask) {
+    private String layer(int index, String x, RotaryAngles.Tables tables, @Nullable String mask) {
+        String module = PREFIX + "layers." + index;
         boolean outputNorms = architecture.has(Feature.OUTPUT_NORMS);
         String residual = GraphDraft.path(module) + "/residual";
         String attended =
@@ -180,7 +178,7 @@ final class RotaryDecoder {
         }
         String middle = draft.add(residual, x, attended);
         String beforeMlp = outputNorms ? ".pre_feedforward_layernorm" : ".post_attention_layernorm";
-        String y = mlp(module + ".mlp", norm(module + beforeMlp, middle, sizes.hidden()));
+        String y = mlp(index, module, norm(module + beforeMlp, middle, sizes.hidden()));
         if (outputNorms) {
             y = norm(module + ".post_feedforward_layernorm", y, sizes.hidden());
         }
@@ -188,6 +186,10 @@ final class RotaryDecoder {
     }
 
     private String attention(String module, String x, RotaryAngles.Tables tables, @Nullable String mask) {
+        if (architecture.has(Feature.LATENT_ATTENTION)) {
+            return LatentAttention.of(config, architecture.scores(), biases.out())
+                    .emit(draft, module, x, tables, mask);
+        }
         int queryWidth = heads.heads() * sizes.headSize();
         int keyWidth = heads.keyHeads() * sizes.headSize();
         String q = draft.linear(module + ".q_proj", x, sizes.hidden(), queryWidth, biases.qkv());
@@ -200,7 +202,10 @@ final class RotaryDecoder {
         String path = GraphDraft.path(module);
         q = tables.turn(draft, path + "/q_rotary", q, heads.heads());
         k = tables.turn(draft, path + "/k_rotary", k, heads.keyHeads());
-        String y = heads.attend(draft, module, q, k, v, mask);
+        String y = architecture.has(Feature.SINKS)
+                ? new AttentionSinks(heads, sizes.headSize())
+                        .attend(draft, tokens, module, q, k, v, mask == null ? tokens.padding() : mask)
+                : heads.attend(draft, module, q, k, v, mask);
         return draft.linear(module + ".o_proj", y, queryWidth, sizes.hidden(), biases.out());
     }
 
@@ -219,12 +224,13 @@ final class RotaryDecoder {
                 List.of(normed, draft.longs("joined_" + width, Shape.of(3), 0, 0, width)));
     }
 
-    private String mlp(String module, String x) {
-        String gate = draft.linear(module + ".gate_proj", x, sizes.hidden(), sizes.inner(), biases.mlp());
-        String up = draft.linear(module + ".up_proj", x, sizes.hidden(), sizes.inner(), biases.mlp());
-        String path = GraphDraft.path(module);
-        String active = Activations.emit(draft, path + "/act_fn", activation, gate);
-        String gated = draft.op(path + "/Mul", "Mul", List.of(active, up));
-        return draft.linear(module + ".down_proj", gated, sizes.inner(), sizes.hidden(), biases.mlp());
+    private String mlp(int index, String layer, String x) {
+        Optional<Mixture> mixture = architecture.mixture().filter(m -> m.isIn(config, index));
+        if (mixture.isPresent()) {
+            return new ExpertBlock(mixture.get(), config, draft, sizes.hidden(), activation)
+                    .emit(layer + "." + mixture.get().block(), x);
+        }
+        return new GatedMlp(sizes.hidden(), config.size("intermediate_size"), activation, biases.mlp())
+                .emit(draft, layer + ".mlp", "gate_proj", "up_proj", "down_proj", x);
     }
 }

@@ -4,6 +4,7 @@ import dev.octet.formats.graph.Attribute;
 import dev.octet.formats.graph.Dim;
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
+import java.util.Arrays;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -24,6 +25,7 @@ final class Tokens {
     private final String padding;
     private @Nullable String range;
     private final Map<Long, String> windows = new HashMap<>();
+    private final Map<String, String> behind = new HashMap<>();
 
     /** Adds the inputs. */
     Tokens(GraphDraft draft) {
@@ -84,5 +86,42 @@ final class Tokens {
             String near = draft.op(path + "/Greater", "Greater", List.of(keys, first));
             return draft.op(path + "/And", "And", List.of(padding, near));
         });
+    }
+
+    /**
+     * Keys that a query sees behind a first one that it always sees, BOOL [batch, 1, sequence, 1 + sequence]: the first is no token.
+     *
+     * @param mask of the tokens, from {@link #padding} or {@link #window}
+     */
+    String behindOne(String mask) {
+        return behind.computeIfAbsent(mask, m -> {
+            String path = "/sinks";
+            String queries = draft.op(
+                    path + "/Unsqueeze", "Unsqueeze", List.of(positions(), draft.longs("axes_1", Shape.of(1), 1)));
+            String keys = draft.op(
+                    path + "/Unsqueeze_keys", "Unsqueeze", List.of(positions(), draft.longs("axes_0", Shape.of(1), 0)));
+            String past = draft.op(path + "/LessOrEqual", "LessOrEqual", List.of(keys, queries));
+            String seen = draft.op(path + "/And", "And", List.of(m, past));
+            // a column more, which is true: padded as numbers, for not all runtimes pad booleans
+            String number = draft.op(path + "/Cast", "Cast", List.of(seen), Attribute.of("to", DType.F32.onnxId()));
+            String padded = draft.op(
+                    path + "/Pad",
+                    "Pad",
+                    List.of(
+                            number,
+                            draft.longs("pads_before", Shape.of(8), 0, 0, 0, 1, 0, 0, 0, 0),
+                            draft.floats("pad_seen", Shape.SCALAR, 1)));
+            return draft.op(path + "/Cast_back", "Cast", List.of(padded), Attribute.of("to", DType.BOOL.onnxId()));
+        });
+    }
+
+    /** Numbers of tokens [batch, sequence], followed by more sizes: the shape of a value with elements for each token. */
+    String shapeOf(long... more) {
+        String shape = draft.op(ROOT + "/Shape_tokens", "Shape", List.of(ids));
+        return draft.op(
+                ROOT + "/Concat",
+                "Concat",
+                List.of(shape, draft.longs("sizes_" + Arrays.toString(more), Shape.of(more.length), more)),
+                Attribute.of("axis", 0));
     }
 }
