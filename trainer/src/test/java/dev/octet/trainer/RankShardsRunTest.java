@@ -483,20 +483,26 @@ class RankShardsRunTest {
         assertTrue(why.what().contains("distributed.zero is 2, not 1"), why.what());
     }
 
+    /** Ranks, and groups of them, whose largest share of an all-gather is kept. */
+    private static Collectives watched(Collectives ranks, AtomicLong largest) {
+        return (Collectives) Proxy.newProxyInstance(
+                Collectives.class.getClassLoader(), new Class<?>[] {Collectives.class}, (_, method, arguments) -> {
+                    if (method.getName().equals("allGather") && arguments[0] instanceof List<?> shares) {
+                        shares.forEach(s -> largest.accumulateAndGet(((MemorySegment) s).byteSize(), Math::max));
+                    }
+                    Object result = method.invoke(ranks, arguments);
+                    return result instanceof Collectives group ? watched(group, largest) : result;
+                });
+    }
+
     /** The most bytes that a rank gives the others at once, with a message for each step that reads weights. */
     private long largestMessage(String precision, String name) {
         AtomicLong largest = new AtomicLong();
         TrainingParts parts = parts(2, 2, "zero: 3, bucket_size: 1", precision);
-        RankThreads.run(2, DEADLINE, world -> {
-            Collectives watched = (Collectives) Proxy.newProxyInstance(
-                    Collectives.class.getClassLoader(), new Class<?>[] {Collectives.class}, (_, method, arguments) -> {
-                        if (method.getName().equals("allGather") && arguments[0] instanceof List<?> shares) {
-                            shares.forEach(s -> largest.accumulateAndGet(((MemorySegment) s).byteSize(), Math::max));
-                        }
-                        return method.invoke(world, arguments);
-                    });
-            return run(parts, folder.resolve(name), watched, RunOptions.defaults());
-        });
+        RankThreads.run(
+                2,
+                DEADLINE,
+                world -> run(parts, folder.resolve(name), watched(world, largest), RunOptions.defaults()));
         return largest.get();
     }
 

@@ -15,13 +15,15 @@ import java.util.Map;
  * @param first number of the first step that touches it, by parameter
  * @param last of the last one
  */
-record GradientLives(Map<String, Integer> first, Map<String, Integer> last) {
-    GradientLives {
+public record GradientLives(Map<String, Integer> first, Map<String, Integer> last) {
+    /** Keeps copies. */
+    public GradientLives {
         first = Collections.unmodifiableMap(new LinkedHashMap<>(first));
         last = Collections.unmodifiableMap(new LinkedHashMap<>(last));
     }
 
-    static GradientLives of(Program training) {
+    /** Those of a training program. */
+    public static GradientLives of(Program training) {
         Map<Value, String> names = new HashMap<>();
         training.gradients().forEach((name, g) -> names.put(g, name));
         Map<String, Integer> first = new LinkedHashMap<>();

@@ -8,7 +8,9 @@ import dev.octet.trainer.collective.Collectives;
 import dev.octet.trainer.collective.RankReduction;
 import dev.octet.trainer.device.Executable;
 import dev.octet.trainer.device.RankSums;
+import dev.octet.trainer.device.StepObserver;
 import dev.octet.trainer.program.Phase;
+import dev.octet.trainer.program.Program;
 import dev.octet.trainer.program.Value;
 import dev.octet.trainer.reduction.AutoScale;
 import dev.octet.trainer.reduction.GradientReduction;
@@ -21,6 +23,8 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
 import java.util.function.Function;
 import org.jspecify.annotations.Nullable;
 
@@ -49,13 +53,25 @@ final class ExchangedGradients implements RankGradients {
     /** Gradients that travel together, side by side. */
     private MemorySegment bucket = MemorySegment.NULL;
 
-    /** @param bucketBytes of gradients in F32, or of codes, that travel together */
+    /** Exchanges while backward computes; null where they wait for it. */
+    private final @Nullable ExecutorService thread;
+
+    /** What backward has begun; null without. */
+    private @Nullable OverlappedExchange begun;
+
+    /**
+     * Exchanges of one rank.
+     *
+     * @param bucketBytes of gradients in F32, or of codes, that travel together
+     * @param overlaps whether nothing else is exchanged during backward, so that gradients may be
+     */
     ExchangedGradients(
             RankSettings settings,
             RankPrograms programs,
             PersistentBuffers memory,
             Collectives world,
-            long bucketBytes) {
+            long bucketBytes,
+            boolean overlaps) {
         this.settings = settings;
         this.programs = programs;
         this.memory = memory;
@@ -67,10 +83,43 @@ final class ExchangedGradients implements RankGradients {
         plain = new ArrayList<>(programs.parameters()).reversed();
         plain.removeAll(coded);
         sums = settings.reduction() == GradientReduction.NCCL ? memory.memory().sums(world) : null;
+        thread = overlaps && coded.isEmpty() && sums == null
+                ? Executors.newSingleThreadExecutor(
+                        Thread.ofPlatform().daemon().name("octet-exchange").factory())
+                : null;
+    }
+
+    @Override
+    public @Nullable StepObserver during(Program training) {
+        if (thread == null || !lieInHost()) {
+            return null;
+        }
+        begun = new OverlappedExchange(
+                training, buckets(plain, Float.BYTES), names -> average(names, memory::gradient), thread);
+        return begun.observer();
+    }
+
+    /** Whether another thread can read gradients while the device computes others. */
+    private boolean lieInHost() {
+        return plain.stream()
+                .map(memory::gradient)
+                .allMatch(g -> g.type().dtype() == DType.F32
+                        && memory.memory().hostBytes(g).isPresent());
+    }
+
+    @Override
+    public void await() {
+        if (begun != null) {
+            begun.await();
+        }
     }
 
     @Override
     public void take(int microBatch, boolean isLast) {
+        if (begun != null) {
+            begun = null; // averaged already
+            return;
+        }
         if (microBatch == 0 && isLast && coded.isEmpty() && sums == null && lieInFloats()) {
             averageFloats(memory::gradient); // the only one: its gradients are the sum of this rank
             return;
@@ -131,17 +180,20 @@ final class ExchangedGradients implements RankGradients {
             average.run(Phase.UPDATE);
             return;
         }
-        for (List<String> names : buckets(plain, Float.BYTES)) {
-            Optional<MemorySegment> there =
-                    names.size() == 1 ? memory.memory().hostBytes(own.apply(names.getFirst())) : Optional.empty();
-            MemorySegment all = there.orElseGet(() -> gathered(names, own));
-            world.allReduce(all, DType.F32, RankReduction.AVERAGE);
-            long at = 0;
-            for (String name : names) {
-                long bytes = own.apply(name).type().byteSize();
-                keep(name, own.apply(name), all.asSlice(at, bytes), there.isPresent());
-                at += bytes;
-            }
+        buckets(plain, Float.BYTES).forEach(names -> average(names, own));
+    }
+
+    /** Averages the parameters of a bucket. */
+    private void average(List<String> names, Function<String, Value> own) {
+        Optional<MemorySegment> there =
+                names.size() == 1 ? memory.memory().hostBytes(own.apply(names.getFirst())) : Optional.empty();
+        MemorySegment all = there.orElseGet(() -> gathered(names, own));
+        world.allReduce(all, DType.F32, RankReduction.AVERAGE);
+        long at = 0;
+        for (String name : names) {
+            long bytes = own.apply(name).type().byteSize();
+            keep(name, own.apply(name), all.asSlice(at, bytes), there.isPresent());
+            at += bytes;
         }
     }
 
@@ -290,6 +342,9 @@ final class ExchangedGradients implements RankGradients {
     public void close() {
         if (sums != null) {
             sums.close();
+        }
+        if (thread != null) {
+            thread.shutdownNow();
         }
         collect.close();
         average.close();

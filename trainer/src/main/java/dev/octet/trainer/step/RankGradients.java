@@ -1,7 +1,10 @@
 package dev.octet.trainer.step;
 
+import dev.octet.trainer.device.StepObserver;
+import dev.octet.trainer.program.Program;
 import dev.octet.trainer.reduction.ReductionReport;
 import java.util.Optional;
+import org.jspecify.annotations.Nullable;
 
 /**
  * Gradients of ranks that train together. The average of the ranks is put where the sum of all micro-batches would be.
@@ -10,6 +13,18 @@ import java.util.Optional;
  * dev.octet.trainer.reduction.RankGradient#round}.
  */
 interface RankGradients extends AutoCloseable {
+    /**
+     * Watches backward of a step's only micro-batch of this process, to exchange gradients while the others are computed. Until {@link #await} returns nothing else is exchanged.
+     *
+     * @return null where they are exchanged afterwards
+     */
+    default @Nullable StepObserver during(Program training) {
+        return null;
+    }
+
+    /** Returns when what was begun in backward is done. */
+    default void await() {}
+
     /**
      * Takes the gradients of the micro-batch that was just computed, and leaves zeros, or after the last one the average.
      *

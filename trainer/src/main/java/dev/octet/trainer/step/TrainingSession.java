@@ -498,7 +498,8 @@ public final class TrainingSession implements AutoCloseable {
                         RankPrograms.ofOne(training, settings, matrices),
                         memory,
                         data,
-                        setup.shards().bucketBytes());
+                        setup.shards().bucketBytes(),
+                        data.size() == world.size());
     }
 
     private Update update() {
@@ -585,15 +586,22 @@ public final class TrainingSession implements AutoCloseable {
             StepObserver casts = watch == null ? null : watch.of(loaded.fp8().layers());
             StepObserver read = tensors == null ? null : tensors.ofMicroBatch(losses.isEmpty());
             StepObserver measured = products == null ? null : products.observer();
-            executable.observe(both(both(casts, read), measured));
+            StepObserver watching = both(both(casts, read), measured);
+            executable.observe(watching);
             if (prepared.add(executable)) {
                 memory.writeLossGradient(executable.program(), scale.scale() * count / inStep(batches.size()));
                 executable.run(Phase.PREPARE);
             }
             memory.writeDraw(step, data.rank() + inStep(losses.size()));
             losses.add(forward(loaded, batch));
+            if (ranks != null && batches.size() == 1) {
+                executable.observe(both(watching, ranks.during(executable.program())));
+            }
             executable.run(Phase.BACKWARD);
             executable.observe(null);
+            if (ranks != null) {
+                ranks.await();
+            }
             boolean isLast = losses.size() == batches.size();
             if (loaded.scales() != null) {
                 loaded.scales().take(losses.size() - 1, isLast);
