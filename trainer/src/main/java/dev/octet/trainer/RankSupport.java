@@ -23,13 +23,6 @@ final class RankSupport {
                     "layers are not shared among ranks yet",
                     "leave tensor out");
         }
-        if (config.distributed().pipeline() > 1) {
-            throw refused(
-                    world,
-                    "distributed.pipeline: " + config.distributed().pipeline(),
-                    "layers are not dealt out to stages yet",
-                    "leave pipeline out");
-        }
         Mesh mesh = config.distributed().mesh(world.size());
         if (world.isAlone()) {
             if (ranks > 1 && config.precision().ranks().reduction() == GradientReduction.NCCL) {
@@ -83,12 +76,66 @@ final class RankSupport {
                     "what ranks share out passes through the memory of processors so far",
                     "leave zero out, or --device");
         }
+        if (mesh.pipeline() > 1) {
+            requireStaged(config, device, world, mesh);
+        }
         if (device.name().equals("reference")) {
             throw refused(
                     world,
                     "device " + device.name(),
                     "it computes in F64 for comparisons, on one process",
                     "leave --device out, or the launcher");
+        }
+    }
+
+    /** What the stages of a pipeline cannot do yet. */
+    private static void requireStaged(TrainingConfig config, Device device, Collectives world, Mesh mesh) {
+        String own = "distributed.pipeline: " + mesh.pipeline();
+        int microBatches = config.gradientAccumulation() / mesh.data();
+        if (mesh.chunks() > 1 && microBatches % mesh.pipeline() != 0) {
+            throw refused(
+                    world,
+                    "distributed.chunks: " + mesh.chunks() + ", gradient_accumulation: " + config.gradientAccumulation(),
+                    microBatches + " micro-batches of a step go through " + mesh.pipeline()
+                            + " stages in groups of as many, where stages have chunks",
+                    "set gradient_accumulation to a multiple of " + mesh.pipeline() * mesh.data()
+                            + ", or leave chunks out");
+        }
+        if (config.distributed().zero().cutsGradients()) {
+            throw refused(
+                    world,
+                    "distributed.zero: " + config.distributed().zero().number() + ", " + own,
+                    "a stage adds up gradients of micro-batches that others have not begun",
+                    "set zero: 1, or leave pipeline out");
+        }
+        if (config.precision().msamp().isPresent()) {
+            throw refused(world, "precision.mode: msamp; " + own, "windows of MS-AMP move on one rank", "use mode: fp8");
+        }
+        if (config.precision().qat().isPresent()) {
+            throw refused(
+                    world,
+                    "precision.mode: qat; " + own,
+                    "where learned scales start is computed with all weights on one rank",
+                    "leave pipeline out");
+        }
+        if (config.adapter().isPresent()) {
+            throw refused(
+                    world, "adapter; " + own, "the file of an adapter is written by one rank", "leave pipeline out");
+        }
+        if (config.precision().ranks().isOn()
+                && config.precision().ranks().reduction() != GradientReduction.F32) {
+            throw refused(
+                    world,
+                    "precision.gradient_reduction: " + config.precision().ranks().reduction().text() + "; " + own,
+                    "gradients of stages are averaged in F32 alone",
+                    "set gradient_reduction: f32, or leave it out");
+        }
+        if (device.name().startsWith("cuda")) {
+            throw refused(
+                    world,
+                    own + ", device " + device.name(),
+                    "what passes between stages passes through the memory of processors so far",
+                    "leave pipeline out, or --device");
         }
     }
 

@@ -79,7 +79,6 @@ import dev.octet.trainer.state.StateTensors;
 import dev.octet.trainer.step.AdapterSaving;
 import dev.octet.trainer.step.GraphSource;
 import dev.octet.trainer.step.ProductWatch;
-import dev.octet.trainer.step.RankLosses;
 import dev.octet.trainer.step.ReferenceModel;
 import dev.octet.trainer.step.StartingScales;
 import dev.octet.trainer.step.StepResult;
@@ -133,6 +132,9 @@ public final class Trainer implements AutoCloseable {
     private static final String OWN_SUMS = "; FP8 products add up as the device has it (precision.accumulation: f32)";
     private static final int SHOWN_TIES = 4;
     private static final int SHOWN_SAMPLES = 64;
+
+    /** How many micro-batches of an evaluation stages of a pipeline may be apart. */
+    private static final int AHEAD = 16;
 
     private final TrainingParts parts;
     private final Device device;
@@ -570,7 +572,8 @@ public final class Trainer implements AutoCloseable {
 
     /** Whether this is a rank that keeps its share of the states, and writes it into checkpoints. */
     boolean sharesStates() {
-        return !groups.data().isAlone() && parts.config().distributed().zero() != ZeroStage.NONE;
+        return session.isStaged()
+                || (!groups.data().isAlone() && parts.config().distributed().zero() != ZeroStage.NONE);
     }
 
     /** Builds the programs of the first step. */
@@ -899,10 +902,14 @@ public final class Trainer implements AutoCloseable {
             prepare(); // who owns what follows from the programs of steps
         }
         List<LossValue> losses = new ArrayList<>();
+        int begun = 0;
         Collectives data = groups.data();
         for (long i = data.rank(); i < from.perEpoch(); i += data.size()) {
             try (Arena arena = Arena.ofConfined()) {
-                losses.add(evaluate(draw(from, i, arena)));
+                evaluate(draw(from, i, arena)).ifPresent(losses::add);
+            }
+            if (session.isStaged() && ++begun % AHEAD == 0) {
+                groups.pipeline().barrier(); // the first stage does not fill the memory with what waits for the others
             }
         }
         boolean isLeftOut = data.rank() >= from.perEpoch() % data.size() && from.perEpoch() % data.size() > 0;
@@ -911,7 +918,7 @@ public final class Trainer implements AutoCloseable {
                 evaluate(draw(from, 0, arena)); // the others need this rank's weights
             }
         }
-        return LossValue.meanOverPositions(RankLosses.of(data, losses));
+        return LossValue.meanOverPositions(session.ofAllRanks(losses));
     }
 
     /**
@@ -947,7 +954,7 @@ public final class Trainer implements AutoCloseable {
         };
     }
 
-    private LossValue evaluate(MicroBatch batch) {
+    private Optional<LossValue> evaluate(MicroBatch batch) {
         try {
             return session.evaluate(batch);
         } catch (InvalidDataException e) {

@@ -57,6 +57,7 @@ import java.util.Locale;
 import java.util.Map;
 import java.util.Optional;
 import java.util.OptionalLong;
+import java.util.Set;
 import java.util.TreeMap;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicReference;
@@ -230,6 +231,7 @@ final class TrainingRun implements RunControl {
         facts.put("octet", OctetVersion.current());
         facts.put("first step", String.valueOf(first));
         facts.put("last step", String.valueOf(end));
+        trainer.session().stages().ifPresent(s -> facts.put("stages", s.text()));
         return facts;
     }
 
@@ -719,22 +721,27 @@ final class TrainingRun implements RunControl {
         Path written;
         try (Arena arena = Arena.ofConfined()) {
             Map<String, String> numbers = numbers();
+            Set<String> elsewhere = trainer.session().writtenElsewhere();
             Map<String, Tensor> own = new TreeMap<>(trainer.session().ownStateViews(arena));
+            own.keySet().removeAll(elsewhere);
             if (snapshot != null) {
                 snapshot.addTo(done, numbers, own);
             }
             boolean adapts = config.adapter().isPresent();
-            CodedMasters coded = adapts ? CodedMasters.NONE : trainer.session().codedMasters(arena);
-            boolean sharesParameters = trainer.session().cutsWeights() && !adapts;
+            CodedMasters coded = adapts ? CodedMasters.NONE : trainer.session().codedMasters(arena, elsewhere);
+            boolean cuts = trainer.session().cutsWeights() || trainer.session().isStaged();
+            boolean sharesParameters = cuts && !adapts;
             if (trainer.sharesStates()) {
                 written = checkpoints.writeShared(
-                        world.isFirst() || sharesParameters ? state(numbers, own, arena) : stateAlone(own),
+                        world.isFirst() || sharesParameters
+                                ? state(numbers, own, elsewhere, arena)
+                                : stateAlone(own),
                         keeping(),
                         coded,
                         trainer.session()::settle,
                         new CheckpointFolder.Sharers(world, sharesParameters));
             } else {
-                written = checkpoints.write(state(numbers, own, arena), keeping(), coded, trainer.session()::settle);
+                written = checkpoints.write(state(numbers, own, elsewhere, arena), keeping(), coded, trainer.session()::settle);
             }
         }
         lastCheckpoint = done;
@@ -748,10 +755,12 @@ final class TrainingRun implements RunControl {
         each(h -> h.checkpointWritten(report));
     }
 
-    private TrainingState state(Map<String, String> numbers, Map<String, Tensor> own, Arena arena) {
+    /** @param elsewhere names of parameters that other ranks write */
+    private TrainingState state(
+            Map<String, String> numbers, Map<String, Tensor> own, Set<String> elsewhere, Arena arena) {
         Map<String, Tensor> kept = config.adapter().isPresent()
                 ? trainer.keptParameters(arena)
-                : trainer.session().plainParameterViews(arena);
+                : trainer.session().plainParameterViews(arena, elsewhere);
         return new TrainingState(
                 done, trainer.microBatches(done), settings, numbers, kept, own, trainer.keptAdapter(kept, arena));
     }

@@ -50,7 +50,9 @@ import dev.octet.trainer.op.qat.GridQuantize;
 import dev.octet.trainer.op.reduce.Reduce;
 import dev.octet.trainer.op.rotary.RotaryEmbedding;
 import dev.octet.trainer.op.shard.AverageShares;
+import dev.octet.trainer.op.shard.PostValues;
 import dev.octet.trainer.op.shard.ShareValues;
+import dev.octet.trainer.op.shard.TakeValues;
 import dev.octet.trainer.op.shard.ZeroFill;
 import dev.octet.trainer.op.softmax.Softmax;
 import dev.octet.trainer.op.state.DecodeState;
@@ -166,6 +168,8 @@ public final class Ops {
             RankAverage.ENTRY,
             AverageShares.ENTRY,
             ShareValues.ENTRY,
+            PostValues.ENTRY,
+            TakeValues.ENTRY,
             ZeroFill.ENTRY,
             SgdStep.ENTRY,
             SquareSum.ENTRY,

@@ -31,7 +31,7 @@ sealed interface RankOp extends ForwardOp permits AverageShares, ShareValues {
     }
 
     /** The twin for GPUs: there is none yet, and runs of several ranks are refused there before they start. */
-    static <O extends RankOp> CudaKernel.Forward<O> cuda() {
+    static <O extends ForwardOp> CudaKernel.Forward<O> cuda() {
         return (op, _, _) -> {
             throw new UnavailableException(
                     "ranks exchange values in the memory of the host, on the CPU alone so far",
