@@ -137,7 +137,9 @@ final class TrainingRun implements RunControl {
         hooks.add(new CheckpointCadence(config.checkpoint(), trainer::epochsEndingWith));
         best = config.checkpoint().best().map(BestCheckpoint::new);
         best.ifPresent(hooks::add);
-        fp8Health = new Fp8Health(config.fp8Health().every(), config.steps(), folder.resolve(Fp8Health.NAME));
+        fp8Health = world.isFirst()
+                ? new Fp8Health(config.fp8Health().every(), config.steps(), folder.resolve(Fp8Health.NAME))
+                : Fp8Health.withoutFile(config.fp8Health().every(), config.steps());
         if (config.precision().isFp8()) {
             hooks.add(fp8Health);
         }
@@ -247,7 +249,7 @@ final class TrainingRun implements RunControl {
         if (world.isFirst()) {
             RunManifest.write(folder, settings, options, start);
         }
-        lastScales = watches(TrainingHook::watchesScales) ? trainer.session().scales() : Map.of();
+        lastScales = watches(TrainingHook::watchesScales) ? scales() : Map.of();
         boolean ended = false;
         try {
             each(h -> h.runStarted(start, this));
@@ -383,6 +385,7 @@ final class TrainingRun implements RunControl {
     private void requireFits(TrainingState state) {
         String where = checkpoints.path(state.step()).toString();
         requireSameRanks(state, where);
+        requireSameStages(state, where);
         requireSameRates(state);
         requireSameEngine(state, where);
         ResumeCheck.require(
@@ -410,6 +413,20 @@ final class TrainingRun implements RunControl {
                     where,
                     "accept this with --set distributed.reshape=true, or start " + before
                             + " processes; one process plays them with --set precision.ranks=" + before);
+        }
+    }
+
+    /** Rejects a checkpoint of another number of stages, unless the configuration takes it: gradients of tied parameters then are added in another order. */
+    private void requireSameStages(TrainingState state, String where) {
+        String key = "distributed.pipeline";
+        String before = state.settings().getOrDefault(key, "1");
+        String now = settings.getOrDefault(key, "1");
+        if (!before.equals(now) && !config.distributed().reshape()) {
+            throw new InvalidOptionException(
+                    "the run cannot resume: " + key + " was " + before + " and is " + now
+                            + ", and stages add the gradients of tied parameters in another order",
+                    where,
+                    "accept this with --set distributed.reshape=true, or set " + key + ": " + before);
         }
     }
 
@@ -510,7 +527,7 @@ final class TrainingRun implements RunControl {
         guarded.beforeStep(step);
         long from = System.nanoTime();
         double lr = trainer.learningRate(step);
-        boolean measuresFp8 = config.precision().isFp8() && watches(h -> h.watchesFp8(step));
+        boolean measuresFp8 = config.precision().isFp8() && onAll(watches(h -> h.watchesFp8(step)));
         Optional<TensorWatch> tensors = trainer.watchTensors(step, dumps);
         Trainer.Done d = trainer.step(step, gradientWatcher(step), measuresFp8);
         double seconds = (System.nanoTime() - from) / 1e9;
@@ -672,19 +689,37 @@ final class TrainingRun implements RunControl {
         }
     }
 
+    /** What a rank wants that all must do together: where stages compute the model, each measures a part of it. */
+    private boolean onAll(boolean wanted) {
+        return trainer.session().isStaged() && config.precision().isFp8()
+                ? world.allReduce(wanted ? 1 : 0, RankReduction.MAX) > 0
+                : wanted;
+    }
+
     private boolean watches(Predicate<TrainingHook> what) {
         return hooks.stream().anyMatch(what);
     }
 
+    /** Dequantisation multipliers of the whole model. */
+    private Map<String, Float> scales() {
+        return ofAllStages(trainer.session().scales());
+    }
+
+    /** Scales or amaxes of all stages: in FP8, where all ranks watch them, they tell each other; otherwise there are none. */
+    private Map<String, Float> ofAllStages(Map<String, Float> own) {
+        return config.precision().isFp8() ? trainer.session().ofAllStages(own) : own;
+    }
+
     /** Reports amaxes and changed scales (dequantisation multipliers) to hooks; reads from the device only what some hook watches. */
     private void scales(long step) throws IOException {
-        if (watches(TrainingHook::watchesAmaxes)) {
-            for (Map.Entry<String, Float> amax : trainer.session().amaxes().entrySet()) {
+        if (onAll(watches(TrainingHook::watchesAmaxes))) {
+            Map<String, Float> amaxes = ofAllStages(trainer.session().amaxes());
+            for (Map.Entry<String, Float> amax : amaxes.entrySet()) {
                 each(h -> h.amaxRecorded(step, amax.getKey(), amax.getValue()));
             }
         }
         if (watches(TrainingHook::watchesScales)) {
-            Map<String, Float> now = trainer.session().scales();
+            Map<String, Float> now = scales();
             for (Map.Entry<String, Float> scale : now.entrySet()) {
                 float before = lastScales.getOrDefault(scale.getKey(), 1f);
                 float after = scale.getValue();

@@ -12,21 +12,18 @@ import java.util.List;
 import java.util.Set;
 
 /**
- * Forward steps that follow from inputs, constants and small frozen tables alone: masks, positions, rotations. Each stage of a pipeline computes those that it needs for itself, since
- * all layers read them.
+ * Forward steps that follow from inputs and constants alone: masks, positions, rotations. Each stage of a pipeline computes those that it needs for itself, since all layers
+ * read them.
  *
  * @param steps by identity
  * @param results what they compute
  */
 record Preliminaries(Set<Step> steps, Set<Value> results) {
-    /** Up to so many bytes a frozen table is small, such as the frequencies of rotary positions. */
-    private static final long SMALL_BYTES = 1 << 16;
-
     static Preliminaries of(Program program) {
         Set<Step> steps = Collections.newSetFromMap(new IdentityHashMap<>());
         Set<Value> results = new HashSet<>();
         for (Step step : program.steps(Phase.FORWARD)) {
-            boolean follows = step.inputs().stream().allMatch(v -> v == null || isGiven(v, program, results));
+            boolean follows = step.inputs().stream().allMatch(v -> v == null || isGiven(v, results));
             List<Value> made = step.operands();
             step.inputs().forEach(made::remove);
             if (follows && !made.isEmpty() && made.stream().allMatch(v -> v.role() == ValueRole.TEMPORARY)) {
@@ -37,12 +34,11 @@ record Preliminaries(Set<Step> steps, Set<Value> results) {
         return new Preliminaries(steps, results);
     }
 
-    private static boolean isGiven(Value v, Program program, Set<Value> results) {
+    private static boolean isGiven(Value v, Set<Value> results) {
         return switch (v.role()) {
             case INPUT, CONSTANT -> true;
             case TEMPORARY -> results.contains(v);
-            case PARAMETER -> !program.gradients().containsKey(v.name()) && v.type().byteSize() <= SMALL_BYTES;
-            case STORED, STATE, GRADIENT, PREPARED, HOSTED -> false;
+            case PARAMETER, STORED, STATE, GRADIENT, PREPARED, HOSTED -> false;
         };
     }
 

@@ -2,6 +2,7 @@ package dev.octet.trainer.shard;
 
 import static java.util.Objects.requireNonNull;
 
+import dev.octet.formats.tensor.Shape;
 import dev.octet.trainer.collective.Collectives;
 import dev.octet.trainer.kernel.Op;
 import dev.octet.trainer.kernel.OperandType;
@@ -13,6 +14,7 @@ import dev.octet.trainer.program.Roots;
 import dev.octet.trainer.program.Step;
 import dev.octet.trainer.program.Value;
 import dev.octet.trainer.program.ValueRole;
+import dev.octet.trainer.state.StateForms;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.Comparator;
@@ -20,10 +22,13 @@ import java.util.Deque;
 import java.util.HashMap;
 import java.util.HashSet;
 import java.util.LinkedHashMap;
+import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.TreeSet;
+import java.util.function.Predicate;
+import java.util.stream.Collectors;
 
 /**
  * A program cut into the parts of a pipeline. In forward a part takes what steps of its own or of later parts read and earlier ones have made, computes its steps, and passes on
@@ -35,6 +40,7 @@ final class StagedProgram {
     private static final String NODE = "stage";
 
     private final Program program;
+    private final StateForms states;
     private final int stages;
     private final int parts;
     private final Roots roots;
@@ -50,9 +56,13 @@ final class StagedProgram {
 
     private final Map<Value, Integer> firstReader = new HashMap<>();
 
-    /** @param stages how many there are, to which the parts are dealt out in turn */
-    StagedProgram(Program program, StageCut cut, int stages) {
+    /**
+     * @param states how parameters are kept
+     * @param stages how many there are, to which the parts are dealt out in turn
+     */
+    StagedProgram(Program program, StageCut cut, StateForms states, int stages) {
         this.program = program;
+        this.states = states;
         this.stages = stages;
         this.parts = cut.parts();
         this.roots = Roots.of(program);
@@ -65,26 +75,15 @@ final class StagedProgram {
         this.partOf = new int[steps.size()];
         for (int k = 0; k < partOf.length; k++) {
             partOf[k] = k < prepared ? -1 : found.get(k - prepared);
-            steps.get(k).results().forEach(new Maker(k));
+            for (Value v : steps.get(k).results()) {
+                if (v != null) {
+                    makers.putIfAbsent(v, k);
+                }
+            }
         }
         for (int k = prepared; k < partOf.length; k++) {
             if (!preliminaries.contains(steps.get(k))) {
                 note(steps.get(k), partOf[k]);
-            }
-        }
-    }
-
-    private final class Maker implements java.util.function.Consumer<Value> {
-        private final int step;
-
-        Maker(int step) {
-            this.step = step;
-        }
-
-        @Override
-        public void accept(@org.jspecify.annotations.Nullable Value v) {
-            if (v != null) {
-                makers.putIfAbsent(v, step);
             }
         }
     }
@@ -122,7 +121,7 @@ final class StagedProgram {
                 firstReader, root -> partOf[maker(root)] > part && firstReader.getOrDefault(root, parts) <= part);
     }
 
-    private static List<Value> passing(Map<Value, Integer> all, java.util.function.Predicate<Value> which) {
+    private static List<Value> passing(Map<Value, Integer> all, Predicate<Value> which) {
         return all.keySet().stream()
                 .filter(which)
                 .sorted(Comparator.comparingInt(Value::id))
@@ -156,11 +155,26 @@ final class StagedProgram {
 
     /** Values that outlive a micro-batch and that a part uses. */
     Set<Value> lasting(int part) {
+        return used(stepsOf(part).stream().map(steps::get).toList()).stream()
+                .filter(v -> v.role().isShared())
+                .collect(Collectors.toCollection(LinkedHashSet::new));
+    }
+
+    /** The values of steps in their order, with all that stands for the parameters among them. */
+    private List<Value> used(List<Step> own) {
         Set<Value> all = new HashSet<>();
-        for (int k : stepsOf(part)) {
-            steps.get(k).operands().stream().filter(v -> v.role().isShared()).forEach(all::add);
+        own.forEach(s -> all.addAll(s.operands()));
+        Set<String> parts = new HashSet<>();
+        for (Value v : all) {
+            if (v.role() == ValueRole.PARAMETER) {
+                Value g = program.gradients().get(v.name());
+                Shape shape = (g == null ? v : g).type().shape();
+                parts.addAll(states.parameter(v.name(), shape).names(v.name(), shape));
+            }
         }
-        return all;
+        return program.values().stream()
+                .filter(v -> all.contains(v) || (v.role().isShared() && parts.contains(v.name())))
+                .toList();
     }
 
     /**
@@ -222,11 +236,8 @@ final class StagedProgram {
 
     /** The program of some steps, with the values that they use. */
     private Program only(List<Step> own, int part) {
-        Set<Integer> used = new TreeSet<>();
-        own.forEach(s -> s.operands().forEach(v -> used.add(v.id())));
         Map<Value, Value> renumbered = new LinkedHashMap<>();
-        for (int id : used) {
-            Value v = program.values().get(id);
+        for (Value v : used(own)) {
             renumbered.put(v, new Value(renumbered.size(), v.name(), v.type(), v.role()));
         }
         Map<String, Value> outputs = new LinkedHashMap<>();

@@ -29,6 +29,7 @@ import java.util.Map;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.TreeSet;
+import java.util.function.Predicate;
 
 /**
  * The programs of a run, dealt out to the stages of a pipeline. Part p of the model is chunk {@code p / stages} of stage {@code p % stages}. A stage has the weights that its
@@ -69,7 +70,7 @@ public final class Stages {
         this.whole = whole;
         this.states = states;
         this.cut = StageCut.of(training, count, chunks);
-        StagedProgram staged = new StagedProgram(training, cut, count);
+        StagedProgram staged = new StagedProgram(training, cut, states, count);
         for (int s = 0; s < count; s++) {
             lasting.add(new TreeSet<>());
         }
@@ -93,7 +94,7 @@ public final class Stages {
      * @param pipeline the stages; not used before the program runs
      */
     public Program program(Program plain, int stage, int chunk, Collectives pipeline) {
-        return new StagedProgram(plain, cut, count).part(chunk * count + stage, pipeline);
+        return new StagedProgram(plain, cut, states, count).part(chunk * count + stage, pipeline);
     }
 
     /** Whether a stage's chunk is the last part of the model, which has the loss. */
@@ -116,7 +117,7 @@ public final class Stages {
         return some(name -> owner(name) == stage);
     }
 
-    private Program some(java.util.function.Predicate<String> which) {
+    private Program some(Predicate<String> which) {
         List<Value> values = new ArrayList<>();
         Map<String, Value> gradients = new LinkedHashMap<>();
         training.gradients().forEach((name, g) -> {

@@ -445,12 +445,14 @@ public final class TrainingSession implements AutoCloseable {
             dealt = new Stages(training, update(training), setup.states(), mesh.pipeline(), mesh.chunks());
             stages = dealt;
         }
+        ActivationPlan.require(whole, setup.activations());
         int stage = pipeline.rank();
         CallOrder order = order(trains ? setup.shards().microBatches() : 1);
         List<ActivationPlan> plans = new ArrayList<>();
         List<Program> together = new ArrayList<>();
         for (int c = 0; c < mesh.chunks(); c++) {
-            plans.add(planned(dealt.program(whole, stage, c, pipeline)));
+            plans.add(ActivationPlan.ofPart(
+                    dealt.program(whole, stage, c, pipeline), setup.activations(), casts));
             for (int i = 0; i < (trains ? order.inFlight(stage, c) : 1); i++) {
                 together.add(plans.getLast().program());
             }
@@ -645,7 +647,7 @@ public final class TrainingSession implements AutoCloseable {
                 LossValue.mean(ofAllRanks(losses.stream().map(Supplier::get).toList()));
         boolean counts = Scalars.of(nonFinite) == 0;
         StepResult result =
-                result(batches, loss, Scalars.of(norm), counts, watch == null ? List.of() : watch.tensors());
+                result(batches, loss, Scalars.of(norm), counts, watch == null ? List.of() : watch.tensors(pipeline));
         step++;
         return result;
     }
@@ -887,11 +889,14 @@ public final class TrainingSession implements AutoCloseable {
     }
 
     private void requireWholeGradients() {
-        if (cutsGradients()) {
+        if (cutsGradients() || isStaged()) {
             throw new InvalidOptionException(
                     "no rank has all gradients, which a hook of the run reads",
-                    "distributed.zero: " + setup.shards().zero().number() + "; " + world.name(),
-                    "set distributed: {zero: 1}, or leave the hook out");
+                    (isStaged()
+                                    ? "distributed.pipeline: " + mesh.pipeline()
+                                    : "distributed.zero: " + setup.shards().zero().number())
+                            + "; " + world.name(),
+                    isStaged() ? "leave the hook out" : "set distributed: {zero: 1}, or leave the hook out");
         }
     }
 
@@ -1147,6 +1152,11 @@ public final class TrainingSession implements AutoCloseable {
                 .forEach((name, x) -> scales.put(
                         name.substring(0, name.length() - QUANT_SCALE.length()), QuantScaleRule.scale(x[0])));
         return scales;
+    }
+
+    /** Scales or amaxes of all stages of the model, from those of this one; they call it together. */
+    public Map<String, Float> ofAllStages(Map<String, Float> own) {
+        return isStaged() ? StageReports.numbers(pipeline, own) : own;
     }
 
     /** Amaxes of the last step by {@link Fp8Layer#slot}: of inputs, and with delayed scaling of weights and gradients. */
