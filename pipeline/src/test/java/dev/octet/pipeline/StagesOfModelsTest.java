@@ -82,17 +82,19 @@ class StagesOfModelsTest {
     @CsvSource({
         "gpt2, 1, 2, 1, 4, fp32", "gpt2, 1, 4, 1, 4, fp32", "llama, 1, 3, 1, 4, fp32", "llama, 1, 2, 2, 4, bf16",
         "llama, 1, 4, 1, 2, fp8", "vit, 1, 4, 1, 3, fp32", "vit, 1, 2, 2, 2, fp8", "gpt2, 1, 3, 1, 4, fp8",
-        "gpt2, 2, 2, 1, 4, bf16", "llama, 2, 2, 1, 4, fp8", "vit, 2, 2, 2, 4, fp32"
+        "gpt2, 2, 2, 1, 4, bf16", "gpt2, -2, 2, 1, 4, fp32", "llama, -2, 2, 2, 4, fp32", "llama, -2, 2, 1, 2, fp8", "llama, 2, 2, 1, 4, fp8", "vit, 2, 2, 2, 4, fp32"
     })
     void losses_of_twenty_steps_are_those_of_one_process(
             String model, int data, int stages, int chunks, int microBatches, String mode) throws IOException {
         String text = data(model) + "batch_size: 2\nsteps: " + STEPS + "\ngradient_accumulation: " + microBatches
                 + "\noptimizer: {type: adamw, lr: 1.0e-3}\nclip_grad_norm: 1.0\nprecision: {mode: " + mode + "}\n";
+        int tensor = data < 0 ? -data : 1;
+        data = Math.max(1, data);
         String played = data == 1 ? text : text.replace("mode:", "ranks: " + data + ", gradient_reduction: f32, mode:");
         List<StepResult> one = steps(model, played, Collectives.alone());
-        String staged = text + "distributed: {pipeline: " + stages + ", chunks: " + chunks + "}\n";
+        String staged = text + "distributed: {tensor: " + tensor + ", pipeline: " + stages + ", chunks: " + chunks + "}\n";
         List<List<StepResult>> all =
-                RankThreads.run(data * stages, Duration.ofSeconds(20), world -> steps(model, staged, world));
+                RankThreads.run(tensor * data * stages, Duration.ofSeconds(20), world -> steps(model, staged, world));
         for (List<StepResult> rank : all) {
             assertEquals(all.getFirst(), rank, "what ranks know of a step is the same on all");
         }

@@ -168,7 +168,7 @@ public final class Trainer implements AutoCloseable {
         this.parts = parts;
         this.device = device;
         this.world = world;
-        this.groups = RankGroups.of(config.distributed().mesh(world.size()), world);
+        this.groups = config.distributed().groups(world);
         this.ties = Ties.find(parts.model().graph().graph());
         GraphSource base = parts.model().withTies(restored());
         requireOriginals(config, restored());
@@ -570,10 +570,14 @@ public final class Trainer implements AutoCloseable {
         }
     }
 
-    /** Whether this is a rank that keeps its share of the states, and writes it into checkpoints. */
+    /** Whether this is a rank that keeps its share of the states, or its part of the model, and writes it into checkpoints. */
     boolean sharesStates() {
-        return session.isStaged()
-                || (!groups.data().isAlone() && parts.config().distributed().zero() != ZeroStage.NONE);
+        return cutsModel() || (!groups.data().isAlone() && parts.config().distributed().zero() != ZeroStage.NONE);
+    }
+
+    /** Whether ranks have different parts of the model. */
+    boolean cutsModel() {
+        return parts.config().distributed().cutsModel();
     }
 
     /** Builds the programs of the first step. */
@@ -691,6 +695,10 @@ public final class Trainer implements AutoCloseable {
         List<String> notes = new ArrayList<>(parts.config().precision().notes());
         muonNote().ifPresent(notes::add);
         ranksNote().ifPresent(notes::add);
+        session.cut().ifPresent(cut -> notes.add("tensor: each of " + groups.tensor().size() + " ranks has a part of "
+                + cut.shared().size() + " of " + (cut.shared().size() + cut.whole().size())
+                + " Linears, here " + cut.elements(false) + " of " + cut.elements(true) + " elements"
+                + (cut.whole().isEmpty() ? "" : "; whole: " + some(cut.whole()))));
         notes.addAll(debug.notes());
         notes.addAll(debugChanges.notes());
         if (!policyFor(device).equals(debugChanges.policy())) {
@@ -712,6 +720,11 @@ public final class Trainer implements AutoCloseable {
             notes.add("the loss does not depend on " + String.join(", ", idle));
         }
         return notes;
+    }
+
+    private static String some(List<String> names) {
+        return names.stream().limit(SHOWN_TIES).collect(Collectors.joining(", "))
+                + (names.size() > SHOWN_TIES ? " and " + (names.size() - SHOWN_TIES) + " more" : "");
     }
 
     /** Which parameters Muon has, in a run with Muon. */
@@ -816,6 +829,7 @@ public final class Trainer implements AutoCloseable {
 
     Done step(long step, @Nullable Consumer<Gradients> afterBackward, boolean measuresFp8) throws IOException {
         int accumulation = parts.config().gradientAccumulation();
+        groups.requireAll();
         start();
         try (Arena arena = Arena.ofConfined()) {
             dataSeconds = 0;
@@ -897,6 +911,7 @@ public final class Trainer implements AutoCloseable {
         if (from == null) {
             throw new IllegalStateException("there is no data to evaluate on");
         }
+        groups.requireAll();
         start();
         if (sharesStates()) {
             prepare(); // who owns what follows from the programs of steps
@@ -1101,6 +1116,7 @@ public final class Trainer implements AutoCloseable {
      * @throws IOException when something cannot be read or written
      */
     public RunEnd run(Path folder, RunOptions options) throws IOException {
+        groups.requireAll();
         if (options.resume()) {
             new CheckpointFolder(folder).requireSome();
         } else {

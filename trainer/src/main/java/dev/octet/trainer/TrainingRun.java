@@ -414,6 +414,17 @@ final class TrainingRun implements RunControl {
                     "accept this with --set distributed.reshape=true, or start " + before
                             + " processes; one process plays them with --set precision.ranks=" + before);
         }
+        String tensor = "distributed.tensor";
+        String parts = state.settings().getOrDefault(tensor, "1");
+        String own = settings.getOrDefault(tensor, "1");
+        if (!parts.equals(own) && !config.distributed().reshape()) {
+            throw new InvalidOptionException(
+                    "the run cannot resume: its layers were shared out to " + parts
+                            + (parts.equals("1") ? " rank" : " ranks") + " and are to " + own
+                            + ", which add results in another order",
+                    where,
+                    "accept this with --set distributed.reshape=true, or set distributed.tensor=" + parts);
+        }
     }
 
     /** Rejects a checkpoint of another number of stages, unless the configuration takes it: gradients of tied parameters then are added in another order. */
@@ -764,8 +775,7 @@ final class TrainingRun implements RunControl {
             }
             boolean adapts = config.adapter().isPresent();
             CodedMasters coded = adapts ? CodedMasters.NONE : trainer.session().codedMasters(arena, elsewhere);
-            boolean cuts = trainer.session().cutsWeights() || trainer.session().isStaged();
-            boolean sharesParameters = cuts && !adapts;
+            boolean sharesParameters = (trainer.session().cutsWeights() || trainer.cutsModel()) && !adapts;
             if (trainer.sharesStates()) {
                 written = checkpoints.writeShared(
                         world.isFirst() || sharesParameters
@@ -774,7 +784,7 @@ final class TrainingRun implements RunControl {
                         keeping(),
                         coded,
                         trainer.session()::settle,
-                        new CheckpointFolder.Sharers(world, sharesParameters));
+                        new CheckpointFolder.Sharers(world, sharesParameters, trainer.session().parts()));
             } else {
                 written = checkpoints.write(state(numbers, own, elsewhere, arena), keeping(), coded, trainer.session()::settle);
             }
@@ -795,7 +805,7 @@ final class TrainingRun implements RunControl {
             Map<String, String> numbers, Map<String, Tensor> own, Set<String> elsewhere, Arena arena) {
         Map<String, Tensor> kept = config.adapter().isPresent()
                 ? trainer.keptParameters(arena)
-                : trainer.session().plainParameterViews(arena, elsewhere);
+                : trainer.session().ownParameterViews(arena, elsewhere);
         return new TrainingState(
                 done, trainer.microBatches(done), settings, numbers, kept, own, trainer.keptAdapter(kept, arena));
     }

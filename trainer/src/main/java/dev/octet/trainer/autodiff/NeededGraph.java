@@ -14,6 +14,7 @@ import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.formats.tensor.TensorSpec;
+import dev.octet.trainer.kernel.Op;
 import dev.octet.trainer.kernel.OpSource;
 import dev.octet.trainer.kernel.OperandType;
 import dev.octet.trainer.op.Ops;
@@ -156,6 +157,17 @@ final class NeededGraph {
     }
 
     private List<UnsupportedModelException> refusals() {
+        return read((_, _, _) -> {});
+    }
+
+    /** What is done with a node that was read. */
+    interface Reading {
+        /** @param types of its operands so far known, inputs among them */
+        void read(Node node, Op op, Map<String, OperandType> types);
+    }
+
+    /** Reads each node as an operator, in the types of the unchanged graph; returns why some cannot be. */
+    List<UnsupportedModelException> read(Reading reading) {
         Map<String, OperandType> types = new HashMap<>(inputs);
         List<UnsupportedModelException> refusals = new ArrayList<>();
         for (Node n : nodes) {
@@ -170,11 +182,20 @@ final class NeededGraph {
                 continue; // depends on a rejected node
             }
             try {
-                List<OperandType> made =
-                        Ops.reader(n).orElseThrow().read(source(n, of)).outputs();
+                Op op = Ops.reader(n).orElseThrow().read(source(n, of));
+                List<OperandType> made = op.outputs();
+                Map<String, OperandType> operands = new HashMap<>();
                 for (int j = 0; j < Math.min(made.size(), n.outputs().size()); j++) {
                     types.put(n.output(j), made.get(j));
+                    operands.put(n.output(j), made.get(j));
                 }
+                for (int i = 0; i < of.size(); i++) {
+                    OperandType t = of.get(i);
+                    if (t != null) {
+                        operands.put(n.input(i), t);
+                    }
+                }
+                reading.read(n, op, operands);
             } catch (UnsupportedModelException e) {
                 refusals.add(e);
             }

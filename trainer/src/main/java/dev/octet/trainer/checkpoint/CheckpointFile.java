@@ -16,6 +16,7 @@ import dev.octet.formats.safetensors.SafetensorsWriter;
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.formats.tensor.TensorSpec;
 import dev.octet.trainer.adapter.SavedAdapter;
+import dev.octet.trainer.cut.Part;
 import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.charset.CharacterCodingException;
@@ -39,7 +40,7 @@ import org.jspecify.annotations.Nullable;
  * {@code state.safetensors} (all other device state), {@code checkpoint.json} (step, position in the data, settings) and {@code SHA256SUMS}
  * over these, in the format of {@code sha256sum}. In place of the first, a run that trains an adapter has {@code adapter_config.json} and {@code
  * adapter_model.safetensors}, so that PEFT loads the folder as it is. Of what ranks share out each has a file
- * of its own, {@code state-00001-of-00004.safetensors} and so on. Equal states give equal bytes. An open checkpoint owns the mapped files.
+ * of its own, {@code state-00001-of-00004.safetensors} and so on; what is cut is put together again when it is read. Equal states give equal bytes. An open checkpoint owns the mapped files.
  */
 public final class CheckpointFile implements AutoCloseable {
     static final String PARAMETERS = "parameters.safetensors";
@@ -68,15 +69,29 @@ public final class CheckpointFile implements AutoCloseable {
         this.files = files;
     }
 
+    /**
+     * What a rank writes.
+     *
+     * @param shard names its files
+     * @param parts what it has of tensors that are cut, by name
+     * @param written called with the name of each tensor that has been written
+     */
+    record Share(Shard shard, Map<String, Part> parts, Consumer<String> written) {
+        Share {
+            parts = Map.copyOf(parts);
+        }
+    }
+
     /** Writes the files of one process into a new folder; the caller renames it to its final name. */
     static void write(Path folder, TrainingState state, CodedMasters coded, Consumer<String> written)
             throws IOException {
+        Share all = new Share(Shard.WHOLE, Map.of(), written);
         writeSums(
                 folder,
                 List.of(
                         writeJson(folder, state),
-                        writeParameters(folder, state, coded, Shard.WHOLE, written),
-                        writeState(folder, state, Shard.WHOLE, written)));
+                        writeParameters(folder, state, coded, all),
+                        writeState(folder, state, all)));
     }
 
     /** Returns lines of digests. */
@@ -96,21 +111,19 @@ public final class CheckpointFile implements AutoCloseable {
 
     /** Writes parameters, or a rank's share of them; returns lines of digests. */
     static String writeParameters(
-            Path folder, TrainingState state, CodedMasters coded, Shard shard, Consumer<String> written)
-            throws IOException {
+            Path folder, TrainingState state, CodedMasters coded, Share share) throws IOException {
         SavedAdapter adapter = state.adapter().orElse(null);
         if (adapter != null) {
             PeftAdapter.write(folder, adapter.config(), adapter.tensors(state.parameters()));
             return digests(folder, ADAPTER_FILES);
         }
-        String file = shard.file(PARAMETERS);
-        tensors(folder.resolve(file), state.parameters(), coded, shard.metadata(state.step()), written);
+        String file = share.shard.file(PARAMETERS);
+        tensors(folder.resolve(file), state.parameters(), coded, state.step(), share);
         return digests(folder, List.of(file));
     }
 
     /** Writes the state, or a rank's share of it; returns lines of digests. */
-    static String writeState(Path folder, TrainingState state, Shard shard, Consumer<String> written)
-            throws IOException {
+    static String writeState(Path folder, TrainingState state, Share share) throws IOException {
         Map<String, Tensor> own = new TreeMap<>(state.state());
         SavedAdapter adapter = state.adapter().orElse(null);
         if (adapter != null) { // on the first rank alone
@@ -120,8 +133,8 @@ public final class CheckpointFile implements AutoCloseable {
                 }
             });
         }
-        String file = shard.file(STATE);
-        tensors(folder.resolve(file), own, CodedMasters.NONE, shard.metadata(state.step()), written);
+        String file = share.shard.file(STATE);
+        tensors(folder.resolve(file), own, CodedMasters.NONE, state.step(), share);
         return digests(folder, List.of(file));
     }
 
@@ -145,11 +158,17 @@ public final class CheckpointFile implements AutoCloseable {
             Path file,
             Map<String, Tensor> tensors,
             CodedMasters coded,
-            Map<String, String> metadata,
-            Consumer<String> written)
+            long step,
+            Share share)
             throws IOException {
         List<TensorSpec> specs = new ArrayList<>(coded.specs());
         tensors.forEach((name, tensor) -> specs.add(tensor.spec().withName(name)));
+        Map<String, Part> parts = new TreeMap<>(share.parts);
+        parts.keySet().retainAll(tensors.keySet());
+        Map<String, String> metadata = new TreeMap<>(share.shard.metadata(step));
+        if (!parts.isEmpty()) {
+            metadata.put(CutTensors.KEY, CutTensors.text(parts));
+        }
         SafetensorsWriter.Content content = SafetensorsWriter.Content.of(tensors);
         SafetensorsWriter.write(file, specs, metadata, (spec, sink) -> {
             if (tensors.containsKey(spec.name())) {
@@ -157,7 +176,7 @@ public final class CheckpointFile implements AutoCloseable {
             } else {
                 coded.write(spec.name(), sink);
             }
-            written.accept(spec.name());
+            share.written.accept(spec.name());
         });
     }
 
@@ -194,15 +213,17 @@ public final class CheckpointFile implements AutoCloseable {
                 adapter = Optional.of(file);
                 parameters = named(file.tensors(), keys, folder);
             } else {
-                parameters = new TreeMap<>();
+                CutTensors all = new CutTensors(folder);
                 for (Shard shard : listed.parameters()) {
-                    parameters.putAll(tensors(folder.resolve(shard.file(PARAMETERS)), files));
+                    read(folder.resolve(shard.file(PARAMETERS)), all, files);
                 }
+                parameters = all.joined(files);
             }
-            Map<String, Tensor> state = new TreeMap<>();
+            CutTensors states = new CutTensors(folder);
             for (Shard shard : listed.state()) {
-                state.putAll(tensors(folder.resolve(shard.file(STATE)), files));
+                read(folder.resolve(shard.file(STATE)), states, files);
             }
+            Map<String, Tensor> state = states.joined(files);
             if (hasAdapter) {
                 takeParameters(state, parameters);
             }
@@ -225,10 +246,10 @@ public final class CheckpointFile implements AutoCloseable {
         }
     }
 
-    private static Map<String, Tensor> tensors(Path path, List<Runnable> files) throws IOException {
+    private static void read(Path path, CutTensors all, List<Runnable> files) throws IOException {
         ModelFile file = ModelFile.open(path);
         files.add(file::close);
-        return file.model().tensors();
+        all.add(path.getFileName().toString(), file.model().tensors(), file.model().metadata());
     }
 
     /** An adapter's tensors by the names that the graph has for them. */
@@ -385,7 +406,7 @@ public final class CheckpointFile implements AutoCloseable {
         }
     }
 
-    private static MalformedModelException damaged(Path folder, String what, @Nullable Exception cause) {
+    static MalformedModelException damaged(Path folder, String what, @Nullable Exception cause) {
         String text = "checkpoint " + folder.getFileName() + " is damaged: " + what;
         String fix = "resume from another checkpoint";
         return cause == null

@@ -4,6 +4,7 @@ import dev.octet.formats.error.InvalidOptionException;
 import dev.octet.formats.error.MalformedModelException;
 import dev.octet.formats.file.NoSpaceException;
 import dev.octet.trainer.collective.Collectives;
+import dev.octet.trainer.cut.Part;
 import java.io.IOException;
 import java.nio.channels.FileChannel;
 import java.nio.file.Files;
@@ -12,6 +13,7 @@ import java.nio.file.StandardCopyOption;
 import java.nio.file.StandardOpenOption;
 import java.util.Comparator;
 import java.util.List;
+import java.util.Map;
 import java.util.OptionalLong;
 import java.util.function.Consumer;
 import java.util.regex.Pattern;
@@ -116,8 +118,13 @@ public final class CheckpointFolder {
      * The ranks that write a checkpoint together.
      *
      * @param shareParameters whether each has parameters of its own, besides states
+     * @param parts what this rank has of tensors that are cut, by name
      */
-    public record Sharers(Collectives world, boolean shareParameters) {}
+    public record Sharers(Collectives world, boolean shareParameters, Map<String, Part> parts) {
+        public Sharers {
+            parts = Map.copyOf(parts);
+        }
+    }
 
     /**
      * The same by ranks that share the state out: each writes its own share, at the same time as the others, and the first one the rest. The checkpoint has its final
@@ -149,9 +156,10 @@ public final class CheckpointFolder {
                         }
                         if (sharers.shareParameters() || world.isFirst()) {
                             Shard parameters = sharers.shareParameters() ? shard : Shard.WHOLE;
-                            lines.append(CheckpointFile.writeParameters(hidden, state, coded, parameters, written));
+                            lines.append(CheckpointFile.writeParameters(hidden, state, coded, new CheckpointFile.Share(parameters, sharers.parts(), written)));
                         }
-                        return lines + CheckpointFile.writeState(hidden, state, shard, written);
+                        return lines + CheckpointFile.writeState(
+                                        hidden, state, new CheckpointFile.Share(shard, sharers.parts(), written));
                     },
                     undo);
             together(

@@ -1,7 +1,9 @@
 package dev.octet.trainer.config;
 
 import dev.octet.formats.error.InvalidOptionException;
+import dev.octet.trainer.collective.Collectives;
 import dev.octet.trainer.collective.Mesh;
+import dev.octet.trainer.collective.RankGroups;
 import dev.octet.trainer.shard.ShardSettings;
 import dev.octet.trainer.shard.ZeroStage;
 import dev.octet.trainer.yaml.Section;
@@ -88,12 +90,23 @@ public record DistributedConfig(
     }
 
     /**
+     * The groups of a rank. One process alone is the first rank of a model that ranks share, in a plan.
+     *
+     * @throws InvalidOptionException as in {@link #mesh}
+     */
+    public RankGroups groups(Collectives world) {
+        return world.isAlone() && cutsModel()
+                ? RankGroups.planned(new Mesh(1, tensor, pipeline, chunks, zero.number()))
+                : RankGroups.of(mesh(world.size()), world);
+    }
+
+    /**
      * What a step is told.
      *
      * @param microBatches how many each rank computes in a step
      * @param adapts whether it trains an adapter, whose file has all its weights
      */
     public ShardSettings shards(int microBatches, boolean adapts) {
-        return new ShardSettings(zero, bucketSize, microBatches, adapts);
+        return new ShardSettings(zero, bucketSize, microBatches, adapts, sequenceParallel);
     }
 }

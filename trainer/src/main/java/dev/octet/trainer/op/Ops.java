@@ -31,10 +31,12 @@ import dev.octet.trainer.op.fp8.QuantizeFp8Delayed;
 import dev.octet.trainer.op.fp8.QuantizeState;
 import dev.octet.trainer.op.fp8.QuantizeWindowed;
 import dev.octet.trainer.op.fp8.WindowUpdate;
+import dev.octet.trainer.op.gather.CutGather;
 import dev.octet.trainer.op.gather.Gather;
 import dev.octet.trainer.op.gather.GatherState;
 import dev.octet.trainer.op.gelu.Gelu;
 import dev.octet.trainer.op.host.HostCopy;
+import dev.octet.trainer.op.loss.CutCrossEntropyLoss;
 import dev.octet.trainer.op.loss.KlDivergenceLoss;
 import dev.octet.trainer.op.loss.MixedLoss;
 import dev.octet.trainer.op.loss.NegativeLogLikelihoodLoss;
@@ -51,7 +53,9 @@ import dev.octet.trainer.op.reduce.Reduce;
 import dev.octet.trainer.op.rotary.RotaryEmbedding;
 import dev.octet.trainer.op.shard.AverageShares;
 import dev.octet.trainer.op.shard.PostValues;
+import dev.octet.trainer.op.shard.RankExchange;
 import dev.octet.trainer.op.shard.ShareValues;
+import dev.octet.trainer.op.shard.SumNumbers;
 import dev.octet.trainer.op.shard.TakeValues;
 import dev.octet.trainer.op.shard.ZeroFill;
 import dev.octet.trainer.op.softmax.Softmax;
@@ -102,6 +106,7 @@ public final class Ops {
             Reduce.ENTRY,
             // --- shape and indexing
             Concat.ENTRY,
+            CutGather.ENTRY,
             Expand.ENTRY,
             Gather.ENTRY,
             GatherElements.ENTRY,
@@ -131,6 +136,7 @@ public final class Ops {
             RowNorm.ENTRY,
             Softmax.ENTRY,
             // --- losses
+            CutCrossEntropyLoss.ENTRY,
             KlDivergenceLoss.ENTRY,
             MixedLoss.ENTRY,
             NegativeLogLikelihoodLoss.ENTRY,
@@ -167,9 +173,11 @@ public final class Ops {
             QuantizeFp8Delayed.ENTRY,
             RankAverage.ENTRY,
             AverageShares.ENTRY,
+            RankExchange.ENTRY,
             ShareValues.ENTRY,
             PostValues.ENTRY,
             TakeValues.ENTRY,
+            SumNumbers.ENTRY,
             ZeroFill.ENTRY,
             SgdStep.ENTRY,
             SquareSum.ENTRY,

@@ -78,6 +78,11 @@ public record Step(
                         repeats);
     }
 
+    /** The step with another operator, which has the same operands. */
+    public Step with(Op other) {
+        return new Step(phase, node, other, backward, inputs, outputs, upstream, gradients, accumulated, repeats);
+    }
+
     private static List<@Nullable Value> with(List<@Nullable Value> all, Map<Value, Value> others) {
         List<@Nullable Value> changed = new ArrayList<>();
         for (Value v : all) {

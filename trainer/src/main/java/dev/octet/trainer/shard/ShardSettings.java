@@ -1,19 +1,21 @@
 package dev.octet.trainer.shard;
 
 /**
- * How ranks share out what a run keeps. Changes no number.
+ * How ranks share out what a run keeps.
  *
  * @param zero what is shared out
  * @param bucketBytes of gradients, or of weights, that travel together; a larger tensor travels alone
  * @param microBatches how many each rank computes in a step
  * @param keepsTrained whether all ranks keep the weights that are trained, as those of an adapter: they are few
+ * @param sequences whether ranks that share layers share out the positions of samples between them
  */
-public record ShardSettings(ZeroStage zero, long bucketBytes, int microBatches, boolean keepsTrained) {
+public record ShardSettings(
+        ZeroStage zero, long bucketBytes, int microBatches, boolean keepsTrained, boolean sequences) {
     /** As many bytes as a bucket of torch's DistributedDataParallel. */
     public static final long BUCKET_BYTES = 25 << 20;
 
     /** Nothing is shared out. */
-    public static final ShardSettings NONE = new ShardSettings(ZeroStage.NONE, BUCKET_BYTES, 1, false);
+    public static final ShardSettings NONE = new ShardSettings(ZeroStage.NONE, BUCKET_BYTES, 1, false, false);
 
     public ShardSettings {
         if (bucketBytes < 1 || microBatches < 1) {
@@ -21,7 +23,12 @@ public record ShardSettings(ZeroStage zero, long bucketBytes, int microBatches, 
         }
     }
 
-    /** Whether ranks keep different things. */
+    /** The same with another stage. */
+    public ShardSettings with(ZeroStage stage) {
+        return new ShardSettings(stage, bucketBytes, microBatches, keepsTrained, sequences);
+    }
+
+    /** Whether data-parallel ranks keep different things. */
     public boolean isOn() {
         return zero != ZeroStage.NONE;
     }

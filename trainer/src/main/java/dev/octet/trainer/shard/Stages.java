@@ -56,20 +56,22 @@ public final class Stages {
     /**
      * Deals out a run.
      *
-     * @param training a training program of the run, not cut
-     * @param whole the update that belongs to it, not cut
+     * @param model a training program of the whole model, from which follows where it is cut
+     * @param training the same of the ranks that share its layers, or the same program
+     * @param whole the update that belongs to {@code training}
      * @param states how parameters are kept
      * @param count how many stages there are
      * @param chunks of each
      * @throws InvalidOptionException when the model cannot be cut into so many parts
      */
-    public Stages(Program training, UpdateProgram whole, StateForms states, int count, int chunks) {
+    public Stages(
+            Program model, Program training, UpdateProgram whole, StateForms states, int count, int chunks) {
         this.count = count;
         this.chunks = chunks;
         this.training = training;
         this.whole = whole;
         this.states = states;
-        this.cut = StageCut.of(training, count, chunks);
+        this.cut = StageCut.of(model, count, chunks);
         StagedProgram staged = new StagedProgram(training, cut, states, count);
         for (int s = 0; s < count; s++) {
             lasting.add(new TreeSet<>());

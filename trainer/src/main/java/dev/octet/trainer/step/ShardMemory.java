@@ -35,8 +35,7 @@ record ShardMemory(
 
     /** Of the rank that keeps most from step to step. */
     private ZeroPlan.Stage stage(ZeroStage stage, int ranks) {
-        ShardSettings of =
-                new ShardSettings(stage, settings.bucketBytes(), settings.microBatches(), settings.keepsTrained());
+        ShardSettings of = settings.with(stage);
         Sharding sharding = new Sharding(training, update, states, of, ranks);
         List<Program> most = List.of();
         for (int r = 0; r < ranks; r++) {

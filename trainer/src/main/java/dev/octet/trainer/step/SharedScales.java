@@ -1,8 +1,10 @@
 package dev.octet.trainer.step;
 
+import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.quant.scale.WindowedScale;
 import dev.octet.trainer.collective.Collectives;
+import dev.octet.trainer.collective.RankGroups;
 import dev.octet.trainer.collective.RankReduction;
 import dev.octet.trainer.device.Executable;
 import dev.octet.trainer.device.Fetched;
@@ -25,12 +27,13 @@ import java.util.Set;
 import java.util.function.Predicate;
 
 /**
- * The scales of FP8 tensors that follow from several micro-batches, of a run on ranks: they follow from those of all ranks. Transformer Engine's delayed scales are due once all ranks have computed a
+ * The scales of FP8 tensors that follow from several micro-batches, of a run on ranks: they follow from those of all ranks that compute other samples, or other parts of the same layers. Transformer Engine's delayed scales are due once all ranks have computed a
  * micro-batch (its {@code reduce_amax}: the largest amax of all), MS-AMP's windows once the step ends. A process that plays all ranks does the same, so that both have the same bytes.
  */
 final class SharedScales implements AutoCloseable {
     private final int ranks;
-    private final Collectives world;
+    private final RankGroups groups;
+    private final boolean played;
     private final PersistentBuffers memory;
     private final Executable update;
     /** Amax histories, whose first element is pending. */
@@ -49,7 +52,7 @@ final class SharedScales implements AutoCloseable {
      * @param phases those after whose end they are due
      * @param used names of the states that this rank's steps use
      * @param ranks of the run
-     * @param world all of them, or one process that plays them
+     * @param groups all of them, or one process that plays them
      */
     SharedScales(
             Program training,
@@ -57,9 +60,10 @@ final class SharedScales implements AutoCloseable {
             Predicate<String> used,
             int ranks,
             PersistentBuffers memory,
-            Collectives world) {
+            RankGroups groups) {
         this.ranks = ranks;
-        this.world = world;
+        this.groups = groups;
+        this.played = groups.stage().isAlone();
         this.memory = memory;
         Map<String, Value> pending = new LinkedHashMap<>();
         ProgramBuilder builder = new ProgramBuilder();
@@ -131,7 +135,6 @@ final class SharedScales implements AutoCloseable {
      * @param isLast whether it is the step's last one
      */
     void take(int microBatch, boolean isLast) {
-        boolean played = world.isAlone();
         if (played && microBatch % ranks != ranks - 1) {
             return;
         }
@@ -154,7 +157,7 @@ final class SharedScales implements AutoCloseable {
         for (int i = 0; i < pending.length; i++) {
             pending[i] = all.get(i)[0];
         }
-        world.allReduce(pending, RankReduction.MAX);
+        groups.stage().allReduce(pending, RankReduction.MAX);
         for (int i = 0; i < pending.length; i++) {
             if (all.get(i)[0] != pending[i]) {
                 all.get(i)[0] = pending[i];
@@ -168,6 +171,7 @@ final class SharedScales implements AutoCloseable {
         if (windows.isEmpty()) {
             return;
         }
+        Collectives world = groups.data();
         List<Value> names = List.copyOf(windows.keySet());
         List<float[]> own = floats(names);
         List<float[]> scales =
@@ -204,7 +208,8 @@ final class SharedScales implements AutoCloseable {
             said[i] = own.get(i)[0];
         }
         MemorySegment last = bytes(said);
-        world.broadcast(last, world.size() - 1);
+        groups.data().broadcast(last, groups.data().size() - 1);
+        groups.tensor().allReduce(last, DType.F32, RankReduction.MAX);
         for (int i = 0; i < said.length; i++) {
             write(recorded.get(i), last.getAtIndex(Tensor.F32_LE, i));
         }

@@ -22,6 +22,9 @@ import dev.octet.trainer.collective.Collectives;
 import dev.octet.trainer.collective.Mesh;
 import dev.octet.trainer.collective.RankGroups;
 import dev.octet.trainer.collective.RankReduction;
+import dev.octet.trainer.cut.CutPlace;
+import dev.octet.trainer.cut.Part;
+import dev.octet.trainer.cut.TensorCut;
 import dev.octet.trainer.data.MicroBatch;
 import dev.octet.trainer.device.Device;
 import dev.octet.trainer.device.Executable;
@@ -50,7 +53,6 @@ import dev.octet.trainer.program.Value;
 import dev.octet.trainer.program.ValueRole;
 import dev.octet.trainer.reduction.RankSettings;
 import dev.octet.trainer.shard.CallOrder;
-import dev.octet.trainer.shard.Partition;
 import dev.octet.trainer.shard.ShardSettings;
 import dev.octet.trainer.shard.Sharding;
 import dev.octet.trainer.shard.Stages;
@@ -101,6 +103,10 @@ public final class TrainingSession implements AutoCloseable {
     /** The stages that compute the same samples. */
     private final Collectives pipeline;
 
+    /** The ranks that have other parts of the same weights. */
+    private final Collectives tensor;
+
+    private final RankGroups groups;
     private final Mesh mesh;
     private PrecisionPolicy policy;
     private final PersistentBuffers memory;
@@ -111,6 +117,10 @@ public final class TrainingSession implements AutoCloseable {
     private @Nullable RankGradients ranks;
     private @Nullable Sharding sharding;
     private @Nullable Stages stages;
+    private @Nullable TensorCut cut;
+    /** What this rank has of weights and states, by name. */
+    private Map<String, Part> parts = Map.of();
+
     private @Nullable TensorWatch tensorWatch;
     private LossScaling.State scale;
     private @Nullable ProductWatch products;
@@ -190,8 +200,10 @@ public final class TrainingSession implements AutoCloseable {
      * @param groups all ranks; as many data-parallel ones as {@code setup} has, unless this one is alone and plays them all
      */
     public TrainingSession(TrainingSetup setup, Device device, Offload offload, RankGroups groups) {
+        this.groups = groups;
         this.world = groups.world();
         this.data = groups.data();
+        this.tensor = groups.tensor();
         this.pipeline = groups.pipeline();
         this.mesh = groups.mesh();
         if (!world.isAlone() && setup.ranks().ranks() != data.size()) {
@@ -204,7 +216,9 @@ public final class TrainingSession implements AutoCloseable {
         this.memory = new PersistentBuffers(device, setup.states(), offload);
         this.casts = offload.isOn() ? WeightCasts.OF_A_STEP : WeightCasts.OF_A_LAYER;
         this.scalars = new Scalars();
-        memory.offer(setup.parameters().all());
+        if (tensor.isAlone()) {
+            memory.offer(setup.parameters().all());
+        }
     }
 
     /**
@@ -273,6 +287,10 @@ public final class TrainingSession implements AutoCloseable {
         if (stages != null) {
             shapes.putAll(stages.weights());
         }
+        shapes.replaceAll((name, own) -> {
+            Part part = parts.get(name);
+            return part == null ? own : part.whole();
+        });
         return shapes;
     }
 
@@ -366,6 +384,11 @@ public final class TrainingSession implements AutoCloseable {
     }
 
     private LossGraph graph(MicroBatch batch) {
+        LossGraph whole = wholeGraph(batch);
+        return tensor.isAlone() ? whole : own(whole);
+    }
+
+    private LossGraph wholeGraph(MicroBatch batch) {
         Map<String, OperandType> data = new TreeMap<>();
         batch.tensors().forEach((name, t) -> data.put(name, new OperandType(t.dtype(), t.shape())));
         return LossGraph.of(
@@ -373,6 +396,37 @@ public final class TrainingSession implements AutoCloseable {
                 setup.loss(),
                 data,
                 setup.source().virtualTokens());
+    }
+
+    /** The part of a model that this rank has. Which part of which weight follows from the first micro-batch. */
+    private LossGraph own(LossGraph whole) {
+        ProgramOptions all = ProgramOptions.training(
+                        whole.loss(), setup.trained(), setup.parameters().names(), policy)
+                .withOutputs(whole.parts().values())
+                .withStored(setup.stored());
+        TensorCut made = TensorCut.of(whole.model(), all, new CutPlace(tensor.rank(), tensor.size(), setup.shards().sequences()));
+        TensorCut before = cut;
+        if (before == null) {
+            memory.offer(made.parameters(setup.parameters().all()));
+            cut = made.withoutModel();
+            parts = made.parts();
+        } else if (!before.parts().equals(made.parts())) {
+            throw new InvalidOptionException(
+                    "samples of different shapes have weights cut in different ways",
+                    "distributed.tensor: " + tensor.size() + "; " + world.name(),
+                    "pad samples to one length, or leave tensor out");
+        }
+        return new LossGraph(made.model(), whole.loss(), whole.output(), whole.parts(), whole.counted());
+    }
+
+    /** How ranks share layers; empty where they do not, or before the first program is built. */
+    public Optional<TensorCut> cut() {
+        return Optional.ofNullable(cut);
+    }
+
+    /** What this rank has of weights and states that are cut, by name. */
+    public Map<String, Part> parts() {
+        return parts;
     }
 
     private Program plain(LossGraph graph, boolean trains) {
@@ -396,13 +450,14 @@ public final class TrainingSession implements AutoCloseable {
     private Loaded make(MicroBatch batch, boolean trains) {
         LossGraph graph = graph(batch);
         Program plain = plain(graph, trains);
-        return isStaged() ? makeStaged(graph, plain, trains) : makeWhole(graph, plain, trains);
+        return isStaged() ? makeStaged(graph, plain, trains, batch) : makeWhole(graph, plain, trains);
     }
 
     private Loaded makeWhole(LossGraph graph, Program plain, boolean trains) {
         ActivationPlan plan = planned(plain);
-        boolean scalesLater = trains && setup.ranks().isOn();
-        Program whole = scalesLater ? SharedScales.without(plan.program()) : plan.program();
+        TensorCut cuts = cut;
+        boolean scalesLater = trains && (setup.ranks().isOn() || cuts != null);
+        Program whole = among(scalesLater ? SharedScales.without(plan.program()) : plan.program());
         if (trains && sharding == null && isSharded()) {
             sharding = share(whole, setup.shards());
         }
@@ -411,11 +466,12 @@ public final class TrainingSession implements AutoCloseable {
         UpdateProgram made = null;
         if (trains && update == null) {
             made = shares == null ? update(program) : shares.update(data.rank(), data);
+            made = among(made);
         }
         memory.requireRoom(made == null ? List.of(program) : List.of(program, made.program()));
         SharedScales scales = scalesLater
                 ? new SharedScales(
-                        plan.program(), Set.of(Phase.values()), _ -> true, setup.ranks().ranks(), memory, data)
+                        plan.program(), Set.of(Phase.values()), _ -> true, setup.ranks().ranks(), memory, groups)
                 : null;
         Chunk chunk = new Chunk(program, memory, 1, null, scales);
         if (made != null) {
@@ -437,12 +493,14 @@ public final class TrainingSession implements AutoCloseable {
     }
 
     /** The chunks of this rank's stage. */
-    private Loaded makeStaged(LossGraph graph, Program plain, boolean trains) {
-        Program whole = trains ? SharedScales.without(plain) : plain;
+    private Loaded makeStaged(LossGraph graph, Program plain, boolean trains, MicroBatch batch) {
+        Program whole = among(trains ? SharedScales.without(plain) : plain);
         Stages dealt = stages;
         if (dealt == null) {
             Program training = trains ? whole : SharedScales.without(plain(graph, true));
-            dealt = new Stages(training, update(training), setup.states(), mesh.pipeline(), mesh.chunks());
+            // of all layers, so that ranks which share them are cut in the same places
+            Program model = cut == null ? training : plain(wholeGraph(batch), true);
+            dealt = new Stages(model, training, update(training), setup.states(), mesh.pipeline(), mesh.chunks());
             stages = dealt;
         }
         ActivationPlan.require(whole, setup.activations());
@@ -457,7 +515,7 @@ public final class TrainingSession implements AutoCloseable {
                 together.add(plans.getLast().program());
             }
         }
-        UpdateProgram made = trains && update == null ? stagedUpdate(dealt) : null;
+        UpdateProgram made = trains && update == null ? among(stagedUpdate(dealt)) : null;
         if (made != null) {
             together.add(made.program());
         }
@@ -490,7 +548,22 @@ public final class TrainingSession implements AutoCloseable {
     }
 
     private SharedScales scales(Program training, Set<Phase> phases, Set<String> used) {
-        return new SharedScales(training, phases, used::contains, setup.ranks().ranks(), memory, data);
+        return new SharedScales(training, phases, used::contains, setup.ranks().ranks(), memory, groups);
+    }
+
+    /** A program whose steps know the ranks that share its layers. */
+    private Program among(Program program) {
+        TensorCut cuts = cut;
+        return cuts == null ? program : cuts.among(program, tensor);
+    }
+
+    private UpdateProgram among(UpdateProgram made) {
+        TensorCut cuts = cut;
+        if (cuts == null) {
+            return made;
+        }
+        parts = cuts.withStates(made);
+        return cuts.among(made, tensor);
     }
 
     private UpdateProgram stagedUpdate(Stages dealt) {
@@ -850,7 +923,7 @@ public final class TrainingSession implements AutoCloseable {
 
     /** Whether other ranks cannot compute a micro-batch without this one: they need its weights, or its part of the model. */
     private boolean othersNeedThis() {
-        return cutsWeights() || isStaged();
+        return cutsWeights() || isStaged() || cut != null;
     }
 
     /** Computes a micro-batch once more. */
@@ -1016,15 +1089,10 @@ public final class TrainingSession implements AutoCloseable {
         return decoded(memory.views(ValueRole.PARAMETER, arena), tensor -> copy(tensor, arena));
     }
 
-    /**
-     * Views of the master weights that are kept in F32, valid until the next step.
-     *
-     * @param without names that are left out
-     */
-    public Map<String, Tensor> plainParameterViews(Arena arena, Set<String> without) {
+    /** Views of the master weights that are kept in F32, valid until the next step. */
+    public Map<String, Tensor> plainParameterViews(Arena arena) {
         Map<String, Tensor> views = new TreeMap<>(memory.views(ValueRole.PARAMETER, arena));
         views.keySet().removeAll(codedShapes().keySet());
-        views.keySet().removeAll(without);
         return views;
     }
 
@@ -1074,47 +1142,53 @@ public final class TrainingSession implements AutoCloseable {
     public Map<String, Tensor> ownStateViews(Arena arena) {
         Map<String, Tensor> all = new TreeMap<>(stateViews(arena));
         Sharding shares = sharding;
-        if (shares != null) {
-            Map<String, Integer> owners = shares.partition().owners();
-            all.keySet().removeIf(name -> {
-                int owner = name.startsWith(CODES)
-                        ? owners.getOrDefault(name.substring(CODES.length()), 0)
-                        : shares.owner(name).orElse(0);
-                return owner != data.rank();
-            });
-        }
+        Map<String, Integer> owners =
+                shares == null ? Map.of() : shares.partition().owners();
+        all.keySet().removeIf(name -> {
+            OptionalInt owner = shares == null ? OptionalInt.empty() : shares.owner(name);
+            return !writes(
+                    name,
+                    name.startsWith(CODES) ? owners.getOrDefault(name.substring(CODES.length()), 0) : owner.orElse(0));
+        });
         return all;
     }
 
-    /**
-     * Names of parameters and states that this rank has and another one of its pipeline, or with the same stage, writes into a checkpoint; none where the model is not dealt out. All ranks call it
-     * together.
-     */
+    /** Names of parameters and states that this rank has and a stage before it writes into a checkpoint; none where the model is not dealt out. All ranks call it together. */
     public Set<String> writtenElsewhere() {
         Set<String> elsewhere = new TreeSet<>();
         if (!isStaged()) {
             return elsewhere;
         }
-        Map<String, Long> bytes = new TreeMap<>();
+        Set<String> names = new TreeSet<>(memory.shapes(ValueRole.PARAMETER).keySet());
         try (Arena arena = Arena.ofConfined()) {
-            stateViews(arena).forEach((name, t) -> bytes.put(name, t.bytes().byteSize()));
-            memory.views(ValueRole.PARAMETER, arena)
-                    .forEach((name, t) -> bytes.put(name, t.bytes().byteSize()));
+            names.addAll(stateViews(arena).keySet());
         }
-        byte[] own = String.join("\n", bytes.keySet()).getBytes(StandardCharsets.UTF_8);
+        byte[] own = String.join("\n", names).getBytes(StandardCharsets.UTF_8);
         pipeline.gather(own).stream()
                 .limit(pipeline.rank())
                 .flatMap(said -> new String(said, StandardCharsets.UTF_8).lines())
-                .filter(bytes::containsKey)
+                .filter(names::contains)
                 .forEach(elsewhere::add);
-        if (sharding == null) {
-            // ranks that have the same write it side by side
-            Partition writers = Partition.of(data.size(), bytes);
-            bytes.keySet().stream().filter(name -> writers.owner(name) != data.rank()).forEach(elsewhere::add);
-        } else if (!data.isFirst()) {
-            elsewhere.addAll(memory.shapes(ValueRole.PARAMETER).keySet());
-        }
         return elsewhere;
+    }
+
+    /**
+     * Those of {@link #plainParameterViews} that this rank writes into a checkpoint.
+     *
+     * @param elsewhere those that stages before this one write
+     */
+    public Map<String, Tensor> ownParameterViews(Arena arena, Set<String> elsewhere) {
+        Map<String, Tensor> all = new TreeMap<>(plainParameterViews(arena));
+        all.keySet().removeAll(elsewhere);
+        Sharding shares = sharding;
+        all.keySet().removeIf(name -> !writes(
+                name, shares == null ? 0 : shares.weightOwner(name).orElse(0)));
+        return all;
+    }
+
+    /** Whether this rank writes what a data-parallel rank has to write: its own part of it, or what all parts have on the first of them. */
+    private boolean writes(String name, int owner) {
+        return owner == data.rank() && (tensor.isFirst() || parts.containsKey(name));
     }
 
     /** Copies of moments, scales, histories and other state, codes of weights kept in few bits among them. */
@@ -1190,20 +1264,36 @@ public final class TrainingSession implements AutoCloseable {
         if (shares != null) {
             weights.keySet().removeIf(name -> isOthers(shares.weightOwner(name), name));
         }
-        if (isStaged()) {
-            weights.keySet().removeIf(name -> !memory.has(name));
-        }
-        memory.restore(weights);
+        memory.restore(own(ofStage(weights)));
         if (shares != null) {
             // the states of other ranks; of weights in few bits all have all parts
             own.keySet().removeIf(name -> isOthers(shares.owner(name), name));
         }
-        if (isStaged()) {
-            own.keySet().removeIf(name -> !memory.has(name));
-        }
-        memory.restore(own);
+        memory.restore(own(ofStage(own)));
         scale = lossScale;
         restored = true;
+    }
+
+    /** Those of tensors that this rank's stage of the model uses. */
+    private Map<String, Tensor> ofStage(Map<String, Tensor> all) {
+        if (isStaged()) {
+            all.keySet().removeIf(name -> !memory.has(name));
+        }
+        return all;
+    }
+
+    /** What this rank has of whole tensors. */
+    private Map<String, Tensor> own(Map<String, Tensor> whole) {
+        if (parts.isEmpty()) {
+            return whole;
+        }
+        Map<String, Tensor> own = new TreeMap<>(whole);
+        own.replaceAll((name, tensor) -> {
+            Part part = parts.get(name);
+            boolean fits = part != null && part.whole().equals(tensor.shape());
+            return fits ? part.of(tensor, Arena.ofAuto()) : tensor;
+        });
+        return own;
     }
 
     private boolean isOthers(OptionalInt owner, String name) {

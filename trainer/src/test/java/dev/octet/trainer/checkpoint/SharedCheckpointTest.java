@@ -60,7 +60,7 @@ class SharedCheckpointTest {
                                 ALL,
                                 CodedMasters.NONE,
                                 name -> written.on(world, name),
-                                new CheckpointFolder.Sharers(world, false)));
+                                new CheckpointFolder.Sharers(world, false, Map.of())));
     }
 
     private List<String> files(String folder) throws IOException {
@@ -120,7 +120,7 @@ class SharedCheckpointTest {
                                         throw new IllegalStateException("the disk is full");
                                     }
                                 },
-                                new CheckpointFolder.Sharers(world, false));
+                                new CheckpointFolder.Sharers(world, false, Map.of()));
                 return "written";
             } catch (UnavailableException | IllegalStateException e) {
                 return e instanceof UnavailableException u ? u.what() : String.valueOf(e.getMessage());

@@ -7,6 +7,7 @@ import dev.octet.trainer.kernel.Frame;
 import dev.octet.trainer.kernel.Indices;
 import java.lang.foreign.MemorySegment;
 import java.util.Arrays;
+import java.util.stream.IntStream;
 
 /**
  * Rows are copied. Backward touches only the rows that were used: positions are sorted by row, each row is summed by one thread in the
@@ -15,14 +16,23 @@ import java.util.Arrays;
 final class GatherCpu implements CpuKernel<Gather> {
     @Override
     public void forward(Gather op, Frame<CpuTensor> frame, CpuContext cpu) {
+        forward(op, Indices.resolve(op.node(), frame.input(1), op.size()), frame, cpu);
+    }
+
+    /** @param rows what is looked up; zeros for a negative one */
+    static void forward(Gather op, int[] rows, Frame<CpuTensor> frame, CpuContext cpu) {
         CpuTensor x = frame.input(0);
         CpuTensor y = frame.output(0);
-        int[] rows = Indices.resolve(op.node(), frame.input(1), op.size());
         long bytes = op.inner() * x.dtype().bits() / 8;
         long grain = Math.max(1, CpuContext.GRAIN / Math.max(1, op.inner()));
         cpu.parallel().ranges(op.outer() * rows.length, grain, (from, to) -> {
             for (long i = from; i < to; i++) {
-                long row = i / rows.length * op.size() + rows[(int) (i % rows.length)];
+                int at = rows[(int) (i % rows.length)];
+                if (at < 0) {
+                    y.bytes().asSlice(i * bytes, bytes).fill((byte) 0);
+                    continue;
+                }
+                long row = i / rows.length * op.size() + at;
                 MemorySegment.copy(x.bytes(), row * bytes, y.bytes(), i * bytes, bytes);
             }
         });
@@ -30,17 +40,21 @@ final class GatherCpu implements CpuKernel<Gather> {
 
     @Override
     public void backward(Gather op, Frame<CpuTensor> frame, CpuContext cpu) {
+        backward(op, Indices.resolve(op.node(), frame.input(1), op.size()), frame, cpu);
+    }
+
+    /** @param rows what was looked up; a negative one gets nothing */
+    static void backward(Gather op, int[] rows, Frame<CpuTensor> frame, CpuContext cpu) {
         CpuTensor dx = frame.gradient(0);
         if (!frame.accumulates(0)) {
             zero(dx, cpu);
         }
-        int[] rows = Indices.resolve(op.node(), frame.input(1), op.size());
-        long[] sorted =
-                new long[rows.length]; // row in the upper half, position in the lower: equal rows keep their order
-        for (int j = 0; j < rows.length; j++) {
-            sorted[j] = (long) rows[j] << 32 | j;
-        }
-        Arrays.sort(sorted);
+        // row in the upper half, position in the lower: equal rows keep their order
+        long[] sorted = IntStream.range(0, rows.length)
+                .filter(j -> rows[j] >= 0)
+                .mapToLong(j -> (long) rows[j] << 32 | j)
+                .sorted()
+                .toArray();
         int[] starts = starts(sorted);
         int used = starts.length - 1;
         long grain = Math.max(1, CpuContext.GRAIN / Math.max(1, op.inner()));
@@ -52,7 +66,7 @@ final class GatherCpu implements CpuKernel<Gather> {
                 if (sorted[starts[k]] >>> 32 == op.padding()) {
                     continue;
                 }
-                addRow(op, i / used, sorted, starts[k], starts[k + 1], frame.upstream(0), dx, sum, more);
+                addRow(op, i / used, rows.length, sorted, starts[k], starts[k + 1], frame.upstream(0), dx, sum, more);
             }
         });
     }
@@ -61,6 +75,7 @@ final class GatherCpu implements CpuKernel<Gather> {
     private static void addRow(
             Gather op,
             long outer,
+            int positions,
             long[] sorted,
             int first,
             int end,
@@ -74,7 +89,7 @@ final class GatherCpu implements CpuKernel<Gather> {
             int n = (int) Math.min(sum.length, inner - column);
             dx.read(to + column, sum, 0, n);
             for (int k = first; k < end; k++) {
-                dy.read((outer * sorted.length + (int) sorted[k]) * inner + column, more, 0, n);
+                dy.read((outer * positions + (int) sorted[k]) * inner + column, more, 0, n);
                 for (int c = 0; c < n; c++) {
                     sum[c] += more[c];
                 }
