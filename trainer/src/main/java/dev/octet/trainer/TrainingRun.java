@@ -137,9 +137,13 @@ final class TrainingRun implements RunControl {
         hooks.add(new CheckpointCadence(config.checkpoint(), trainer::epochsEndingWith));
         best = config.checkpoint().best().map(BestCheckpoint::new);
         best.ifPresent(hooks::add);
+        // the first rank writes for all; of a pipeline each measures its part of the model
+        long every = world.isFirst() || trainer.session().isStaged()
+                ? config.fp8Health().every()
+                : 0;
         fp8Health = world.isFirst()
-                ? new Fp8Health(config.fp8Health().every(), config.steps(), folder.resolve(Fp8Health.NAME))
-                : Fp8Health.withoutFile(config.fp8Health().every(), config.steps());
+                ? new Fp8Health(every, config.steps(), folder.resolve(Fp8Health.NAME))
+                : Fp8Health.withoutFile(every, config.steps());
         if (config.precision().isFp8()) {
             hooks.add(fp8Health);
         }
