@@ -45,6 +45,7 @@ import dev.octet.trainer.hook.RunPlan;
 import dev.octet.trainer.hook.StatePlan;
 import dev.octet.trainer.hook.StepWork;
 import dev.octet.trainer.hook.TrainingHook.EvaluationReport;
+import dev.octet.trainer.hook.StagePlan;
 import dev.octet.trainer.hook.ZeroPlan;
 import dev.octet.trainer.loss.LossGraph;
 import dev.octet.trainer.loss.LossValue;
@@ -655,6 +656,17 @@ public final class Trainer implements AutoCloseable {
         }
         try (Arena arena = Arena.ofConfined()) {
             return session.zeroPlan(draw(batches, 0, arena));
+        }
+    }
+
+    /**
+     * What each stage of a pipeline has and does, whether or not the ranks are there; empty for a run without stages.
+     *
+     * @throws IOException when data cannot be read
+     */
+    public Optional<StagePlan> stagePlan() throws IOException {
+        try (Arena arena = Arena.ofConfined()) {
+            return session.stagePlan(draw(batches, 0, arena));
         }
     }
 

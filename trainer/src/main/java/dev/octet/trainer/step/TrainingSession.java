@@ -33,6 +33,7 @@ import dev.octet.trainer.device.Offload;
 import dev.octet.trainer.device.StepObserver;
 import dev.octet.trainer.hook.Fp8Tensor;
 import dev.octet.trainer.hook.Gradients;
+import dev.octet.trainer.hook.StagePlan;
 import dev.octet.trainer.hook.StatePlan;
 import dev.octet.trainer.hook.StepWork;
 import dev.octet.trainer.hook.ZeroPlan;
@@ -347,9 +348,16 @@ public final class TrainingSession implements AutoCloseable {
     public StatePlan statePlan(String engine, long trainedElements) {
         Set<String> moments = new HashSet<>();
         optimizerBuffers().values().forEach(moments::addAll);
+        // those of a stage are kept for its own parameters
+        long elements = isStaged()
+                ? memory.shapes(ValueRole.PARAMETER).entrySet().stream()
+                        .filter(p -> setup.trained().contains(p.getKey()))
+                        .mapToLong(p -> p.getValue().elementCount())
+                        .sum()
+                : trainedElements;
         return new StatePlan(
                 engine,
-                trainedElements,
+                elements,
                 memory.bytes(v -> v.role() == ValueRole.PREPARED),
                 memory.bytes(v -> setup.trained().contains(plainName(v)) && v.role() != ValueRole.GRADIENT),
                 memory.bytes(v -> v.role() == ValueRole.GRADIENT
@@ -505,13 +513,14 @@ public final class TrainingSession implements AutoCloseable {
         }
         ActivationPlan.require(whole, setup.activations());
         int stage = pipeline.rank();
-        CallOrder order = order(trains ? setup.shards().microBatches() : 1);
+        List<Integer> inFlight = new ArrayList<>();
         List<ActivationPlan> plans = new ArrayList<>();
         List<Program> together = new ArrayList<>();
         for (int c = 0; c < mesh.chunks(); c++) {
             plans.add(ActivationPlan.ofPart(
                     dealt.program(whole, stage, c, pipeline), setup.activations(), casts));
-            for (int i = 0; i < (trains ? order.inFlight(stage, c) : 1); i++) {
+            inFlight.add(trains ? order(setup.shards().microBatches()).inFlight(stage, c) : 1);
+            for (int i = 0; i < inFlight.get(c); i++) {
                 together.add(plans.getLast().program());
             }
         }
@@ -530,7 +539,7 @@ public final class TrainingSession implements AutoCloseable {
                 forward = scales(plain, Set.of(Phase.PREPARE, Phase.FORWARD), used);
                 backward = scales(plain, Set.of(Phase.BACKWARD), used);
             }
-            chunks.add(new Chunk(own, memory, trains ? order.inFlight(stage, c) : 1, forward, backward));
+            chunks.add(new Chunk(own, memory, inFlight.get(c), forward, backward));
         }
         if (made != null) {
             update = new Update(
@@ -615,16 +624,28 @@ public final class TrainingSession implements AutoCloseable {
         return new Sharding(training, update(training), setup.states(), settings, data.size());
     }
 
-    /** What each stage of sharing out has a rank keep; empty for a run without ranks. */
+    /** What each stage of sharing out has a rank keep; empty for a run without ranks, and for one whose model is dealt out. */
     public Optional<ZeroPlan> zeroPlan(MicroBatch like) {
         RankSettings settings = setup.ranks();
-        if (!settings.isOn()) {
+        if (!settings.isOn() || isStaged()) {
             return Optional.empty();
         }
         Program training = planned(plain(graph(like), true)).program();
         RankPrograms averaging = RankPrograms.ofOne(training, settings, codedGradients());
         ShardMemory memories = new ShardMemory(training, update(training), averaging, setup.states(), setup.shards());
         return Optional.of(memories.plan(settings.ranks()));
+    }
+
+    /** What each stage of a pipeline has and does; empty for a run without stages. */
+    public Optional<StagePlan> stagePlan(MicroBatch like) {
+        if (!isStaged()) {
+            return Optional.empty();
+        }
+        prepare(like);
+        Stages dealt = Objects.requireNonNull(stages);
+        Program training = SharedScales.without(plain(graph(like), true));
+        CallOrder order = order(setup.shards().microBatches());
+        return Optional.of(new StageMemory(dealt, training, order, setup, casts).plan());
     }
 
     /** Gradients of the matrices kept in few bits, or of all, are averaged in E4M3, unless all are averaged in F32. */
