@@ -232,7 +232,8 @@ class RankedTrainingTest {
         CommandLine three = CommandLine.run(
                 words("run", "--dry-run", "--set", "distributed.tensor=3").toArray(String[]::new));
         assertEquals(ExitCode.USAGE, three.code(), three.err());
-        assertTrue(three.err().contains("4 heads of '/m/transformer/h.0/attn' cannot be shared out evenly"), three.err());
+        assertTrue(
+                three.err().contains("4 heads of '/m/transformer/h.0/attn' cannot be shared out evenly"), three.err());
     }
 
     @Test

@@ -98,7 +98,11 @@ final class RankSupport {
         }
         String tensor = "distributed.tensor: " + ranks;
         if (config.adapter().isPresent()) {
-            throw refused(world, "adapter, " + tensor, "an adapter is not cut with its layers yet", "leave one of the two out");
+            throw refused(
+                    world,
+                    "adapter, " + tensor,
+                    "an adapter is not cut with its layers yet",
+                    "leave one of the two out");
         }
         if (config.precision().qat().isPresent()) {
             throw refused(
@@ -114,8 +118,7 @@ final class RankSupport {
                     "MS-AMP's weights have one scale for the whole tensor",
                     "leave tensor out, or choose mode: fp8");
         }
-        if (config.precision().ranks().isOn()
-                && config.precision().ranks().reduction() != GradientReduction.F32) {
+        if (config.precision().ranks().isOn() && config.precision().ranks().reduction() != GradientReduction.F32) {
             throw refused(
                     world,
                     "precision.gradient_reduction: "

@@ -111,6 +111,7 @@ public final class TrainingSession implements AutoCloseable {
     private @Nullable TensorCut cut;
     /** What this rank has of weights and states, by name. */
     private Map<String, Part> parts = Map.of();
+
     private @Nullable TensorWatch tensorWatch;
     private LossScaling.State scale;
     private @Nullable ProductWatch products;
@@ -358,7 +359,10 @@ public final class TrainingSession implements AutoCloseable {
                         whole.loss(), setup.trained(), setup.parameters().names(), policy)
                 .withOutputs(whole.parts().values())
                 .withStored(setup.stored());
-        TensorCut made = TensorCut.of(whole.model(), all, new CutPlace(tensor.rank(), tensor.size(), setup.shards().sequences()));
+        TensorCut made = TensorCut.of(
+                whole.model(),
+                all,
+                new CutPlace(tensor.rank(), tensor.size(), setup.shards().sequences()));
         TensorCut before = cut;
         if (before == null) {
             memory.offer(made.parameters(setup.parameters().all()));
@@ -927,8 +931,9 @@ public final class TrainingSession implements AutoCloseable {
     public Map<String, Tensor> ownParameterViews(Arena arena) {
         Map<String, Tensor> all = new TreeMap<>(plainParameterViews(arena));
         Sharding shares = sharding;
-        all.keySet().removeIf(name -> !writes(
-                name, shares == null ? 0 : shares.weightOwner(name).orElse(0)));
+        all.keySet()
+                .removeIf(name -> !writes(
+                        name, shares == null ? 0 : shares.weightOwner(name).orElse(0)));
         return all;
     }
 
