@@ -8,13 +8,12 @@ import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
-import dev.octet.pipeline.DeviceName;
+import dev.octet.formats.ModelFile;
+import dev.octet.formats.tensor.Shape;
 import dev.octet.pipeline.Job;
-import dev.octet.pipeline.TrainingJob;
-import dev.octet.trainer.RunOptions;
+import dev.octet.pipeline.Train;
 import dev.octet.trainer.collective.RankThreads;
-import dev.octet.trainer.config.TrainingConfig;
-import dev.octet.trainer.yaml.YamlFile;
+import dev.octet.trainer.hook.RunEnd;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -23,6 +22,7 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import java.util.SplittableRandom;
 import java.util.TreeMap;
 import java.util.concurrent.TimeUnit;
@@ -202,32 +202,17 @@ class RankedTrainingTest {
     private void requireSameStages(Mpirun mpirun, int processes, String setting) throws Exception {
         String[] stages = {"--set", "distributed.pipeline=2", "--set", setting, "--set", "precision.mode=fp8"};
         Process process = start(mpirun, processes, words("real", stages));
-        TrainingConfig config = TrainingConfig.of(
-                YamlFile.parse(
-                        Files.readString(folder.resolve("c.yaml")) + "distributed: {pipeline: 2, "
-                                + setting.replace("distributed.", "").replace("=", ": ") + "}\nprecision: {mode: fp8}\n",
-                        "c.yaml"),
-                folder,
-                processes);
-        Path played = folder.resolve("played");
-        RankThreads.run(processes, Duration.ofMinutes(1), world -> {
-            try (TrainingJob job = TrainingJob.open(
-                    Path.of(MODEL), config, DeviceName.CPU, Job.defaults().withThreads(1), world)) {
-                return job.trainer().run(played, RunOptions.defaults());
-            }
-        });
+        Train.Request request = Train.Request.of(Path.of(MODEL), folder.resolve("c.yaml"), folder.resolve("played"))
+                .withSettings(List.of(stages[1], stages[3], stages[5]));
+        RankThreads.run(
+                processes,
+                Duration.ofSeconds(60),
+                world -> Train.run(request, _ -> List.of(), Job.defaults().withThreads(1), world));
         assertTrue(process.waitFor(60, TimeUnit.SECONDS), "the run ended");
         assertEquals(0, process.exitValue(), printed());
-        Map<String, byte[]> real = files("real", 6);
-        Map<String, byte[]> threads = files("played", 6);
-        assertEquals(threads.keySet(), real.keySet());
-        for (int r = 1; r <= processes; r++) {
-            for (String kind : List.of("parameters", "state")) {
-                String name = kind + "-0000" + r + "-of-0000" + processes + ".safetensors";
-                assertArrayEquals(threads.get(name), real.get(name), name);
-            }
-        }
+        assertSameBytes("played", "real", 6);
         assertEquals(numbers("played"), numbers("real"));
+        assertTrue(files("real", 6).containsKey("parameters-00002-of-0000" + processes + ".safetensors"));
     }
 
     /** A stage that is killed while others wait for what it computes. */
@@ -288,6 +273,60 @@ class RankedTrainingTest {
     }
 
     @Test
+    void two_processes_that_share_layers_leave_the_bytes_of_two_threads_and_export_whole_weights() throws Exception {
+        requireSameParts(Mpirun.OPEN_MPI);
+        CommandLine exported = CommandLine.run(
+                "export",
+                folder.resolve("real").toString(),
+                "-o",
+                folder.resolve("weights.safetensors").toString(),
+                "--target",
+                "safetensors");
+        assertEquals(ExitCode.OK, exported.code(), exported.err());
+        try (ModelFile file = ModelFile.open(folder.resolve("weights.safetensors"))) {
+            assertEquals(
+                    Shape.of(96, 32),
+                    Objects.requireNonNull(file.model().tensors().get("m.transformer.h.0.attn.c_attn.weight"))
+                            .shape());
+        }
+    }
+
+    private void requireSameParts(Mpirun mpirun) throws Exception {
+        String mesh = "distributed.tensor=2";
+        String sequence = "distributed.sequence_parallel=true";
+        Process process = start(mpirun, words("real", "--set", mesh, "--set", sequence));
+        Train.Request request = Train.Request.of(Path.of(MODEL), folder.resolve("c.yaml"), folder.resolve("played"))
+                .withSettings(List.of(mesh, sequence));
+        List<RunEnd> ends = RankThreads.run(
+                2,
+                Duration.ofSeconds(60),
+                world -> Train.run(request, _ -> List.of(), Job.defaults().withThreads(1), world));
+        assertEquals(6, ends.getLast().step());
+        assertTrue(process.waitFor(60, TimeUnit.SECONDS), "the run ended");
+        assertEquals(0, process.exitValue(), printed());
+        assertSameBytes("played", "real", 6);
+        assertEquals(numbers("played"), numbers("real"));
+        assertTrue(files("real", 6).containsKey("parameters-00002-of-00002.safetensors"));
+        assertTrue(printed().contains("2 ranks (data 1 x tensor 2), joined by "), printed());
+    }
+
+    @Test
+    void a_dry_run_says_what_each_rank_has_of_layers_that_ranks_share() {
+        CommandLine text = CommandLine.run(
+                words("run", "--dry-run", "--set", "distributed.tensor=4").toArray(String[]::new));
+        assertEquals(ExitCode.OK, text.code(), text.err());
+        assertTrue(
+                text.out()
+                        .contains("tensor: each of 4 ranks has a part of 9 of 9 Linears, here 7056 of 28256 elements"),
+                text.out());
+        CommandLine three = CommandLine.run(
+                words("run", "--dry-run", "--set", "distributed.tensor=3").toArray(String[]::new));
+        assertEquals(ExitCode.USAGE, three.code(), three.err());
+        assertTrue(
+                three.err().contains("4 heads of '/m/transformer/h.0/attn' cannot be shared out evenly"), three.err());
+    }
+
+    @Test
     void a_dry_run_says_what_the_rank_that_keeps_most_needs_with_each_stage() throws Exception {
         String[] four = {
             "--dry-run",
@@ -343,6 +382,7 @@ class RankedTrainingTest {
         requireGoodEnd(mpirun);
         clear();
         requireNamedError(mpirun);
+        requireSameParts(mpirun);
     }
 
     private void clear() throws IOException {

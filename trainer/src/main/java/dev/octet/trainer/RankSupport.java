@@ -1,6 +1,7 @@
 package dev.octet.trainer;
 
 import dev.octet.formats.error.InvalidOptionException;
+import dev.octet.trainer.activation.Recompute;
 import dev.octet.trainer.collective.Collectives;
 import dev.octet.trainer.collective.Mesh;
 import dev.octet.trainer.config.StatesConfig;
@@ -148,7 +149,11 @@ final class RankSupport {
         }
         String tensor = "distributed.tensor: " + ranks;
         if (config.adapter().isPresent()) {
-            throw refused(world, "adapter, " + tensor, "an adapter is not cut with its layers yet", "leave one of the two out");
+            throw refused(
+                    world,
+                    "adapter, " + tensor,
+                    "an adapter is not cut with its layers yet",
+                    "leave one of the two out");
         }
         if (config.precision().qat().isPresent()) {
             throw refused(
@@ -164,8 +169,7 @@ final class RankSupport {
                     "MS-AMP's weights have one scale for the whole tensor",
                     "leave tensor out, or choose mode: fp8");
         }
-        if (config.precision().ranks().isOn()
-                && config.precision().ranks().reduction() != GradientReduction.F32) {
+        if (config.precision().ranks().isOn() && config.precision().ranks().reduction() != GradientReduction.F32) {
             throw refused(
                     world,
                     "precision.gradient_reduction: "
@@ -187,6 +191,13 @@ final class RankSupport {
                     "optimizer: {type: " + optimizer.title().toLowerCase(Locale.ROOT) + "}, " + tensor,
                     "it needs whole matrices, and each rank has a part of them",
                     "choose an optimizer that updates each element by itself: sgd, adam, adamw, lion, adagrad");
+        }
+        if (config.activations().recompute() instanceof Recompute.Budget) {
+            throw refused(
+                    world,
+                    "gradient_checkpointing: {budget: ...}, " + tensor,
+                    "ranks that have different amounts would compute different steps again",
+                    "name layers instead: gradient_checkpointing: {layers: all}");
         }
         if (device.name().startsWith("cuda")) {
             throw refused(

@@ -573,7 +573,8 @@ public final class Trainer implements AutoCloseable {
 
     /** Whether this is a rank that keeps its share of the states, or its part of the model, and writes it into checkpoints. */
     boolean sharesStates() {
-        return cutsModel() || (!groups.data().isAlone() && parts.config().distributed().zero() != ZeroStage.NONE);
+        return cutsModel()
+                || (!groups.data().isAlone() && parts.config().distributed().zero() != ZeroStage.NONE);
     }
 
     /** Whether ranks have different parts of the model. */
@@ -707,10 +708,12 @@ public final class Trainer implements AutoCloseable {
         List<String> notes = new ArrayList<>(parts.config().precision().notes());
         muonNote().ifPresent(notes::add);
         ranksNote().ifPresent(notes::add);
-        session.cut().ifPresent(cut -> notes.add("tensor: each of " + groups.tensor().size() + " ranks has a part of "
-                + cut.shared().size() + " of " + (cut.shared().size() + cut.whole().size())
-                + " Linears, here " + cut.elements(false) + " of " + cut.elements(true) + " elements"
-                + (cut.whole().isEmpty() ? "" : "; whole: " + some(cut.whole()))));
+        session.cut()
+                .ifPresent(cut -> notes.add("tensor: each of " + groups.tensor().size() + " ranks has a part of "
+                        + cut.shared().size() + " of "
+                        + (cut.shared().size() + cut.whole().size())
+                        + " Linears, here " + cut.elements(false) + " of " + cut.elements(true) + " elements"
+                        + (cut.whole().isEmpty() ? "" : "; whole: " + some(cut.whole()))));
         notes.addAll(debug.notes());
         notes.addAll(debugChanges.notes());
         if (!policyFor(device).equals(debugChanges.policy())) {
@@ -775,10 +778,12 @@ public final class Trainer implements AutoCloseable {
         String processes = world.gather(own.getBytes(StandardCharsets.UTF_8)).stream()
                 .map(b -> new String(b, StandardCharsets.UTF_8))
                 .collect(Collectors.joining(", "));
-        String mesh = parts.config().distributed().cutsModel() ? " (" + groups.mesh().text() + ")" : "";
-        return Optional.of(world.size() + " ranks" + mesh + ", joined by " + world.engine() + ", are the processes " + processes
-                + "; gradients are averaged by "
-                + parts.config().precision().ranks().reduction().text());
+        String mesh =
+                parts.config().distributed().cutsModel() ? " (" + groups.mesh().text() + ")" : "";
+        return Optional.of(
+                world.size() + " ranks" + mesh + ", joined by " + world.engine() + ", are the processes " + processes
+                        + "; gradients are averaged by "
+                        + parts.config().precision().ranks().reduction().text());
     }
 
     /** How products of codes add up. */
@@ -846,7 +851,9 @@ public final class Trainer implements AutoCloseable {
         try (Arena arena = Arena.ofConfined()) {
             dataSeconds = 0;
             List<MicroBatch> drawn = new ArrayList<>();
-            for (int i = groups.data().rank(); i < accumulation; i += groups.data().size()) {
+            for (int i = groups.data().rank();
+                    i < accumulation;
+                    i += groups.data().size()) {
                 drawn.add(draw(batches, skipped.of(step) * accumulation + i, arena));
             }
             StepResult result = step(step, drawn, afterBackward, measuresFp8);

@@ -788,7 +788,8 @@ final class TrainingRun implements RunControl {
                         keeping(),
                         coded,
                         trainer.session()::settle,
-                        new CheckpointFolder.Sharers(world, sharesParameters, trainer.session().parts()));
+                        new CheckpointFolder.Sharers(
+                                world, sharesParameters, trainer.session().parts()));
             } else {
                 written = checkpoints.write(state(numbers, own, elsewhere, arena), keeping(), coded, trainer.session()::settle);
             }

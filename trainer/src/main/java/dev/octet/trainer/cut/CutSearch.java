@@ -50,7 +50,11 @@ import org.jspecify.annotations.Nullable;
  * as in Megatron, whoever exported them, and what follows no pattern is computed by each rank alike.
  */
 final class CutSearch {
+    /** A vocabulary of fewer entries for each rank is not worth a message. */
+    private static final long LEAST_ENTRIES = 8;
+
     private final ReadGraph graph;
+    private final int ranks;
     private final Map<String, Initializer> constants;
     private final Map<String, Node> producers = new HashMap<>();
     private final Map<String, List<Node>> readers = new HashMap<>();
@@ -64,12 +68,15 @@ final class CutSearch {
     private final Deque<String> open = new ArrayDeque<>();
     private String failure = "";
 
-    CutSearch(ReadGraph graph, Map<String, Initializer> constants) {
+    CutSearch(ReadGraph graph, Map<String, Initializer> constants, int ranks) {
         this.graph = graph;
+        this.ranks = ranks;
         this.constants = constants;
         for (Node node : graph.nodes()) {
             node.outputs().forEach(o -> producers.put(o, node));
-            node.uses().forEach(u -> readers.computeIfAbsent(u, _ -> new ArrayList<>()).add(node));
+            node.uses()
+                    .forEach(u ->
+                            readers.computeIfAbsent(u, _ -> new ArrayList<>()).add(node));
         }
     }
 
@@ -89,7 +96,9 @@ final class CutSearch {
         for (Node node : graph.nodes()) {
             if (graph.op(node) instanceof SoftmaxCrossEntropyLoss loss) {
                 Shape scores = loss.labels().scores().shape();
-                attempt(() -> demand(node.input(0), Cut.of(scores.rank() - 1, scores.dim(-1))));
+                if (scores.dim(-1) >= LEAST_ENTRIES * ranks) {
+                    attempt(() -> demand(node.input(0), Cut.of(scores.rank() - 1, scores.dim(-1))));
+                }
             }
         }
         graph.nodes().stream()
@@ -97,10 +106,11 @@ final class CutSearch {
                         && g.axis() == 0
                         && g.x().shape().rank() == 2
                         && constants.containsKey(n.input(0))
-                        && !constants.containsKey(n.input(1)))
+                        && !constants.containsKey(n.input(1))
+                        && g.size() >= LEAST_ENTRIES * ranks)
                 .max(Comparator.comparingLong(n -> type(n.input(0)).shape().dim(0)))
-                .ifPresent(n ->
-                        attempt(() -> demand(n.input(0), Cut.of(0, type(n.input(0)).shape().dim(0)))));
+                .ifPresent(n -> attempt(() ->
+                        demand(n.input(0), Cut.of(0, type(n.input(0)).shape().dim(0)))));
         ofVocabulary.addAll(cuts.keySet());
         ofVocabulary.removeAll(layers);
     }
@@ -165,13 +175,10 @@ final class CutSearch {
     private boolean demand(String value, Cut wanted) {
         Cut before = cut(value);
         if (before != null) {
-            return before.equals(wanted)
-                    || refuse("'" + value + "' would be cut as " + before + " and as " + wanted);
+            return before.equals(wanted) || refuse("'" + value + "' would be cut as " + before + " and as " + wanted);
         }
         OperandType type = graph.types().get(value);
-        if (type == null
-                || wanted.axis() >= type.shape().rank()
-                || type.shape().dim(wanted.axis()) != wanted.size()) {
+        if (type == null || wanted.axis() >= type.shape().rank() || type.shape().dim(wanted.axis()) != wanted.size()) {
             return refuse("'" + value + "' has no axis as " + wanted);
         }
         trial.put(value, wanted);

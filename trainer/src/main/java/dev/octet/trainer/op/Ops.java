@@ -52,6 +52,7 @@ import dev.octet.trainer.op.qat.GridQuantize;
 import dev.octet.trainer.op.reduce.Reduce;
 import dev.octet.trainer.op.rotary.RotaryEmbedding;
 import dev.octet.trainer.op.shard.AverageShares;
+import dev.octet.trainer.op.shard.CutOp;
 import dev.octet.trainer.op.shard.PostValues;
 import dev.octet.trainer.op.shard.RankExchange;
 import dev.octet.trainer.op.shard.ShareValues;
@@ -208,6 +209,7 @@ public final class Ops {
     /** Operators of nodes that can be trained, by the alphabet. */
     public static List<String> names() {
         return ALL.stream()
+                .filter(e -> !CutOp.class.isAssignableFrom(e.op()))
                 .flatMap(e -> e.names().stream())
                 .map(OpEntry.Name::type)
                 .distinct()

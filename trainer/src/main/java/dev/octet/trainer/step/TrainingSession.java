@@ -412,7 +412,10 @@ public final class TrainingSession implements AutoCloseable {
                         whole.loss(), setup.trained(), setup.parameters().names(), policy)
                 .withOutputs(whole.parts().values())
                 .withStored(setup.stored());
-        TensorCut made = TensorCut.of(whole.model(), all, new CutPlace(tensor.rank(), tensor.size(), setup.shards().sequences()));
+        TensorCut made = TensorCut.of(
+                whole.model(),
+                all,
+                new CutPlace(tensor.rank(), tensor.size(), setup.shards().sequences()));
         TensorCut before = cut;
         if (before == null) {
             memory.offer(made.parameters(setup.parameters().all()));
@@ -1202,8 +1205,9 @@ public final class TrainingSession implements AutoCloseable {
         Map<String, Tensor> all = new TreeMap<>(plainParameterViews(arena));
         all.keySet().removeAll(elsewhere);
         Sharding shares = sharding;
-        all.keySet().removeIf(name -> !writes(
-                name, shares == null ? 0 : shares.weightOwner(name).orElse(0)));
+        all.keySet()
+                .removeIf(name -> !writes(
+                        name, shares == null ? 0 : shares.weightOwner(name).orElse(0)));
         return all;
     }
 

@@ -1,16 +1,20 @@
 package dev.octet.trainer.checkpoint;
 
+import static java.util.Objects.requireNonNull;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import dev.octet.formats.error.MalformedModelException;
 import dev.octet.formats.error.UnavailableException;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.trainer.collective.Collectives;
 import dev.octet.trainer.collective.RankThreads;
+import dev.octet.trainer.cut.Part;
 import java.io.IOException;
 import java.lang.foreign.Arena;
+import java.lang.foreign.ValueLayout;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -165,5 +169,55 @@ class SharedCheckpointTest {
         try (CheckpointFile file = checkpoints.openNewest()) {
             assertEquals(1, file.state().state().size());
         }
+    }
+
+    private void writeCut(Part first, Part second) {
+        RankThreads.run(2, DEADLINE, world -> {
+            Part part = world.isFirst() ? first : second;
+            Tensor own = Tensor.ofFloats(
+                    Arena.ofAuto(),
+                    "w",
+                    part.shape(),
+                    new float[(int) part.shape().elementCount()]);
+            own.bytes().fill((byte) (world.rank() + 1));
+            TrainingState state =
+                    new TrainingState(1, 2, Map.of(), Map.of(), Map.of("w", own), Map.of("m:w", own.withName("m:w")));
+            return new CheckpointFolder(run)
+                    .writeShared(
+                            state,
+                            ALL,
+                            CodedMasters.NONE,
+                            _ -> {},
+                            new CheckpointFolder.Sharers(world, true, Map.of("w", part, "m:w", part)));
+        });
+    }
+
+    private static Part part(long from, long to) {
+        return new Part(Shape.of(2, 5), 1, List.of(new Part.Range(from, to)));
+    }
+
+    @Test
+    void tensors_that_ranks_have_parts_of_are_read_as_whole_tensors() throws IOException {
+        writeCut(part(0, 2), part(2, 5));
+        try (CheckpointFile file = new CheckpointFolder(run).openNewest()) {
+            for (Tensor t : List.of(
+                    requireNonNull(file.state().parameters().get("w")),
+                    requireNonNull(file.state().state().get("m:w")))) {
+                assertEquals(Shape.of(2, 5), t.shape());
+                int[] expected = {1, 1, 2, 2, 2, 1, 1, 2, 2, 2};
+                for (int i = 0; i < expected.length; i++) {
+                    assertEquals(expected[i], t.bytes().get(ValueLayout.JAVA_BYTE, 4L * i), "element " + i);
+                }
+            }
+        }
+    }
+
+    @Test
+    void parts_that_are_no_whole_tensor_are_damage() {
+        writeCut(part(0, 2), part(3, 5));
+        MalformedModelException damaged =
+                assertThrows(MalformedModelException.class, () -> new CheckpointFolder(run).openNewest());
+        assertEquals(
+                "checkpoint step-1 is damaged: its files have 4 of the 5 elements of axis 1 of 'w'", damaged.what());
     }
 }

@@ -2,11 +2,10 @@ package dev.octet.trainer.op.gather;
 
 import dev.octet.formats.graph.Attribute;
 import dev.octet.formats.graph.Node;
-import dev.octet.trainer.kernel.Op;
 import dev.octet.trainer.kernel.OpEntry;
 import dev.octet.trainer.kernel.OpSource;
 import dev.octet.trainer.kernel.OperandType;
-import dev.octet.trainer.op.shard.GroupOp;
+import dev.octet.trainer.op.shard.CutOp;
 import java.util.List;
 import java.util.Map;
 
@@ -18,10 +17,10 @@ import java.util.Map;
  * @param first the first of them in the whole table
  * @param all rows of the whole table
  */
-public record CutGather(Gather rows, long first, long all) implements Op {
+public record CutGather(Gather rows, long first, long all) implements CutOp {
     /** Its row in the table of operators. */
     public static final OpEntry<CutGather> ENTRY = OpEntry.of(
-                    CutGather.class, new CutGatherReference(), new CutGatherCpu(), GroupOp.noCuda())
+                    CutGather.class, new CutGatherReference(), new CutGatherCpu(), CutOp.noCuda())
             .octet("CutGather", CutGather::read);
 
     private static final String FIRST = "first";

@@ -58,7 +58,8 @@ public record Gather(String node, OperandType x, OperandType indices, int axis, 
         return LongStream.of(x.shape().toArray()).limit(axis).reduce(1, (a, b) -> a * b);
     }
 
-    long size() {
+    /** Places on the axis. */
+    public long size() {
         return x.shape().dim(axis);
     }
 

@@ -28,7 +28,7 @@ public record RankExchange(
         implements GroupOp {
     /** Its row in the table of operators. */
     public static final OpEntry<RankExchange> ENTRY = OpEntry.of(
-                    RankExchange.class, new RankExchangeReference(), new RankExchangeCpu(), GroupOp.noCuda())
+                    RankExchange.class, new RankExchangeReference(), new RankExchangeCpu(), CutOp.noCuda())
             .octet("RankExchange", RankExchange::read);
 
     private static final String KIND = "kind";
@@ -105,8 +105,7 @@ public record RankExchange(
         return node(name, kind, x, y)
                 .with(Attribute.of(OUTER, outer))
                 .with(Attribute.of(SHARES, shares))
-                .with(Attribute.of(
-                        SHAPE, Arrays.stream(shape.toArray()).boxed().toList()))
+                .with(Attribute.of(SHAPE, Arrays.stream(shape.toArray()).boxed().toList()))
                 .with(Attribute.of(RANK, (long) rank));
     }
 
