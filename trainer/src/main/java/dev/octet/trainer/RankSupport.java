@@ -120,10 +120,6 @@ final class RankSupport {
                     "where learned scales start is computed with all weights on one rank",
                     "leave pipeline out");
         }
-        if (config.adapter().isPresent()) {
-            throw refused(
-                    world, "adapter; " + own, "the file of an adapter is written by one rank", "leave pipeline out");
-        }
         if (config.precision().ranks().isOn()
                 && config.precision().ranks().reduction() != GradientReduction.F32) {
             throw refused(

@@ -998,12 +998,13 @@ public final class Trainer implements AutoCloseable {
 
     /**
      * What a checkpoint keeps of the weights, as views valid until the next step: all of them, or of a run that trains an adapter those of the adapter; the base
-     * is that of the model's file.
+     * is that of the model's file, and the adapter's of all stages are copied: all ranks call it together.
      */
     Map<String, Tensor> keptParameters(Arena arena) {
         Map<String, Tensor> all = new TreeMap<>(session.parameterViews(arena));
         if (adapted.isPresent()) {
             all.keySet().retainAll(trained);
+            return session.ofAllStages(all, arena);
         }
         return all;
     }

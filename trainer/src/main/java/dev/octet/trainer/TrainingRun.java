@@ -778,12 +778,13 @@ final class TrainingRun implements RunControl {
                 snapshot.addTo(done, numbers, own);
             }
             boolean adapts = config.adapter().isPresent();
+            Map<String, Tensor> adapter = adapts ? trainer.keptParameters(arena) : Map.of();
             CodedMasters coded = adapts ? CodedMasters.NONE : trainer.session().codedMasters(arena, elsewhere);
             boolean sharesParameters = (trainer.session().cutsWeights() || trainer.cutsModel()) && !adapts;
             if (trainer.sharesStates()) {
                 written = checkpoints.writeShared(
                         world.isFirst() || sharesParameters
-                                ? state(numbers, own, elsewhere, arena)
+                                ? state(numbers, own, adapts ? adapter : weights(elsewhere, arena), arena)
                                 : stateAlone(own),
                         keeping(),
                         coded,
@@ -791,7 +792,7 @@ final class TrainingRun implements RunControl {
                         new CheckpointFolder.Sharers(
                                 world, sharesParameters, trainer.session().parts()));
             } else {
-                written = checkpoints.write(state(numbers, own, elsewhere, arena), keeping(), coded, trainer.session()::settle);
+                written = checkpoints.write(state(numbers, own, adapts ? adapter : weights(elsewhere, arena), arena), keeping(), coded, trainer.session()::settle);
             }
         }
         lastCheckpoint = done;
@@ -806,11 +807,12 @@ final class TrainingRun implements RunControl {
     }
 
     /** @param elsewhere names of parameters that other ranks write */
+    private Map<String, Tensor> weights(Set<String> elsewhere, Arena arena) {
+        return trainer.session().ownParameterViews(arena, elsewhere);
+    }
+
     private TrainingState state(
-            Map<String, String> numbers, Map<String, Tensor> own, Set<String> elsewhere, Arena arena) {
-        Map<String, Tensor> kept = config.adapter().isPresent()
-                ? trainer.keptParameters(arena)
-                : trainer.session().ownParameterViews(arena, elsewhere);
+            Map<String, String> numbers, Map<String, Tensor> own, Map<String, Tensor> kept, Arena arena) {
         return new TrainingState(
                 done, trainer.microBatches(done), settings, numbers, kept, own, trainer.keptAdapter(kept, arena));
     }

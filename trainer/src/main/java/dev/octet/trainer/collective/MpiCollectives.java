@@ -105,7 +105,7 @@ final class MpiCollectives extends OrderedCollectives {
         forgetReceived();
         for (long at = 0; at < data.byteSize(); at += POSTED_BYTES) {
             MemorySegment part = data.asSlice(at, Math.min(POSTED_BYTES, data.byteSize() - at));
-            Arena room = Arena.ofShared();
+            Arena room = Arena.ofConfined();
             MemorySegment request = room.allocate(mpi.requestBytes(), Long.BYTES);
             MemorySegment copy = room.allocate(part.byteSize(), 64).copyFrom(part);
             mpi.send(copy, to, FIRST_CHANNEL + channel, request);

@@ -2,6 +2,7 @@ package dev.octet.trainer.shard;
 
 import static java.util.Objects.requireNonNull;
 
+import dev.octet.formats.error.InvalidOptionException;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.trainer.collective.Collectives;
 import dev.octet.trainer.kernel.Op;
@@ -81,9 +82,33 @@ final class StagedProgram {
                 }
             }
         }
+        requireOneWriter(prepared);
         for (int k = prepared; k < partOf.length; k++) {
             if (!preliminaries.contains(steps.get(k))) {
                 note(steps.get(k), partOf[k]);
+            }
+        }
+    }
+
+    /** Rejects a state that a part changes and another uses: stages tell each other nothing of it. */
+    private void requireOneWriter(int prepared) {
+        Map<Value, Integer> writers = new HashMap<>();
+        for (int k = prepared; k < partOf.length; k++) {
+            for (Value v : steps.get(k).results()) {
+                if (v != null && v.role() == ValueRole.STATE) {
+                    writers.put(v, partOf[k]);
+                }
+            }
+        }
+        for (int k = prepared; k < partOf.length; k++) {
+            for (Value v : steps.get(k).operands()) {
+                if (writers.getOrDefault(v, partOf[k]) != partOf[k]) {
+                    throw new InvalidOptionException(
+                            "a stage changes the state '" + v.name() + "', and another uses it",
+                            "distributed.pipeline: " + stages + "; node '"
+                                    + steps.get(k).node() + "'",
+                            "choose another number of stages, or leave pipeline out");
+                }
             }
         }
     }

@@ -1,5 +1,7 @@
 package dev.octet.trainer.step;
 
+import dev.octet.formats.tensor.Shape;
+import dev.octet.formats.tensor.Tensor;
 import dev.octet.quant.number.Float8Format;
 import dev.octet.quant.recipe.LinearTensor;
 import dev.octet.trainer.collective.Collectives;
@@ -10,6 +12,7 @@ import java.io.DataInputStream;
 import java.io.DataOutputStream;
 import java.io.IOException;
 import java.io.UncheckedIOException;
+import java.lang.foreign.Arena;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
@@ -64,6 +67,55 @@ final class StageReports {
                     }
                 });
         return all;
+    }
+
+    /**
+     * F32 tensors of all stages by name; of one that several have, the first one's.
+     *
+     * @param arena owns the copies
+     */
+    static Map<String, Tensor> parameters(Collectives pipeline, Map<String, Tensor> own, Arena arena) {
+        Map<String, Tensor> all = new TreeMap<>();
+        exchange(
+                pipeline,
+                out -> {
+                    out.writeInt(own.size());
+                    for (Tensor t : own.values()) {
+                        write(t, out);
+                    }
+                },
+                in -> {
+                    for (int left = in.readInt(); left > 0; left--) {
+                        Tensor t = readTensor(in, arena);
+                        all.putIfAbsent(t.name(), t);
+                    }
+                });
+        return all;
+    }
+
+    private static void write(Tensor t, DataOutputStream out) throws IOException {
+        out.writeUTF(t.name());
+        out.writeInt(t.shape().rank());
+        for (long dim : t.shape().toArray()) {
+            out.writeLong(dim);
+        }
+        for (float x : t.toFloats()) {
+            out.writeFloat(x);
+        }
+    }
+
+    private static Tensor readTensor(DataInputStream in, Arena arena) throws IOException {
+        String name = in.readUTF();
+        long[] dims = new long[in.readInt()];
+        for (int i = 0; i < dims.length; i++) {
+            dims[i] = in.readLong();
+        }
+        Shape shape = Shape.of(dims);
+        float[] elements = new float[Math.toIntExact(shape.elementCount())];
+        for (int i = 0; i < elements.length; i++) {
+            elements[i] = in.readFloat();
+        }
+        return Tensor.ofFloats(arena, name, shape, elements);
     }
 
     private static void exchange(Collectives pipeline, Written own, Read each) {

@@ -1258,6 +1258,15 @@ public final class TrainingSession implements AutoCloseable {
         return isStaged() ? StageReports.numbers(pipeline, own) : own;
     }
 
+    /**
+     * Parameters of all stages of the model, from those of this one; they call it together.
+     *
+     * @param arena owns the copies of those of other stages
+     */
+    public Map<String, Tensor> ofAllStages(Map<String, Tensor> own, Arena arena) {
+        return isStaged() ? StageReports.parameters(pipeline, own, arena) : own;
+    }
+
     /** Amaxes of the last step by {@link Fp8Layer#slot}: of inputs, and with delayed scaling of weights and gradients. */
     public Map<String, Float> amaxes() {
         Map<String, Float> amaxes = new TreeMap<>();
