@@ -1,14 +1,13 @@
 package dev.octet.cli;
 
 import dev.octet.pipeline.ConversionPlan;
-import dev.octet.trainer.collective.Mesh;
-
 import dev.octet.pipeline.TrainingPlan;
 import dev.octet.pipeline.plan.Choice;
 import dev.octet.pipeline.plan.DeviceBytes;
 import dev.octet.pipeline.plan.ParameterBytes;
 import dev.octet.pipeline.plan.StepTime;
 import dev.octet.pipeline.plan.Traffic;
+import dev.octet.trainer.collective.Mesh;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Locale;

@@ -1,7 +1,5 @@
 package dev.octet.pipeline;
 
-import dev.octet.trainer.collective.Mesh;
-
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import dev.octet.converter.hf.TransformerSizes;
 import dev.octet.formats.checkpoint.ModelConfig;
@@ -25,6 +23,7 @@ import dev.octet.pipeline.plan.Workload;
 import dev.octet.pipeline.run.RunFolder;
 import dev.octet.trainer.activation.Recompute;
 import dev.octet.trainer.collective.Collectives;
+import dev.octet.trainer.collective.Mesh;
 import dev.octet.trainer.config.TrainingConfig;
 import dev.octet.trainer.device.DryDevice;
 import dev.octet.trainer.device.cpu.CpuDevice;

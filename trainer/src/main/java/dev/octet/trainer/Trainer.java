@@ -45,6 +45,7 @@ import dev.octet.trainer.hook.RunPlan;
 import dev.octet.trainer.hook.StatePlan;
 import dev.octet.trainer.hook.StepWork;
 import dev.octet.trainer.hook.TrainingHook.EvaluationReport;
+import dev.octet.trainer.hook.StagePlan;
 import dev.octet.trainer.hook.ZeroPlan;
 import dev.octet.trainer.loss.LossGraph;
 import dev.octet.trainer.loss.LossValue;
@@ -79,7 +80,6 @@ import dev.octet.trainer.state.StateTensors;
 import dev.octet.trainer.step.AdapterSaving;
 import dev.octet.trainer.step.GraphSource;
 import dev.octet.trainer.step.ProductWatch;
-import dev.octet.trainer.step.RankLosses;
 import dev.octet.trainer.step.ReferenceModel;
 import dev.octet.trainer.step.StartingScales;
 import dev.octet.trainer.step.StepResult;
@@ -133,6 +133,9 @@ public final class Trainer implements AutoCloseable {
     private static final String OWN_SUMS = "; FP8 products add up as the device has it (precision.accumulation: f32)";
     private static final int SHOWN_TIES = 4;
     private static final int SHOWN_SAMPLES = 64;
+
+    /** How many micro-batches of an evaluation stages of a pipeline may be apart. */
+    private static final int AHEAD = 16;
 
     private final TrainingParts parts;
     private final Device device;
@@ -570,7 +573,8 @@ public final class Trainer implements AutoCloseable {
 
     /** Whether this is a rank that keeps its share of the states, or its part of the model, and writes it into checkpoints. */
     boolean sharesStates() {
-        return cutsModel() || (!groups.data().isAlone() && parts.config().distributed().zero() != ZeroStage.NONE);
+        return cutsModel()
+                || (!groups.data().isAlone() && parts.config().distributed().zero() != ZeroStage.NONE);
     }
 
     /** Whether ranks have different parts of the model. */
@@ -656,6 +660,17 @@ public final class Trainer implements AutoCloseable {
         }
     }
 
+    /**
+     * What each stage of a pipeline has and does, whether or not the ranks are there; empty for a run without stages.
+     *
+     * @throws IOException when data cannot be read
+     */
+    public Optional<StagePlan> stagePlan() throws IOException {
+        try (Arena arena = Arena.ofConfined()) {
+            return session.stagePlan(draw(batches, 0, arena));
+        }
+    }
+
     /** Bytes of the models that the trained one learns from. */
     private long besides(ToLongFunction<Teacher> ofTeacher, ToLongFunction<ReferenceModel> ofReference) {
         return (teacher == null ? 0 : ofTeacher.applyAsLong(teacher))
@@ -693,10 +708,12 @@ public final class Trainer implements AutoCloseable {
         List<String> notes = new ArrayList<>(parts.config().precision().notes());
         muonNote().ifPresent(notes::add);
         ranksNote().ifPresent(notes::add);
-        session.cut().ifPresent(cut -> notes.add("tensor: each of " + groups.tensor().size() + " ranks has a part of "
-                + cut.shared().size() + " of " + (cut.shared().size() + cut.whole().size())
-                + " Linears, here " + cut.elements(false) + " of " + cut.elements(true) + " elements"
-                + (cut.whole().isEmpty() ? "" : "; whole: " + some(cut.whole()))));
+        session.cut()
+                .ifPresent(cut -> notes.add("tensor: each of " + groups.tensor().size() + " ranks has a part of "
+                        + cut.shared().size() + " of "
+                        + (cut.shared().size() + cut.whole().size())
+                        + " Linears, here " + cut.elements(false) + " of " + cut.elements(true) + " elements"
+                        + (cut.whole().isEmpty() ? "" : "; whole: " + some(cut.whole()))));
         notes.addAll(debug.notes());
         notes.addAll(debugChanges.notes());
         if (!policyFor(device).equals(debugChanges.policy())) {
@@ -761,10 +778,12 @@ public final class Trainer implements AutoCloseable {
         String processes = world.gather(own.getBytes(StandardCharsets.UTF_8)).stream()
                 .map(b -> new String(b, StandardCharsets.UTF_8))
                 .collect(Collectors.joining(", "));
-        String mesh = parts.config().distributed().cutsModel() ? " (" + groups.mesh().text() + ")" : "";
-        return Optional.of(world.size() + " ranks" + mesh + ", joined by " + world.engine() + ", are the processes " + processes
-                + "; gradients are averaged by "
-                + parts.config().precision().ranks().reduction().text());
+        String mesh =
+                parts.config().distributed().cutsModel() ? " (" + groups.mesh().text() + ")" : "";
+        return Optional.of(
+                world.size() + " ranks" + mesh + ", joined by " + world.engine() + ", are the processes " + processes
+                        + "; gradients are averaged by "
+                        + parts.config().precision().ranks().reduction().text());
     }
 
     /** How products of codes add up. */
@@ -832,7 +851,9 @@ public final class Trainer implements AutoCloseable {
         try (Arena arena = Arena.ofConfined()) {
             dataSeconds = 0;
             List<MicroBatch> drawn = new ArrayList<>();
-            for (int i = groups.data().rank(); i < accumulation; i += groups.data().size()) {
+            for (int i = groups.data().rank();
+                    i < accumulation;
+                    i += groups.data().size()) {
                 drawn.add(draw(batches, skipped.of(step) * accumulation + i, arena));
             }
             StepResult result = step(step, drawn, afterBackward, measuresFp8);
@@ -915,10 +936,14 @@ public final class Trainer implements AutoCloseable {
             prepare(); // who owns what follows from the programs of steps
         }
         List<LossValue> losses = new ArrayList<>();
+        int begun = 0;
         Collectives data = groups.data();
         for (long i = data.rank(); i < from.perEpoch(); i += data.size()) {
             try (Arena arena = Arena.ofConfined()) {
-                losses.add(evaluate(draw(from, i, arena)));
+                evaluate(draw(from, i, arena)).ifPresent(losses::add);
+            }
+            if (session.isStaged() && ++begun % AHEAD == 0) {
+                groups.pipeline().barrier(); // the first stage does not fill the memory with what waits for the others
             }
         }
         boolean isLeftOut = data.rank() >= from.perEpoch() % data.size() && from.perEpoch() % data.size() > 0;
@@ -927,7 +952,7 @@ public final class Trainer implements AutoCloseable {
                 evaluate(draw(from, 0, arena)); // the others need this rank's weights
             }
         }
-        return LossValue.meanOverPositions(RankLosses.of(data, losses));
+        return LossValue.meanOverPositions(session.ofAllRanks(losses));
     }
 
     /**
@@ -963,7 +988,7 @@ public final class Trainer implements AutoCloseable {
         };
     }
 
-    private LossValue evaluate(MicroBatch batch) {
+    private Optional<LossValue> evaluate(MicroBatch batch) {
         try {
             return session.evaluate(batch);
         } catch (InvalidDataException e) {
@@ -973,12 +998,13 @@ public final class Trainer implements AutoCloseable {
 
     /**
      * What a checkpoint keeps of the weights, as views valid until the next step: all of them, or of a run that trains an adapter those of the adapter; the base
-     * is that of the model's file.
+     * is that of the model's file, and the adapter's of all stages are copied: all ranks call it together.
      */
     Map<String, Tensor> keptParameters(Arena arena) {
         Map<String, Tensor> all = new TreeMap<>(session.parameterViews(arena));
         if (adapted.isPresent()) {
             all.keySet().retainAll(trained);
+            return session.ofAllStages(all, arena);
         }
         return all;
     }

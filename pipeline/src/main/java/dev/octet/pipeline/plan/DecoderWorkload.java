@@ -1,8 +1,7 @@
 package dev.octet.pipeline.plan;
 
-import dev.octet.trainer.collective.Mesh;
-
 import dev.octet.converter.hf.TransformerSizes;
+import dev.octet.trainer.collective.Mesh;
 import java.util.Optional;
 
 /**

@@ -1,8 +1,7 @@
 package dev.octet.pipeline.plan;
 
-import dev.octet.trainer.collective.Mesh;
-
 import dev.octet.formats.error.InvalidOptionException;
+import dev.octet.trainer.collective.Mesh;
 import java.util.ArrayList;
 import java.util.Comparator;
 import java.util.LinkedHashMap;

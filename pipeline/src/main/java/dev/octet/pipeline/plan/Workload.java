@@ -1,7 +1,6 @@
 package dev.octet.pipeline.plan;
 
 import dev.octet.trainer.collective.Mesh;
-
 import java.util.Optional;
 
 /** A model as something to be trained by many. */

@@ -1,13 +1,12 @@
 package dev.octet.pipeline.plan;
 
-import dev.octet.trainer.collective.Mesh;
-
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.octet.formats.error.InvalidOptionException;
 import dev.octet.pipeline.plan.Accelerator.ProductType;
+import dev.octet.trainer.collective.Mesh;
 import java.io.IOException;
 import java.util.List;
 import org.junit.jupiter.api.DisplayNameGeneration;

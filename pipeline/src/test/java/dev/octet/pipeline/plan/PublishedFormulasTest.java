@@ -1,12 +1,11 @@
 package dev.octet.pipeline.plan;
 
-import dev.octet.trainer.collective.Mesh;
-
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.octet.converter.hf.TransformerSizes;
 import dev.octet.pipeline.plan.Accelerator.ProductType;
+import dev.octet.trainer.collective.Mesh;
 import java.io.IOException;
 import org.junit.jupiter.api.DisplayNameGeneration;
 import org.junit.jupiter.api.DisplayNameGenerator;

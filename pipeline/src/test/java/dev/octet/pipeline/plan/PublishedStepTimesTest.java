@@ -1,11 +1,10 @@
 package dev.octet.pipeline.plan;
 
-import dev.octet.trainer.collective.Mesh;
-
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.octet.pipeline.plan.Accelerator.ProductType;
+import dev.octet.trainer.collective.Mesh;
 import java.io.IOException;
 import java.util.Arrays;
 import java.util.List;

@@ -110,8 +110,8 @@ public final class CheckpointFile implements AutoCloseable {
     }
 
     /** Writes parameters, or a rank's share of them; returns lines of digests. */
-    static String writeParameters(
-            Path folder, TrainingState state, CodedMasters coded, Share share) throws IOException {
+    static String writeParameters(Path folder, TrainingState state, CodedMasters coded, Share share)
+            throws IOException {
         SavedAdapter adapter = state.adapter().orElse(null);
         if (adapter != null) {
             PeftAdapter.write(folder, adapter.config(), adapter.tensors(state.parameters()));
@@ -154,12 +154,7 @@ public final class CheckpointFile implements AutoCloseable {
         writeText(folder.resolve(SUMS), String.join("", digests));
     }
 
-    private static void tensors(
-            Path file,
-            Map<String, Tensor> tensors,
-            CodedMasters coded,
-            long step,
-            Share share)
+    private static void tensors(Path file, Map<String, Tensor> tensors, CodedMasters coded, long step, Share share)
             throws IOException {
         List<TensorSpec> specs = new ArrayList<>(coded.specs());
         tensors.forEach((name, tensor) -> specs.add(tensor.spec().withName(name)));
@@ -249,7 +244,10 @@ public final class CheckpointFile implements AutoCloseable {
     private static void read(Path path, CutTensors all, List<Runnable> files) throws IOException {
         ModelFile file = ModelFile.open(path);
         files.add(file::close);
-        all.add(path.getFileName().toString(), file.model().tensors(), file.model().metadata());
+        all.add(
+                path.getFileName().toString(),
+                file.model().tensors(),
+                file.model().metadata());
     }
 
     /** An adapter's tensors by the names that the graph has for them. */

@@ -156,9 +156,14 @@ public final class CheckpointFolder {
                         }
                         if (sharers.shareParameters() || world.isFirst()) {
                             Shard parameters = sharers.shareParameters() ? shard : Shard.WHOLE;
-                            lines.append(CheckpointFile.writeParameters(hidden, state, coded, new CheckpointFile.Share(parameters, sharers.parts(), written)));
+                            lines.append(CheckpointFile.writeParameters(
+                                    hidden,
+                                    state,
+                                    coded,
+                                    new CheckpointFile.Share(parameters, sharers.parts(), written)));
                         }
-                        return lines + CheckpointFile.writeState(
+                        return lines
+                                + CheckpointFile.writeState(
                                         hidden, state, new CheckpointFile.Share(shard, sharers.parts(), written));
                     },
                     undo);

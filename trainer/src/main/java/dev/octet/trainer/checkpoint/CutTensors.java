@@ -130,8 +130,8 @@ final class CutTensors {
             if (covered != first.whole().dim(first.axis())) {
                 throw CheckpointFile.damaged(
                         folder,
-                        "its files have " + covered + " of the " + first.whole().dim(first.axis()) + " elements of axis "
-                                + first.axis() + " of '" + name + "'",
+                        "its files have " + covered + " of the " + first.whole().dim(first.axis())
+                                + " elements of axis " + first.axis() + " of '" + name + "'",
                         null);
             }
             Tensor all = Tensor.allocate(

@@ -35,8 +35,8 @@ public final class RankAgreement {
             Map<String, String> other = facts(all.get(r));
             if (!other.equals(first)) {
                 throw new InvalidOptionException(
-                        "rank " + world.worldRank(r) + " is about to do something else than rank "
-                                + world.worldRank(0) + ": " + differences(first, other),
+                        "rank " + world.worldRank(r) + " is about to do something else than rank " + world.worldRank(0)
+                                + ": " + differences(first, other),
                         "what the ranks of the run read: configuration, model, data, checkpoint",
                         "give all ranks the same files and options");
             }

@@ -15,12 +15,7 @@ import java.util.stream.IntStream;
  * @param pipeline the stages that compute the same samples, in their order
  */
 public record RankGroups(
-        Mesh mesh,
-        Collectives world,
-        Collectives data,
-        Collectives tensor,
-        Collectives stage,
-        Collectives pipeline) {
+        Mesh mesh, Collectives world, Collectives data, Collectives tensor, Collectives stage, Collectives pipeline) {
     /**
      * The groups of a rank. Needs no message.
      *

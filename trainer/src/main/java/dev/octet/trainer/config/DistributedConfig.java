@@ -58,7 +58,9 @@ public record DistributedConfig(
         }
         if (config.chunks > 1 && config.pipeline == 1) {
             throw s.error(
-                    CHUNKS, "stages have chunks, and there is one stage", "add pipeline: 2, or leave " + CHUNKS + " out");
+                    CHUNKS,
+                    "stages have chunks, and there is one stage",
+                    "add pipeline: 2, or leave " + CHUNKS + " out");
         }
         return config;
     }
@@ -80,8 +82,9 @@ public record DistributedConfig(
             String asked = (data == 0 ? "" : "data: " + data + ", ") + "tensor: " + tensor + ", pipeline: " + pipeline;
             long fit = (data == 0 ? Math.ceilDiv(processes, each) : data) * each;
             throw new InvalidOptionException(
-                    "a mesh of " + (data == 0 ? "groups of " + each : String.valueOf(groups * each)) + " ranks cannot be"
-                            + " made of " + processes + (processes == 1 ? " process" : " processes"),
+                    "a mesh of " + (data == 0 ? "groups of " + each : String.valueOf(groups * each))
+                            + " ranks cannot be" + " made of " + processes
+                            + (processes == 1 ? " process" : " processes"),
                     "distributed: {" + asked + "}",
                     "start them with mpirun -n " + fit + ", or change the numbers; without data there are as many"
                             + " groups as fit");

@@ -74,7 +74,9 @@ final class CutSearch {
         this.constants = constants;
         for (Node node : graph.nodes()) {
             node.outputs().forEach(o -> producers.put(o, node));
-            node.uses().forEach(u -> readers.computeIfAbsent(u, _ -> new ArrayList<>()).add(node));
+            node.uses()
+                    .forEach(u ->
+                            readers.computeIfAbsent(u, _ -> new ArrayList<>()).add(node));
         }
     }
 
@@ -107,8 +109,8 @@ final class CutSearch {
                         && !constants.containsKey(n.input(1))
                         && g.size() >= LEAST_ENTRIES * ranks)
                 .max(Comparator.comparingLong(n -> type(n.input(0)).shape().dim(0)))
-                .ifPresent(n ->
-                        attempt(() -> demand(n.input(0), Cut.of(0, type(n.input(0)).shape().dim(0)))));
+                .ifPresent(n -> attempt(() ->
+                        demand(n.input(0), Cut.of(0, type(n.input(0)).shape().dim(0)))));
         ofVocabulary.addAll(cuts.keySet());
         ofVocabulary.removeAll(layers);
     }
@@ -173,13 +175,10 @@ final class CutSearch {
     private boolean demand(String value, Cut wanted) {
         Cut before = cut(value);
         if (before != null) {
-            return before.equals(wanted)
-                    || refuse("'" + value + "' would be cut as " + before + " and as " + wanted);
+            return before.equals(wanted) || refuse("'" + value + "' would be cut as " + before + " and as " + wanted);
         }
         OperandType type = graph.types().get(value);
-        if (type == null
-                || wanted.axis() >= type.shape().rank()
-                || type.shape().dim(wanted.axis()) != wanted.size()) {
+        if (type == null || wanted.axis() >= type.shape().rank() || type.shape().dim(wanted.axis()) != wanted.size()) {
             return refuse("'" + value + "' has no axis as " + wanted);
         }
         trial.put(value, wanted);

@@ -11,6 +11,7 @@ import dev.octet.trainer.autodiff.ReadGraph;
 import dev.octet.trainer.kernel.CounterRandom;
 import dev.octet.trainer.kernel.Op;
 import dev.octet.trainer.op.attention.Attention;
+import dev.octet.trainer.op.copy.Split;
 import dev.octet.trainer.op.dropout.Dropout;
 import dev.octet.trainer.op.expand.Expand;
 import dev.octet.trainer.op.gather.CutGather;
@@ -20,7 +21,6 @@ import dev.octet.trainer.op.loss.SoftmaxCrossEntropyLoss;
 import dev.octet.trainer.op.product.Linear;
 import dev.octet.trainer.op.rotary.RotaryEmbedding;
 import dev.octet.trainer.op.shard.RankExchange;
-import dev.octet.trainer.op.copy.Split;
 import dev.octet.trainer.op.view.View;
 import java.lang.foreign.Arena;
 import java.util.ArrayList;
@@ -85,7 +85,8 @@ final class CutWriter {
                 Part part = cut.part(all.shape(), place.rank(), place.ranks());
                 Initializer own = Initializer.of(part.of(all, Arena.ofAuto()).withName(name));
                 constants.put(
-                        name, new Initializer(name, own.data(), constant.doc(), constant.metadata(), constant.unknown()));
+                        name,
+                        new Initializer(name, own.data(), constant.doc(), constant.metadata(), constant.unknown()));
             }
         });
         Set<String> defined = new HashSet<>(constants.keySet());
@@ -140,14 +141,15 @@ final class CutWriter {
             case Gather g when search.isSummed(node) -> lookup(node, g);
             case SoftmaxCrossEntropyLoss _ -> loss(node);
             case View view when !view.type().equals(View.DETACH) -> reshaped(node);
-            case Expand _ -> nodes.add(
-                    node.withInputs(List.of(entering(node, 0), shape(node, own(node.output())))));
+            case Expand _ -> nodes.add(node.withInputs(List.of(entering(node, 0), shape(node, own(node.output())))));
             case Split split -> nodes.add(ofParts(node, split));
-            case Attention a when !a.split() ->
+            case Attention a
+            when !a.split() ->
                 nodes.add(entered(node)
                         .with(Attribute.of("q_num_heads", (long) a.heads() / place.ranks()))
                         .with(Attribute.of("kv_num_heads", (long) a.keyHeads() / place.ranks())));
-            case RotaryEmbedding r when !r.split() ->
+            case RotaryEmbedding r
+            when !r.split() ->
                 nodes.add(entered(node).with(Attribute.of("num_heads", (long) r.heads() / place.ranks())));
             case Dropout d -> nodes.add(ownStream(entered(node), d));
             case Op _ -> nodes.add(entered(node));
@@ -180,7 +182,8 @@ final class CutWriter {
         }
         positions.put(node.output(), result.get());
         switch (read.op(node)) {
-            case View view when !view.type().equals(View.DETACH) ->
+            case View view
+            when !view.type().equals(View.DETACH) ->
                 nodes.add(Node.of(
                         node.name(),
                         "Reshape",
@@ -216,7 +219,8 @@ final class CutWriter {
     private String summedGradient(Node node, int i) {
         String input = node.input(i);
         boolean learns = parameters.contains(input) || dependent.contains(input);
-        boolean is = input.isEmpty() || isCut(input) || !learns || !read.op(node).isDifferentiable(i);
+        boolean is =
+                input.isEmpty() || isCut(input) || !learns || !read.op(node).isDifferentiable(i);
         return is ? input : exchange(RankExchange.Kind.ENTER, input);
     }
 
@@ -228,7 +232,14 @@ final class CutWriter {
             nodes.add(
                     cut == null
                             ? RankExchange.node(name, kind, value, name)
-                            : shares(name, kind, value, name, cut, read.types().get(value).shape(), true));
+                            : shares(
+                                    name,
+                                    kind,
+                                    value,
+                                    name,
+                                    cut,
+                                    read.types().get(value).shape(),
+                                    true));
             return name;
         });
     }
@@ -252,7 +263,8 @@ final class CutWriter {
         }
         List<Long> shares = new ArrayList<>();
         for (int r = 0; r < place.ranks(); r++) {
-            shares.add(cut.shape(whole, r, place.ranks()).dim(cut.axis()) / cut.segments().size());
+            shares.add(cut.shape(whole, r, place.ranks()).dim(cut.axis())
+                    / cut.segments().size());
         }
         Shape result = gathers ? whole : cut.shape(whole, place.rank(), place.ranks());
         return RankExchange.node(name, kind, x, y, outer, shares, place.rank(), result);
@@ -267,8 +279,7 @@ final class CutWriter {
             return;
         }
         positions.put(node.output(), cut.get());
-        nodes.add(shares(
-                node.id() + "/sum", RankExchange.Kind.LEAVE_TO_SHARES, part, sum, cut.get(), shape, false));
+        nodes.add(shares(node.id() + "/sum", RankExchange.Kind.LEAVE_TO_SHARES, part, sum, cut.get(), shape, false));
     }
 
     /** A row-parallel Linear: its bias is added once, to the sum. */
@@ -289,8 +300,9 @@ final class CutWriter {
         Part rows = search.cuts().get(node.input(0)).part(gather.x().shape(), place.rank(), place.ranks());
         Part.Range own = rows.ranges().getFirst();
         String part = fresh(node.output() + "/part");
-        nodes.add(CutGather.node(node, own.from(), own.size(), gather.x().shape().dim(0))
-                .withOutputs(List.of(part)));
+        nodes.add(
+                CutGather.node(node, own.from(), own.size(), gather.x().shape().dim(0))
+                        .withOutputs(List.of(part)));
         leave(node, part, node.output());
     }
 

@@ -73,7 +73,8 @@ record SequenceCut(ReadGraph read, long batch, long positions) {
             case Binary _, Where _ -> broadcast(node, cuts);
             case RowNorm norm -> Optional.ofNullable(cut).filter(c -> c.axis() < norm.axis());
             case Transpose t -> Optional.ofNullable(cut).map(c -> c.on(t.order().indexOf(c.axis())));
-            case View view when !view.type().equals(View.DETACH) ->
+            case View view
+            when !view.type().equals(View.DETACH) ->
                 Optional.ofNullable(cut).map(c -> Reshaped.cut(c, x, view.shape()));
             case Op _ -> Optional.empty();
         };
@@ -90,7 +91,8 @@ record SequenceCut(ReadGraph read, long batch, long positions) {
             if (cut == null) {
                 continue;
             }
-            Cut result = cut.on(cut.axis() + shape(node.output()).rank() - shape(input).rank());
+            Cut result = cut.on(
+                    cut.axis() + shape(node.output()).rank() - shape(input).rank());
             if (found != null && !found.equals(result) || shape(node.output()).dim(result.axis()) != cut.size()) {
                 return Optional.empty();
             }

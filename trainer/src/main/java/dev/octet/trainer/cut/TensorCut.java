@@ -104,7 +104,8 @@ public record TensorCut(GraphModel model, Map<String, Part> parts, List<String> 
                 common = common.gcd(BigInteger.valueOf(a.heads())).gcd(BigInteger.valueOf(a.keyHeads()));
                 boolean uneven = a.heads() % ranks != 0 || a.keyHeads() % ranks != 0;
                 first = uneven && first.isEmpty()
-                        ? a.heads() + " heads" + (a.keyHeads() == a.heads() ? "" : " and " + a.keyHeads() + " of keys and values")
+                        ? a.heads() + " heads"
+                                + (a.keyHeads() == a.heads() ? "" : " and " + a.keyHeads() + " of keys and values")
                                 + " of '" + node.id() + "'"
                         : first;
             }
@@ -142,10 +143,7 @@ public record TensorCut(GraphModel model, Map<String, Part> parts, List<String> 
         List<Parameter> own = new ArrayList<>();
         for (Parameter p : all) {
             Part part = parts.get(p.name());
-            own.add(
-                    part == null
-                            ? p
-                            : new Parameter(p.name(), part.of(p.tensor(), Arena.ofAuto()), p.use()));
+            own.add(part == null ? p : new Parameter(p.name(), part.of(p.tensor(), Arena.ofAuto()), p.use()));
         }
         return own;
     }

@@ -56,9 +56,11 @@ import dev.octet.trainer.op.reduce.Reduce;
 import dev.octet.trainer.op.rotary.RotaryEmbedding;
 import dev.octet.trainer.op.shard.AverageShares;
 import dev.octet.trainer.op.shard.CutOp;
+import dev.octet.trainer.op.shard.PostValues;
 import dev.octet.trainer.op.shard.RankExchange;
 import dev.octet.trainer.op.shard.ShareValues;
 import dev.octet.trainer.op.shard.SumNumbers;
+import dev.octet.trainer.op.shard.TakeValues;
 import dev.octet.trainer.op.shard.ZeroFill;
 import dev.octet.trainer.op.softmax.Softmax;
 import dev.octet.trainer.op.state.DecodeState;
@@ -181,6 +183,8 @@ public final class Ops {
             AverageShares.ENTRY,
             RankExchange.ENTRY,
             ShareValues.ENTRY,
+            PostValues.ENTRY,
+            TakeValues.ENTRY,
             SumNumbers.ENTRY,
             ZeroFill.ENTRY,
             SgdStep.ENTRY,

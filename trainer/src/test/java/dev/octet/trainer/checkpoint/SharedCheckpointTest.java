@@ -174,7 +174,11 @@ class SharedCheckpointTest {
     private void writeCut(Part first, Part second) {
         RankThreads.run(2, DEADLINE, world -> {
             Part part = world.isFirst() ? first : second;
-            Tensor own = Tensor.ofFloats(Arena.ofAuto(), "w", part.shape(), new float[(int) part.shape().elementCount()]);
+            Tensor own = Tensor.ofFloats(
+                    Arena.ofAuto(),
+                    "w",
+                    part.shape(),
+                    new float[(int) part.shape().elementCount()]);
             own.bytes().fill((byte) (world.rank() + 1));
             TrainingState state =
                     new TrainingState(1, 2, Map.of(), Map.of(), Map.of("w", own), Map.of("m:w", own.withName("m:w")));

@@ -381,9 +381,8 @@ class CollectivesTest {
             List<byte[]> pair = RankThreads.run(2, DEADLINE, world -> sum(world, count, 3 + 2L * world.rank()));
             List<byte[]> three = RankThreads.run(3, DEADLINE, world -> sum(world, count, 2L * world.rank()));
             List<byte[]> got = RankThreads.run(6, DEADLINE, world -> {
-                List<Integer> members = world.rank() % 2 == 0
-                        ? List.of(0, 2, 4)
-                        : world.rank() == 1 ? List.of(1) : List.of(3, 5);
+                List<Integer> members =
+                        world.rank() % 2 == 0 ? List.of(0, 2, 4) : world.rank() == 1 ? List.of(1) : List.of(3, 5);
                 return sum(world.group(members), count, world.rank());
             });
             for (int r : new int[] {0, 2, 4}) {

@@ -111,7 +111,8 @@ class TrainingConfigTest {
     @ParameterizedTest
     @CsvSource({"4, 1, 1, 4", "4, 2, 1, 2", "8, 2, 2, 2", "6, 1, 3, 2", "4, 4, 1, 1"})
     void ranks_that_a_mesh_leaves_are_data_parallel(int processes, int tensor, int pipeline, int data) {
-        String text = SMALL + "gradient_accumulation: 8\ndistributed: {tensor: " + tensor + ", pipeline: " + pipeline + "}";
+        String text =
+                SMALL + "gradient_accumulation: 8\ndistributed: {tensor: " + tensor + ", pipeline: " + pipeline + "}";
         TrainingConfig config = TrainingConfig.of(YamlFile.parse(text, "train.yaml"), Path.of(""), processes);
         assertEquals(
                 new Mesh(data, tensor, pipeline, 1, 0), config.distributed().mesh(processes));
@@ -142,11 +143,12 @@ class TrainingConfigTest {
                 "distributed: {zero: 4}            | 4 is out of range              | give a whole number from 0 to 3",
                 "distributed: {zero: two}          | 'two' is not a whole number    | give a whole number from 0 to 3",
                 "distributed: {bucket_size: 0}     | '0' is not a size in bytes     | write it as 4GB, 512MB or 1.5GiB",
-                "distributed: {stage: 2}           | unknown key 'distributed.stage' | valid: bucket_size, chunks, data,"
-                        + " pipeline, reshape, sequence_parallel, tensor, zero",
-                "distributed: {tensor: 0}          | 0 is out of range              | give a whole number from 1 to 1024",
-                "distributed: {sequence_parallel: true} | tensor-parallel ranks share out a sequence, and there are none |"
-                        + " add tensor: 2, or leave sequence_parallel out",
+                "distributed: {stage: 2}           | unknown key 'distributed.stage' | valid: bucket_size, chunks,"
+                        + " data, pipeline, reshape, sequence_parallel, tensor, zero",
+                "distributed: {tensor: 0}          | 0 is out of range              | give a whole number from 1 to"
+                        + " 1024",
+                "distributed: {sequence_parallel: true} | tensor-parallel ranks share out a sequence, and there are"
+                        + " none | add tensor: 2, or leave sequence_parallel out",
                 "distributed: {chunks: 2}          | stages have chunks, and there is one stage | add pipeline: 2, or"
                         + " leave chunks out"
             })

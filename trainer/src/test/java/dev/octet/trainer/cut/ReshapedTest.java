@@ -42,10 +42,11 @@ class ReshapedTest {
                 "4x8      | 1x4x8x1   | 0 | 4        | 1 | 4"
             })
     void a_cut_follows_its_axis(String from, String to, int axis, String segments, int expected, String result) {
-        List<Long> own = Arrays.stream(segments.split(" ", -1)).map(Long::parseLong).toList();
-        List<Long> other = Arrays.stream(result.split(" ", -1)).map(Long::parseLong).toList();
-        assertEquals(
-                new Cut(expected, other), Reshaped.cut(new Cut(axis, own), shape(from), shape(to)));
+        List<Long> own =
+                Arrays.stream(segments.split(" ", -1)).map(Long::parseLong).toList();
+        List<Long> other =
+                Arrays.stream(result.split(" ", -1)).map(Long::parseLong).toList();
+        assertEquals(new Cut(expected, other), Reshaped.cut(new Cut(axis, own), shape(from), shape(to)));
     }
 
     /** Ranks would have pieces of several axes, or no whole elements of one. */
@@ -54,7 +55,8 @@ class ReshapedTest {
             delimiter = '|',
             value = {"2x6x30 | 2x6x5x6 | 2 | 7 23", "3x4 | 2x6 | 1 | 4"})
     void a_cut_that_no_axis_has_afterwards_is_none(String from, String to, int axis, String segments) {
-        List<Long> own = Arrays.stream(segments.split(" ", -1)).map(Long::parseLong).toList();
+        List<Long> own =
+                Arrays.stream(segments.split(" ", -1)).map(Long::parseLong).toList();
         assertEquals(null, Reshaped.cut(new Cut(axis, own), shape(from), shape(to)));
     }
 

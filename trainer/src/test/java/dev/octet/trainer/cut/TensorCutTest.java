@@ -63,7 +63,8 @@ class TensorCutTest {
         }
 
         Writing node(String type, String inputs, String outputs, Attribute... attributes) {
-            boolean octet = Set.of("Linear", "LayerNormalization", "SoftmaxCrossEntropyLoss").contains(type);
+            boolean octet = Set.of("Linear", "LayerNormalization", "SoftmaxCrossEntropyLoss")
+                    .contains(type);
             nodes.add(Node.of(
                     outputs.split(" ", -1)[0],
                     type,
@@ -96,8 +97,7 @@ class TensorCutTest {
         private static ValueInfo input(String name, DType type, long... dims) {
             return new ValueInfo(
                     name,
-                    new TensorType(
-                            type, Arrays.stream(dims).mapToObj(Dim::of).toList()));
+                    new TensorType(type, Arrays.stream(dims).mapToObj(Dim::of).toList()));
         }
     }
 
@@ -110,8 +110,7 @@ class TensorCutTest {
     private static String ranges(TensorCut cut, String name) {
         Part part = requireNonNull(cut.parts().get(name), name);
         StringBuilder text = new StringBuilder("axis " + part.axis());
-        part.ranges()
-                .forEach(r -> text.append(' ').append(r.from()).append('-').append(r.to()));
+        part.ranges().forEach(r -> text.append(' ').append(r.from()).append('-').append(r.to()));
         return text.toString();
     }
 
@@ -154,8 +153,7 @@ class TensorCutTest {
                 .node("Mul", "g u", "m")
                 .node("Linear", "m down", "y")
                 .cut(0, 4, false, "y");
-        assertEquals(
-                List.of("Mul", "ENTER", "Linear", "Linear", "Mul", "Linear", "LEAVE", "ReduceMean"), types(cut));
+        assertEquals(List.of("Mul", "ENTER", "Linear", "Linear", "Mul", "Linear", "LEAVE", "ReduceMean"), types(cut));
         assertEquals("axis 1 0-4", ranges(cut, "gate"));
         assertEquals("axis 0 0-4", ranges(cut, "down"));
     }
@@ -292,7 +290,17 @@ class TensorCutTest {
         assertEquals("axis 0 16-24", ranges(cut, "t"));
         assertEquals("axis 0 24-33", ranges(writing.cut(3, 4, false), "t"));
         assertEquals(
-                List.of("Linear", "Gelu", "Linear", "LEAVE", "Add", "CutGather", "LEAVE", "Add", "ENTER", "Linear",
+                List.of(
+                        "Linear",
+                        "Gelu",
+                        "Linear",
+                        "LEAVE",
+                        "Add",
+                        "CutGather",
+                        "LEAVE",
+                        "Add",
+                        "ENTER",
+                        "Linear",
                         "CutCrossEntropyLoss"),
                 types(cut));
     }
@@ -358,12 +366,7 @@ class TensorCutTest {
                 .node("Add", "e p", "s")
                 .node("LayerNormalization", "s n1", "n")
                 .node("Linear", "n wq", "q")
-                .node(
-                        "Attention",
-                        "q q q",
-                        "a",
-                        Attribute.of("q_num_heads", 2L),
-                        Attribute.of("kv_num_heads", 2L))
+                .node("Attention", "q q q", "a", Attribute.of("q_num_heads", 2L), Attribute.of("kv_num_heads", 2L))
                 .node("Linear", "a o ob", "y")
                 .node("Add", "s y", "r")
                 .node("LayerNormalization", "r n2", "m")
@@ -391,7 +394,8 @@ class TensorCutTest {
                 types(cut));
         assertTrue(
                 cut.model().graph().nodes().stream()
-                        .filter(n -> n.opType().equals("RankExchange") && n.textAttribute("kind", "").equals("ENTER"))
+                        .filter(n -> n.opType().equals("RankExchange")
+                                && n.textAttribute("kind", "").equals("ENTER"))
                         .allMatch(n -> Set.of("n1", "n2", "ob").contains(n.input(0))),
                 "gradients of what all positions share are added up");
     }

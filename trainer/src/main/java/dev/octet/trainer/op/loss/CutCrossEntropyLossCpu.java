@@ -56,8 +56,7 @@ final class CutCrossEntropyLossCpu implements CpuKernel<CutCrossEntropyLoss> {
         float at = here < 0 ? 0 : row[here];
         return op.smoothing() == 0
                 ? at
-                : (1 - op.smoothing()) * at
-                        + op.smoothing() / op.all().classes() * VectorMath.sum(row, 0, row.length);
+                : (1 - op.smoothing()) * at + op.smoothing() / op.all().classes() * VectorMath.sum(row, 0, row.length);
     }
 
     @Override

@@ -105,8 +105,7 @@ public record RankExchange(
         return node(name, kind, x, y)
                 .with(Attribute.of(OUTER, outer))
                 .with(Attribute.of(SHARES, shares))
-                .with(Attribute.of(
-                        SHAPE, Arrays.stream(shape.toArray()).boxed().toList()))
+                .with(Attribute.of(SHAPE, Arrays.stream(shape.toArray()).boxed().toList()))
                 .with(Attribute.of(RANK, (long) rank));
     }
 

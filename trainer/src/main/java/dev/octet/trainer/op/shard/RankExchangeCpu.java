@@ -66,7 +66,8 @@ final class RankExchangeCpu implements CpuKernel<RankExchange> {
     /** Copies a rank's share out of the whole tensor, or into it. */
     private static void copy(RankExchange op, int rank, CpuTensor whole, MemorySegment share, boolean out) {
         long width = op.inner() * whole.dtype().bits() / 8;
-        long before = op.shares().subList(0, rank).stream().mapToLong(Long::longValue).sum();
+        long before =
+                op.shares().subList(0, rank).stream().mapToLong(Long::longValue).sum();
         long axis = op.shares().stream().mapToLong(Long::longValue).sum();
         long run = op.shares().get(rank) * width;
         for (long o = 0; o < op.outer() && run > 0; o++) {

@@ -45,7 +45,8 @@ final class RankExchangeReference implements ReferenceKernel<RankExchange> {
     private static int place(RankExchange op, int rank, int i) {
         long run = op.shares().get(rank) * op.inner();
         long axis = op.shares().stream().mapToLong(Long::longValue).sum() * op.inner();
-        long before = op.shares().subList(0, rank).stream().mapToLong(Long::longValue).sum() * op.inner();
+        long before =
+                op.shares().subList(0, rank).stream().mapToLong(Long::longValue).sum() * op.inner();
         return (int) (i / run * axis + before + i % run);
     }
 

@@ -102,7 +102,10 @@ class CutOpsTest {
     }
 
     private static CpuTensor tensor(Value v, float[] elements, Arena arena) {
-        CpuTensor t = new CpuTensor(v.type(), arena.allocate(Math.max(1, v.type().byteSize()), 64).asSlice(0, v.type().byteSize()));
+        CpuTensor t = new CpuTensor(
+                v.type(),
+                arena.allocate(Math.max(1, v.type().byteSize()), 64)
+                        .asSlice(0, v.type().byteSize()));
         for (int i = 0; i < elements.length; i++) {
             t.writeNumber(i, elements[i]);
         }
@@ -191,8 +194,7 @@ class CutOpsTest {
                 int r = world.rank();
                 Shape own = Shape.of(2, shares.get(r), 3);
                 OperandType x = gathers ? new OperandType(DType.F32, own) : f32(2, 5, 3);
-                Node node = RankExchange.node(
-                        "n", kind, "x", "y", 2, shares, r, gathers ? Shape.of(2, 5, 3) : own);
+                Node node = RankExchange.node("n", kind, "x", "y", 2, shares, r, gathers ? Shape.of(2, 5, 3) : own);
                 float[] whole = numbers(sums ? r : 0, 30);
                 float[] share = columns(numbers(7, 30), 15, 3 * from[r], 3 * from[r + 1]);
                 return run(
@@ -219,12 +221,15 @@ class CutOpsTest {
     void a_sum_of_BF16_is_rounded_once() {
         OperandType type = new OperandType(DType.BF16, Shape.of(1));
         Node node = RankExchange.node("n", Kind.LEAVE, "x", "y");
-        List<Both> got = RankThreads.run(3, DEADLINE, world -> run(
-                Twin.CPU,
-                among(node, List.of(type), world),
-                List.of(new float[] {world.isFirst() ? 256 : 0.75f}),
-                List.of(type),
-                new float[] {1}));
+        List<Both> got = RankThreads.run(
+                3,
+                DEADLINE,
+                world -> run(
+                        Twin.CPU,
+                        among(node, List.of(type), world),
+                        List.of(new float[] {world.isFirst() ? 256 : 0.75f}),
+                        List.of(type),
+                        new float[] {1}));
         assertEquals(258, got.getFirst().y[0], "256.75 would be rounded to 256, and 256.75 again");
     }
 
@@ -285,8 +290,14 @@ class CutOpsTest {
     /** Scores of eleven classes for two samples of four positions; ranks have three or four classes. */
     @ParameterizedTest
     @CsvSource({
-        "CPU, mean, 0, 0", "CPU, mean, 1, 0", "CPU, none, 1, 0", "CPU, mean, 1, 0.1", "CPU, mean, 0, 1",
-        "REFERENCE, mean, 1, 0", "REFERENCE, none, 0, 0", "REFERENCE, mean, 1, 0.1"
+        "CPU, mean, 0, 0",
+        "CPU, mean, 1, 0",
+        "CPU, none, 1, 0",
+        "CPU, mean, 1, 0.1",
+        "CPU, mean, 0, 1",
+        "REFERENCE, mean, 1, 0",
+        "REFERENCE, none, 0, 0",
+        "REFERENCE, mean, 1, 0.1"
     })
     void the_loss_of_classes_that_ranks_share_is_that_of_all_classes(
             Twin twin, String reduction, long shift, float smoothing) {
@@ -371,8 +382,6 @@ class CutOpsTest {
         assertEquals(
                 "RankExchange[LEAVE, F32 [2] -> F32 [2], rank=0, shares=[]]",
                 among(node, List.of(f32(2)), Collectives.alone()).toString());
-        assertEquals(
-                "SumNumbers[1, rank=1]",
-                new SumNumbers(List.of(f32(1)), 1, Collectives.alone()).toString());
+        assertEquals("SumNumbers[1, rank=1]", new SumNumbers(List.of(f32(1)), 1, Collectives.alone()).toString());
     }
 }
