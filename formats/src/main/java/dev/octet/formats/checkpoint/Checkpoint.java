@@ -43,14 +43,17 @@ public final class Checkpoint implements AutoCloseable {
 
     private final Path path;
     private final Path folder;
+    private final StreamedFormat format;
     private final ShardSet files;
     private final Optional<ObjectNode> config;
     private final SequencedMap<String, StoredTensor> tensors;
     private final OpenFiles open = new OpenFiles();
 
-    private Checkpoint(Path path, Path folder, ShardSet files, Optional<ObjectNode> config) {
+    private Checkpoint(
+            Path path, Path folder, StreamedFormat format, ShardSet files, Optional<ObjectNode> config) {
         this.path = path;
         this.folder = folder;
+        this.format = format;
         this.files = files;
         this.config = config;
         List<Shard> shards = files.shards();
@@ -111,7 +114,8 @@ public final class Checkpoint implements AutoCloseable {
         } catch (MalformedModelException e) {
             problems.accept(e);
         }
-        return new Checkpoint(path, folder, formatOf(absolute).shards(absolute, problems), config);
+        StreamedFormat format = formatOf(absolute);
+        return new Checkpoint(path, folder, format, format.shards(absolute, problems), config);
     }
 
     /** The format of what is there; the first one reports the fault of a file that none recognises. */
@@ -136,6 +140,22 @@ public final class Checkpoint implements AutoCloseable {
     /** The opened path, as given. */
     public Path path() {
         return path;
+    }
+
+    /** How it is stored. */
+    public StreamedFormat format() {
+        return format;
+    }
+
+    /** Whether it lies in files of safetensors, as consumers load it. */
+    public boolean isSafetensors() {
+        return files instanceof SafetensorsShards;
+    }
+
+    /** Whether a tensor is not one run of bytes in a file, so that reading it puts it together. */
+    public boolean isScattered() {
+        return tensors.values().stream()
+                .anyMatch(t -> t.pieces().isPresent() && t.pieces().get().run().isEmpty());
     }
 
     /** The folder of its files. */

@@ -15,6 +15,7 @@ import dev.octet.formats.pickle.PickleValue.Text;
 import dev.octet.formats.pickle.Unpickler;
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
+import dev.octet.formats.torch.StateDict;
 import dev.octet.formats.torch.TorchTypes;
 import java.io.IOException;
 import java.math.BigInteger;
@@ -70,7 +71,7 @@ record DcpMetadata(List<DcpTensor> tensors, List<String> objects) {
         }
 
         DcpMetadata read(PickleValue root) {
-            if (!(root instanceof Instance metadata) || !metadata.type().name().equals("Metadata")) {
+            if (!(root instanceof Instance metadata) || !metadata.type().name().endsWith("Metadata")) {
                 throw broken("the file describes no checkpoint");
             }
             Dict state = dict(metadata.field("state_dict_metadata"), "state_dict_metadata");
@@ -157,7 +158,7 @@ record DcpMetadata(List<DcpTensor> tensors, List<String> objects) {
 
         private static List<String> keys(String key, @Nullable PickleValue path) {
             if (!(path instanceof Sequence sequence) || sequence.items().isEmpty()) {
-                return List.of(key);
+                return StateDict.Saved.ofKey(key, key).path();
             }
             return sequence.items().stream().map(Reader::text).toList();
         }

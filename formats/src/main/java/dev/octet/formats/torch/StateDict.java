@@ -84,6 +84,13 @@ public record StateDict<T>(Map<String, T> names, List<String> notes) {
         public Saved {
             path = List.copyOf(path);
         }
+
+        /** A thing of which only the keys joined by dots are known. */
+        public static <T> Saved<T> ofKey(String key, T value) {
+            int dot = key.indexOf('.');
+            boolean state = dot > 0 && STATES.contains(key.substring(0, dot));
+            return new Saved<>(state ? List.of(key.substring(0, dot), key.substring(dot + 1)) : List.of(key), value);
+        }
     }
 
     /**
@@ -185,9 +192,11 @@ public record StateDict<T>(Map<String, T> names, List<String> notes) {
             notes.add("names are without what wrappers of modules added to them");
         }
         leftOut.forEach((category, count) ->
-                notes.add(count + (count == 1 ? " tensor" : " tensors") + " under '" + category + "' are left out: no weights"));
+                notes.add(count + (count == 1 ? " tensor under '" : " tensors under '") + category
+                        + (count == 1 ? "' is left out: no weight" : "' are left out: no weights")));
         if (extra > 0) {
-            notes.add(extra + " modules have an _extra_state, which is left out: state of FP8 training, no weights");
+            notes.add("the _extra_state of " + extra + (extra == 1 ? " module" : " modules")
+                    + " is left out: state of FP8 training, no weights");
         }
         return new StateDict<>(names, notes);
     }
