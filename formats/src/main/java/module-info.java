@@ -20,5 +20,7 @@ module dev.octet.formats {
     exports dev.octet.formats.pickle;
     exports dev.octet.formats.torch;
     exports dev.octet.formats.dcp;
+    exports dev.octet.formats.deepspeed;
+    exports dev.octet.formats.megatron;
     exports dev.octet.formats.file;
 }

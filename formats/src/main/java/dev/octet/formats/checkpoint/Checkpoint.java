@@ -2,11 +2,13 @@ package dev.octet.formats.checkpoint;
 
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import dev.octet.formats.dcp.DcpFormat;
+import dev.octet.formats.deepspeed.DeepSpeedFormat;
 import dev.octet.formats.error.MalformedModelException;
 import dev.octet.formats.error.UnsupportedModelException;
 import dev.octet.formats.file.OpenFiles;
 import dev.octet.formats.file.PieceReader;
 import dev.octet.formats.gguf.GgufFile;
+import dev.octet.formats.megatron.MegatronFormat;
 import dev.octet.formats.model.Shard;
 import dev.octet.formats.model.ShardHeader;
 import dev.octet.formats.model.ShardSet;
@@ -36,7 +38,12 @@ import org.jspecify.annotations.Nullable;
 public final class Checkpoint implements AutoCloseable {
     /** All formats whose tensors can be read by position, in the order of recognition. */
     public static final List<StreamedFormat> FORMATS =
-            List.of(new DcpFormat(), new SafetensorsFormat(), new TorchFormat());
+List.of(
+            new MegatronFormat(),
+            new DcpFormat(),
+            new SafetensorsFormat(),
+            new DeepSpeedFormat(),
+            new TorchFormat());
 
     /** Reports the fault of what none recognises. */
     private static final StreamedFormat USUAL = new SafetensorsFormat();

@@ -222,6 +222,27 @@ public final class Pieces {
     }
 
     /**
+     * The matrix with its axes exchanged.
+     *
+     * @throws IllegalArgumentException when there are not two axes
+     */
+    public Pieces transposed() {
+        if (frame.length != 2) {
+            throw new IllegalArgumentException(this + " is no matrix");
+        }
+        long[] dims = {frame[1], frame[0]};
+        List<Piece> turned = new ArrayList<>();
+        for (Piece p : all) {
+            turned.add(new Piece(p.file, p.position, turned(p.from), turned(p.size), turned(p.stride)));
+        }
+        return new Pieces(dims, width, sorted(turned, dims));
+    }
+
+    private static long[] turned(long[] pair) {
+        return new long[] {pair[1], pair[0]};
+    }
+
+    /**
      * Parts one after another along an axis.
      *
      * @param parts at least one, alike in width and in all other axes
