@@ -17,5 +17,10 @@ module dev.octet.formats {
     exports dev.octet.formats.onnx;
     exports dev.octet.formats.npy;
     exports dev.octet.formats.gguf;
+    exports dev.octet.formats.pickle;
+    exports dev.octet.formats.torch;
+    exports dev.octet.formats.dcp;
+    exports dev.octet.formats.deepspeed;
+    exports dev.octet.formats.megatron;
     exports dev.octet.formats.file;
 }

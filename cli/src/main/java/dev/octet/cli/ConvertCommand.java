@@ -32,7 +32,8 @@ final class ConvertCommand implements Command {
             "target",
             "NAME",
             TARGETS.keySet(),
-            "onnx; huggingface: an ONNX or GGUF model as a checkpoint; gguf; checkpoints: "
+            "onnx; huggingface: an ONNX or GGUF model or a checkpoint of torch, DeepSpeed or Megatron as safetensors;"
+                    + " gguf; checkpoints: "
                     + String.join(", ", CheckpointFlags.TARGETS.keySet()) + " (must be given unless --into is)");
     private static final PathOption INTO = PathOption.read(
             "into",
@@ -116,6 +117,8 @@ final class ConvertCommand implements Command {
                 "octet convert minilm.onnx -o MiniLM --target huggingface",
                 "octet convert Llama-3.2-1B -o llama.gguf --target gguf --type q8_0",
                 "octet convert llama-Q4_K_M.gguf -o Llama --target huggingface --dtype bf16",
+                "octet convert pytorch_model.bin -o model.safetensors --target huggingface",
+                "octet convert checkpoints/step-1000 -o Llama --target huggingface",
                 "octet convert llama-nvfp4.gguf -o Llama-NVFP4 --target modelopt",
                 "octet convert bert-fp8 -o bert.onnx --into bert-fp32.onnx",
                 "octet convert bert.onnx -o weights.safetensors");
@@ -223,6 +226,16 @@ final class ConvertCommand implements Command {
         return ExitCode.OK;
     }
 
+    private static ExitCode toSafetensors(Arguments arguments, Screen screen, Convert.ToSafetensors request)
+            throws IOException {
+        try (Progress progress = arguments.progress(screen)) {
+            CheckpointOutcome outcome = Convert.run(request, arguments.job(progress));
+            progress.end();
+            new CheckpointPage(outcome).print(arguments, screen);
+        }
+        return ExitCode.OK;
+    }
+
     private static ExitCode toOnnx(Arguments arguments, Screen screen, Path output) throws IOException {
         int opset = arguments.choice(OPSET, OPSETS, USUAL_OPSET);
         arguments.requireInputs();
@@ -241,6 +254,11 @@ final class ConvertCommand implements Command {
 
     private static ExitCode toHuggingFace(Arguments arguments, Screen screen, Path output) throws IOException {
         arguments.requireInputs();
+        if (Files.exists(arguments.operand(0)) && Checkpoint.isCheckpoint(arguments.operand(0))) {
+            arguments.refuse(
+                    List.of(CONFIG), "is for ONNX models", "put the model's config.json in the checkpoint's folder");
+            return toSafetensors(arguments, screen, new Convert.ToSafetensors(arguments.operand(0), output));
+        }
         Convert.HuggingFaceResult result = Convert.run(
                 new Convert.ToHuggingFace(arguments.operand(0), output, arguments.path(CONFIG)), job(arguments));
         screen.answer(arguments, result, () -> page(arguments, result));

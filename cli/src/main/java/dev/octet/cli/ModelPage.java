@@ -48,6 +48,7 @@ final class ModelPage {
             appendGraph(head, graph);
         }
         appendLayers(head, facts.layers());
+        facts.notes().forEach(n -> head.row("note", n));
         page.append(head.text(0));
         appendTypes(page, facts.tensors());
         if (graph != null) {

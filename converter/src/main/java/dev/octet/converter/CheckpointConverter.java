@@ -448,6 +448,7 @@ public final class CheckpointConverter implements AutoCloseable {
                 what.put("kept scales", Boolean.toString(keep));
             }
             case ConversionRequest.Merge() -> what.put("goal", "merge");
+            case ConversionRequest.Copy() -> what.put("goal", "copy");
             case ConversionRequest.Convert(var layout, var options, var recipe) -> {
                 what.put("goal", "convert");
                 what.put("target", layout.name());

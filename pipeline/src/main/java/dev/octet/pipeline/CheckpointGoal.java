@@ -89,6 +89,17 @@ record CheckpointGoal(
                         Selection.ALL_LINEARS, Map.of(), AttentionScales.NONE, false, false, exactOnly));
     }
 
+    static CheckpointGoal of(Convert.ToSafetensors request, Job job) throws IOException {
+        CheckpointConverter converter = CheckpointConverter.open(request.model());
+        if (converter.checkpoint().isSafetensors()) {
+            converter.close();
+            throw job.invalid(
+                    "'" + request.model() + "' is a checkpoint in safetensors already",
+                    "give an .onnx or .gguf file, or a checkpoint of torch, DeepSpeed or Megatron");
+        }
+        return plain(converter, new ConversionRequest.Copy(), CheckpointConverter.Request.all());
+    }
+
     private static CheckpointGoal plain(
             CheckpointConverter converter, ConversionRequest goal, CheckpointConverter.Request how) {
         return new CheckpointGoal(converter, goal, how, StaticScales.NONE, null, TransformedCheckpoint.none());
@@ -106,6 +117,7 @@ record CheckpointGoal(
             case ConversionRequest.Dequantize _ -> "dequantising";
             case ConversionRequest.Convert _ -> "converting";
             case ConversionRequest.Merge _ -> "merging";
+            case ConversionRequest.Copy _ -> "copying";
         };
     }
 

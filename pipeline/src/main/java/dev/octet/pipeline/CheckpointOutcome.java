@@ -115,6 +115,9 @@ public record CheckpointOutcome(
                 counts.put(e.label(), plan.count(e));
             }
         }
+        if (plan.goal() instanceof ConversionRequest.Copy) {
+            counts.put(Exactness.EXACT.label(), count(plan, _ -> true));
+        }
         List<Weight> weights = plan.shards().stream()
                 .flatMap(s -> s.steps().stream())
                 .filter(TensorStep::isOfWeight)
@@ -252,7 +255,7 @@ public record CheckpointOutcome(
     private static @Nullable String recipe(ConversionRequest goal) {
         return switch (goal) {
             case ConversionRequest.Quantize q -> q.recipe().name();
-            case ConversionRequest.Dequantize _, ConversionRequest.Merge _ -> null;
+            case ConversionRequest.Dequantize _, ConversionRequest.Merge _, ConversionRequest.Copy _ -> null;
             case ConversionRequest.Convert c -> c.recipe().map(Recipe::name).orElse(null);
         };
     }
@@ -263,6 +266,7 @@ public record CheckpointOutcome(
             case ConversionRequest.Dequantize d -> "plain " + d.type();
             case ConversionRequest.Convert c -> c.layout().name();
             case ConversionRequest.Merge _ -> "as the base";
+            case ConversionRequest.Copy _ -> "safetensors, as it is";
         };
     }
 }

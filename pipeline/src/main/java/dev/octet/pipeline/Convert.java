@@ -126,6 +126,13 @@ public final class Convert {
     }
 
     /**
+     * A checkpoint of torch, DeepSpeed or Megatron as a folder of safetensors: names as in Hugging Face folders, bytes as they are.
+     *
+     * @param output a folder to make, or a file for a checkpoint of one
+     */
+    public record ToSafetensors(Path model, Path output) {}
+
+    /**
      * A checkpoint as a GGUF file.
      *
      * @param model a checkpoint of a known decoder with its {@code config.json}, plain or quantised in any layout
@@ -250,6 +257,18 @@ public final class Convert {
      */
     public static CheckpointOutcome run(ToLayout request, Job job) throws IOException {
         try (CheckpointGoal goal = CheckpointGoal.of(request)) {
+            return new CheckpointWork(goal, request.output(), job).run(Optional.empty());
+        }
+    }
+
+    /**
+     * Writes a checkpoint in another format as safetensors.
+     *
+     * @throws dev.octet.formats.error.OctetException when the checkpoint is malformed, holds what Octet does not read, or is in safetensors already
+     * @throws IOException when reading or writing fails; finished files stay and the same call continues after them
+     */
+    public static CheckpointOutcome run(ToSafetensors request, Job job) throws IOException {
+        try (CheckpointGoal goal = CheckpointGoal.of(request, job)) {
             return new CheckpointWork(goal, request.output(), job).run(Optional.empty());
         }
     }

@@ -13,6 +13,7 @@ import dev.octet.formats.error.UnsupportedModelException;
 import dev.octet.formats.gguf.GgufFile;
 import dev.octet.formats.graph.GraphModel;
 import dev.octet.formats.peft.PeftAdapter;
+import dev.octet.formats.safetensors.SafetensorsFormat;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.pipeline.run.RunSummary;
@@ -129,7 +130,7 @@ public final class Inspect {
     }
 
     private static boolean isSecondMoments(Path path) throws IOException {
-        if (!Checkpoint.isCheckpoint(path)) {
+        if (!new SafetensorsFormat().recognises(path)) {
             return false;
         }
         try (ModelFile file = ModelFile.open(path)) {
@@ -170,8 +171,23 @@ public final class Inspect {
      * @throws IOException when reading fails
      */
     public static Result run(Path path) throws IOException {
+        List<String> notes = List.of();
+        if (Checkpoint.isCheckpoint(path)) {
+            try (CheckpointConverter converter = CheckpointConverter.open(path)) {
+                if (converter.checkpoint().isScattered()) {
+                    return inPieces(converter);
+                }
+                notes = converter.checkpoint().notes();
+            }
+        }
         try (ModelFile file = ModelFile.open(path)) {
-            return of(path, file);
+            Result result = of(path, file);
+            return new Result(
+                    result.facts().withNotes(notes),
+                    result.architecture(),
+                    result.withoutGraph(),
+                    result.parameters(),
+                    result.ties());
         }
     }
 
@@ -191,6 +207,16 @@ public final class Inspect {
         } catch (UnsupportedModelException | MalformedModelException e) {
             return withoutGraph(file, stored, e.what());
         }
+    }
+
+    /** Its tensors are put together when they are read: too much work, and memory, for a look at it. */
+    private static Result inPieces(CheckpointConverter converter) throws IOException {
+        return new Result(
+                Inspection.of(converter.checkpoint(), converter.stored()),
+                null,
+                "its tensors lie in pieces; octet convert --target huggingface makes a folder that has a graph",
+                ParameterFact.of(converter.stored()),
+                List.of());
     }
 
     private static StoredCheckpoint stored(Path path) throws IOException {

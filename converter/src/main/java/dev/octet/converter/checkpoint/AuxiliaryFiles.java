@@ -30,6 +30,7 @@ public final class AuxiliaryFiles {
             ".pt",
             ".pth",
             ".ckpt",
+            ".distcp",
             ".gguf",
             ".ggml",
             ".onnx",
@@ -42,6 +43,9 @@ public final class AuxiliaryFiles {
             ".bin.index.json");
     private static final Set<String> REWRITTEN =
             Set.of(ModelConfig.FILE_NAME, "hf_quant_config.json", ShardIndex.FILE_NAME);
+    /** What training programs leave next to their checkpoints: which is the latest, how to read it. */
+    private static final Set<String> OF_TRAINING = Set.of(
+            "latest", "latest_universal", "zero_to_fp32.py", "latest_checkpointed_iteration.txt", "trainer_state.json");
 
     private final Path source;
     private final List<Path> carried;
@@ -76,7 +80,9 @@ public final class AuxiliaryFiles {
                 if (isHidden(file) || REWRITTEN.contains(name.toString()) || shards.contains(name.toString())) {
                     return FileVisitResult.CONTINUE;
                 }
-                boolean goes = attributes.isRegularFile() && !isWeight(name.toString());
+                boolean goes = attributes.isRegularFile()
+                        && !isWeight(name.toString())
+                        && !OF_TRAINING.contains(name.toString());
                 (goes ? carried : left).add(name);
                 return FileVisitResult.CONTINUE;
             }

@@ -163,12 +163,15 @@ public final class CheckpointPlanner {
             case ConversionRequest.Convert(Layout layout, LayoutOptions options, Optional<Recipe> recipe) ->
                 new ConversionRequest.Convert(
                         layout, options.of(layout, typeOfScales(stored).orElse(model)), recipe);
-            case ConversionRequest.Dequantize _, ConversionRequest.Merge _ -> goal;
+            case ConversionRequest.Dequantize _, ConversionRequest.Merge _, ConversionRequest.Copy _ -> goal;
         };
     }
 
     private CheckpointPlan plan() throws IOException {
-        requireConsistent();
+        if (!(goal instanceof ConversionRequest.Copy)) {
+            requireConsistent();
+        }
+        notes.addAll(checkpoint.notes());
         notes.addAll(stored.notes());
         decide();
         List<ShardPlan> shards = new ArrayList<>();
@@ -186,8 +189,8 @@ public final class CheckpointPlanner {
         }
         requireSomething(shards);
         noteMoments(shards);
-        if (goal instanceof ConversionRequest.Merge) {
-            return mergePlan(shards);
+        if (goal instanceof ConversionRequest.Merge || goal instanceof ConversionRequest.Copy) {
+            return sameConfigPlan(shards);
         }
         Optional<ObjectNode> config = checkpoint.config().map(ObjectNode::deepCopy);
         Map<String, ObjectNode> files = targetConfig.describe(config, attention.written(), notes);
@@ -377,7 +380,7 @@ public final class CheckpointPlanner {
     }
 
     /** The configuration of the source describes the target, too. */
-    private CheckpointPlan mergePlan(List<ShardPlan> shards) throws IOException {
+    private CheckpointPlan sameConfigPlan(List<ShardPlan> shards) throws IOException {
         Map<String, ObjectNode> files = new LinkedHashMap<>();
         ModelConfig.read(checkpoint.folder(), QUANT_CONFIG).ifPresent(c -> files.put(QUANT_CONFIG, c));
         return new CheckpointPlan(
@@ -396,6 +399,10 @@ public final class CheckpointPlanner {
         StoredWeight weight = weightOf(spec);
         if (goal instanceof ConversionRequest.Merge) {
             addMerged(spec, weight, steps);
+            return;
+        }
+        if (goal instanceof ConversionRequest.Copy) {
+            steps.add(new TensorStep.Copy(tensor(spec.name()), spec));
             return;
         }
         if (weight != null) {
@@ -516,7 +523,8 @@ public final class CheckpointPlanner {
         WeightReader.requireScale(weight);
         requireStreamable(weight);
         switch (goal) {
-            case ConversionRequest.Merge _ -> throw new IllegalStateException("planned by addMerged");
+            case ConversionRequest.Merge _, ConversionRequest.Copy _ ->
+                throw new IllegalStateException("planned by addSteps");
             case ConversionRequest.Dequantize _ -> steps.add(dequantize(weight));
             case ConversionRequest.Quantize(Recipe recipe, Layout layout, LayoutOptions options) -> {
                 WeightDecision decision = decisions.get(weight.name());
@@ -698,7 +706,7 @@ public final class CheckpointPlanner {
 
     private void requireSomething(List<ShardPlan> shards) {
         boolean none = shards.stream().flatMap(s -> s.steps().stream()).noneMatch(TensorStep::isOfWeight);
-        if (!none) {
+        if (!none || goal instanceof ConversionRequest.Copy) {
             return;
         }
         if (goal instanceof ConversionRequest.Quantize) {

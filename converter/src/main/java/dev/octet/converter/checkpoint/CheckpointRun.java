@@ -18,12 +18,13 @@ import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.HashSet;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
 import java.util.OptionalLong;
-import java.util.stream.Collectors;
+import java.util.Set;
 import java.util.stream.Stream;
 import java.util.zip.CRC32;
 import org.jspecify.annotations.Nullable;
@@ -111,8 +112,22 @@ public final class CheckpointRun {
     }
 
     private AuxiliaryFiles auxiliary() throws IOException {
-        return AuxiliaryFiles.of(
-                source.folder(), source.shards().stream().map(Shard::name).collect(Collectors.toSet()));
+        return AuxiliaryFiles.of(source.folder(), ownFiles(source));
+    }
+
+    /** The files that hold tensors of a checkpoint, by their paths in its folder, and the names that its tensors' files will have. */
+    private static Set<String> ownFiles(Checkpoint source) {
+        Set<String> own = new HashSet<>();
+        for (Shard shard : source.shards()) {
+            own.add(shard.name());
+            for (Path file : shard.files()) {
+                Path absolute = file.toAbsolutePath();
+                if (absolute.startsWith(source.folder())) {
+                    own.add(source.folder().relativize(absolute).toString());
+                }
+            }
+        }
+        return own;
     }
 
     /**
@@ -211,7 +226,9 @@ public final class CheckpointRun {
     private static void requireApart(Checkpoint source, RunPaths outputs) throws IOException {
         RunPaths paths = outputs;
         for (Shard shard : source.shards()) {
-            paths = paths.reading("the checkpoint", shard.path());
+            for (Path file : shard.files()) {
+                paths = paths.reading("the checkpoint", file);
+            }
         }
         paths.requireApart();
     }
@@ -359,9 +376,11 @@ public final class CheckpointRun {
         ObjectNode fingerprint = JSON.createObjectNode();
         what.forEach(fingerprint::put);
         for (Shard shard : source.shards()) {
-            fingerprint.put(
-                    "source file " + shard.name(),
-                    Files.size(shard.path()) + " bytes of " + Files.getLastModifiedTime(shard.path()));
+            for (Path file : shard.files()) {
+                String name = file.equals(shard.path()) ? shard.name() : String.valueOf(file.getFileName());
+                fingerprint.put(
+                        "source file " + name, Files.size(file) + " bytes of " + Files.getLastModifiedTime(file));
+            }
         }
         CRC32 names = new CRC32(); // the decisions depend on configuration and kept scales too
         plan.shards().forEach(s -> names.update((s.name() + s.header().entries()).getBytes(StandardCharsets.UTF_8)));

@@ -29,6 +29,14 @@ public sealed interface ConversionRequest {
         }
     }
 
+    /** Leaves every tensor as it is, in files of safetensors: for checkpoints in other formats. */
+    record Copy() implements ConversionRequest {
+        @Override
+        public @Nullable Layout layout() {
+            return null;
+        }
+    }
+
     /** Adds adapters to the weights they change, each in its own form: layout, names and everything else stay as they are. */
     record Merge() implements ConversionRequest {
         @Override

@@ -236,7 +236,7 @@ final class CheckpointSource implements WeightSource {
 
     @Override
     public String format() {
-        return "safetensors, " + (stored.layout().equals("plain") ? "not quantised" : stored.layout());
+        return checkpoint.format().name() + ", " + (stored.layout().equals("plain") ? "not quantised" : stored.layout());
     }
 
     @Override

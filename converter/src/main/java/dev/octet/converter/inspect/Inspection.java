@@ -5,6 +5,7 @@ import dev.octet.converter.plan.BodyLayers;
 import dev.octet.converter.plan.LayerKind;
 import dev.octet.converter.rule.CanonicalOps;
 import dev.octet.formats.ModelFile;
+import dev.octet.formats.checkpoint.Checkpoint;
 import dev.octet.formats.checkpoint.ModelConfig;
 import dev.octet.formats.graph.Graph;
 import dev.octet.formats.graph.GraphModel;
@@ -12,7 +13,7 @@ import dev.octet.formats.graph.Node;
 import dev.octet.formats.graph.ValueInfo;
 import dev.octet.formats.graph.ValueType;
 import dev.octet.formats.model.Model;
-import dev.octet.formats.tensor.Tensor;
+import dev.octet.formats.tensor.TensorSpec;
 import dev.octet.quant.layout.StoredCheckpoint;
 import dev.octet.quant.layout.StoredWeight;
 import java.io.IOException;
@@ -35,7 +36,7 @@ import org.jspecify.annotations.Nullable;
  * The contents of a model file.
  *
  * @param path the opened file or folder
- * @param format {@code onnx} or {@code safetensors}
+ * @param format {@code onnx}, {@code safetensors}, {@code torch}, {@code dcp}, ...
  * @param fileBytes size on disk; for a folder, of the regular files directly in it
  * @param dimensions sizes of the architecture; null when no configuration states them
  * @param tensors totals over all constants
@@ -44,6 +45,7 @@ import org.jspecify.annotations.Nullable;
  * @param layers number of layers that Octet can convert to FP8
  * @param quantization traces of an earlier quantisation
  * @param metadata free text in the file
+ * @param notes of a checkpoint in another format than safetensors: what lies in its files and is no weight, what was renamed
  */
 public record Inspection(
         String path,
@@ -55,7 +57,8 @@ public record Inspection(
         @Nullable GraphFacts graph,
         Layers layers,
         Quantization quantization,
-        Map<String, String> metadata) {
+        Map<String, String> metadata,
+        List<String> notes) {
     private static final List<String> SCALE_ENDINGS = List.of(
             "weight_scale",
             "weight_scale_inv",
@@ -170,24 +173,71 @@ public record Inspection(
             @Nullable StoredCheckpoint stored)
             throws IOException {
         Model model = file.model();
-        List<TensorFact> list = TensorFacts.of(model, stored);
+        Map<String, TensorSpec> specs = new LinkedHashMap<>();
+        model.tensors().forEach((name, tensor) -> specs.put(name, tensor.spec()));
+        return of(
+                new Contents(file.path(), file.format().name(), specs, model.metadata(), List.of()),
+                model.graph().isPresent(),
+                graph,
+                canonical,
+                stored);
+    }
+
+    /**
+     * Collects the facts about a checkpoint without touching its tensors.
+     *
+     * @throws IOException when sizes or the configuration next to it cannot be read
+     */
+    public static Inspection of(Checkpoint checkpoint, StoredCheckpoint stored) throws IOException {
+        Map<String, TensorSpec> specs = new LinkedHashMap<>();
+        checkpoint.tensors().forEach((name, tensor) -> specs.put(name, tensor.spec()));
+        Map<String, String> metadata = new LinkedHashMap<>();
+        checkpoint.shards().forEach(s -> s.header().metadata().forEach(metadata::putIfAbsent));
+        return of(
+                new Contents(checkpoint.path(), checkpoint.format().name(), specs, metadata, checkpoint.notes()),
+                false,
+                Optional.empty(),
+                Optional.empty(),
+                stored);
+    }
+
+    /** What a file holds besides a graph. */
+    private record Contents(
+            Path path, String format, Map<String, TensorSpec> tensors, Map<String, String> metadata, List<String> notes) {}
+
+    private static Inspection of(
+            Contents contents,
+            boolean ownGraph,
+            Optional<GraphModel> graph,
+            Optional<GraphModel> canonical,
+            @Nullable StoredCheckpoint stored)
+            throws IOException {
+        List<TensorFact> list = TensorFacts.of(
+                contents.tensors().values(), ownGraph ? graph : Optional.empty(), stored);
         Map<String, Integer> operators = new TreeMap<>();
         graph.ifPresent(g -> {
             count(g.graph(), operators);
             g.functions().forEach(f -> f.nodes().forEach(n -> count(n, operators)));
         });
         return new Inspection(
-                file.path().toString(),
-                file.format().name(),
-                fileBytes(file.path()),
-                dimensions(file.path(), stored),
-                tensors(model, list),
+                contents.path().toString(),
+                contents.format(),
+                fileBytes(contents.path()),
+                dimensions(contents.path(), stored),
+                tensors(contents, list),
                 list,
-                graph.map(g -> facts(g, model.graph().isPresent() ? Source.FILE : Source.CONFIGURATION, operators))
+                graph.map(g -> facts(g, ownGraph ? Source.FILE : Source.CONFIGURATION, operators))
                         .orElse(null),
-                canonical.map(Inspection::layersOfGraph).orElseGet(() -> layersByName(model, stored)),
-                quantization(file.path(), model, stored, list, operators),
-                model.metadata());
+                canonical.map(Inspection::layersOfGraph).orElseGet(() -> layersByName(contents, stored)),
+                quantization(contents, stored, list, operators),
+                contents.metadata(),
+                contents.notes());
+    }
+
+    /** The same with notes. */
+    public Inspection withNotes(List<String> newNotes) {
+        return new Inspection(
+                path, format, fileBytes, dimensions, tensors, list, graph, layers, quantization, metadata, newNotes);
     }
 
     /** Bytes of a file, or of all files in a folder. */
@@ -215,24 +265,24 @@ public record Inspection(
                 : ModelConfig.read(folder).flatMap(Dimensions::of).orElse(null);
     }
 
-    private static Tensors tensors(Model model, List<TensorFact> list) {
+    private static Tensors tensors(Contents contents, List<TensorFact> list) {
         Map<String, DTypeShare> shares = new LinkedHashMap<>();
         long elements = 0;
         long bytes = 0;
-        for (Tensor tensor : model.tensors().values()) {
-            long n = tensor.spec().shape().elementCount();
-            long size = tensor.spec().byteSize();
+        for (TensorSpec tensor : contents.tensors().values()) {
+            long n = tensor.shape().elementCount();
+            long size = tensor.byteSize();
             elements += n;
             bytes += size;
             shares.merge(
-                    tensor.spec().dtype().name(),
-                    new DTypeShare(tensor.spec().dtype().name(), 1, n, size),
+                    tensor.dtype().name(),
+                    new DTypeShare(tensor.dtype().name(), 1, n, size),
                     (a, b) -> new DTypeShare(a.dtype, a.count + b.count, a.elements + b.elements, a.bytes + b.bytes));
         }
         List<DTypeShare> sorted = shares.values().stream()
                 .sorted(Comparator.comparingLong(DTypeShare::bytes).reversed())
                 .toList();
-        return new Tensors(model.tensors().size(), elements, bytes, TensorFacts.parameters(list), sorted);
+        return new Tensors(contents.tensors().size(), elements, bytes, TensorFacts.parameters(list), sorted);
     }
 
     private static void count(Graph graph, Map<String, Integer> operators) {
@@ -302,7 +352,7 @@ public record Inspection(
     }
 
     /** Without a graph, a matrix named weight that is not an embedding counts as a Linear, a vector of a norm as a norm. */
-    private static Layers layersByName(Model model, @Nullable StoredCheckpoint stored) {
+    private static Layers layersByName(Contents contents, @Nullable StoredCheckpoint stored) {
         Set<String> codes = new HashSet<>();
         int quantized = 0;
         if (stored != null) {
@@ -314,7 +364,7 @@ public record Inspection(
         int linear = quantized;
         int layerNorm = 0;
         int rmsNorm = 0;
-        for (Map.Entry<String, Tensor> entry : model.tensors().entrySet()) {
+        for (Map.Entry<String, TensorSpec> entry : contents.tensors().entrySet()) {
             String name = entry.getKey();
             if (codes.contains(name)) {
                 continue;
@@ -322,13 +372,13 @@ public record Inspection(
             if (!name.endsWith("weight") && !name.endsWith("weight_packed") && !name.endsWith("gamma")) {
                 continue;
             }
-            int rank = entry.getValue().spec().shape().rank();
+            int rank = entry.getValue().shape().rank();
             if (rank == 2 && !hasAny(name, EMBEDDING_PARTS)) {
                 linear++;
             } else if (rank == 1 && hasAny(name, NORM_PARTS)) {
                 // a LayerNorm has a bias, an RMSNorm has none
                 String bias = name.replaceAll("weight$", "bias").replaceAll("gamma$", "beta");
-                if (model.tensors().containsKey(bias)) {
+                if (contents.tensors().containsKey(bias)) {
                     layerNorm++;
                 } else {
                     rmsNorm++;
@@ -359,14 +409,13 @@ public record Inspection(
     }
 
     private static Quantization quantization(
-            Path path,
-            Model model,
+            Contents contents,
             @Nullable StoredCheckpoint stored,
             List<TensorFact> list,
             Map<String, Integer> operators)
             throws IOException {
-        int float8 = (int) model.tensors().values().stream()
-                .filter(t -> t.spec().dtype().isFloat8())
+        int float8 = (int) contents.tensors().values().stream()
+                .filter(t -> t.dtype().isFloat8())
                 .count();
         int scales = (int) list.stream()
                 .filter(t -> t.role().contains("scale") || isScale(t.name()))
@@ -378,13 +427,13 @@ public record Inspection(
             }
         }
         Map<String, String> settings = new TreeMap<>();
-        model.metadata().forEach((key, value) -> {
+        contents.metadata().forEach((key, value) -> {
             String lower = key.toLowerCase(Locale.ROOT);
             if (lower.startsWith("octet.") || lower.contains("quant") || lower.contains("fp8")) {
                 settings.put(key, value);
             }
         });
-        ModelConfig.read(path).ifPresent(c -> flatten("quantization_config", c.path("quantization_config"), settings));
+        ModelConfig.read(contents.path()).ifPresent(c -> flatten("quantization_config", c.path("quantization_config"), settings));
         StoredCheckpoint quantized = stored == null || stored.weights().isEmpty() ? null : stored;
         return new Quantization(
                 quantized == null ? null : quantized.layout(),

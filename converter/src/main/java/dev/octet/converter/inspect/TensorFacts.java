@@ -6,7 +6,6 @@ import dev.octet.formats.graph.Graph;
 import dev.octet.formats.graph.GraphModel;
 import dev.octet.formats.graph.Initializer;
 import dev.octet.formats.graph.Node;
-import dev.octet.formats.model.Model;
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.formats.tensor.TensorSpec;
@@ -14,10 +13,12 @@ import dev.octet.quant.layout.ScaleTensor;
 import dev.octet.quant.layout.StoredCheckpoint;
 import dev.octet.quant.layout.StoredWeight;
 import java.util.ArrayList;
+import java.util.Collection;
 import java.util.Arrays;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 import java.util.Optional;
 import org.jspecify.annotations.Nullable;
 
@@ -29,13 +30,14 @@ final class TensorFacts {
     private TensorFacts() {}
 
     /** The tensors of a model in the order of the file. */
-    static List<TensorFact> of(Model model, @Nullable StoredCheckpoint stored) {
+    static List<TensorFact> of(
+            Collection<TensorSpec> tensors, Optional<GraphModel> graph, @Nullable StoredCheckpoint stored) {
         TensorFacts facts = new TensorFacts();
-        model.graph().map(GraphModel::graph).ifPresent(facts::read);
+        graph.map(GraphModel::graph).ifPresent(facts::read);
         if (stored != null) {
             stored.weights().values().forEach(facts::read);
         }
-        return model.tensors().values().stream().map(t -> facts.of(t.spec())).toList();
+        return tensors.stream().map(facts::of).toList();
     }
 
     private TensorFact of(TensorSpec spec) {

@@ -223,6 +223,30 @@ final class FileRules {
         }
     }
 
+    /** How the tensors are stored. */
+    static final CheckpointRule FILE_FORMAT = Demand.error("file-format", Consumer.OF_CHECKPOINTS)
+            .text("Tensors lie in files of safetensors: engines load no checkpoint of a training program, and files of"
+                    + " torch.save only by running their pickles.")
+            .fix("make a folder of safetensors: octet convert MODEL -o DIR --target huggingface")
+            .source("vllm-project/vllm:vllm/model_executor/model_loader/weight_utils.py,"
+                    + " huggingface/transformers:src/transformers/modeling_utils.py")
+            .onCheckpoints(FileRules::fileFormat);
+
+    private static void fileFormat(CheckpointSubject subject, Report report) {
+        Checkpoint checkpoint = subject.checkpoint();
+        if (checkpoint.isSafetensors()) {
+            return;
+        }
+        String format = checkpoint.format().name();
+        boolean loaded = format.equals("torch");
+        report.add(
+                loaded ? Severity.WARNING : Severity.ERROR,
+                FILE_FORMAT.consumers(),
+                loaded ? "the tensors lie in a pickle of torch" : "the tensors lie in a checkpoint of a training program",
+                String.valueOf(checkpoint.path().getFileName()),
+                format);
+    }
+
     /** The header's word on which library wrote it. */
     static final CheckpointRule FORMAT_METADATA = Demand.warning("format-metadata", Consumer.TRANSFORMERS)
             .text("__metadata__ of every file has \"format\": \"pt\": older transformers refuse a file without it.")

@@ -51,6 +51,7 @@ public final class Verifier {
             FileRules.UNLISTED,
             FileRules.TOTAL_SIZE,
             FileRules.FORMAT_METADATA,
+            FileRules.FILE_FORMAT,
             FileRules.TRAINING_STATE,
             FileRules.ORIGINAL_TENSORS,
             ConfigRules.MISSING,

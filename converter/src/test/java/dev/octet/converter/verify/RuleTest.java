@@ -23,6 +23,7 @@ import java.util.Set;
 import java.util.TreeSet;
 import java.util.function.UnaryOperator;
 import java.util.stream.Collectors;
+import java.util.stream.Stream;
 import org.junit.jupiter.api.DisplayNameGeneration;
 import org.junit.jupiter.api.DisplayNameGenerator;
 import org.junit.jupiter.api.Test;
@@ -152,7 +153,23 @@ class RuleTest {
                         "total-size",
                         Severity.ADVICE,
                         f -> rewriteIndex(f, i -> ((ObjectNode) i.path("metadata")).put("total_size", 5))),
+                new Fault("file-format", Severity.ERROR, Kind.PLAIN, m -> {}, f -> inFormat(f, "dcp-flat"), o -> o, Set.of()),
+                new Fault("file-format", Severity.WARNING, Kind.PLAIN, m -> {}, f -> inFormat(f, "shards"), o -> o, Set.of()),
                 warning("format-metadata", Kind.PLAIN, m -> m.metadata.clear()));
+    }
+
+    /** Puts a checkpoint of torch in the place of the folder's safetensors. */
+    private static void inFormat(Path folder, String name) throws IOException {
+        try (Stream<Path> files = Files.list(folder)) {
+            for (Path file : files.filter(f -> f.toString().contains("model")).toList()) {
+                Files.delete(file);
+            }
+        }
+        try (Stream<Path> files = Files.list(Path.of(System.getProperty("octet.testdata"), "checkpoints/torch", name))) {
+            for (Path file : files.toList()) {
+                Files.copy(file, folder.resolve(file.getFileName().toString()));
+            }
+        }
     }
 
     private static List<Fault> faultsOfScales() {

@@ -1,10 +1,14 @@
 package dev.octet.formats.checkpoint;
 
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import dev.octet.formats.dcp.DcpFormat;
+import dev.octet.formats.deepspeed.DeepSpeedFormat;
 import dev.octet.formats.error.MalformedModelException;
 import dev.octet.formats.error.UnsupportedModelException;
 import dev.octet.formats.file.OpenFiles;
+import dev.octet.formats.file.PieceReader;
 import dev.octet.formats.gguf.GgufFile;
+import dev.octet.formats.megatron.MegatronFormat;
 import dev.octet.formats.model.Shard;
 import dev.octet.formats.model.ShardHeader;
 import dev.octet.formats.model.ShardSet;
@@ -12,6 +16,7 @@ import dev.octet.formats.model.StreamedFormat;
 import dev.octet.formats.safetensors.SafetensorsFormat;
 import dev.octet.formats.safetensors.SafetensorsShards;
 import dev.octet.formats.safetensors.ShardIndex;
+import dev.octet.formats.torch.TorchFormat;
 import java.io.EOFException;
 import java.io.IOException;
 import java.lang.foreign.Arena;
@@ -32,18 +37,30 @@ import org.jspecify.annotations.Nullable;
  */
 public final class Checkpoint implements AutoCloseable {
     /** All formats whose tensors can be read by position, in the order of recognition. */
-    public static final List<StreamedFormat> FORMATS = List.of(new SafetensorsFormat());
+    public static final List<StreamedFormat> FORMATS =
+List.of(
+            new MegatronFormat(),
+            new DcpFormat(),
+            new SafetensorsFormat(),
+            new DeepSpeedFormat(),
+            new TorchFormat());
+
+    /** Reports the fault of what none recognises. */
+    private static final StreamedFormat USUAL = new SafetensorsFormat();
 
     private final Path path;
     private final Path folder;
+    private final StreamedFormat format;
     private final ShardSet files;
     private final Optional<ObjectNode> config;
     private final SequencedMap<String, StoredTensor> tensors;
     private final OpenFiles open = new OpenFiles();
 
-    private Checkpoint(Path path, Path folder, ShardSet files, Optional<ObjectNode> config) {
+    private Checkpoint(
+            Path path, Path folder, StreamedFormat format, ShardSet files, Optional<ObjectNode> config) {
         this.path = path;
         this.folder = folder;
+        this.format = format;
         this.files = files;
         this.config = config;
         List<Shard> shards = files.shards();
@@ -51,7 +68,7 @@ public final class Checkpoint implements AutoCloseable {
         SequencedMap<String, StoredTensor> found = LinkedHashMap.newLinkedHashMap(count);
         for (Shard shard : shards) {
             for (ShardHeader.Entry e : shard.header().entries()) {
-                found.putIfAbsent(e.spec().name(), new StoredTensor(e.spec(), shard, e.position()));
+                found.putIfAbsent(e.spec().name(), new StoredTensor(e.spec(), shard, e.position(), e.pieces()));
             }
         }
         this.tensors = Collections.unmodifiableSequencedMap(found);
@@ -104,7 +121,8 @@ public final class Checkpoint implements AutoCloseable {
         } catch (MalformedModelException e) {
             problems.accept(e);
         }
-        return new Checkpoint(path, folder, formatOf(absolute).shards(absolute, problems), config);
+        StreamedFormat format = formatOf(absolute);
+        return new Checkpoint(path, folder, format, format.shards(absolute, problems), config);
     }
 
     /** The format of what is there; the first one reports the fault of a file that none recognises. */
@@ -115,7 +133,7 @@ public final class Checkpoint implements AutoCloseable {
             }
         }
         GgufFile.requireOther(path);
-        return FORMATS.getFirst();
+        return USUAL;
     }
 
     private static Path parent(Path file) throws IOException {
@@ -129,6 +147,22 @@ public final class Checkpoint implements AutoCloseable {
     /** The opened path, as given. */
     public Path path() {
         return path;
+    }
+
+    /** How it is stored. */
+    public StreamedFormat format() {
+        return format;
+    }
+
+    /** Whether it lies in files of safetensors, as consumers load it. */
+    public boolean isSafetensors() {
+        return files instanceof SafetensorsShards;
+    }
+
+    /** Whether a tensor is not one run of bytes in a file, so that reading it puts it together. */
+    public boolean isScattered() {
+        return tensors.values().stream()
+                .anyMatch(t -> t.pieces().isPresent() && t.pieces().get().run().isEmpty());
     }
 
     /** The folder of its files. */
@@ -174,7 +208,11 @@ public final class Checkpoint implements AutoCloseable {
             throw new IndexOutOfBoundsException(
                     "bytes " + from + ".." + (from + into.byteSize()) + " of " + tensor.spec());
         }
-        open.read(tensor.shard().path(), tensor.position() + from, into);
+        if (tensor.pieces().isPresent()) {
+            PieceReader.read(open, tensor.pieces().get(), from, into);
+        } else {
+            open.read(tensor.shard().path(), tensor.position() + from, into);
+        }
     }
 
     /**
@@ -190,7 +228,27 @@ public final class Checkpoint implements AutoCloseable {
             throw new IndexOutOfBoundsException("bytes " + from + ".." + (from + into.byteSize()) + " of "
                     + shard.header().fileBytes());
         }
-        open.read(shard.path(), from, into);
+        boolean pieced = shard.header().entries().stream().anyMatch(e -> e.pieces().isPresent());
+        if (!pieced) {
+            open.read(shard.path(), from, into);
+            return;
+        }
+        long end = from + into.byteSize();
+        for (ShardHeader.Entry e : shard.header().entries()) {
+            long first = Math.max(from, e.position());
+            long last = Math.min(end, e.position() + e.spec().byteSize());
+            if (first < last) {
+                read(
+                        new StoredTensor(e.spec(), shard, e.position(), e.pieces()),
+                        first - e.position(),
+                        into.asSlice(first - from, last - first));
+            }
+        }
+    }
+
+    /** What a user should know of its files, a sentence each: what is in them and is no tensor of the model, what was renamed. */
+    public List<String> notes() {
+        return files.notes();
     }
 
     /** All bytes of a tensor, in {@code arena}; for small tensors, for example scales. */

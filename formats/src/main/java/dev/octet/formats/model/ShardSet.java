@@ -6,4 +6,9 @@ import java.util.List;
 public interface ShardSet {
     /** The files, sorted by name. */
     List<Shard> shards();
+
+    /** What a user should know of them, a sentence each: what is in the files and is no tensor of the model, what was renamed. */
+    default List<String> notes() {
+        return List.of();
+    }
 }

@@ -85,7 +85,7 @@ public record SafetensorsFormat(HeaderLimits limits) implements StreamedFormat {
             parser.nextToken();
             while (parser.nextToken() == JsonToken.FIELD_NAME) {
                 if (parser.currentName().equals("weight_map")) {
-                    return true;
+                    return !isOfTorch(parser);
                 }
                 parser.nextToken();
                 parser.skipChildren();
@@ -94,6 +94,14 @@ public record SafetensorsFormat(HeaderLimits limits) implements StreamedFormat {
         } catch (JsonProcessingException e) {
             return false; // another text that starts with a brace
         }
+    }
+
+    /** Whether an index of this form names files of torch. */
+    private static boolean isOfTorch(JsonParser parser) throws IOException {
+        return parser.nextToken() == JsonToken.START_OBJECT
+                && parser.nextToken() == JsonToken.FIELD_NAME
+                && parser.nextToken() == JsonToken.VALUE_STRING
+                && parser.getText().endsWith(".bin");
     }
 
     /**

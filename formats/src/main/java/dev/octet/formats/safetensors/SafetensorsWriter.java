@@ -2,6 +2,7 @@ package dev.octet.formats.safetensors;
 
 import dev.octet.formats.file.AtomicFile;
 import dev.octet.formats.file.ByteSink;
+import dev.octet.formats.model.PiecedShards;
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.formats.tensor.TensorSpec;
 import java.io.IOException;
@@ -27,7 +28,7 @@ import java.util.stream.Stream;
  */
 public final class SafetensorsWriter {
     /** Default size limit of a shard in bytes of tensor data, as in Hugging Face's libraries. */
-    public static final long DEFAULT_SHARD_BYTES = 5_000_000_000L;
+    public static final long DEFAULT_SHARD_BYTES = PiecedShards.SHARD_BYTES;
 
     static final String SINGLE_FILE = "model.safetensors";
     private static final Pattern SHARD_FILE = Pattern.compile("model-\\d{5,}-of-\\d{5,}\\.safetensors");

@@ -67,7 +67,9 @@ public record OpenedModel(ModelSource file, Converter converter, GraphModel cano
             parts.add(String.valueOf(checkpoint.config().orElse(null)));
             for (Shard shard : checkpoint.shards()) {
                 parts.add(shard.name());
-                parts.add(Sha256.of(shard.path()));
+                for (Path file : shard.files()) {
+                    parts.add(Sha256.of(file));
+                }
             }
             return Sha256.of(parts.toArray(String[]::new));
         }

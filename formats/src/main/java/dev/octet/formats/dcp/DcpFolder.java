@@ -1,0 +1,171 @@
+package dev.octet.formats.dcp;
+
+import dev.octet.formats.error.MalformedModelException;
+import dev.octet.formats.file.OpenFiles;
+import dev.octet.formats.model.PiecedShards;
+import dev.octet.formats.model.PiecedShards.Located;
+import dev.octet.formats.model.Pieces;
+import dev.octet.formats.model.Pieces.Placed;
+import dev.octet.formats.tensor.Shape;
+import dev.octet.formats.tensor.TensorSpec;
+import dev.octet.formats.torch.FilePart;
+import dev.octet.formats.torch.StateDict;
+import dev.octet.formats.torch.TorchFile;
+import dev.octet.formats.torch.TorchTensor;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.function.Consumer;
+
+/** A distributed checkpoint with {@code .metadata}: its tensors, put together from their chunks. */
+public final class DcpFolder {
+    private static final String FIX = "copy the folder again, or save it again";
+
+    private final Path folder;
+    private final DcpMetadata metadata;
+    private final Map<String, Long> sizes = new HashMap<>();
+
+    private DcpFolder(Path folder, DcpMetadata metadata) {
+        this.folder = folder;
+        this.metadata = metadata;
+    }
+
+    /** Whether there is one in a folder. */
+    public static boolean isOne(Path folder) {
+        return Files.isRegularFile(folder.resolve(DcpMetadata.FILE_NAME));
+    }
+
+    /** The file that says where tensors lie. */
+    public Path description() {
+        return folder.resolve(DcpMetadata.FILE_NAME);
+    }
+
+    /**
+     * Reads {@code .metadata}.
+     *
+     * @throws MalformedModelException when it contradicts itself
+     * @throws IOException when it cannot be read
+     */
+    public static DcpFolder open(Path folder) throws IOException {
+        return new DcpFolder(folder, DcpMetadata.read(folder.resolve(DcpMetadata.FILE_NAME)));
+    }
+
+    /** Keys of what was saved and is no tensor. */
+    public List<String> objects() {
+        return metadata.objects();
+    }
+
+    /**
+     * Where the elements of a tensor lie.
+     *
+     * @param key one of {@link #keys}
+     * @throws MalformedModelException when chunks overlap, are missing or are not what {@code .metadata} says
+     * @throws IOException when a file cannot be read
+     */
+    public Located located(OpenFiles files, DcpKey key) throws IOException {
+        DcpTensor tensor = key.tensor;
+        List<Placed> placed = new ArrayList<>();
+        for (DcpTensor.Chunk chunk : tensor.chunks()) {
+            placed.add(new Placed(pieces(files, tensor, chunk), chunk.offsets()));
+        }
+        try {
+            Pieces pieces = Pieces.assembled(tensor.shape(), tensor.dtype().bits() / Byte.SIZE, placed);
+            return new Located(new TensorSpec(tensor.key(), tensor.dtype(), tensor.shape()), pieces);
+        } catch (IllegalArgumentException e) {
+            throw new MalformedModelException(
+                    "tensor '" + tensor.key() + "' cannot be put together: " + e.getMessage(),
+                    description().toString(),
+                    FIX,
+                    e);
+        }
+    }
+
+    /** One tensor of the checkpoint. */
+    public static final class DcpKey {
+        private final DcpTensor tensor;
+
+        private DcpKey(DcpTensor tensor) {
+            this.tensor = tensor;
+        }
+
+        /** The keys of the dicts it lay in, joined by dots. */
+        public String name() {
+            return tensor.key();
+        }
+
+        /** Its shape. */
+        public Shape shape() {
+            return tensor.shape();
+        }
+    }
+
+    /** All tensors that were saved. */
+    public List<StateDict.Saved<DcpKey>> keys() {
+        return metadata.tensors().stream()
+                .map(t -> new StateDict.Saved<>(t.path(), new DcpKey(t)))
+                .toList();
+    }
+
+    private Pieces pieces(OpenFiles files, DcpTensor tensor, DcpTensor.Chunk chunk) throws IOException {
+        Path file = folder.resolve(chunk.file());
+        Long size = sizes.get(chunk.file());
+        if (size == null) {
+            if (!Files.isRegularFile(file)) {
+                throw new MalformedModelException(
+                        "there is no file " + chunk.file() + ", which holds a part of tensor '" + tensor.key() + "'",
+                        folder.toString(),
+                        "a rank's files are missing: copy them into the folder");
+            }
+            size = Files.size(file);
+            sizes.put(chunk.file(), size);
+        }
+        if (chunk.position() > size - chunk.length()) {
+            throw new MalformedModelException(
+                    "the part of tensor '" + tensor.key() + "' at " + chunk.offsets() + " ends at byte "
+                            + (chunk.position() + chunk.length()) + ", the file has " + size,
+                    file.toString(),
+                    FIX);
+        }
+        TorchFile archive = TorchFile.open(new FilePart(files, file, chunk.position(), chunk.length()));
+        if (!TorchFile.isTensor(archive.root())) {
+            throw new MalformedModelException(
+                    "the part of tensor '" + tensor.key() + "' at " + chunk.offsets() + " is no tensor",
+                    file.toString(),
+                    FIX);
+        }
+        TorchTensor part = archive.tensor(archive.root(), tensor.key());
+        List<Long> dims = new ArrayList<>();
+        for (long d : part.shape().toArray()) {
+            dims.add(d);
+        }
+        if (part.dtype() != tensor.dtype() || !dims.equals(chunk.sizes())) {
+            throw new MalformedModelException(
+                    "the part of tensor '" + tensor.key() + "' at " + chunk.offsets() + " is " + part.dtype() + " "
+                            + part.shape() + ", not " + tensor.dtype() + " " + chunk.sizes(),
+                    file.toString(),
+                    FIX);
+        }
+        return part.pieces();
+    }
+
+    /** The weights of the checkpoint. */
+    PiecedShards shards(Consumer<MalformedModelException> problems) throws IOException {
+        StateDict<DcpKey> weights = StateDict.of(keys(), description().toString());
+        List<Located> located = new ArrayList<>();
+        try (OpenFiles files = new OpenFiles()) {
+            for (Map.Entry<String, DcpKey> e : weights.names().entrySet()) {
+                try {
+                    Located tensor = located(files, e.getValue());
+                    located.add(new Located(tensor.spec().withName(e.getKey()), tensor.pieces()));
+                } catch (MalformedModelException problem) {
+                    problems.accept(problem);
+                }
+            }
+        }
+        return PiecedShards.of(description(), located, weights.notes());
+    }
+}

@@ -1,0 +1,59 @@
+package dev.octet.formats.dcp;
+
+import dev.octet.formats.error.MalformedModelException;
+import dev.octet.formats.error.UnsupportedModelException;
+import dev.octet.formats.model.Model;
+import dev.octet.formats.model.ShardSet;
+import dev.octet.formats.model.StreamedFormat;
+import dev.octet.formats.torch.TorchFormat;
+import java.io.IOException;
+import java.lang.foreign.Arena;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.List;
+import java.util.function.Consumer;
+
+/** Distributed checkpoints of torch in a folder. Tensors are read from their chunks by position; optimizers and other states are left out. */
+public final class DcpFormat implements StreamedFormat {
+    /** The format; stateless. */
+    public DcpFormat() {}
+
+    @Override
+    public String name() {
+        return "dcp";
+    }
+
+    /** Recognises a folder with {@code .metadata}, or with files of safetensors that hold shards. */
+    @Override
+    public boolean recognises(Path path) throws IOException {
+        return Files.isDirectory(path) && (DcpFolder.isOne(path) || DcpSafetensors.isOne(path));
+    }
+
+    @Override
+    public ShardSet shards(Path path, Consumer<MalformedModelException> problems) throws IOException {
+        Path folder = path.toAbsolutePath();
+        return DcpFolder.isOne(folder)
+                ? DcpFolder.open(folder).shards(problems)
+                : DcpSafetensors.shards(folder, problems);
+    }
+
+    @Override
+    public Model read(Path path, Arena arena) throws IOException {
+        return TorchFormat.model(
+                shards(path, problem -> {
+                    throw problem;
+                }),
+                arena);
+    }
+
+    @Override
+    public List<Path> otherFiles(Path path) {
+        return List.of();
+    }
+
+    /** @throws UnsupportedModelException always: a model in memory is written as safetensors */
+    @Override
+    public void write(Model model, Path path) {
+        throw TorchFormat.notWritten(name(), path);
+    }
+}
