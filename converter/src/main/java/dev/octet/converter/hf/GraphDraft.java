@@ -93,9 +93,7 @@ final class GraphDraft {
     /** A tensor of the file that is not trained, as an F32 value. */
     String buffer(String name, long... shape) {
         String value = widened(name, shape);
-        initializers.computeIfPresent(
-                stored(name, shape),
-                (_, c) -> new Initializer(c.name(), c.data(), c.doc(), Map.of(Initializer.BUFFER, "1"), c.unknown()));
+        initializers.computeIfPresent(stored(name, shape), (_, c) -> untrained(c));
         return value;
     }
 
@@ -107,8 +105,12 @@ final class GraphDraft {
 
     /** A small constant of F32 numbers. */
     String floats(String name, Shape shape, float... values) {
-        initializers.putIfAbsent(name, Initializer.of(Tensor.ofFloats(arena, name, shape, values)));
+        initializers.putIfAbsent(name, untrained(Initializer.of(Tensor.ofFloats(arena, name, shape, values))));
         return name;
+    }
+
+    private static Initializer untrained(Initializer c) {
+        return new Initializer(c.name(), c.data(), c.doc(), Map.of(Initializer.BUFFER, "1"), c.unknown());
     }
 
     /** A node of ONNX's own with one output; the output's name. */

@@ -29,7 +29,10 @@ public record Initializer(String name, Data data, String doc, Map<String, String
     /** With {@link #PART_OF}: the shape of the whole, as {@code 3x16x24}. */
     public static final String WHOLE = "dev.octet.whole";
 
-    /** Metadata of a constant that is stored like a parameter and not trained: the bias by which DeepSeek-V3 balances its experts. */
+    /**
+     * Metadata of a constant that is used like a parameter and not trained: numbers of the architecture, and buffers of files, such as the bias by which
+     * DeepSeek-V3 balances its experts.
+     */
     public static final String BUFFER = "dev.octet.buffer";
 
     /** Layout of {@code nn.Linear}: one row for each output. */
