@@ -13,10 +13,12 @@ import dev.octet.trainer.step.StepResult;
 import dev.octet.trainer.yaml.YamlFile;
 import java.io.IOException;
 import java.lang.foreign.Arena;
+import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Locale;
 import java.util.Map;
 import java.util.TreeMap;
 import org.junit.jupiter.api.DisplayNameGeneration;
@@ -147,6 +149,16 @@ class StagesOfModelsTest {
     }
 
     @ParameterizedTest
+    @CsvSource({"tiny-hf/llama, fp32", "tiny-onnx/llama_eager_dynamo18.onnx, fp8"})
+    void stages_do_not_change_a_bit_of_what_ranks_that_share_layers_compute(String model, String mode)
+            throws IOException {
+        String text = text(model, 4, "mode: " + mode);
+        assertEquals(
+                ranks(model, text + "distributed: {tensor: 2}\n", 2),
+                ranks(model, text + "distributed: {tensor: 2, pipeline: 2}\n", 4));
+    }
+
+    @ParameterizedTest
     @CsvSource({"'layers: all', 4", "'budget: 20 kB', 4"})
     void layers_that_are_computed_again_do_not_change_a_bit(String again, int stages) throws IOException {
         String model = "tiny-onnx/llama_eager_dynamo18.onnx";
@@ -212,6 +224,32 @@ class StagesOfModelsTest {
             }
         }
         return weights;
+    }
+
+    @Test
+    void the_page_has_what_is_planned_for_the_stages_of_tiny_gpt2() throws IOException {
+        String model = "tiny-onnx/gpt2_eager_dynamo18.onnx";
+        String text = text(model, 8, "mode: bf16").replace("sequence: 6", "sequence: 8")
+                + "distributed: {pipeline: 4}\n";
+        StagePlan planned;
+        try (TrainingJob job = open(model, text, Collectives.alone())) {
+            planned = job.trainer().stagePlan().orElseThrow();
+        }
+        List<String> rows = Files.readAllLines(
+                Path.of(System.getProperty("octet.root", "..")).resolve("docs/distributed.md"));
+        for (int s = 0; s < planned.stages().size(); s++) {
+            StagePlan.Stage stage = planned.stages().get(s);
+            String row = String.format(
+                    Locale.ROOT,
+                    "| %d | %.1f %% | %,d | %d | %.1f kB | %.1f kB |",
+                    s + 1,
+                    100 * stage.share(),
+                    stage.weights(),
+                    stage.inFlight(),
+                    stage.bytes() / 1e3,
+                    stage.lastingBytes() / 1e3);
+            assertTrue(rows.contains(row), row);
+        }
     }
 
     /** Bytes between steps and within one, of stages that have taken a step, and what was planned in one process. */
