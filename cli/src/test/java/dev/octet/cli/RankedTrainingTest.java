@@ -227,6 +227,14 @@ class RankedTrainingTest {
                 .destroyForcibly());
         assertTrue(process.waitFor(20, TimeUnit.SECONDS), "the others ended");
         long newest = newest("real");
+        CommandLine exported = CommandLine.run(
+                "export",
+                folder.resolve("real").toString(),
+                "-o",
+                folder.resolve("weights.safetensors").toString(),
+                "--target",
+                "safetensors");
+        assertEquals(ExitCode.OK, exported.code(), exported.err());
         CommandLine resumed = CommandLine.run(
                 "train",
                 "--resume",

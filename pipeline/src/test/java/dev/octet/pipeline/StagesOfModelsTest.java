@@ -4,6 +4,8 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.octet.formats.tensor.Tensor;
+import dev.octet.trainer.checkpoint.CheckpointFile;
+import dev.octet.trainer.checkpoint.CheckpointFolder;
 import dev.octet.trainer.collective.Collectives;
 import dev.octet.trainer.collective.RankThreads;
 import dev.octet.trainer.config.TrainingConfig;
@@ -185,6 +187,47 @@ class StagesOfModelsTest {
                             "/m/model/layers.1/post_attention_layernorm"),
                     first);
         }
+    }
+
+    @Test
+    void a_run_goes_on_with_other_chunks_and_with_more_stages_to_the_weights_of_one_process() throws IOException {
+        String model = "tiny-onnx/llama_eager_dynamo18.onnx";
+        Files.writeString(folder.resolve("c.yaml"), text(model, 6, "mode: bf16"));
+        Train.Request one = request(model, "one");
+        Train.run(one.withSettings(List.of("steps=3")), Job.defaults().withThreads(1));
+        Train.Request staged = request(model, "staged");
+        go(staged.withSteps(1), 2, "distributed.pipeline=2");
+        go(staged.resuming().withSteps(1), 2, "distributed.pipeline=2", "distributed.chunks=2");
+        go(staged.resuming(), 3, "distributed.pipeline=3", "distributed.reshape=true");
+        assertEquals(weights("one"), weights("staged"));
+    }
+
+    private Train.Request request(String model, String run) {
+        return Train.Request.of(MODELS.resolve(model), folder.resolve("c.yaml"), folder.resolve(run));
+    }
+
+    private static void go(Train.Request request, int ranks, String... settings) {
+        List<String> all = new ArrayList<>(List.of(settings));
+        all.add("steps=3");
+        RankThreads.run(
+                ranks,
+                DEADLINE,
+                world -> Train.run(
+                        request.withSettings(all), _ -> List.of(), Job.defaults().withThreads(1), world));
+    }
+
+    private Map<String, List<Float>> weights(String run) throws IOException {
+        Map<String, List<Float>> all = new TreeMap<>();
+        try (CheckpointFile file = new CheckpointFolder(folder.resolve(run)).open(3)) {
+            file.state().parameters().forEach((name, t) -> {
+                List<Float> elements = new ArrayList<>();
+                for (float x : t.toFloats()) {
+                    elements.add(x);
+                }
+                all.put(name, elements);
+            });
+        }
+        return all;
     }
 
     /** A step of SGD at a rate of 1 moves each weight by its gradient. */

@@ -253,14 +253,17 @@ public final class TrainingSession implements AutoCloseable {
         return loaded(like, true).activations();
     }
 
-    /** What a step does with micro-batches of these shapes. */
+    /** What this rank does of a step with micro-batches of these shapes. */
     public StepWork work(MicroBatch like) {
         long forward = 0;
         long products = 0;
         long again = 0;
         long bytes = 0;
         long once = 0;
-        for (Step s : program(like).steps()) {
+        List<Step> steps = loaded(like, true).chunks().stream()
+                .flatMap(c -> c.program().steps().stream())
+                .toList();
+        for (Step s : steps) {
             StepCost cost = StepCost.of(s);
             if (StepCost.isProduct(s)) {
                 forward += s.phase() == Phase.FORWARD ? cost.flops() : 0;
