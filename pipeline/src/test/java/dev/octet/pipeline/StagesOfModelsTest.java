@@ -81,7 +81,8 @@ class StagesOfModelsTest {
         "tiny-onnx/vit_eager_dynamo18.onnx, 1, 3, 1, 3, fp32",
         "tiny-onnx/vit_eager_dynamo18.onnx, 1, 2, 2, 2, fp8",
         "tiny-onnx/vit_eager_dynamo18.onnx, 2, 2, 2, 4, bf16",
-        "tiny-hf/llama, 1, 2, 2, 4, fp32"
+        "tiny-hf/llama, 1, 2, 2, 4, fp32",
+        "tiny-hf/llama, 1, 3, 1, 2, 'qat, weights: {format: int4}, inputs: {format: int8}'"
     })
     void losses_and_norms_of_twenty_steps_are_those_of_one_process(
             String model, int data, int stages, int chunks, int microBatches, String mode) throws IOException {

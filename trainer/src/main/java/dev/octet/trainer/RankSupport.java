@@ -113,13 +113,6 @@ final class RankSupport {
         if (config.precision().msamp().isPresent()) {
             throw refused(world, "precision.mode: msamp; " + own, "windows of MS-AMP move on one rank", "use mode: fp8");
         }
-        if (config.precision().qat().isPresent()) {
-            throw refused(
-                    world,
-                    "precision.mode: qat; " + own,
-                    "where learned scales start is computed with all weights on one rank",
-                    "leave pipeline out");
-        }
         if (config.precision().ranks().isOn()
                 && config.precision().ranks().reduction() != GradientReduction.F32) {
             throw refused(

@@ -115,6 +115,9 @@ class StagesRunTest {
                 "2 | 6 | pipeline: 2, zero: 1, bucket_size: 100 | mode: fp8 | optimizer: {type: muon, lr: 0.01}",
                 "1 | 4 | pipeline: 2 | mode: fp32 | averaging: {ema: {decay: 0.9}} ; gradient_checkpointing: {match: act}",
                 "1 | 4 | pipeline: 2 | mode: fp32 | train_only: [w2]",
+                "1 | 4 | pipeline: 2 | mode: qat, weights: {format: int4}, inputs: {format: int8} |",
+                "2 | 4 | pipeline: 2, zero: 1 | mode: qat, method: lsq+, weights: {format: int4}, inputs: {format:"
+                        + " uint4} |",
                 "2 | 4 | pipeline: 2, zero: 1 | mode: bf16 | adapter: {r: 2, lora_alpha: 4, target_modules: [first,"
                         + " second], lora_dropout: 0.2} ; eval_every: 2 ; data: {train: made, eval: more}",
                 "1 | 4 | pipeline: 2 | mode: bf16 | optimizer: {type: adamw, lr: 0.01, states: {engine: torchao, format:"
@@ -301,9 +304,7 @@ class StagesRunTest {
             value = {
                 "2 | 2 | pipeline: 2, zero: 2 | mode: fp32 | | distributed.zero: 2, distributed.pipeline: 2; rank",
                 "1 | 3 | pipeline: 2, chunks: 2 | mode: fp32 | | distributed.chunks: 2, gradient_accumulation: 3; rank",
-                "1 | 2 | pipeline: 2 | mode: msamp | | precision.mode: msamp; distributed.pipeline: 2; rank",
-                "1 | 2 | pipeline: 2 | mode: qat, weights: {format: int4}, inputs: {format: int8} |"
-                        + " | precision.mode: qat; distributed.pipeline: 2; rank"
+                "1 | 2 | pipeline: 2 | mode: msamp | | precision.mode: msamp; distributed.pipeline: 2; rank"
             })
     void what_stages_cannot_do_is_refused_with_the_key(
             int data,

@@ -1348,7 +1348,7 @@ public final class TrainingSession implements AutoCloseable {
      * @throws InvalidDataException when a tensor has the wrong type or shape
      */
     public void put(Map<String, Tensor> parameters) {
-        memory.restore(parameters);
+        memory.restore(ofStage(new TreeMap<>(parameters)));
     }
 
     /** Has the parameters with a learning rate of their own stay as they are from the next step on. */
