@@ -31,6 +31,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
+import java.util.Objects;
 import java.util.Optional;
 import java.util.Set;
 
@@ -115,8 +116,12 @@ final class CutWriter {
         return search.cuts().containsKey(value);
     }
 
+    private Cut cut(String value) {
+        return Objects.requireNonNull(search.cuts().get(value), value);
+    }
+
     private Shape own(String value) {
-        Shape shape = read.types().get(value).shape();
+        Shape shape = read.type(value).shape();
         Cut cut = search.cuts().getOrDefault(value, positions.get(value));
         return cut == null ? shape : cut.shape(shape, place.rank(), place.ranks());
     }
@@ -238,7 +243,7 @@ final class CutWriter {
                                     value,
                                     name,
                                     cut,
-                                    read.types().get(value).shape(),
+                                    read.type(value).shape(),
                                     true));
             return name;
         });
@@ -248,7 +253,7 @@ final class CutWriter {
     private String shareOf(String value, Cut cut) {
         return exchanged.computeIfAbsent("share " + value, _ -> {
             String name = fresh(value + "/share");
-            Shape all = read.types().get(value).shape();
+            Shape all = read.type(value).shape();
             nodes.add(shares(name, RankExchange.Kind.TO_SHARES, value, name, cut, all, false));
             return name;
         });
@@ -272,7 +277,7 @@ final class CutWriter {
 
     /** The sum of what ranks have: all of it, or this rank's positions. */
     private void leave(Node node, String part, String sum) {
-        Shape shape = read.types().get(node.output()).shape();
+        Shape shape = read.type(node.output()).shape();
         Optional<Cut> cut = sequence.flatMap(s -> s.of(shape));
         if (cut.isEmpty()) {
             nodes.add(RankExchange.node(node.id() + "/sum", RankExchange.Kind.LEAVE, part, sum));
@@ -297,7 +302,7 @@ final class CutWriter {
     }
 
     private void lookup(Node node, Gather gather) {
-        Part rows = search.cuts().get(node.input(0)).part(gather.x().shape(), place.rank(), place.ranks());
+        Part rows = cut(node.input(0)).part(gather.x().shape(), place.rank(), place.ranks());
         Part.Range own = rows.ranges().getFirst();
         String part = fresh(node.output() + "/part");
         nodes.add(
@@ -307,8 +312,8 @@ final class CutWriter {
     }
 
     private void loss(Node node) {
-        Shape scores = read.types().get(node.input(0)).shape();
-        Part classes = search.cuts().get(node.input(0)).part(scores, place.rank(), place.ranks());
+        Shape scores = read.type(node.input(0)).shape();
+        Part classes = cut(node.input(0)).part(scores, place.rank(), place.ranks());
         nodes.add(CutCrossEntropyLoss.node(node, classes.ranges().getFirst().from(), scores.dim(-1)));
     }
 

@@ -1028,8 +1028,7 @@ public final class TrainingSession implements AutoCloseable {
         Map<String, Tensor> own = new TreeMap<>(whole);
         own.replaceAll((name, tensor) -> {
             Part part = parts.get(name);
-            boolean fits = part != null && part.whole().equals(tensor.shape());
-            return fits ? part.of(tensor, Arena.ofAuto()) : tensor;
+            return part != null && part.whole().equals(tensor.shape()) ? part.of(tensor, Arena.ofAuto()) : tensor;
         });
         return own;
     }
