@@ -171,7 +171,8 @@ final class CutSearch {
     private boolean demand(String value, Cut wanted) {
         Cut before = cut(value);
         if (before != null) {
-            return before.equals(wanted) || refuse("'" + value + "' would be cut by " + before.text() + " and by " + wanted.text());
+            return before.equals(wanted)
+                    || refuse("'" + value + "' would be cut by " + before.text() + " and by " + wanted.text());
         }
         OperandType type = graph.typeOrNull(value);
         if (type == null || wanted.axis() >= type.shape().rank() || type.shape().dim(wanted.axis()) != wanted.size()) {
@@ -501,7 +502,9 @@ final class CutSearch {
             }
         }
         boolean keepsAll = reduce.shape().rank() == reduce.x().shape().rank();
-        if ((x != null || y != null) && !keepsAll && kept.size() != reduce.shape().rank()) {
+        if ((x != null || y != null)
+                && !keepsAll
+                && kept.size() != reduce.shape().rank()) {
             return refuse(node.id() + " drops axes of length 1");
         }
         if (x != null) {

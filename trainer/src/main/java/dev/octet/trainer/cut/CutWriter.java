@@ -22,6 +22,7 @@ import dev.octet.trainer.op.product.Linear;
 import dev.octet.trainer.op.rotary.RotaryEmbedding;
 import dev.octet.trainer.op.shard.RankExchange;
 import dev.octet.trainer.op.view.View;
+import dev.octet.trainer.precision.LinearModule;
 import java.lang.foreign.Arena;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -143,6 +144,16 @@ final class CutWriter {
         }
         switch (read.op(node)) {
             case Linear _ when search.isSummed(node) -> summed(node);
+            case Linear _
+            when !cut(node.output()).isEven(place.ranks()) -> {
+                List<Long> columns = new ArrayList<>();
+                for (int r = 0; r < place.ranks(); r++) {
+                    columns.add(cut(node.output())
+                            .shape(read.type(node.output()).shape(), r, place.ranks())
+                            .dim(-1));
+                }
+                nodes.add(entered(node).with(Attribute.of(LinearModule.COLUMNS, columns)));
+            }
             case Gather g when search.isSummed(node) -> lookup(node, g);
             case SoftmaxCrossEntropyLoss _ -> loss(node);
             case View view when !view.type().equals(View.DETACH) -> reshaped(node);

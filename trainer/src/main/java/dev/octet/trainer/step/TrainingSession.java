@@ -754,6 +754,12 @@ public final class TrainingSession implements AutoCloseable {
     }
 
     private void requireWholeGradients() {
+        if (cut != null) {
+            throw new InvalidOptionException(
+                    "no rank has whole gradients, which a hook of the run reads",
+                    "distributed.tensor: " + tensor.size() + "; " + world.name(),
+                    "leave tensor out, or the hook");
+        }
         if (cutsGradients()) {
             throw new InvalidOptionException(
                     "no rank has all gradients, which a hook of the run reads",
