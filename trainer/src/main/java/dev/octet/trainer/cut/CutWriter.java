@@ -22,6 +22,7 @@ import dev.octet.trainer.op.product.Linear;
 import dev.octet.trainer.op.rotary.RotaryEmbedding;
 import dev.octet.trainer.op.shard.RankExchange;
 import dev.octet.trainer.op.view.View;
+import dev.octet.trainer.precision.LinearModule;
 import java.lang.foreign.Arena;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -31,6 +32,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
+import java.util.Objects;
 import java.util.Optional;
 import java.util.Set;
 
@@ -115,8 +117,12 @@ final class CutWriter {
         return search.cuts().containsKey(value);
     }
 
+    private Cut cut(String value) {
+        return Objects.requireNonNull(search.cuts().get(value), value);
+    }
+
     private Shape own(String value) {
-        Shape shape = read.types().get(value).shape();
+        Shape shape = read.type(value).shape();
         Cut cut = search.cuts().getOrDefault(value, positions.get(value));
         return cut == null ? shape : cut.shape(shape, place.rank(), place.ranks());
     }
@@ -138,6 +144,16 @@ final class CutWriter {
         }
         switch (read.op(node)) {
             case Linear _ when search.isSummed(node) -> summed(node);
+            case Linear _
+            when !cut(node.output()).isEven(place.ranks()) -> {
+                List<Long> columns = new ArrayList<>();
+                for (int r = 0; r < place.ranks(); r++) {
+                    columns.add(cut(node.output())
+                            .shape(read.type(node.output()).shape(), r, place.ranks())
+                            .dim(-1));
+                }
+                nodes.add(entered(node).with(Attribute.of(LinearModule.COLUMNS, columns)));
+            }
             case Gather g when search.isSummed(node) -> lookup(node, g);
             case SoftmaxCrossEntropyLoss _ -> loss(node);
             case View view when !view.type().equals(View.DETACH) -> reshaped(node);
@@ -238,7 +254,7 @@ final class CutWriter {
                                     value,
                                     name,
                                     cut,
-                                    read.types().get(value).shape(),
+                                    read.type(value).shape(),
                                     true));
             return name;
         });
@@ -248,7 +264,7 @@ final class CutWriter {
     private String shareOf(String value, Cut cut) {
         return exchanged.computeIfAbsent("share " + value, _ -> {
             String name = fresh(value + "/share");
-            Shape all = read.types().get(value).shape();
+            Shape all = read.type(value).shape();
             nodes.add(shares(name, RankExchange.Kind.TO_SHARES, value, name, cut, all, false));
             return name;
         });
@@ -272,7 +288,7 @@ final class CutWriter {
 
     /** The sum of what ranks have: all of it, or this rank's positions. */
     private void leave(Node node, String part, String sum) {
-        Shape shape = read.types().get(node.output()).shape();
+        Shape shape = read.type(node.output()).shape();
         Optional<Cut> cut = sequence.flatMap(s -> s.of(shape));
         if (cut.isEmpty()) {
             nodes.add(RankExchange.node(node.id() + "/sum", RankExchange.Kind.LEAVE, part, sum));
@@ -297,7 +313,7 @@ final class CutWriter {
     }
 
     private void lookup(Node node, Gather gather) {
-        Part rows = search.cuts().get(node.input(0)).part(gather.x().shape(), place.rank(), place.ranks());
+        Part rows = cut(node.input(0)).part(gather.x().shape(), place.rank(), place.ranks());
         Part.Range own = rows.ranges().getFirst();
         String part = fresh(node.output() + "/part");
         nodes.add(
@@ -307,8 +323,8 @@ final class CutWriter {
     }
 
     private void loss(Node node) {
-        Shape scores = read.types().get(node.input(0)).shape();
-        Part classes = search.cuts().get(node.input(0)).part(scores, place.rank(), place.ranks());
+        Shape scores = read.type(node.input(0)).shape();
+        Part classes = cut(node.input(0)).part(scores, place.rank(), place.ranks());
         nodes.add(CutCrossEntropyLoss.node(node, classes.ranges().getFirst().from(), scores.dim(-1)));
     }
 

@@ -87,7 +87,7 @@ public record TensorCut(GraphModel model, Map<String, Part> parts, List<String> 
         Set<String> parameters = new TreeSet<>(options.parameters());
         search.cuts().forEach((name, cut) -> {
             if (parameters.contains(name)) {
-                parts.put(name, cut.part(graph.types().get(name).shape(), place.rank(), place.ranks()));
+                parts.put(name, cut.part(graph.type(name).shape(), place.rank(), place.ranks()));
             }
         });
         Graph own = new CutWriter(model.graph(), graph, search, place, parameters).write();

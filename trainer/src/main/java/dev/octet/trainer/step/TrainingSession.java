@@ -989,6 +989,12 @@ public final class TrainingSession implements AutoCloseable {
     }
 
     private void requireWholeGradients() {
+        if (cut != null) {
+            throw new InvalidOptionException(
+                    "no rank has whole gradients, which a hook of the run reads",
+                    "distributed.tensor: " + tensor.size() + "; " + world.name(),
+                    "leave tensor out, or the hook");
+        }
         if (cutsGradients() || isStaged()) {
             throw new InvalidOptionException(
                     "no rank has all gradients, which a hook of the run reads",
@@ -1327,8 +1333,7 @@ public final class TrainingSession implements AutoCloseable {
         Map<String, Tensor> own = new TreeMap<>(whole);
         own.replaceAll((name, tensor) -> {
             Part part = parts.get(name);
-            boolean fits = part != null && part.whole().equals(tensor.shape());
-            return fits ? part.of(tensor, Arena.ofAuto()) : tensor;
+            return part != null && part.whole().equals(tensor.shape()) ? part.of(tensor, Arena.ofAuto()) : tensor;
         });
         return own;
     }

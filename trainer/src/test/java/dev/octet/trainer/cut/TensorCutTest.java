@@ -26,6 +26,7 @@ import java.util.Arrays;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 import java.util.Set;
 import java.util.TreeSet;
 import org.junit.jupiter.api.DisplayNameGeneration;
@@ -289,6 +290,9 @@ class TensorCutTest {
         TensorCut cut = writing.cut(2, 4, false);
         assertEquals("axis 0 16-24", ranges(cut, "t"));
         assertEquals("axis 0 24-33", ranges(writing.cut(3, 4, false), "t"));
+        Node head = cut.model().graph().nodes().get(9);
+        assertEquals(
+                Optional.of(List.of(8L, 8L, 8L, 9L)), head.intsAttribute("columns"), "recipes see what others have");
         assertEquals(
                 List.of(
                         "Linear",
