@@ -21,6 +21,7 @@ import dev.octet.trainer.hook.RunningLoss;
 import dev.octet.trainer.hook.StatePlan;
 import dev.octet.trainer.hook.StepReport;
 import dev.octet.trainer.hook.TrainingHook;
+import dev.octet.trainer.hook.StagePlan;
 import dev.octet.trainer.hook.ZeroPlan;
 import dev.octet.trainer.loss.LossValue;
 import dev.octet.trainer.reduction.ReductionReport;
@@ -195,6 +196,7 @@ final class TrainPage implements TrainingHook {
             List<String> notes,
             @Nullable PlannedStates states,
             @Nullable ZeroPlan shards,
+            @Nullable StagePlan stages,
             Train.@Nullable Shortage shortage) {}
 
     /** Bytes of what is kept for the trained parameters. */
@@ -367,6 +369,29 @@ final class TrainPage implements TrainingHook {
                                 s.zero() == plan.zero() ? " (this run)" : "")));
     }
 
+    private static void stageRows(StagePlan plan, Table table) {
+        table.row(
+                "stages",
+                plan.stages().size()
+                        + (plan.chunks() == 1 ? "" : " of " + plan.chunks() + " chunks of layers each")
+                        + ", for " + plan.microBatches()
+                        + (plan.microBatches() == 1 ? " micro-batch" : " micro-batches") + " of a step:");
+        int number = 1;
+        for (StagePlan.Stage s : plan.stages()) {
+            table.row(
+                    "",
+                    String.format(
+                            Locale.ROOT,
+                            "%d: %.1f %% of the work, %,d weights, at most %d in flight; %s, of it %s between steps",
+                            number++,
+                            100 * s.share(),
+                            s.weights(),
+                            s.inFlight(),
+                            Quantity.bytes(s.bytes()),
+                            Quantity.bytes(s.lastingBytes())));
+        }
+    }
+
     /** What the run says of itself, and of the configurations of other libraries that it follows. */
     private List<String> notes(RunPlan p) {
         List<String> all = new ArrayList<>(p.notes());
@@ -465,10 +490,12 @@ final class TrainPage implements TrainingHook {
                                     notes(p),
                                     p.states().map(PlannedStates::of).orElse(null),
                                     planned.shards().orElse(null),
+                                    planned.stages().orElse(null),
                                     planned.shortage().orElse(null))));
         } else {
             Table table = table(p, first);
             planned.shards().ifPresent(s -> shardRows(s, table));
+            planned.stages().ifPresent(s -> stageRows(s, table));
             planned.shortage()
                     .ifPresent(s -> table.row(
                                     "memory",

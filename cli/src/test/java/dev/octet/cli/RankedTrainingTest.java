@@ -96,8 +96,12 @@ class RankedTrainingTest {
     }
 
     private Process start(Mpirun mpirun, List<String> words) throws IOException {
+        return start(mpirun, 2, words);
+    }
+
+    private Process start(Mpirun mpirun, int processes, List<String> words) throws IOException {
         List<String> command = mpirun.command();
-        command.addAll(List.of("-n", "2"));
+        command.addAll(List.of("-n", String.valueOf(processes)));
         command.addAll(Child.java("-XX:TieredStopAtLevel=1"));
         command.add(Start.class.getName());
         command.addAll(words);
@@ -180,6 +184,100 @@ class RankedTrainingTest {
         more.addAll(List.of("--steps", String.valueOf(newest + 1)));
         play("played", more.toArray(String[]::new));
         assertSameBytes("played", "real", newest + 1);
+    }
+
+    /** Interleaved stages of a model that is tied. */
+    @Test
+    void processes_that_are_stages_leave_the_bytes_that_threads_do() throws Exception {
+        requireSameStages(Mpirun.OPEN_MPI, 2, "distributed.chunks=2");
+    }
+
+    @Tag("sweep")
+    @ParameterizedTest
+    @EnumSource
+    void stages_leave_the_bytes_that_threads_do_with_each_launcher(Mpirun mpirun) throws Exception {
+        requireSameStages(mpirun, 4, "distributed.zero=1");
+    }
+
+    private void requireSameStages(Mpirun mpirun, int processes, String setting) throws Exception {
+        String[] stages = {"--set", "distributed.pipeline=2", "--set", setting, "--set", "precision.mode=fp8"};
+        Process process = start(mpirun, processes, words("real", stages));
+        Train.Request request = Train.Request.of(Path.of(MODEL), folder.resolve("c.yaml"), folder.resolve("played"))
+                .withSettings(List.of(stages[1], stages[3], stages[5]));
+        RankThreads.run(
+                processes,
+                Duration.ofSeconds(60),
+                world -> Train.run(request, _ -> List.of(), Job.defaults().withThreads(1), world));
+        assertTrue(process.waitFor(60, TimeUnit.SECONDS), "the run ended");
+        assertEquals(0, process.exitValue(), printed());
+        assertSameBytes("played", "real", 6);
+        assertEquals(numbers("played"), numbers("real"));
+        assertTrue(files("real", 6).containsKey("parameters-00002-of-0000" + processes + ".safetensors"));
+    }
+
+    /** A stage that is killed while others wait for what it computes. */
+    @Test
+    void a_killed_stage_ends_the_others_and_its_run_goes_on_in_one_process() throws Exception {
+        String[] stages = {"--set", "distributed.pipeline=2", "--set", "steps=4000", "--set", "checkpoint.every=1"};
+        Process process = start(Mpirun.OPEN_MPI, words("real", stages));
+        Path fourth = folder.resolve("real/checkpoints/step-4");
+        while (!Files.isDirectory(fourth) && !process.waitFor(20, TimeUnit.MILLISECONDS)) {}
+        assertTrue(ProcessHandle.of(Long.parseLong(processOfRankOne()))
+                .orElseThrow()
+                .destroyForcibly());
+        assertTrue(process.waitFor(20, TimeUnit.SECONDS), "the others ended");
+        long newest = newest("real");
+        CommandLine exported = CommandLine.run(
+                "export",
+                folder.resolve("real").toString(),
+                "-o",
+                folder.resolve("weights.safetensors").toString(),
+                "--target",
+                "safetensors");
+        assertEquals(ExitCode.OK, exported.code(), exported.err());
+        CommandLine resumed = CommandLine.run(
+                "train",
+                "--resume",
+                folder.resolve("real").toString(),
+                "--steps",
+                "1",
+                "--set",
+                "distributed.pipeline=1",
+                "--set",
+                "distributed.reshape=true");
+        assertEquals(ExitCode.OK, resumed.code(), resumed.err());
+        assertEquals(newest + 1, newest("real"));
+    }
+
+    @Test
+    void a_dry_run_of_one_process_says_what_each_stage_has() throws Exception {
+        String[] stages = {"--dry-run", "--set", "distributed.pipeline=2", "--set", "distributed.chunks=2"};
+        CommandLine text = CommandLine.run(words("run", stages).toArray(String[]::new));
+        assertEquals(ExitCode.OK, text.code(), text.err());
+        List<String> rows = text.out()
+                .lines()
+                .dropWhile(l -> !l.startsWith("stages"))
+                .map(String::strip)
+                .toList();
+        assertEquals(3, rows.size(), text.out());
+        assertTrue(rows.getFirst().endsWith("2 of 2 chunks of layers each, for 4 micro-batches of a step:"), text.out());
+        assertTrue(
+                rows.get(1)
+                        .matches("1: [0-9.]+ % of the work, [0-9,]+ weights, at most 6 in flight; [0-9.]+ kB, of it"
+                                + " [0-9.]+ kB between steps"),
+                text.out());
+        List<String> words = words("run", stages);
+        words.add("--json");
+        JsonNode plan = new ObjectMapper()
+                .readTree(CommandLine.run(words.toArray(String[]::new)).out())
+                .path("stages");
+        assertEquals(2, plan.path("chunks").asInt());
+        assertEquals(2, plan.path("stages").path(1).path("parts").size());
+        assertEquals(
+                1,
+                plan.path("stages").path(0).path("share").asDouble()
+                        + plan.path("stages").path(1).path("share").asDouble(),
+                1e-9);
     }
 
     @Test

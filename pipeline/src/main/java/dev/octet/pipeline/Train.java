@@ -20,6 +20,7 @@ import dev.octet.trainer.dialect.DialectFiles;
 import dev.octet.trainer.hook.RunEnd;
 import dev.octet.trainer.hook.RunPlan;
 import dev.octet.trainer.hook.TrainingHook;
+import dev.octet.trainer.hook.StagePlan;
 import dev.octet.trainer.hook.ZeroPlan;
 import java.io.IOException;
 import java.nio.file.Files;
@@ -230,10 +231,16 @@ public final class Train {
      *
      * @param firstStep from 1; above 1 when it is resumed
      * @param shards what ranks keep with each stage of sharing out; empty without ranks
+     * @param stages what each stage of a pipeline has and does; empty without stages
      * @param shortage why {@link #run} would refuse it; empty where its memory is there
      */
     public record Planned(
-            Setup setup, RunPlan plan, long firstStep, Optional<ZeroPlan> shards, Optional<Shortage> shortage) {}
+            Setup setup,
+            RunPlan plan,
+            long firstStep,
+            Optional<ZeroPlan> shards,
+            Optional<StagePlan> stages,
+            Optional<Shortage> shortage) {}
 
     /**
      * A run that does not fit this machine's memory.
@@ -316,10 +323,17 @@ public final class Train {
                         trainer.plan(),
                         trainer.firstStep(request.folder(), options(request, job)),
                         trainer.zeroPlan(),
+                        trainer.stagePlan(),
                         Optional.empty()));
         Optional<Shortage> shortage =
                 world.isAlone() ? SmallerRun.shortage(request, planned.plan(), job) : Optional.empty();
-        return new Planned(planned.setup(), planned.plan(), planned.firstStep(), planned.shards(), shortage);
+        return new Planned(
+                planned.setup(),
+                planned.plan(),
+                planned.firstStep(),
+                planned.shards(),
+                planned.stages(),
+                shortage);
     }
 
     private interface Work<T> {

@@ -20,14 +20,8 @@ final class RankSupport {
     /** @throws InvalidOptionException with the first key that asks for it */
     static void require(TrainingConfig config, Device device, Collectives world) {
         int ranks = config.precision().ranks().ranks();
-        if (config.distributed().pipeline() > 1) {
-            throw refused(
-                    world,
-                    "distributed.pipeline: " + config.distributed().pipeline(),
-                    "layers are not dealt out to stages yet",
-                    "leave pipeline out");
-        }
         requireShareable(config, device, world);
+        requireStageable(config, device, world);
         if (world.isAlone()) {
             if (ranks > 1 && config.precision().ranks().reduction() == GradientReduction.NCCL) {
                 throw new InvalidOptionException(
@@ -87,6 +81,52 @@ final class RankSupport {
                     "device " + device.name(),
                     "it computes in F64 for comparisons, on one process",
                     "leave --device out, or the launcher");
+        }
+    }
+
+    /** What the stages of a pipeline cannot do yet. */
+    private static void requireStageable(TrainingConfig config, Device device, Collectives world) {
+        int stages = config.distributed().pipeline();
+        if (stages == 1) {
+            return;
+        }
+        String own = "distributed.pipeline: " + stages;
+        int chunks = config.distributed().chunks();
+        int data = Math.max(config.distributed().data(), config.precision().ranks().ranks());
+        int microBatches = config.gradientAccumulation() / data;
+        if (chunks > 1 && microBatches % stages != 0) {
+            throw refused(
+                    world,
+                    "distributed.chunks: " + chunks + ", gradient_accumulation: " + config.gradientAccumulation(),
+                    microBatches + " micro-batches of a step go through " + stages
+                            + " stages in groups of as many, where stages have chunks",
+                    "set gradient_accumulation to a multiple of " + stages * data
+                            + ", or leave chunks out");
+        }
+        if (config.distributed().zero().cutsGradients()) {
+            throw refused(
+                    world,
+                    "distributed.zero: " + config.distributed().zero().number() + ", " + own,
+                    "a stage adds up gradients of micro-batches that others have not begun",
+                    "set zero: 1, or leave pipeline out");
+        }
+        if (config.precision().msamp().isPresent()) {
+            throw refused(world, "precision.mode: msamp; " + own, "windows of MS-AMP move on one rank", "use mode: fp8");
+        }
+        if (config.precision().ranks().isOn()
+                && config.precision().ranks().reduction() != GradientReduction.F32) {
+            throw refused(
+                    world,
+                    "precision.gradient_reduction: " + config.precision().ranks().reduction().text() + "; " + own,
+                    "gradients of stages are averaged in F32 alone",
+                    "set gradient_reduction: f32, or leave it out");
+        }
+        if (device.name().startsWith("cuda")) {
+            throw refused(
+                    world,
+                    own + ", device " + device.name(),
+                    "what passes between stages passes through the memory of processors so far",
+                    "leave pipeline out, or --device");
         }
     }
 

@@ -45,6 +45,7 @@ import dev.octet.trainer.hook.RunPlan;
 import dev.octet.trainer.hook.StatePlan;
 import dev.octet.trainer.hook.StepWork;
 import dev.octet.trainer.hook.TrainingHook.EvaluationReport;
+import dev.octet.trainer.hook.StagePlan;
 import dev.octet.trainer.hook.ZeroPlan;
 import dev.octet.trainer.loss.LossGraph;
 import dev.octet.trainer.loss.LossValue;
@@ -79,7 +80,6 @@ import dev.octet.trainer.state.StateTensors;
 import dev.octet.trainer.step.AdapterSaving;
 import dev.octet.trainer.step.GraphSource;
 import dev.octet.trainer.step.ProductWatch;
-import dev.octet.trainer.step.RankLosses;
 import dev.octet.trainer.step.ReferenceModel;
 import dev.octet.trainer.step.StartingScales;
 import dev.octet.trainer.step.StepResult;
@@ -133,6 +133,9 @@ public final class Trainer implements AutoCloseable {
     private static final String OWN_SUMS = "; FP8 products add up as the device has it (precision.accumulation: f32)";
     private static final int SHOWN_TIES = 4;
     private static final int SHOWN_SAMPLES = 64;
+
+    /** How many micro-batches of an evaluation stages of a pipeline may be apart. */
+    private static final int AHEAD = 16;
 
     private final TrainingParts parts;
     private final Device device;
@@ -657,6 +660,17 @@ public final class Trainer implements AutoCloseable {
         }
     }
 
+    /**
+     * What each stage of a pipeline has and does, whether or not the ranks are there; empty for a run without stages.
+     *
+     * @throws IOException when data cannot be read
+     */
+    public Optional<StagePlan> stagePlan() throws IOException {
+        try (Arena arena = Arena.ofConfined()) {
+            return session.stagePlan(draw(batches, 0, arena));
+        }
+    }
+
     /** Bytes of the models that the trained one learns from. */
     private long besides(ToLongFunction<Teacher> ofTeacher, ToLongFunction<ReferenceModel> ofReference) {
         return (teacher == null ? 0 : ofTeacher.applyAsLong(teacher))
@@ -922,10 +936,14 @@ public final class Trainer implements AutoCloseable {
             prepare(); // who owns what follows from the programs of steps
         }
         List<LossValue> losses = new ArrayList<>();
+        int begun = 0;
         Collectives data = groups.data();
         for (long i = data.rank(); i < from.perEpoch(); i += data.size()) {
             try (Arena arena = Arena.ofConfined()) {
-                losses.add(evaluate(draw(from, i, arena)));
+                evaluate(draw(from, i, arena)).ifPresent(losses::add);
+            }
+            if (session.isStaged() && ++begun % AHEAD == 0) {
+                groups.pipeline().barrier(); // the first stage does not fill the memory with what waits for the others
             }
         }
         boolean isLeftOut = data.rank() >= from.perEpoch() % data.size() && from.perEpoch() % data.size() > 0;
@@ -934,7 +952,7 @@ public final class Trainer implements AutoCloseable {
                 evaluate(draw(from, 0, arena)); // the others need this rank's weights
             }
         }
-        return LossValue.meanOverPositions(RankLosses.of(data, losses));
+        return LossValue.meanOverPositions(session.ofAllRanks(losses));
     }
 
     /**
@@ -970,7 +988,7 @@ public final class Trainer implements AutoCloseable {
         };
     }
 
-    private LossValue evaluate(MicroBatch batch) {
+    private Optional<LossValue> evaluate(MicroBatch batch) {
         try {
             return session.evaluate(batch);
         } catch (InvalidDataException e) {
@@ -980,12 +998,13 @@ public final class Trainer implements AutoCloseable {
 
     /**
      * What a checkpoint keeps of the weights, as views valid until the next step: all of them, or of a run that trains an adapter those of the adapter; the base
-     * is that of the model's file.
+     * is that of the model's file, and the adapter's of all stages are copied: all ranks call it together.
      */
     Map<String, Tensor> keptParameters(Arena arena) {
         Map<String, Tensor> all = new TreeMap<>(session.parameterViews(arena));
         if (adapted.isPresent()) {
             all.keySet().retainAll(trained);
+            return session.ofAllStages(all, arena);
         }
         return all;
     }

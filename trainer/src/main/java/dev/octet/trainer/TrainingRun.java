@@ -57,6 +57,7 @@ import java.util.Locale;
 import java.util.Map;
 import java.util.Optional;
 import java.util.OptionalLong;
+import java.util.Set;
 import java.util.TreeMap;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicReference;
@@ -136,8 +137,13 @@ final class TrainingRun implements RunControl {
         hooks.add(new CheckpointCadence(config.checkpoint(), trainer::epochsEndingWith));
         best = config.checkpoint().best().map(BestCheckpoint::new);
         best.ifPresent(hooks::add);
-        long measured = world.isFirst() ? config.fp8Health().every() : 0; // the first rank writes for all
-        fp8Health = new Fp8Health(measured, config.steps(), folder.resolve(Fp8Health.NAME));
+        // the first rank writes for all; of a pipeline each measures its part of the model
+        long every = world.isFirst() || trainer.session().isStaged()
+                ? config.fp8Health().every()
+                : 0;
+        fp8Health = world.isFirst()
+                ? new Fp8Health(every, config.steps(), folder.resolve(Fp8Health.NAME))
+                : Fp8Health.withoutFile(every, config.steps());
         if (config.precision().isFp8()) {
             hooks.add(fp8Health);
         }
@@ -231,6 +237,7 @@ final class TrainingRun implements RunControl {
         facts.put("octet", OctetVersion.current());
         facts.put("first step", String.valueOf(first));
         facts.put("last step", String.valueOf(end));
+        trainer.session().stages().ifPresent(s -> facts.put("stages", s.text()));
         return facts;
     }
 
@@ -246,7 +253,7 @@ final class TrainingRun implements RunControl {
         if (world.isFirst()) {
             RunManifest.write(folder, settings, options, start);
         }
-        lastScales = watches(TrainingHook::watchesScales) ? trainer.session().scales() : Map.of();
+        lastScales = watches(TrainingHook::watchesScales) ? scales() : Map.of();
         boolean ended = false;
         try {
             each(h -> h.runStarted(start, this));
@@ -382,6 +389,7 @@ final class TrainingRun implements RunControl {
     private void requireFits(TrainingState state) {
         String where = checkpoints.path(state.step()).toString();
         requireSameRanks(state, where);
+        requireSameStages(state, where);
         requireSameRates(state);
         requireSameEngine(state, where);
         ResumeCheck.require(
@@ -420,6 +428,20 @@ final class TrainingRun implements RunControl {
                             + ", which add results in another order",
                     where,
                     "accept this with --set distributed.reshape=true, or set distributed.tensor=" + parts);
+        }
+    }
+
+    /** Rejects a checkpoint of another number of stages, unless the configuration takes it: gradients of tied parameters then are added in another order. */
+    private void requireSameStages(TrainingState state, String where) {
+        String key = "distributed.pipeline";
+        String before = state.settings().getOrDefault(key, "1");
+        String now = settings.getOrDefault(key, "1");
+        if (!before.equals(now) && !config.distributed().reshape()) {
+            throw new InvalidOptionException(
+                    "the run cannot resume: " + key + " was " + before + " and is " + now
+                            + ", and stages add the gradients of tied parameters in another order",
+                    where,
+                    "accept this with --set distributed.reshape=true, or set " + key + ": " + before);
         }
     }
 
@@ -520,7 +542,7 @@ final class TrainingRun implements RunControl {
         guarded.beforeStep(step);
         long from = System.nanoTime();
         double lr = trainer.learningRate(step);
-        boolean measuresFp8 = config.precision().isFp8() && watches(h -> h.watchesFp8(step));
+        boolean measuresFp8 = config.precision().isFp8() && onAll(watches(h -> h.watchesFp8(step)));
         Optional<TensorWatch> tensors = trainer.watchTensors(step, dumps);
         Trainer.Done d = trainer.step(step, gradientWatcher(step), measuresFp8);
         double seconds = (System.nanoTime() - from) / 1e9;
@@ -682,19 +704,37 @@ final class TrainingRun implements RunControl {
         }
     }
 
+    /** What a rank wants that all must do together: where stages compute the model, each measures a part of it. */
+    private boolean onAll(boolean wanted) {
+        return trainer.session().isStaged() && config.precision().isFp8()
+                ? world.allReduce(wanted ? 1 : 0, RankReduction.MAX) > 0
+                : wanted;
+    }
+
     private boolean watches(Predicate<TrainingHook> what) {
         return hooks.stream().anyMatch(what);
     }
 
+    /** Dequantisation multipliers of the whole model. */
+    private Map<String, Float> scales() {
+        return ofAllStages(trainer.session().scales());
+    }
+
+    /** Scales or amaxes of all stages: in FP8, where all ranks watch them, they tell each other; otherwise there are none. */
+    private Map<String, Float> ofAllStages(Map<String, Float> own) {
+        return config.precision().isFp8() ? trainer.session().ofAllStages(own) : own;
+    }
+
     /** Reports amaxes and changed scales (dequantisation multipliers) to hooks; reads from the device only what some hook watches. */
     private void scales(long step) throws IOException {
-        if (watches(TrainingHook::watchesAmaxes)) {
-            for (Map.Entry<String, Float> amax : trainer.session().amaxes().entrySet()) {
+        if (onAll(watches(TrainingHook::watchesAmaxes))) {
+            Map<String, Float> amaxes = ofAllStages(trainer.session().amaxes());
+            for (Map.Entry<String, Float> amax : amaxes.entrySet()) {
                 each(h -> h.amaxRecorded(step, amax.getKey(), amax.getValue()));
             }
         }
         if (watches(TrainingHook::watchesScales)) {
-            Map<String, Float> now = trainer.session().scales();
+            Map<String, Float> now = scales();
             for (Map.Entry<String, Float> scale : now.entrySet()) {
                 float before = lastScales.getOrDefault(scale.getKey(), 1f);
                 float after = scale.getValue();
@@ -731,23 +771,28 @@ final class TrainingRun implements RunControl {
         Path written;
         try (Arena arena = Arena.ofConfined()) {
             Map<String, String> numbers = numbers();
+            Set<String> elsewhere = trainer.session().writtenElsewhere();
             Map<String, Tensor> own = new TreeMap<>(trainer.session().ownStateViews(arena));
+            own.keySet().removeAll(elsewhere);
             if (snapshot != null) {
                 snapshot.addTo(done, numbers, own);
             }
             boolean adapts = config.adapter().isPresent();
-            CodedMasters coded = adapts ? CodedMasters.NONE : trainer.session().codedMasters(arena);
+            Map<String, Tensor> adapter = adapts ? trainer.keptParameters(arena) : Map.of();
+            CodedMasters coded = adapts ? CodedMasters.NONE : trainer.session().codedMasters(arena, elsewhere);
             boolean sharesParameters = (trainer.session().cutsWeights() || trainer.cutsModel()) && !adapts;
             if (trainer.sharesStates()) {
                 written = checkpoints.writeShared(
-                        world.isFirst() || sharesParameters ? state(numbers, own, arena) : stateAlone(own),
+                        world.isFirst() || sharesParameters
+                                ? state(numbers, own, adapts ? adapter : weights(elsewhere, arena), arena)
+                                : stateAlone(own),
                         keeping(),
                         coded,
                         trainer.session()::settle,
                         new CheckpointFolder.Sharers(
                                 world, sharesParameters, trainer.session().parts()));
             } else {
-                written = checkpoints.write(state(numbers, own, arena), keeping(), coded, trainer.session()::settle);
+                written = checkpoints.write(state(numbers, own, adapts ? adapter : weights(elsewhere, arena), arena), keeping(), coded, trainer.session()::settle);
             }
         }
         lastCheckpoint = done;
@@ -761,10 +806,13 @@ final class TrainingRun implements RunControl {
         each(h -> h.checkpointWritten(report));
     }
 
-    private TrainingState state(Map<String, String> numbers, Map<String, Tensor> own, Arena arena) {
-        Map<String, Tensor> kept = config.adapter().isPresent()
-                ? trainer.keptParameters(arena)
-                : trainer.session().ownParameterViews(arena);
+    /** @param elsewhere names of parameters that other ranks write */
+    private Map<String, Tensor> weights(Set<String> elsewhere, Arena arena) {
+        return trainer.session().ownParameterViews(arena, elsewhere);
+    }
+
+    private TrainingState state(
+            Map<String, String> numbers, Map<String, Tensor> own, Map<String, Tensor> kept, Arena arena) {
         return new TrainingState(
                 done, trainer.microBatches(done), settings, numbers, kept, own, trainer.keptAdapter(kept, arena));
     }

@@ -246,7 +246,7 @@ class RankShardsRunTest {
         for (String zero : List.of("zero: 0", "zero: 2", "zero: 3")) {
             TrainingParts good = parts(2, 4, zero, F32);
             TrainingParts parts = new TrainingParts(
-                    good.config(), good.model(), Optional.empty(), spoiled(good.train()), Optional.empty(), Map.of());
+                    good.config(), good.model(), Optional.empty(), SmallRun.spoiled(good.train()), Optional.empty(), Map.of());
             List<String> seen = new ArrayList<>();
             RankThreads.run(
                     2,
@@ -271,44 +271,6 @@ class RankShardsRunTest {
         for (String seen : found.getFirst()) {
             assertTrue(seen.endsWith("loss node 'first', Linear, forward (fprop): NaN"), seen);
         }
-    }
-
-    /** One sample is too large for F32. */
-    private static Samples spoiled(Samples samples) {
-        return new Samples() {
-            @Override
-            public String digest() {
-                return "spoiled";
-            }
-
-            @Override
-            public String name() {
-                return samples.name();
-            }
-
-            @Override
-            public long count() {
-                return samples.count();
-            }
-
-            @Override
-            public Map<String, Tensor> gather(long[] rows, Arena arena) throws IOException {
-                Map<String, Tensor> tensors = samples.gather(rows, arena);
-                for (int i = 0; i < rows.length; i++) {
-                    if (rows[i] == 5) {
-                        requireNonNull(tensors.get("x"))
-                                .bytes()
-                                .set(Tensor.F32_LE, (long) Float.BYTES * i * SmallRun.IN, Float.NaN);
-                    }
-                }
-                return tensors;
-            }
-
-            @Override
-            public void close() throws IOException {
-                samples.close();
-            }
-        };
     }
 
     @ParameterizedTest

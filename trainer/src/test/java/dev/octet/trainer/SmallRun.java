@@ -17,12 +17,14 @@ import dev.octet.trainer.data.Samples;
 import dev.octet.trainer.op.dropout.Dropout;
 import dev.octet.trainer.step.GraphSource;
 import dev.octet.trainer.yaml.YamlFile;
+import java.io.IOException;
 import java.lang.foreign.Arena;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import java.util.Optional;
 import java.util.Set;
 import java.util.SplittableRandom;
@@ -200,6 +202,44 @@ final class SmallRun {
 
         @Override
         public void close() {}
+    }
+
+    /** The same with a sample that is no number. */
+    static Samples spoiled(Samples samples) {
+        return new Samples() {
+            @Override
+            public String digest() {
+                return "spoiled";
+            }
+
+            @Override
+            public String name() {
+                return samples.name();
+            }
+
+            @Override
+            public long count() {
+                return samples.count();
+            }
+
+            @Override
+            public Map<String, Tensor> gather(long[] rows, Arena arena) throws IOException {
+                Map<String, Tensor> tensors = samples.gather(rows, arena);
+                for (int i = 0; i < rows.length; i++) {
+                    if (rows[i] == 5) {
+                        Objects.requireNonNull(tensors.get("x"))
+                                .bytes()
+                                .set(Tensor.F32_LE, (long) Float.BYTES * i * IN, Float.NaN);
+                    }
+                }
+                return tensors;
+            }
+
+            @Override
+            public void close() throws IOException {
+                samples.close();
+            }
+        };
     }
 
     static TrainingConfig config(String yaml) {

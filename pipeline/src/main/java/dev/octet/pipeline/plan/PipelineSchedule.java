@@ -1,22 +1,18 @@
 package dev.octet.pipeline.plan;
 
+import dev.octet.trainer.shard.CallOrder;
+import dev.octet.trainer.shard.CallOrder.Call;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 
-/**
- * The order in which the stages of a pipeline compute micro-batches, played through: one forward, one backward (1F1B), or interleaved where a stage has several chunks of
- * layers (Narayanan et al., arXiv:2104.04473, section 2.2). Backward takes twice the time of forward.
- */
+/** The stages of a pipeline computing micro-batches, played through in the trainer's {@linkplain CallOrder order}. Backward takes twice the time of forward. */
 public final class PipelineSchedule {
     private static final int FORWARD = 1;
     private static final int BACKWARD = 2;
 
     /** Characters in front of a stage's row, but for its number. */
     private static final int LABEL = "stage   ".length();
-
-    /** One chunk of one micro-batch. */
-    private record Call(boolean backward, int microBatch, int chunk) {}
 
     /** When it was computed: the unit is forward of a chunk. */
     private record Done(Call call, int start, int end) {}
@@ -32,48 +28,17 @@ public final class PipelineSchedule {
      * @param microBatches of a step; with several chunks divisible by the stages
      */
     public PipelineSchedule(int stages, int chunks, int microBatches) {
-        if (chunks > 1 && microBatches % stages != 0) {
-            throw new IllegalArgumentException(microBatches + " micro-batches, " + stages + " stages, interleaved");
-        }
         this.stages = stages;
         this.chunks = chunks;
         this.microBatches = microBatches;
-        this.rows = play();
+        this.rows = play(new CallOrder(stages, chunks, microBatches));
     }
 
-    private List<Call> order(int stage) {
-        int all = microBatches * chunks;
-        int warmUp = chunks == 1
-                ? Math.min(all, stages - stage - 1)
-                : Math.min(all, 2 * (stages - stage - 1) + (chunks - 1) * stages);
-        List<Call> order = new ArrayList<>();
-        for (int k = 0; k < warmUp; k++) {
-            order.add(call(k, false));
-        }
-        for (int k = warmUp; k < all; k++) {
-            order.add(call(k, false));
-            order.add(call(k - warmUp, true));
-        }
-        for (int k = all - warmUp; k < all; k++) {
-            order.add(call(k, true));
-        }
-        return order;
-    }
-
-    /** Call {@code k} of a kind: groups of as many micro-batches as there are stages go through all chunks, in backward from the last. */
-    private Call call(int k, boolean backward) {
-        int group = k / (stages * chunks);
-        int within = k % (stages * chunks);
-        int chunk = within / stages;
-        int microBatch = chunks == 1 ? k : group * stages + within % stages;
-        return new Call(backward, microBatch, backward ? chunks - 1 - chunk : chunk);
-    }
-
-    private List<List<Done>> play() {
+    private List<List<Done>> play(CallOrder order) {
         List<List<Call>> orders = new ArrayList<>();
         List<List<Done>> done = new ArrayList<>();
         for (int s = 0; s < stages; s++) {
-            orders.add(order(s));
+            orders.add(order.of(s));
             done.add(new ArrayList<>());
         }
         int depth = stages * chunks; // virtual stages, dealt out to the stages in turn

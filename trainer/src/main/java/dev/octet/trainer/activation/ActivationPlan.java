@@ -6,7 +6,6 @@ import dev.octet.trainer.program.Phase;
 import dev.octet.trainer.program.Program;
 import dev.octet.trainer.program.Step;
 import dev.octet.trainer.program.ValueRole;
-import java.util.Arrays;
 import java.util.List;
 import java.util.Optional;
 
@@ -32,6 +31,41 @@ public record ActivationPlan(Program program, long before, long after, long host
      * @throws InvalidOptionException when layers or a pattern are asked for that the program does not have, or a budget that cannot be met
      */
     public static ActivationPlan of(Program program, ActivationSettings settings, WeightCasts casts) {
+        require(program, settings);
+        return ofPart(program, settings, casts);
+    }
+
+    /**
+     * Refuses settings that ask for layers or a pattern that a program does not have.
+     *
+     * @throws InvalidOptionException in that case
+     */
+    public static void require(Program program, ActivationSettings settings) {
+        if (program.steps(Phase.BACKWARD).isEmpty()) {
+            return;
+        }
+        switch (settings.recompute()) {
+            case Recompute.Layers _ -> requireLayers(Layers.in(program));
+            case Recompute.Matching(var pattern) -> {
+                List<Step> steps = program.steps(Phase.FORWARD);
+                if (steps.stream().noneMatch(s -> pattern.matcher(s.node()).find())) {
+                    throw new InvalidOptionException(
+                            "'" + pattern + "' is in the name of none of the " + steps.size() + " steps of forward",
+                            KEY + ".match",
+                            "write part of a node's name, such as '"
+                                    + steps.get(steps.size() / 2).node() + "'");
+                }
+            }
+            case Recompute.None _, Recompute.Budget _ -> {}
+        }
+    }
+
+    /**
+     * Plans a part of a program, which need not have what is asked for: other parts may.
+     *
+     * @throws InvalidOptionException when a budget cannot be met
+     */
+    public static ActivationPlan ofPart(Program program, ActivationSettings settings, WeightCasts casts) {
         if (settings.equals(ActivationSettings.NONE)) {
             return new ActivationPlan(program, 0, 0, 0, 0);
         }
@@ -86,9 +120,7 @@ public record ActivationPlan(Program program, long before, long after, long host
         return switch (recompute) {
             case Recompute.None _ -> program;
             case Recompute.Layers(int count) -> {
-                Layers layers = Layers.in(program);
-                requireLayers(layers);
-                int[] groups = layers.groups(count);
+                int[] groups = Layers.in(program).groups(count);
                 yield repeating(program, groups, groups, casts);
             }
             case Recompute.Matching(var pattern) -> {
@@ -105,13 +137,6 @@ public record ActivationPlan(Program program, long before, long after, long host
                     }
                     runs = matches && homes[i] == Layers.OUTSIDE;
                     blocks[i] = !matches ? -1 : homes[i] == Layers.OUTSIDE ? run : homes[i];
-                }
-                if (Arrays.stream(blocks).allMatch(b -> b < 0)) {
-                    throw new InvalidOptionException(
-                            "'" + pattern + "' is in the name of none of the " + steps.size() + " steps of forward",
-                            KEY + ".match",
-                            "write part of a node's name, such as '"
-                                    + steps.get(steps.size() / 2).node() + "'");
                 }
                 yield repeating(program, blocks, homes, casts);
             }

@@ -56,7 +56,7 @@ final class Repetition {
     /** Whether a step can run again without a trace. */
     private static boolean canRepeat(Step step) {
         List<Value> made = results(step);
-        return made.stream().allMatch(v -> v.role() == ValueRole.TEMPORARY);
+        return step.op().isRepeatable() && made.stream().allMatch(v -> v.role() == ValueRole.TEMPORARY);
     }
 
     /** What the repeated form of a step makes, as the step's own values. */

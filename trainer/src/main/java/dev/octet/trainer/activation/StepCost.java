@@ -44,7 +44,7 @@ public record StepCost(long flops, long bytes) {
     }
 
     /** One number to compare plans by. */
-    long weight() {
+    public long weight() {
         return flops + FLOPS_PER_BYTE * bytes;
     }
 

@@ -33,6 +33,16 @@ final class Alone extends OrderedCollectives {
     }
 
     @Override
+    void leave(MemorySegment data, int to, int channel) {
+        throw new IllegalStateException("there is no other rank");
+    }
+
+    @Override
+    void collect(MemorySegment data, int from, int channel) {
+        throw new IllegalStateException("there is no other rank");
+    }
+
+    @Override
     public void abandon(int exitCode) {}
 
     @Override

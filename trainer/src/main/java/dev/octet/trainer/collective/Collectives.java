@@ -102,6 +102,21 @@ public interface Collectives extends AutoCloseable {
     /** Takes bytes that another rank sends, as many as it sends. */
     void receive(MemorySegment data, int from);
 
+    /**
+     * Sends bytes to another rank without waiting for it: they may be changed at once, since a copy of them waits. Ranks that pass on to each other in a circle thus never wait for
+     * each other's receiving.
+     *
+     * @param channel from 0; messages of one channel between the same ranks arrive in their order, those of several may be taken in any
+     */
+    void post(MemorySegment data, int to, int channel);
+
+    /**
+     * Takes the next bytes that another rank has posted, or will.
+     *
+     * @param data as many as it posts
+     */
+    void take(MemorySegment data, int from, int channel);
+
     /** Returns when all ranks are here. */
     void barrier();
 

@@ -53,6 +53,16 @@ final class GroupCollectives extends OrderedCollectives {
         all.exchange(call, ofAll(out), ofAll(in));
     }
 
+    @Override
+    void leave(MemorySegment data, int to, int channel) {
+        all.leave(data, members.get(to), channel);
+    }
+
+    @Override
+    void collect(MemorySegment data, int from, int channel) {
+        all.collect(data, members.get(from), channel);
+    }
+
     private MemorySegment[] ofAll(MemorySegment[] own) {
         MemorySegment[] each = new MemorySegment[all.size()];
         Arrays.fill(each, MemorySegment.NULL);

@@ -33,6 +33,28 @@ abstract class OrderedCollectives implements Collectives {
     abstract void exchange(Call call, MemorySegment[] out, MemorySegment[] in);
 
     @Override
+    public void post(MemorySegment data, int to, int channel) {
+        requireOther(to);
+        if (data.byteSize() > 0) {
+            leave(data, to, channel);
+        }
+    }
+
+    @Override
+    public void take(MemorySegment data, int from, int channel) {
+        requireOther(from);
+        if (data.byteSize() > 0) {
+            collect(data, from, channel);
+        }
+    }
+
+    /** As {@link #post}, with at least one byte. */
+    abstract void leave(MemorySegment data, int to, int channel);
+
+    /** As {@link #take}, with at least one byte. */
+    abstract void collect(MemorySegment data, int from, int channel);
+
+    @Override
     public Collectives group(List<Integer> members) {
         return new GroupCollectives(this, members);
     }

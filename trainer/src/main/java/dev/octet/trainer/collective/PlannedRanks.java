@@ -34,6 +34,16 @@ final class PlannedRanks extends OrderedCollectives {
         throw missing();
     }
 
+    @Override
+    void leave(MemorySegment data, int to, int channel) {
+        throw missing();
+    }
+
+    @Override
+    void collect(MemorySegment data, int from, int channel) {
+        throw missing();
+    }
+
     UnavailableException missing() {
         return new UnavailableException(
                 "one process is there of the " + processes + " that share the model",

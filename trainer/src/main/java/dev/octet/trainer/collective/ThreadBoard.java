@@ -4,6 +4,10 @@ import dev.octet.formats.error.OctetException;
 import dev.octet.formats.error.UnavailableException;
 import java.lang.foreign.MemorySegment;
 import java.time.Duration;
+import java.util.ArrayDeque;
+import java.util.Deque;
+import java.util.HashMap;
+import java.util.Map;
 import java.util.concurrent.locks.Condition;
 import java.util.concurrent.locks.ReentrantLock;
 import java.util.function.BooleanSupplier;
@@ -16,11 +20,17 @@ final class ThreadBoard {
     private final ReentrantLock lock = new ReentrantLock();
     private final Condition changed = lock.newCondition();
     private final @Nullable Letter[] letters;
+    /** Messages that nobody waits for until they are taken. */
+    private final Map<Box, Deque<MemorySegment>> boxes = new HashMap<>();
+
     private final boolean[] ended;
     private @Nullable Failure failure;
 
     /** @param data the sender's own memory, which stays as it is until the letter is taken */
     record Letter(Call call, MemorySegment data) {}
+
+    /** Where the messages of a channel between two ranks lie. */
+    record Box(int from, int to, int channel) {}
 
     private record Failure(int rank, Throwable cause) {
         String what() {
@@ -49,6 +59,29 @@ final class ThreadBoard {
         try {
             letters[from * size + to] = letter;
             changed.signalAll();
+        } finally {
+            lock.unlock();
+        }
+    }
+
+    /** Leaves a message behind those before it. */
+    void post(Box box, MemorySegment message) {
+        lock.lock();
+        try {
+            boxes.computeIfAbsent(box, _ -> new ArrayDeque<>()).add(message);
+            changed.signalAll();
+        } finally {
+            lock.unlock();
+        }
+    }
+
+    /** Waits for the next message and takes it; returns null when none came before the deadline. */
+    @Nullable
+    MemorySegment await(Box box) {
+        lock.lock();
+        try {
+            Deque<MemorySegment> messages = boxes.computeIfAbsent(box, _ -> new ArrayDeque<>());
+            return await(() -> !messages.isEmpty(), box.from, box.to, Call.MESSAGE) ? messages.remove() : null;
         } finally {
             lock.unlock();
         }

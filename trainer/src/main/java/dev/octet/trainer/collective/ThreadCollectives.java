@@ -2,6 +2,7 @@ package dev.octet.trainer.collective;
 
 import dev.octet.formats.error.UnavailableException;
 import java.lang.foreign.MemorySegment;
+import java.lang.foreign.ValueLayout;
 
 /** One of the ranks that are threads. */
 final class ThreadCollectives extends OrderedCollectives {
@@ -46,6 +47,25 @@ final class ThreadCollectives extends OrderedCollectives {
                 throw late(call, r);
             }
         }
+    }
+
+    @Override
+    void leave(MemorySegment data, int to, int channel) {
+        MemorySegment copy = MemorySegment.ofArray(data.toArray(ValueLayout.JAVA_BYTE));
+        board.post(new ThreadBoard.Box(rank, to, channel), copy);
+    }
+
+    @Override
+    void collect(MemorySegment data, int from, int channel) {
+        MemorySegment posted = board.await(new ThreadBoard.Box(from, rank, channel));
+        if (posted == null) {
+            throw late(Call.MESSAGE, from);
+        }
+        if (posted.byteSize() != data.byteSize()) {
+            throw new IllegalStateException(name() + " takes " + data.byteSize() + " bytes, rank " + from + " has posted "
+                    + posted.byteSize());
+        }
+        data.copyFrom(posted);
     }
 
     private void take(Call call, int from, MemorySegment to) {

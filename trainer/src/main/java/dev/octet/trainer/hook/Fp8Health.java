@@ -11,6 +11,7 @@ import java.util.Locale;
 import java.util.Map;
 import java.util.Set;
 import java.util.TreeMap;
+import org.jspecify.annotations.Nullable;
 
 /**
  * Has FP8 tensors measured at fixed intervals and in the run's last step, and writes {@code fp8_health.jsonl}: one JSON object per measured
@@ -37,7 +38,7 @@ public final class Fp8Health implements TrainingHook {
 
     private final long every;
     private final long lastStep;
-    private final StepLines lines;
+    private final @Nullable StepLines lines;
 
     /** Step after which each slot's scale last changed; slots that never changed are missing. */
     private final Map<String, Long> changed = new TreeMap<>();
@@ -55,9 +56,18 @@ public final class Fp8Health implements TrainingHook {
      * @param file output; created at the start of the run if anything is to be measured
      */
     public Fp8Health(long every, long lastStep, Path file) {
+        this(every, lastStep, new StepLines(file));
+    }
+
+    private Fp8Health(long every, long lastStep, @Nullable StepLines lines) {
         this.every = every;
         this.lastStep = lastStep;
-        this.lines = new StepLines(file);
+        this.lines = lines;
+    }
+
+    /** The same for a rank that does not speak for all: the first one writes the file. */
+    public static Fp8Health withoutFile(long every, long lastStep) {
+        return new Fp8Health(every, lastStep, (StepLines) null);
     }
 
     @Override
@@ -105,7 +115,9 @@ public final class Fp8Health implements TrainingHook {
     @Override
     public void rolledBack(long step) throws IOException {
         tooSmall.clear();
-        lines.cutAfter(step);
+        if (lines != null) {
+            lines.cutAfter(step);
+        }
     }
 
     /** Adds scale ages and warnings to a step's measurements. Must be called once per measured step, in order. */
@@ -148,13 +160,16 @@ public final class Fp8Health implements TrainingHook {
 
     @Override
     public void runStarted(RunStart start, RunControl control) throws IOException {
-        if (every > 0) {
+        if (every > 0 && lines != null) {
             lines.open(start.firstStep());
         }
     }
 
     @Override
     public void fp8Measured(Fp8Report report) throws IOException {
+        if (lines == null) {
+            return;
+        }
         for (Fp8Tensor t : report.tensors()) {
             ObjectNode line = StepLines.line(report.step())
                     .put("tensor", t.name())
@@ -174,6 +189,8 @@ public final class Fp8Health implements TrainingHook {
 
     @Override
     public void runEnded(RunEnd end) throws IOException {
-        lines.close();
+        if (lines != null) {
+            lines.close();
+        }
     }
 }

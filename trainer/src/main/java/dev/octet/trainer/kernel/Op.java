@@ -87,6 +87,11 @@ public interface Op {
         return true;
     }
 
+    /** Whether a step may run twice in a micro-batch; one that takes what another rank sends once may not. */
+    default boolean isRepeatable() {
+        return true;
+    }
+
     /**
      * This operator for a step that computes the same results once more: it changes no state. Its inputs are those of this operator, with
      * states as they were the first time; one that it does not read is absent. Its outputs are the first of this operator's.

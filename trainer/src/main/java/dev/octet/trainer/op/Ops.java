@@ -53,9 +53,11 @@ import dev.octet.trainer.op.reduce.Reduce;
 import dev.octet.trainer.op.rotary.RotaryEmbedding;
 import dev.octet.trainer.op.shard.AverageShares;
 import dev.octet.trainer.op.shard.CutOp;
+import dev.octet.trainer.op.shard.PostValues;
 import dev.octet.trainer.op.shard.RankExchange;
 import dev.octet.trainer.op.shard.ShareValues;
 import dev.octet.trainer.op.shard.SumNumbers;
+import dev.octet.trainer.op.shard.TakeValues;
 import dev.octet.trainer.op.shard.ZeroFill;
 import dev.octet.trainer.op.softmax.Softmax;
 import dev.octet.trainer.op.state.DecodeState;
@@ -174,6 +176,8 @@ public final class Ops {
             AverageShares.ENTRY,
             RankExchange.ENTRY,
             ShareValues.ENTRY,
+            PostValues.ENTRY,
+            TakeValues.ENTRY,
             SumNumbers.ENTRY,
             ZeroFill.ENTRY,
             SgdStep.ENTRY,

@@ -29,7 +29,7 @@ import org.jspecify.annotations.Nullable;
  */
 final class ShardedUpdate {
     private final Program whole;
-    private final Sharding sharding;
+    private final UpdateCut cut;
     private final int rank;
     private final Collectives world;
     private final List<Value> values = new ArrayList<>();
@@ -37,9 +37,9 @@ final class ShardedUpdate {
     private final Map<Value, Value> copies = new HashMap<>();
     private final Map<String, Value> named = new HashMap<>();
 
-    ShardedUpdate(Sharding sharding, int rank, Collectives world) {
-        this.whole = sharding.whole().program();
-        this.sharding = sharding;
+    ShardedUpdate(UpdateCut cut, int rank, Collectives world) {
+        this.whole = cut.whole().program();
+        this.cut = cut;
         this.rank = rank;
         this.world = world;
     }
@@ -48,22 +48,20 @@ final class ShardedUpdate {
         // what all ranks keep, whether or not a parameter of this one needs it
         whole.values().stream()
                 .filter(v ->
-                        v.role() == ValueRole.STATE && sharding.owner(v.name()).isEmpty())
+                        v.role() == ValueRole.STATE && cut.owner(v.name()).isEmpty())
                 .forEach(this::copy);
-        if (sharding.cutsGradients() && sharding.accumulates()) {
-            sharding.gradientBuckets().forEach(this::average);
-        }
+        cut.averaged().forEach(this::average);
         boolean measured = false;
         for (Step step : whole.steps()) {
             if (step.op() instanceof FiniteGradients) {
                 shareSquares();
                 measured = true;
             }
-            if (isOwn(step.node()) || (!measured && !sharding.cutsGradients())) {
+            if (isOwn(step.node()) || (!measured && !cut.sharesSquares())) {
                 steps.add(copy(step));
             }
         }
-        sharding.weightBuckets().forEach(this::shareWeights);
+        cut.shared().forEach(this::shareWeights);
         return new Program(
                 values,
                 steps,
@@ -77,7 +75,7 @@ final class ShardedUpdate {
 
     /** Whether this rank does a step: those of its own parameters, and those of none. */
     private boolean isOwn(String node) {
-        Integer owner = sharding.partition().owners().get(node);
+        Integer owner = cut.partition().owners().get(node);
         return owner == null || owner == rank;
     }
 
@@ -89,7 +87,7 @@ final class ShardedUpdate {
         for (String name : bucket) {
             Value g = requireNonNull(whole.gradients().get(name), name);
             OperandType f32 = g.type().as(DType.F32);
-            int owner = sharding.partition().owner(name);
+            int owner = cut.partition().owner(name);
             sums.add(g.type().equals(f32) ? copy(g) : once(ShardedTraining.sumName(name), f32, ValueRole.GRADIENT));
             averages.add(g.type());
             owners.add(owner);
@@ -102,11 +100,11 @@ final class ShardedUpdate {
     }
 
     private void shareSquares() {
-        if (!sharding.cutsGradients()) {
+        if (!cut.sharesSquares()) {
             return;
         }
         List<Map.Entry<String, Value>> squares = new ArrayList<>();
-        sharding.whole().squares().forEach((name, v) -> squares.add(Map.entry(name, v)));
+        cut.whole().squares().forEach((name, v) -> squares.add(Map.entry(name, v)));
         share("squares", squares);
     }
 
@@ -115,7 +113,7 @@ final class ShardedUpdate {
         for (String name : bucket) {
             Shape shape =
                     requireNonNull(whole.gradients().get(name), name).type().shape();
-            for (String part : sharding.states().parameter(name, shape).names(name, shape)) {
+            for (String part : cut.states().parameter(name, shape).names(name, shape)) {
                 whole.values().stream()
                         .filter(v -> v.name().equals(part))
                         .findFirst()
@@ -132,7 +130,7 @@ final class ShardedUpdate {
         List<OperandType> types = new ArrayList<>();
         List<Integer> owners = new ArrayList<>();
         all.forEach(entry -> {
-            int owner = sharding.partition().owner(entry.getKey());
+            int owner = cut.partition().owner(entry.getKey());
             Value v = copy(entry.getValue());
             (owner == rank ? own : others).add(v);
             types.add(v.type());

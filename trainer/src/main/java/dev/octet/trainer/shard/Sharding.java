@@ -134,8 +134,15 @@ public final class Sharding {
      * @param world the ranks; not used before the program runs
      */
     public UpdateProgram update(int rank, Collectives world) {
-        ShardedUpdate pass = new ShardedUpdate(this, rank, world);
-        return whole.with(pass.program());
+        UpdateCut cut = new UpdateCut(
+                whole,
+                facts,
+                partition,
+                stage.cutsGradients(),
+                stage.cutsGradients() && accumulates ? gradientBuckets : List.of(),
+                weightBuckets,
+                states);
+        return whole.with(new ShardedUpdate(cut, rank, world).program());
     }
 
     /**
@@ -178,35 +185,13 @@ public final class Sharding {
         return weights;
     }
 
-    /** Whether a rank has only its own averaged gradients. */
-    boolean cutsGradients() {
-        return stage.cutsGradients();
-    }
-
     /** Whether a rank adds up the gradients of several micro-batches before they are averaged. */
     boolean accumulates() {
         return accumulates;
     }
 
-    UpdateProgram whole() {
-        return whole;
-    }
-
-    StateForms states() {
-        return states;
-    }
-
-    UpdateFacts facts() {
-        return facts;
-    }
-
     /** Gradients that are averaged together, in the order in which backward completes them. */
     List<List<String>> gradientBuckets() {
         return gradientBuckets;
-    }
-
-    /** Parameters that are gathered together. */
-    List<List<String>> weightBuckets() {
-        return weightBuckets;
     }
 }

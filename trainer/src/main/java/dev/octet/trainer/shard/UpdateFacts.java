@@ -9,6 +9,7 @@ import java.util.Collections;
 import java.util.HashMap;
 import java.util.HashSet;
 import java.util.LinkedHashMap;
+import java.util.LinkedHashSet;
 import java.util.Map;
 import java.util.Set;
 
@@ -25,7 +26,8 @@ record UpdateFacts(Map<String, Long> parameters, Map<String, String> parameterOf
     }
 
     static UpdateFacts of(Program training, UpdateProgram update) {
-        Set<String> names = update.squares().keySet();
+        Set<String> names = new LinkedHashSet<>(update.squares().keySet());
+        names.retainAll(update.program().gradients().keySet()); // a stage of a pipeline updates some of them
         Map<String, String> owners = new HashMap<>();
         Set<String> shared = new HashSet<>();
         for (Step step : update.program().steps()) {

@@ -3,6 +3,7 @@ package dev.octet.trainer.step;
 import static java.util.Objects.requireNonNull;
 
 import dev.octet.quant.recipe.LinearTensor;
+import dev.octet.trainer.collective.Collectives;
 import dev.octet.trainer.device.Executable;
 import dev.octet.trainer.device.StepObserver;
 import dev.octet.trainer.hook.Fp8Tensor;
@@ -34,6 +35,9 @@ import org.jspecify.annotations.Nullable;
  * and scales are updated in separate steps.
  */
 final class Fp8Watch {
+    private static final List<LinearTensor> KINDS =
+            List.of(LinearTensor.WEIGHT, LinearTensor.INPUT, LinearTensor.GRAD_OUTPUT);
+
     private record Seen(Fp8Layer layer, LinearTensor tensor, CastCounts counts, int historyLength) {}
 
     private final Map<String, Seen> seen = new LinkedHashMap<>();
@@ -44,12 +48,18 @@ final class Fp8Watch {
     /** Numbers of the layers, by their weights' slots. */
     private final Map<String, Integer> order = new HashMap<>();
 
+    /** Modules of the layers, in their order. */
+    private final Set<String> modules = new LinkedHashSet<>();
+
     private boolean castsInForward;
 
     /** An observer of a program with these FP8 layers. */
     StepObserver of(List<Fp8Layer> layers) {
         Map<String, Fp8Layer> byNode = new HashMap<>();
-        layers.forEach(l -> byNode.put(l.node(), l));
+        layers.forEach(l -> {
+            byNode.put(l.node(), l);
+            modules.add(l.module());
+        });
         for (int i = 0; i < layers.size(); i++) {
             order.putIfAbsent(layers.get(i).slot(LinearTensor.WEIGHT), i);
         }
@@ -75,6 +85,20 @@ final class Fp8Watch {
             all.sort(Comparator.comparingInt(e -> order.getOrDefault(e.getKey(), Integer.MAX_VALUE)));
         }
         return all.stream().map(e -> tensor(e.getKey(), e.getValue())).toList();
+    }
+
+    /** Those of all stages of a pipeline, on each of them: weights and inputs in the order of the model's layers, gradients the other way round. */
+    List<Fp8Tensor> tensors(Collectives pipeline) {
+        if (pipeline.isAlone()) {
+            return tensors();
+        }
+        List<Fp8Tensor> all = new ArrayList<>(StageReports.tensors(pipeline, tensors()));
+        Map<String, Integer> layers = new HashMap<>();
+        modules.forEach(module -> layers.putIfAbsent(module, layers.size()));
+        all.sort(Comparator.comparing(Fp8Tensor::tensor, Comparator.comparingInt(KINDS::indexOf))
+                .thenComparingInt(t -> (t.tensor() == LinearTensor.GRAD_OUTPUT ? -1 : 1)
+                        * layers.getOrDefault(t.layer(), layers.size())));
+        return all;
     }
 
     private static Fp8Tensor tensor(String slot, Seen s) {

@@ -6,6 +6,7 @@ import dev.octet.trainer.kernel.CpuTensor;
 import dev.octet.trainer.op.fp8.QuantizeFp8;
 import dev.octet.trainer.op.fp8.QuantizeFp8Delayed;
 import dev.octet.trainer.op.shard.AverageShares;
+import dev.octet.trainer.op.shard.TakeValues;
 import dev.octet.trainer.program.Step;
 import dev.octet.trainer.program.Value;
 import java.lang.foreign.Arena;
@@ -19,7 +20,7 @@ import org.jspecify.annotations.Nullable;
  * Finds the first step of a repeated program that produced a non-finite number. In forward values, infinities may be intended (masks use
  * them), so only a NaN or the infinity of a matrix product ends the search; the first other infinity is reported if neither follows. In
  * gradients any non-finite number ends it. Casts of weights and casts to FP8 are skipped: the Linear that reads them is reported, with its
- * product. So are averages of ranks, which pass on what another rank has found.
+ * product. So is what comes from other ranks, averages among it: they have found it.
  */
 final class NonFiniteSearch implements StepObserver {
     private static final int CHUNK = 1 << 16;
@@ -40,7 +41,8 @@ final class NonFiniteSearch implements StepObserver {
         boolean carries = weights.include(step)
                 || step.op() instanceof QuantizeFp8
                 || step.op() instanceof QuantizeFp8Delayed
-                || step.op() instanceof AverageShares;
+                || step.op() instanceof AverageShares
+                || step.op() instanceof TakeValues;
         if (carries) {
             return;
         }

@@ -38,6 +38,15 @@ public final class RankLosses {
         return all;
     }
 
+    /**
+     * The losses that the last stage of a pipeline has computed, on each stage.
+     *
+     * @param own of this stage's micro-batches; of what a stage other than the last says, nothing is taken
+     */
+    static List<LossValue> ofLast(Collectives pipeline, List<LossValue> own) {
+        return pipeline.isAlone() ? own : read(pipeline.gather(bytes(own)).getLast());
+    }
+
     private static byte[] bytes(List<LossValue> losses) {
         int length = Integer.BYTES;
         for (LossValue loss : losses) {

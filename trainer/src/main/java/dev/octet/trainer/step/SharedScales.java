@@ -16,12 +16,15 @@ import dev.octet.trainer.program.Program;
 import dev.octet.trainer.program.ProgramBuilder;
 import dev.octet.trainer.program.Step;
 import dev.octet.trainer.program.Value;
+import dev.octet.trainer.program.ValueRole;
 import java.lang.foreign.MemorySegment;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
+import java.util.Set;
+import java.util.function.Predicate;
 
 /**
  * The scales of FP8 tensors that follow from several micro-batches, of a run on ranks: they follow from those of all ranks that compute other samples, or other parts of the same layers. Transformer Engine's delayed scales are due once all ranks have computed a
@@ -46,10 +49,18 @@ final class SharedScales implements AutoCloseable {
     /**
      * Those of a training program.
      *
+     * @param phases those after whose end they are due
+     * @param used names of the states that this rank's steps use
      * @param ranks of the run
      * @param groups all of them, or one process that plays them
      */
-    SharedScales(Program training, int ranks, PersistentBuffers memory, RankGroups groups) {
+    SharedScales(
+            Program training,
+            Set<Phase> phases,
+            Predicate<String> used,
+            int ranks,
+            PersistentBuffers memory,
+            RankGroups groups) {
         this.ranks = ranks;
         this.groups = groups;
         this.played = groups.stage().isAlone();
@@ -59,16 +70,27 @@ final class SharedScales implements AutoCloseable {
         Map<Value, Windowed> found = new LinkedHashMap<>();
         Map<String, Value> amaxes = new LinkedHashMap<>();
         for (Step s : training.steps()) {
+            boolean isOwn = phases.contains(s.phase())
+                    && s.operands().stream().anyMatch(v -> v.role() == ValueRole.STATE && used.test(v.name()));
+            if (!isOwn) {
+                continue;
+            }
             if (s.op() instanceof AmaxUpdate op) {
                 List<Value> states = new ArrayList<>();
-                for (Value v : s.inputs()) {
-                    Value state = Objects.requireNonNull(v);
-                    states.add(builder.state(state.name(), state.type(), initial(training, state)));
+                List<AmaxUpdate.Slot> slots = new ArrayList<>();
+                for (int i = 0; i < op.slots().size(); i++) {
+                    Value quantScale = Objects.requireNonNull(s.inputs().get(2 * i));
+                    Value history = Objects.requireNonNull(s.inputs().get(2 * i + 1));
+                    if (used.test(quantScale.name())) {
+                        slots.add(op.slots().get(i));
+                        states.add(builder.state(
+                                quantScale.name(), quantScale.type(), initial(training, quantScale)));
+                        states.add(builder.state(history.name(), history.type(), initial(training, history)));
+                        pending.put(history.name(), states.getLast());
+                    }
                 }
-                builder.step(Phase.UPDATE, s.node(), op, List.copyOf(states), states);
-                for (int i = 1; i < states.size(); i += 2) {
-                    pending.put(states.get(i).name(), states.get(i));
-                }
+                builder.step(
+                        Phase.UPDATE, s.node(), new AmaxUpdate(slots, op.fused()), List.copyOf(states), states);
             } else if (s.op() instanceof QuantizeFp8 op && op.records()) {
                 Value amax = Objects.requireNonNull(s.outputs().getLast());
                 amaxes.put(amax.name(), amax);

@@ -19,6 +19,7 @@ import dev.octet.trainer.autodiff.Parameter;
 import dev.octet.trainer.autodiff.ProgramOptions;
 import dev.octet.trainer.checkpoint.CodedMasters;
 import dev.octet.trainer.collective.Collectives;
+import dev.octet.trainer.collective.Mesh;
 import dev.octet.trainer.collective.RankGroups;
 import dev.octet.trainer.collective.RankReduction;
 import dev.octet.trainer.cut.CutPlace;
@@ -32,6 +33,7 @@ import dev.octet.trainer.device.Offload;
 import dev.octet.trainer.device.StepObserver;
 import dev.octet.trainer.hook.Fp8Tensor;
 import dev.octet.trainer.hook.Gradients;
+import dev.octet.trainer.hook.StagePlan;
 import dev.octet.trainer.hook.StatePlan;
 import dev.octet.trainer.hook.StepWork;
 import dev.octet.trainer.hook.ZeroPlan;
@@ -51,8 +53,10 @@ import dev.octet.trainer.program.Step;
 import dev.octet.trainer.program.Value;
 import dev.octet.trainer.program.ValueRole;
 import dev.octet.trainer.reduction.RankSettings;
+import dev.octet.trainer.shard.CallOrder;
 import dev.octet.trainer.shard.ShardSettings;
 import dev.octet.trainer.shard.Sharding;
+import dev.octet.trainer.shard.Stages;
 import dev.octet.trainer.state.StateForm;
 import dev.octet.trainer.state.StateForms;
 import dev.octet.trainer.state.StateTensors;
@@ -71,6 +75,7 @@ import java.util.Optional;
 import java.util.OptionalInt;
 import java.util.Set;
 import java.util.TreeMap;
+import java.util.TreeSet;
 import java.util.function.Consumer;
 import java.util.function.Supplier;
 import java.util.function.UnaryOperator;
@@ -96,10 +101,14 @@ public final class TrainingSession implements AutoCloseable {
     private final Collectives world;
     /** The ranks that compute other samples with the same weights. */
     private final Collectives data;
+    /** The stages that compute the same samples. */
+    private final Collectives pipeline;
+
     /** The ranks that have other parts of the same weights. */
     private final Collectives tensor;
 
     private final RankGroups groups;
+    private final Mesh mesh;
     private PrecisionPolicy policy;
     private final PersistentBuffers memory;
     private final WeightCasts casts;
@@ -108,6 +117,7 @@ public final class TrainingSession implements AutoCloseable {
     private @Nullable Update update;
     private @Nullable RankGradients ranks;
     private @Nullable Sharding sharding;
+    private @Nullable Stages stages;
     private @Nullable TensorCut cut;
     /** What this rank has of weights and states, by name. */
     private Map<String, Part> parts = Map.of();
@@ -122,30 +132,52 @@ public final class TrainingSession implements AutoCloseable {
     private record Key(Map<String, Shape> shapes, boolean trains) {}
 
     /**
+     * Programs for micro-batches of certain shapes.
+     *
+     * @param program of the whole model; where a pipeline's stages compute it, each has a part
+     * @param chunks what this rank computes
+     * @param lossParts names of what the loss is made of, by term
+     * @param loss name of the loss
      * @param fp8 which parts of the program compute in FP8
-     * @param scales that ranks share; null without ranks, or where the program only evaluates
      */
     private record Loaded(
-            Executable executable,
-            Value loss,
-            Map<String, Value> lossParts,
+            Program program,
+            List<Chunk> chunks,
+            String loss,
+            Map<String, String> lossParts,
             CountedPositions counted,
             Fp8Choice fp8,
-            ActivationPlan activations,
-            @Nullable SharedScales scales) {
+            ActivationPlan activations) {
         void close() {
-            executable.close();
-            if (scales != null) {
-                scales.close();
-            }
+            chunks.forEach(Chunk::close);
         }
     }
 
+    /**
+     * @param before run before the update, null without stages
+     * @param after run after it
+     */
     private record Update(
             UpdateProgram program,
             Executable executable,
             @Nullable Value beta1,
-            Map<Double, Value> ownRates) {}
+            Map<Double, Value> ownRates,
+            @Nullable Executable before,
+            @Nullable Executable after) {
+        void run() {
+            if (before != null) {
+                before.run(Phase.UPDATE);
+            }
+            executable.run(Phase.UPDATE);
+            if (after != null) {
+                after.run(Phase.UPDATE);
+            }
+        }
+
+        List<Executable> all() {
+            return before == null || after == null ? List.of(executable) : List.of(before, executable, after);
+        }
+    }
 
     /** A session with the weights of the model. */
     public TrainingSession(TrainingSetup setup, Device device) {
@@ -173,6 +205,8 @@ public final class TrainingSession implements AutoCloseable {
         this.world = groups.world();
         this.data = groups.data();
         this.tensor = groups.tensor();
+        this.pipeline = groups.pipeline();
+        this.mesh = groups.mesh();
         if (!world.isAlone() && setup.ranks().ranks() != data.size()) {
             throw new IllegalArgumentException(
                     world.name() + " in a run of " + setup.ranks().ranks());
@@ -209,9 +243,9 @@ public final class TrainingSession implements AutoCloseable {
         loaded(like, true);
     }
 
-    /** The program for micro-batches of these shapes. */
+    /** The program for micro-batches of these shapes; where stages compute it, that of all of them. */
     public Program program(MicroBatch like) {
-        return loaded(like, true).executable().program();
+        return loaded(like, true).program();
     }
 
     /** What the program for micro-batches of these shapes keeps between forward and backward. */
@@ -219,14 +253,17 @@ public final class TrainingSession implements AutoCloseable {
         return loaded(like, true).activations();
     }
 
-    /** What a step does with micro-batches of these shapes. */
+    /** What this rank does of a step with micro-batches of these shapes. */
     public StepWork work(MicroBatch like) {
         long forward = 0;
         long products = 0;
         long again = 0;
         long bytes = 0;
         long once = 0;
-        for (Step s : program(like).steps()) {
+        List<Step> steps = loaded(like, true).chunks().stream()
+                .flatMap(c -> c.program().steps().stream())
+                .toList();
+        for (Step s : steps) {
             StepCost cost = StepCost.of(s);
             if (StepCost.isProduct(s)) {
                 forward += s.phase() == Phase.FORWARD ? cost.flops() : 0;
@@ -250,6 +287,9 @@ public final class TrainingSession implements AutoCloseable {
         Sharding shares = sharding;
         if (shares != null) {
             shapes.putAll(shares.weights()); // those of other ranks, too
+        }
+        if (stages != null) {
+            shapes.putAll(stages.weights());
         }
         shapes.replaceAll((name, own) -> {
             Part part = parts.get(name);
@@ -311,9 +351,16 @@ public final class TrainingSession implements AutoCloseable {
     public StatePlan statePlan(String engine, long trainedElements) {
         Set<String> moments = new HashSet<>();
         optimizerBuffers().values().forEach(moments::addAll);
+        // those of a stage are kept for its own parameters
+        long elements = isStaged()
+                ? memory.shapes(ValueRole.PARAMETER).entrySet().stream()
+                        .filter(p -> setup.trained().contains(p.getKey()))
+                        .mapToLong(p -> p.getValue().elementCount())
+                        .sum()
+                : trainedElements;
         return new StatePlan(
                 engine,
-                trainedElements,
+                elements,
                 memory.bytes(v -> v.role() == ValueRole.PREPARED),
                 memory.bytes(v -> setup.trained().contains(plainName(v)) && v.role() != ValueRole.GRADIENT),
                 memory.bytes(v -> v.role() == ValueRole.GRADIENT
@@ -334,8 +381,13 @@ public final class TrainingSession implements AutoCloseable {
 
     /** Bytes of inputs, constants and temporaries of all programs so far. */
     public long temporaryBytes() {
-        return programs.all().stream().mapToLong(l -> l.executable().bytes()).sum()
-                + (update == null ? 0 : update.executable().bytes());
+        return programs.all().stream()
+                        .flatMap(l -> l.chunks().stream())
+                        .mapToLong(Chunk::bytes)
+                        .sum()
+                + (update == null
+                        ? 0
+                        : update.all().stream().mapToLong(Executable::bytes).sum());
     }
 
     private Loaded loaded(MicroBatch batch, boolean trains) {
@@ -343,14 +395,18 @@ public final class TrainingSession implements AutoCloseable {
     }
 
     private LossGraph graph(MicroBatch batch) {
+        LossGraph whole = wholeGraph(batch);
+        return tensor.isAlone() ? whole : own(whole);
+    }
+
+    private LossGraph wholeGraph(MicroBatch batch) {
         Map<String, OperandType> data = new TreeMap<>();
         batch.tensors().forEach((name, t) -> data.put(name, new OperandType(t.dtype(), t.shape())));
-        LossGraph whole = LossGraph.of(
+        return LossGraph.of(
                 setup.source().at(batch.shapes()),
                 setup.loss(),
                 data,
                 setup.source().virtualTokens());
-        return tensor.isAlone() ? whole : own(whole);
     }
 
     /** The part of a model that this rank has. Which part of which weight follows from the first micro-batch. */
@@ -387,7 +443,7 @@ public final class TrainingSession implements AutoCloseable {
         return parts;
     }
 
-    private ActivationPlan planned(LossGraph graph, boolean trains) {
+    private Program plain(LossGraph graph, boolean trains) {
         Set<String> parameters = setup.parameters().names();
         List<String> read = new ArrayList<>(graph.parts().values());
         if (!trains) {
@@ -397,18 +453,25 @@ public final class TrainingSession implements AutoCloseable {
                 ? ProgramOptions.training(graph.loss(), setup.trained(), parameters, policy)
                         .withOutputs(read)
                 : ProgramOptions.forward(read, parameters, policy);
-        Program plain = Autodiff.program(
+        return Autodiff.program(
                 graph.model(), options.withStored(setup.stored()).withStates(setup.states()));
+    }
+
+    private ActivationPlan planned(Program plain) {
         return ActivationPlan.of(plain, setup.activations(), casts);
     }
 
     private Loaded make(MicroBatch batch, boolean trains) {
         LossGraph graph = graph(batch);
-        ActivationPlan plan = planned(graph, trains);
+        Program plain = plain(graph, trains);
+        return isStaged() ? makeStaged(graph, plain, trains, batch) : makeWhole(graph, plain, trains);
+    }
+
+    private Loaded makeWhole(LossGraph graph, Program plain, boolean trains) {
+        ActivationPlan plan = planned(plain);
         TensorCut cuts = cut;
         boolean scalesLater = trains && (setup.ranks().isOn() || cuts != null);
-        Program plain = scalesLater ? SharedScales.without(plan.program()) : plan.program();
-        Program whole = cuts == null ? plain : cuts.among(plain, tensor);
+        Program whole = among(scalesLater ? SharedScales.without(plan.program()) : plan.program());
         if (trains && sharding == null && isSharded()) {
             sharding = share(whole, setup.shards());
         }
@@ -417,29 +480,129 @@ public final class TrainingSession implements AutoCloseable {
         UpdateProgram made = null;
         if (trains && update == null) {
             made = shares == null ? update(program) : shares.update(data.rank(), data);
-            if (cuts != null) {
-                parts = cuts.withStates(made);
-                made = cuts.among(made, tensor);
-            }
+            made = among(made);
         }
         memory.requireRoom(made == null ? List.of(program) : List.of(program, made.program()));
-        Executable executable = memory.load(program);
-        SharedScales scales =
-                scalesLater ? new SharedScales(plan.program(), setup.ranks().ranks(), memory, groups) : null;
+        SharedScales scales = scalesLater
+                ? new SharedScales(
+                        plan.program(), Set.of(Phase.values()), _ -> true, setup.ranks().ranks(), memory, groups)
+                : null;
+        Chunk chunk = new Chunk(program, memory, 1, null, scales);
         if (made != null) {
-            update = new Update(made, memory.load(made.program()), made.beta1().orElse(null), made.ownRates());
+            update = new Update(
+                    made, memory.load(made.program()), made.beta1().orElse(null), made.ownRates(), null, null);
         }
         if (trains && ranks == null && setup.ranks().isOn() && !cutsGradients()) {
             ranks = loadRanks(program);
         }
-        Value loss = Objects.requireNonNull(program.outputs().get(trains ? Program.LOSS : graph.loss()));
-        Map<String, Value> parts = new TreeMap<>();
-        graph.parts()
-                .forEach((part, name) ->
-                        parts.put(part, Objects.requireNonNull(program.outputs().get(name))));
+        return loaded(graph, program, List.of(chunk), plan, trains);
+    }
+
+    private Loaded loaded(
+            LossGraph graph, Program program, List<Chunk> chunks, ActivationPlan plan, boolean trains) {
         Set<String> nodes = program.steps().stream().map(Step::node).collect(Collectors.toSet());
         Fp8Choice fp8 = policy.fp8(graph.model().graph()).of(nodes);
-        return new Loaded(executable, loss, parts, graph.counted(), fp8, plan, scales);
+        String loss = trains ? Program.LOSS : graph.loss();
+        return new Loaded(program, chunks, loss, graph.parts(), graph.counted(), fp8, plan);
+    }
+
+    /** The chunks of this rank's stage. */
+    private Loaded makeStaged(LossGraph graph, Program plain, boolean trains, MicroBatch batch) {
+        Program whole = among(trains ? SharedScales.without(plain) : plain);
+        Stages dealt = stages;
+        if (dealt == null) {
+            Program training = trains ? whole : SharedScales.without(plain(graph, true));
+            // of all layers, so that ranks which share them are cut in the same places
+            Program model = cut == null ? training : plain(wholeGraph(batch), true);
+            dealt = new Stages(model, training, update(training), setup.states(), mesh.pipeline(), mesh.chunks());
+            stages = dealt;
+        }
+        ActivationPlan.require(whole, setup.activations());
+        int stage = pipeline.rank();
+        List<Integer> inFlight = new ArrayList<>();
+        List<ActivationPlan> plans = new ArrayList<>();
+        List<Program> together = new ArrayList<>();
+        for (int c = 0; c < mesh.chunks(); c++) {
+            plans.add(ActivationPlan.ofPart(
+                    dealt.program(whole, stage, c, pipeline), setup.activations(), casts));
+            inFlight.add(trains ? order(setup.shards().microBatches()).inFlight(stage, c) : 1);
+            for (int i = 0; i < inFlight.get(c); i++) {
+                together.add(plans.getLast().program());
+            }
+        }
+        UpdateProgram made = trains && update == null ? among(stagedUpdate(dealt)) : null;
+        if (made != null) {
+            together.add(made.program());
+        }
+        memory.requireRoom(together);
+        List<Chunk> chunks = new ArrayList<>();
+        for (int c = 0; c < mesh.chunks(); c++) {
+            Program own = plans.get(c).program();
+            SharedScales forward = null;
+            SharedScales backward = null;
+            if (trains) {
+                Set<String> used = own.lasting().stream().map(Value::name).collect(Collectors.toSet());
+                forward = scales(plain, Set.of(Phase.PREPARE, Phase.FORWARD), used);
+                backward = scales(plain, Set.of(Phase.BACKWARD), used);
+            }
+            chunks.add(new Chunk(own, memory, inFlight.get(c), forward, backward));
+        }
+        if (made != null) {
+            update = new Update(
+                    made,
+                    memory.load(made.program()),
+                    made.beta1().orElse(null),
+                    made.ownRates(),
+                    memory.load(dealt.beforeUpdate(stage, pipeline)),
+                    memory.load(dealt.afterUpdate(stage, pipeline)));
+        }
+        if (trains && ranks == null && setup.ranks().isOn()) {
+            ranks = loadRanks(dealt.gradients(stage));
+        }
+        return loaded(graph, whole, chunks, plans.getFirst(), trains);
+    }
+
+    private SharedScales scales(Program training, Set<Phase> phases, Set<String> used) {
+        return new SharedScales(training, phases, used::contains, setup.ranks().ranks(), memory, groups);
+    }
+
+    /** A program whose steps know the ranks that share its layers. */
+    private Program among(Program program) {
+        TensorCut cuts = cut;
+        return cuts == null ? program : cuts.among(program, tensor);
+    }
+
+    private UpdateProgram among(UpdateProgram made) {
+        TensorCut cuts = cut;
+        if (cuts == null) {
+            return made;
+        }
+        parts = cuts.withStates(made);
+        return cuts.among(made, tensor);
+    }
+
+    private UpdateProgram stagedUpdate(Stages dealt) {
+        UpdateProgram own = dealt.update(pipeline.rank(), pipeline);
+        if (!isSharded()) {
+            return own;
+        }
+        sharding = new Sharding(dealt.owned(pipeline.rank()), own, setup.states(), setup.shards(), data.size());
+        return sharding.update(data.rank(), data);
+    }
+
+    /** In which order stages compute so many micro-batches; with one stage each goes forward and backward before the next. */
+    private CallOrder order(int microBatches) {
+        return new CallOrder(mesh.pipeline(), mesh.chunks(), microBatches);
+    }
+
+    /** Whether this rank computes a part of the model. */
+    public boolean isStaged() {
+        return mesh.pipeline() > 1;
+    }
+
+    /** How the model is dealt out to stages; empty where it is not, or before the first program is built. */
+    public Optional<Stages> stages() {
+        return Optional.ofNullable(stages);
     }
 
     private UpdateProgram update(Program training) {
@@ -467,16 +630,28 @@ public final class TrainingSession implements AutoCloseable {
         return new Sharding(training, update(training), setup.states(), settings, data.size());
     }
 
-    /** What each stage of sharing out has a rank keep; empty for a run without ranks. */
+    /** What each stage of sharing out has a rank keep; empty for a run without ranks, and for one whose model is dealt out. */
     public Optional<ZeroPlan> zeroPlan(MicroBatch like) {
         RankSettings settings = setup.ranks();
-        if (!settings.isOn()) {
+        if (!settings.isOn() || isStaged()) {
             return Optional.empty();
         }
-        Program training = planned(graph(like), true).program();
+        Program training = planned(plain(graph(like), true)).program();
         RankPrograms averaging = RankPrograms.ofOne(training, settings, codedGradients());
         ShardMemory memories = new ShardMemory(training, update(training), averaging, setup.states(), setup.shards());
         return Optional.of(memories.plan(settings.ranks()));
+    }
+
+    /** What each stage of a pipeline has and does; empty for a run without stages. */
+    public Optional<StagePlan> stagePlan(MicroBatch like) {
+        if (!isStaged()) {
+            return Optional.empty();
+        }
+        prepare(like);
+        Stages dealt = Objects.requireNonNull(stages);
+        Program training = SharedScales.without(plain(graph(like), true));
+        CallOrder order = order(setup.shards().microBatches());
+        return Optional.of(new StageMemory(dealt, training, order, setup, casts).plan());
     }
 
     /** Gradients of the matrices kept in few bits, or of all, are averaged in E4M3, unless all are averaged in F32. */
@@ -564,52 +739,82 @@ public final class TrainingSession implements AutoCloseable {
             scalars.write(memory.memory(), beta1, (float) rate.beta1().getAsDouble());
         }
         scalars.write(memory.memory(), program.unscale(), setup.scaling().inverse(scale));
-        update().executable().run(Phase.UPDATE);
+        update().run();
         // the device has already decided whether the step counts: the host waits only from here on
         Fetched norm = memory.memory().fetch(program.norm());
         Fetched nonFinite = memory.memory().fetch(program.nonFinite());
-        LossValue loss = LossValue.mean(
-                RankLosses.of(data, losses.stream().map(Supplier::get).toList()));
+        LossValue loss =
+                LossValue.mean(ofAllRanks(losses.stream().map(Supplier::get).toList()));
         boolean counts = Scalars.of(nonFinite) == 0;
         StepResult result =
-                result(batches, loss, Scalars.of(norm), counts, watch == null ? List.of() : watch.tensors());
+                result(batches, loss, Scalars.of(norm), counts, watch == null ? List.of() : watch.tensors(pipeline));
         step++;
         return result;
     }
 
-    /** Accumulates gradients over the micro-batches; returns suppliers of their losses, which wait for the device. */
+    /** The losses of the micro-batches of all ranks, on each of them, from those that this one has computed. */
+    public List<LossValue> ofAllRanks(List<LossValue> own) {
+        return RankLosses.of(data, RankLosses.ofLast(pipeline, own));
+    }
+
+    /** Accumulates gradients over the micro-batches; returns suppliers of their losses, which wait for the device. A stage that has no loss returns none. */
     private List<Supplier<LossValue>> forwardAndBackward(
             List<MicroBatch> batches, @Nullable Fp8Watch watch, @Nullable TensorWatch tensors) {
-        Set<Executable> prepared = new HashSet<>();
+        Set<Chunk> prepared = new HashSet<>();
         List<Supplier<LossValue>> losses = new ArrayList<>();
-        int count = setup.ranks().ranks();
-        for (MicroBatch batch : batches) {
+        int calls = 0;
+        for (CallOrder.Call call : order(batches.size()).of(pipeline.rank())) {
+            MicroBatch batch = batches.get(call.microBatch());
             Loaded loaded = loaded(batch, true);
-            Executable executable = loaded.executable();
-            StepObserver casts = watch == null ? null : watch.of(loaded.fp8().layers());
-            StepObserver read = tensors == null ? null : tensors.ofMicroBatch(losses.isEmpty());
-            StepObserver measured = products == null ? null : products.observer();
-            executable.observe(both(both(casts, read), measured));
-            if (prepared.add(executable)) {
-                memory.writeLossGradient(executable.program(), scale.scale() * count / inStep(batches.size()));
-                executable.run(Phase.PREPARE);
+            Chunk chunk = loaded.chunks().get(call.chunk());
+            boolean isLast = call.microBatch() == batches.size() - 1;
+            if (!call.backward()) {
+                Executable executable = chunk.begin(call.microBatch());
+                StepObserver casts = watch == null ? null : watch.of(loaded.fp8().layers());
+                StepObserver read = tensors == null ? null : tensors.ofMicroBatch(call.microBatch() == 0);
+                StepObserver measured = products == null ? null : products.observer();
+                executable.observe(both(both(casts, read), measured));
+                if (prepared.add(chunk)) {
+                    prepare(chunk, inStep(batches.size()));
+                }
+                draw(data.rank() + inStep(call.microBatch()));
+                forward(loaded, chunk, executable, batch).ifPresent(losses::add);
+            } else {
+                Executable executable = chunk.of(call.microBatch());
+                if (isStaged()) {
+                    draw(data.rank() + inStep(call.microBatch())); // others may have gone forward meanwhile
+                }
+                executable.run(Phase.BACKWARD);
+                executable.observe(null);
+                chunk.release(call.microBatch());
             }
-            memory.writeDraw(step, data.rank() + inStep(losses.size()));
-            losses.add(forward(loaded, batch));
-            executable.run(Phase.BACKWARD);
-            executable.observe(null);
-            boolean isLast = losses.size() == batches.size();
-            if (loaded.scales() != null) {
-                loaded.scales().take(losses.size() - 1, isLast);
+            SharedScales scales = chunk.scales(call.backward());
+            if (scales != null) {
+                scales.take(call.microBatch(), isLast);
             }
-            if (ranks != null) {
-                ranks.take(losses.size() - 1, isLast);
+            if (call.backward() && ranks != null) {
+                calls++;
+                ranks.take(calls - 1, calls == batches.size() * mesh.chunks());
             }
         }
-        if (!data.isAlone()) {
-            memory.writeDraw(step, inStep(losses.size()) - 1L); // a checkpoint has the step's last one
+        if (!world.isAlone()) {
+            draw(inStep(batches.size()) - 1L); // a checkpoint has the step's last one
         }
         return losses;
+    }
+
+    /** Before a chunk's first micro-batch of a step. */
+    private void prepare(Chunk chunk, int microBatches) {
+        if (chunk.program().lasting().stream().anyMatch(v -> v.name().equals(Program.LOSS_GRADIENT))) {
+            memory.writeLossGradient(
+                    chunk.program(), scale.scale() * setup.ranks().ranks() / microBatches);
+        }
+        chunk.first().run(Phase.PREPARE);
+    }
+
+    /** Says which masks of dropout are due. */
+    private void draw(long microBatch) {
+        memory.writeDraw(step, microBatch);
     }
 
     /** How many micro-batches all ranks have where this one has so many. */
@@ -627,8 +832,9 @@ public final class TrainingSession implements AutoCloseable {
         };
     }
 
-    private Supplier<LossValue> forward(Loaded loaded, MicroBatch batch) {
-        Executable executable = loaded.executable();
+    /** Its loss, where this rank computes it. */
+    private Optional<Supplier<LossValue>> forward(
+            Loaded loaded, Chunk chunk, Executable executable, MicroBatch batch) {
         executable.program().inputs().forEach((name, value) -> {
             Tensor tensor = batch.tensors().get(name);
             if (tensor != null) {
@@ -636,14 +842,20 @@ public final class TrainingSession implements AutoCloseable {
             }
         });
         executable.run(Phase.FORWARD);
+        Value loss = chunk.result(loaded.loss());
+        if (loss == null) {
+            return Optional.empty();
+        }
         Map<String, Fetched> parts = new TreeMap<>();
-        loaded.lossParts().forEach((part, value) -> parts.put(part, executable.fetch(value)));
-        Fetched total = executable.fetch(loaded.loss());
-        return () -> {
+        loaded.lossParts()
+                .forEach((part, name) ->
+                        parts.put(part, executable.fetch(Objects.requireNonNull(chunk.result(name), name))));
+        Fetched total = executable.fetch(loss);
+        return Optional.of(() -> {
             Map<String, Double> numbers = new TreeMap<>();
             parts.forEach((part, fetched) -> numbers.put(part, (double) Scalars.of(fetched)));
             return new LossValue(Scalars.of(total), numbers, loaded.counted().in(batch.tensors()));
-        };
+        });
     }
 
     private StepResult result(
@@ -691,16 +903,18 @@ public final class TrainingSession implements AutoCloseable {
             return searchOwn(batches).where();
         }
         Found own = searchOwn(batches);
-        long number = data.rank() + (long) inStep(own.batch());
         byte[] text = own.where().getBytes(StandardCharsets.UTF_8);
-        byte[] said = ByteBuffer.allocate(Long.BYTES + text.length)
-                .putLong(number)
+        byte[] said = ByteBuffer.allocate(2 * Long.BYTES + text.length)
+                .putLong(data.rank() + (long) inStep(own.batch()))
+                .putLong(own.place())
                 .put(text)
                 .array();
+        int head = 2 * Long.BYTES;
         return world.gather(said).stream()
-                .filter(s -> s.length > Long.BYTES)
-                .min(Comparator.comparingLong(s -> ByteBuffer.wrap(s).getLong()))
-                .map(s -> new String(s, Long.BYTES, s.length - Long.BYTES, StandardCharsets.UTF_8))
+                .filter(s -> s.length > head)
+                .min(Comparator.comparingLong((byte[] s) -> ByteBuffer.wrap(s).getLong())
+                        .thenComparingLong(s -> ByteBuffer.wrap(s).getLong(Long.BYTES)))
+                .map(s -> new String(s, head, s.length - head, StandardCharsets.UTF_8))
                 .orElse("");
     }
 
@@ -708,49 +922,70 @@ public final class TrainingSession implements AutoCloseable {
      * Where something was not finite.
      *
      * @param batch number of the micro-batch among this rank's
+     * @param place which of the parts that compute it one after another
      * @param where empty for nowhere
      */
-    private record Found(int batch, String where) {}
+    private record Found(int batch, int place, String where) {}
 
     /** Repeats the micro-batches under observation to find the first non-finite result; restores the recipes' state afterwards. */
     private Found searchOwn(List<MicroBatch> batches) {
         try (Arena arena = Arena.ofConfined()) {
             // moments do not change: only the programs of the micro-batches run
             Set<String> touched = batches.stream()
-                    .flatMap(b -> loaded(b, true).executable().program().lasting().stream())
+                    .flatMap(b -> loaded(b, true).chunks().stream())
+                    .flatMap(c -> c.program().lasting().stream())
                     .map(Value::name)
                     .collect(Collectors.toSet());
             Map<String, Tensor> states = memory.copies(ValueRole.STATE, touched::contains, arena);
-            String where = "";
-            int i = -1;
+            Found found = new Found(-1, 0, "");
             memory.zeroGradients(); // what is added to a NaN would be found first
-            for (int next = 0; next < batches.size() && where.isEmpty(); next++) {
-                i = next;
-                MicroBatch batch = batches.get(i);
-                Loaded loaded = loaded(batch, true);
-                NonFiniteSearch search = new NonFiniteSearch();
-                loaded.executable().observe(search);
-                try {
-                    repeat(batch, i);
-                } finally {
-                    loaded.executable().observe(null);
-                }
-                where = search.where().orElse("");
-            }
-            for (int left = i + 1; left < batches.size() && (cutsWeights() || cut != null); left++) {
-                repeat(batches.get(left), left); // other ranks may still search, and need this one's part
+            for (int i = 0; i < batches.size() && (found.where().isEmpty() || othersNeedThis()); i++) {
+                Found next = repeat(batches.get(i), i, found.where().isEmpty());
+                found = found.where().isEmpty() ? next : found;
             }
             memory.restore(states);
-            return new Found(i, where);
+            return found;
         }
     }
 
-    private void repeat(MicroBatch batch, int number) {
+    /** Whether other ranks cannot compute a micro-batch without this one: they need its weights, or its part of the model. */
+    private boolean othersNeedThis() {
+        return cutsWeights() || isStaged() || cut != null;
+    }
+
+    /** Computes a micro-batch once more. */
+    private Found repeat(MicroBatch batch, int number, boolean searches) {
         Loaded loaded = loaded(batch, true);
-        loaded.executable().run(Phase.PREPARE);
-        memory.writeDraw(step, data.rank() + inStep(number));
-        forward(loaded, batch);
-        loaded.executable().run(Phase.BACKWARD);
+        draw(data.rank() + inStep(number));
+        int parts = mesh.pipeline() * mesh.chunks();
+        Found found = new Found(number, 0, "");
+        for (CallOrder.Call call : new CallOrder(mesh.pipeline(), mesh.chunks(), mesh.pipeline())
+                .of(pipeline.rank()).stream().filter(c -> c.microBatch() == 0).toList()) {
+            Chunk chunk = loaded.chunks().get(call.chunk());
+            int part = call.chunk() * mesh.pipeline() + pipeline.rank();
+            NonFiniteSearch search = new NonFiniteSearch();
+            if (!call.backward()) {
+                chunk.begin(number);
+                chunk.first().run(Phase.PREPARE);
+            }
+            Executable executable = chunk.of(number);
+            executable.observe(searches && found.where().isEmpty() ? search : null);
+            try {
+                if (call.backward()) {
+                    executable.run(Phase.BACKWARD);
+                } else {
+                    forward(loaded, chunk, executable, batch);
+                }
+            } finally {
+                executable.observe(null);
+            }
+            if (call.backward()) {
+                chunk.release(number);
+            }
+            int place = call.backward() ? 2 * parts - 1 - part : part;
+            found = found.where().isEmpty() ? new Found(number, place, search.where().orElse("")) : found;
+        }
+        return found;
     }
 
     private void requireWholeGradients() {
@@ -760,11 +995,14 @@ public final class TrainingSession implements AutoCloseable {
                     "distributed.tensor: " + tensor.size() + "; " + world.name(),
                     "leave tensor out, or the hook");
         }
-        if (cutsGradients()) {
+        if (cutsGradients() || isStaged()) {
             throw new InvalidOptionException(
                     "no rank has all gradients, which a hook of the run reads",
-                    "distributed.zero: " + setup.shards().zero().number() + "; " + world.name(),
-                    "set distributed: {zero: 1}, or leave the hook out");
+                    (isStaged()
+                                    ? "distributed.pipeline: " + mesh.pipeline()
+                                    : "distributed.zero: " + setup.shards().zero().number())
+                            + "; " + world.name(),
+                    isStaged() ? "leave the hook out" : "set distributed: {zero: 1}, or leave the hook out");
         }
     }
 
@@ -784,11 +1022,21 @@ public final class TrainingSession implements AutoCloseable {
         };
     }
 
-    /** Mean loss of a micro-batch with the current weights; changes no state. */
-    public LossValue evaluate(MicroBatch batch) {
+    /**
+     * Mean loss of a micro-batch with the current weights, see {@link #ofAllRanks}; changes no state.
+     *
+     * @return empty on a rank whose part of the model has no loss
+     */
+    public Optional<LossValue> evaluate(MicroBatch batch) {
         Loaded loaded = loaded(batch, false);
-        loaded.executable().run(Phase.PREPARE);
-        return forward(loaded, batch).get();
+        Optional<LossValue> loss = Optional.empty();
+        for (Chunk chunk : loaded.chunks()) {
+            chunk.first().run(Phase.PREPARE);
+            Executable executable = chunk.begin(0);
+            loss = forward(loaded, chunk, executable, batch).map(Supplier::get);
+            chunk.release(0);
+        }
+        return loss;
     }
 
     /**
@@ -881,11 +1129,16 @@ public final class TrainingSession implements AutoCloseable {
         return views;
     }
 
-    /** The other master weights, decoded as they are written; valid until the next step. */
-    public CodedMasters codedMasters(Arena arena) {
+    /**
+     * The other master weights, decoded as they are written; valid until the next step.
+     *
+     * @param without names that are left out
+     */
+    public CodedMasters codedMasters(Arena arena, Set<String> without) {
         Map<String, Tensor> kept = memory.views(ValueRole.PARAMETER, arena);
         Map<String, Shape> shapes = codedShapes();
         shapes.keySet().retainAll(kept.keySet());
+        shapes.keySet().removeAll(without);
         if (shapes.isEmpty()) {
             return CodedMasters.NONE;
         }
@@ -933,9 +1186,33 @@ public final class TrainingSession implements AutoCloseable {
         return all;
     }
 
-    /** Those of {@link #plainParameterViews} that this rank writes into a checkpoint. */
-    public Map<String, Tensor> ownParameterViews(Arena arena) {
+    /** Names of parameters and states that this rank has and a stage before it writes into a checkpoint; none where the model is not dealt out. All ranks call it together. */
+    public Set<String> writtenElsewhere() {
+        Set<String> elsewhere = new TreeSet<>();
+        if (!isStaged()) {
+            return elsewhere;
+        }
+        Set<String> names = new TreeSet<>(memory.shapes(ValueRole.PARAMETER).keySet());
+        try (Arena arena = Arena.ofConfined()) {
+            names.addAll(stateViews(arena).keySet());
+        }
+        byte[] own = String.join("\n", names).getBytes(StandardCharsets.UTF_8);
+        pipeline.gather(own).stream()
+                .limit(pipeline.rank())
+                .flatMap(said -> new String(said, StandardCharsets.UTF_8).lines())
+                .filter(names::contains)
+                .forEach(elsewhere::add);
+        return elsewhere;
+    }
+
+    /**
+     * Those of {@link #plainParameterViews} that this rank writes into a checkpoint.
+     *
+     * @param elsewhere those that stages before this one write
+     */
+    public Map<String, Tensor> ownParameterViews(Arena arena, Set<String> elsewhere) {
         Map<String, Tensor> all = new TreeMap<>(plainParameterViews(arena));
+        all.keySet().removeAll(elsewhere);
         Sharding shares = sharding;
         all.keySet()
                 .removeIf(name -> !writes(
@@ -985,6 +1262,20 @@ public final class TrainingSession implements AutoCloseable {
         return scales;
     }
 
+    /** Scales or amaxes of all stages of the model, from those of this one; they call it together. */
+    public Map<String, Float> ofAllStages(Map<String, Float> own) {
+        return isStaged() ? StageReports.numbers(pipeline, own) : own;
+    }
+
+    /**
+     * Parameters of all stages of the model, from those of this one; they call it together.
+     *
+     * @param arena owns the copies of those of other stages
+     */
+    public Map<String, Tensor> ofAllStages(Map<String, Tensor> own, Arena arena) {
+        return isStaged() ? StageReports.parameters(pipeline, own, arena) : own;
+    }
+
     /** Amaxes of the last step by {@link Fp8Layer#slot}: of inputs, and with delayed scaling of weights and gradients. */
     public Map<String, Float> amaxes() {
         Map<String, Float> amaxes = new TreeMap<>();
@@ -995,7 +1286,7 @@ public final class TrainingSession implements AutoCloseable {
     }
 
     /**
-     * Resumes from a checkpoint. Where ranks share states out, after {@link #prepare}: only then it is known which are this rank's.
+     * Resumes from a checkpoint. Where ranks share states out, or parts of the model, after {@link #prepare}: only then it is known which are this rank's.
      *
      * @throws InvalidDataException when a tensor has the wrong type or shape
      */
@@ -1016,14 +1307,22 @@ public final class TrainingSession implements AutoCloseable {
         if (shares != null) {
             weights.keySet().removeIf(name -> isOthers(shares.weightOwner(name), name));
         }
-        memory.restore(own(weights));
+        memory.restore(own(ofStage(weights)));
         if (shares != null) {
             // the states of other ranks; of weights in few bits all have all parts
             own.keySet().removeIf(name -> isOthers(shares.owner(name), name));
         }
-        memory.restore(own(own));
+        memory.restore(own(ofStage(own)));
         scale = lossScale;
         restored = true;
+    }
+
+    /** Those of tensors that this rank's stage of the model uses. */
+    private Map<String, Tensor> ofStage(Map<String, Tensor> all) {
+        if (isStaged()) {
+            all.keySet().removeIf(name -> !memory.has(name));
+        }
+        return all;
     }
 
     /** What this rank has of whole tensors. */
@@ -1054,7 +1353,7 @@ public final class TrainingSession implements AutoCloseable {
      * @throws InvalidDataException when a tensor has the wrong type or shape
      */
     public void put(Map<String, Tensor> parameters) {
-        memory.restore(parameters);
+        memory.restore(ofStage(new TreeMap<>(parameters)));
     }
 
     /** Has the parameters with a learning rate of their own stay as they are from the next step on. */
@@ -1066,7 +1365,7 @@ public final class TrainingSession implements AutoCloseable {
     public void close() {
         programs.close();
         if (update != null) {
-            update.executable().close();
+            update.all().forEach(Executable::close);
         }
         if (ranks != null) {
             ranks.close();

@@ -200,7 +200,7 @@ class RecomputedModelsTest {
                 try (TrainingSession session = new TrainingSession(run.setup(policy("current"), settings), device)) {
                     session.prepare(run.batch(0));
                     long before = session.lastingBytes();
-                    losses.add(session.evaluate(run.batch(0)));
+                    losses.add(session.evaluate(run.batch(0)).orElseThrow());
                     lasting[i] = session.lastingBytes() - before;
                 }
             }

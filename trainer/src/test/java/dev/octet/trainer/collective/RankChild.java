@@ -7,6 +7,7 @@ import java.lang.foreign.ValueLayout;
 import java.security.MessageDigest;
 import java.security.NoSuchAlgorithmException;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.HexFormat;
 import java.util.List;
 import java.util.SplittableRandom;
@@ -59,10 +60,30 @@ final class RankChild {
             }
             sha.update(message);
             groups(world, sha);
+            posts(world, sha);
             world.barrier();
             return HexFormat.of().formatHex(sha.digest(), 0, 8);
         } catch (NoSuchAlgorithmException e) {
             throw new IllegalStateException(e);
+        }
+    }
+
+    /** Around a circle, where each posts all before it takes any, and takes the second channel first. */
+    private static void posts(Collectives world, MessageDigest sha) {
+        int next = (world.rank() + 1) % world.size();
+        int before = (world.rank() + world.size() - 1) % world.size();
+        for (int i = 0; i < 3; i++) {
+            byte[] first = bytes(200 + world.rank() + 10L * i, 1_500_000);
+            world.post(MemorySegment.ofArray(first), next, 0);
+            world.post(MemorySegment.ofArray(bytes(300 + world.rank() + 10L * i, 7)), next, 1);
+            Arrays.fill(first, (byte) 0); // the copy is what travels
+        }
+        for (int channel = 1; channel >= 0; channel--) {
+            for (int i = 0; i < 3; i++) {
+                byte[] taken = new byte[channel == 0 ? 1_500_000 : 7];
+                world.take(MemorySegment.ofArray(taken), before, channel);
+                world.gather(taken).forEach(sha::update);
+            }
         }
     }
 

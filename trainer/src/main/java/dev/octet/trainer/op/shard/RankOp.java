@@ -32,7 +32,7 @@ sealed interface RankOp extends ForwardOp permits AverageShares, ShareValues, Su
     }
 
     /** The twin for GPUs: there is none yet, and runs of several ranks are refused there before they start. */
-    static <O extends RankOp> CudaKernel.Forward<O> cuda() {
+    static <O extends ForwardOp> CudaKernel.Forward<O> cuda() {
         return (op, _, _) -> {
             throw noGpu(op);
         };

@@ -143,6 +143,30 @@ class RankOpsTest {
         }
     }
 
+    /** Around a circle, where each posts all before it takes any, and takes the second channel first. */
+    @ParameterizedTest
+    @EnumSource
+    void values_that_a_rank_posts_are_those_that_the_next_one_takes(Twin twin) {
+        List<List<float[]>> after = run(twin, DType.F32, (builder, world, values) -> {
+            List<OperandType> types = values.stream().map(Value::type).toList();
+            int next = (world.rank() + 1) % RANKS;
+            int before = (world.rank() + RANKS - 1) % RANKS;
+            step(builder, new PostValues(types.subList(0, 1), next, 0, world), values.subList(0, 1), List.of());
+            step(builder, new PostValues(types.subList(1, 4), next, 1, world), values.subList(1, 4), List.of());
+            step(builder, new TakeValues(types.subList(1, 4), before, 1, world), List.of(), values.subList(1, 4));
+            step(builder, new TakeValues(types.subList(0, 1), before, 0, world), List.of(), values.subList(0, 1));
+        });
+        for (int rank = 0; rank < RANKS; rank++) {
+            for (int i = 0; i < OWNERS.size(); i++) {
+                float[] expected = new float[after.get(rank).get(i).length];
+                for (int k = 0; k < expected.length; k++) {
+                    expected[k] = element((rank + RANKS - 1) % RANKS, i, k);
+                }
+                assertArrayEquals(expected, after.get(rank).get(i), 0, "tensor " + i + " of rank " + rank);
+            }
+        }
+    }
+
     @ParameterizedTest
     @EnumSource
     void an_average_is_rounded_to_its_type_once(Twin twin) {
