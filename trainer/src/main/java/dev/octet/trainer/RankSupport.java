@@ -138,13 +138,6 @@ final class RankSupport {
             return;
         }
         String tensor = "distributed.tensor: " + ranks;
-        if (config.adapter().isPresent()) {
-            throw refused(
-                    world,
-                    "adapter, " + tensor,
-                    "an adapter is not cut with its layers yet",
-                    "leave one of the two out");
-        }
         if (config.precision().qat().isPresent()) {
             throw refused(
                     world,

@@ -1004,7 +1004,7 @@ public final class Trainer implements AutoCloseable {
         Map<String, Tensor> all = new TreeMap<>(session.parameterViews(arena));
         if (adapted.isPresent()) {
             all.keySet().retainAll(trained);
-            return session.ofAllStages(all, arena);
+            return session.ofAllStages(session.whole(all, arena), arena);
         }
         return all;
     }

@@ -185,8 +185,12 @@ final class CutSearch {
 
     private boolean spread(String value) {
         Node producer = producers.get(value);
-        if (producer == null && !constants.containsKey(value)) {
+        Initializer constant = constants.get(value);
+        if (producer == null && constant == null) {
             return refuse("'" + value + "' is an input");
+        }
+        if (constant != null && constant.tensor().isEmpty()) {
+            return refuse("'" + value + "' stays in the codes of its file");
         }
         if (producer != null && !relate(producer)) {
             return false;

@@ -67,7 +67,13 @@ final class CutWriter {
         names.addAll(whole.definitions());
     }
 
-    Graph write() {
+    /**
+     * The graph.
+     *
+     * @param stored constants that stay in their file's bytes
+     * @param kept parts of such constants so far
+     */
+    Graph write(Set<String> stored, Map<String, Tensor> kept) {
         for (Node node : read.nodes()) {
             Op op = read.op(node);
             for (int i = 0; i < node.inputs().size(); i++) {
@@ -85,7 +91,10 @@ final class CutWriter {
             if (constant != null) {
                 Tensor all = constant.tensor().orElseThrow();
                 Part part = cut.part(all.shape(), place.rank(), place.ranks());
-                Initializer own = Initializer.of(part.of(all, Arena.ofAuto()).withName(name));
+                Tensor made = stored.contains(name)
+                        ? kept.computeIfAbsent(name, _ -> part.of(all, Arena.ofAuto()))
+                        : part.of(all, Arena.ofAuto());
+                Initializer own = Initializer.of(made.withName(name));
                 constants.put(
                         name,
                         new Initializer(name, own.data(), constant.doc(), constant.metadata(), constant.unknown()));

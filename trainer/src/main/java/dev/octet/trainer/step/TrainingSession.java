@@ -62,6 +62,7 @@ import dev.octet.trainer.state.StateForms;
 import dev.octet.trainer.state.StateTensors;
 import java.io.IOException;
 import java.lang.foreign.Arena;
+import java.lang.foreign.ValueLayout;
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
@@ -121,6 +122,9 @@ public final class TrainingSession implements AutoCloseable {
     private @Nullable TensorCut cut;
     /** What this rank has of weights and states, by name. */
     private Map<String, Part> parts = Map.of();
+
+    /** Parts of frozen weights that stay in their file's bytes. */
+    private final Map<String, Tensor> cutConstants = new TreeMap<>();
 
     private @Nullable TensorWatch tensorWatch;
     private LossScaling.State scale;
@@ -418,7 +422,7 @@ public final class TrainingSession implements AutoCloseable {
         TensorCut made = TensorCut.of(
                 whole.model(),
                 all,
-                new CutPlace(tensor.rank(), tensor.size(), setup.shards().sequences()));
+                new CutPlace(tensor.rank(), tensor.size(), setup.shards().sequences()), cutConstants);
         TensorCut before = cut;
         if (before == null) {
             memory.offer(made.parameters(setup.parameters().all()));
@@ -1271,6 +1275,20 @@ public final class TrainingSession implements AutoCloseable {
     /** Scales or amaxes of all stages of the model, from those of this one; they call it together. */
     public Map<String, Float> ofAllStages(Map<String, Float> own) {
         return isStaged() ? StageReports.numbers(pipeline, own) : own;
+    }
+
+    /**
+     * Whole parameters, from this rank's parts of them; ranks that share layers call it together.
+     *
+     * @param arena owns what is put together
+     */
+    public Map<String, Tensor> whole(Map<String, Tensor> own, Arena arena) {
+        TensorCut cuts = cut;
+        Map<String, Tensor> all = new TreeMap<>(own);
+        all.replaceAll((name, part) -> cuts == null || !cuts.parts().containsKey(name)
+                ? part
+                : cuts.whole(part.spec(), tensor.gather(part.bytes().toArray(ValueLayout.JAVA_BYTE)), arena));
+        return all;
     }
 
     /**

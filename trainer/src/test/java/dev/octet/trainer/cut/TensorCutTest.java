@@ -28,6 +28,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
+import java.util.TreeMap;
 import java.util.TreeSet;
 import org.junit.jupiter.api.DisplayNameGeneration;
 import org.junit.jupiter.api.DisplayNameGenerator;
@@ -92,7 +93,8 @@ class TensorCutTest {
             return TensorCut.of(
                     GraphModel.of(graph, 10, 23),
                     ProgramOptions.training("loss", weights, weights, PrecisionPolicy.FP32),
-                    new CutPlace(rank, ranks, sequence));
+                    new CutPlace(rank, ranks, sequence),
+                    new TreeMap<>());
         }
 
         private static ValueInfo input(String name, DType type, long... dims) {
