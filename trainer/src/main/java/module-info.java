@@ -17,6 +17,7 @@ module dev.octet.trainer {
     exports dev.octet.trainer.checkpoint;
     exports dev.octet.trainer.collective;
     exports dev.octet.trainer.config;
+    exports dev.octet.trainer.cut;
     exports dev.octet.trainer.data;
     exports dev.octet.trainer.device;
     exports dev.octet.trainer.device.cpu;

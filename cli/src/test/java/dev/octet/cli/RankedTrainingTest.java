@@ -227,6 +227,14 @@ class RankedTrainingTest {
                 .destroyForcibly());
         assertTrue(process.waitFor(20, TimeUnit.SECONDS), "the others ended");
         long newest = newest("real");
+        CommandLine exported = CommandLine.run(
+                "export",
+                folder.resolve("real").toString(),
+                "-o",
+                folder.resolve("weights.safetensors").toString(),
+                "--target",
+                "safetensors");
+        assertEquals(ExitCode.OK, exported.code(), exported.err());
         CommandLine resumed = CommandLine.run(
                 "train",
                 "--resume",
@@ -252,7 +260,8 @@ class RankedTrainingTest {
                 .map(String::strip)
                 .toList();
         assertEquals(3, rows.size(), text.out());
-        assertTrue(rows.getFirst().endsWith("2 of 2 chunks of layers each, for 4 micro-batches of a step:"), text.out());
+        assertTrue(
+                rows.getFirst().endsWith("2 of 2 chunks of layers each, for 4 micro-batches of a step:"), text.out());
         assertTrue(
                 rows.get(1)
                         .matches("1: [0-9.]+ % of the work, [0-9,]+ weights, at most 6 in flight; [0-9.]+ kB, of it"

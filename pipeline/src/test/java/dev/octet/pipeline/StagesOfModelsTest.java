@@ -4,6 +4,8 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.octet.formats.tensor.Tensor;
+import dev.octet.trainer.checkpoint.CheckpointFile;
+import dev.octet.trainer.checkpoint.CheckpointFolder;
 import dev.octet.trainer.collective.Collectives;
 import dev.octet.trainer.collective.RankThreads;
 import dev.octet.trainer.config.TrainingConfig;
@@ -13,11 +15,14 @@ import dev.octet.trainer.step.StepResult;
 import dev.octet.trainer.yaml.YamlFile;
 import java.io.IOException;
 import java.lang.foreign.Arena;
+import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Locale;
 import java.util.Map;
+import java.util.Objects;
 import java.util.TreeMap;
 import org.junit.jupiter.api.DisplayNameGeneration;
 import org.junit.jupiter.api.DisplayNameGenerator;
@@ -77,7 +82,8 @@ class StagesOfModelsTest {
         "tiny-onnx/vit_eager_dynamo18.onnx, 1, 3, 1, 3, fp32",
         "tiny-onnx/vit_eager_dynamo18.onnx, 1, 2, 2, 2, fp8",
         "tiny-onnx/vit_eager_dynamo18.onnx, 2, 2, 2, 4, bf16",
-        "tiny-hf/llama, 1, 2, 2, 4, fp32"
+        "tiny-hf/llama, 1, 2, 2, 4, fp32",
+        "tiny-hf/llama, 1, 3, 1, 2, 'qat, weights: {format: int4}, inputs: {format: int8}'"
     })
     void losses_and_norms_of_twenty_steps_are_those_of_one_process(
             String model, int data, int stages, int chunks, int microBatches, String mode) throws IOException {
@@ -147,12 +153,23 @@ class StagesOfModelsTest {
     }
 
     @ParameterizedTest
+    @CsvSource({"tiny-hf/llama, fp32", "tiny-onnx/llama_eager_dynamo18.onnx, fp8"})
+    void stages_do_not_change_a_bit_of_what_ranks_that_share_layers_compute(String model, String mode)
+            throws IOException {
+        String text = text(model, 4, "mode: " + mode);
+        assertEquals(
+                ranks(model, text + "distributed: {tensor: 2}\n", 2),
+                ranks(model, text + "distributed: {tensor: 2, pipeline: 2}\n", 4));
+    }
+
+    @ParameterizedTest
     @CsvSource({"'layers: all', 4", "'budget: 20 kB', 4"})
     void layers_that_are_computed_again_do_not_change_a_bit(String again, int stages) throws IOException {
         String model = "tiny-onnx/llama_eager_dynamo18.onnx";
         String staged = text(model, 4, "mode: bf16") + "distributed: {pipeline: " + stages + "}\n";
         assertEquals(
-                ranks(model, staged, stages), ranks(model, staged + "gradient_checkpointing: {" + again + "}\n", stages));
+                ranks(model, staged, stages),
+                ranks(model, staged + "gradient_checkpointing: {" + again + "}\n", stages));
     }
 
     /** A block of attention or of an MLP begins with its norm, and between blocks the residual stream alone passes. */
@@ -175,6 +192,50 @@ class StagesOfModelsTest {
         }
     }
 
+    @Test
+    void a_run_goes_on_with_other_chunks_and_with_more_stages_to_the_weights_of_one_process() throws IOException {
+        String model = "tiny-onnx/llama_eager_dynamo18.onnx";
+        Files.writeString(folder.resolve("c.yaml"), text(model, 6, "mode: bf16"));
+        Train.Request one = request(model, "one");
+        Train.run(one.withSettings(List.of("steps=3")), Job.defaults().withThreads(1));
+        Train.Request staged = request(model, "staged");
+        go(staged.withSteps(1), 2, "distributed.pipeline=2");
+        go(staged.resuming().withSteps(1), 2, "distributed.pipeline=2", "distributed.chunks=2");
+        go(staged.resuming(), 3, "distributed.pipeline=3", "distributed.reshape=true");
+        assertEquals(weights("one"), weights("staged"));
+    }
+
+    private Train.Request request(String model, String run) {
+        return Train.Request.of(MODELS.resolve(model), folder.resolve("c.yaml"), folder.resolve(run));
+    }
+
+    private static void go(Train.Request request, int ranks, String... settings) {
+        List<String> all = new ArrayList<>(List.of(settings));
+        all.add("steps=3");
+        RankThreads.run(
+                ranks,
+                DEADLINE,
+                world -> Train.run(
+                        request.withSettings(all),
+                        _ -> List.of(),
+                        Job.defaults().withThreads(1),
+                        world));
+    }
+
+    private Map<String, List<Float>> weights(String run) throws IOException {
+        Map<String, List<Float>> all = new TreeMap<>();
+        try (CheckpointFile file = new CheckpointFolder(folder.resolve(run)).open(3)) {
+            file.state().parameters().forEach((name, t) -> {
+                List<Float> elements = new ArrayList<>();
+                for (float x : t.toFloats()) {
+                    elements.add(x);
+                }
+                all.put(name, elements);
+            });
+        }
+        return all;
+    }
+
     /** A step of SGD at a rate of 1 moves each weight by its gradient. */
     @Test
     void the_gradient_of_a_tied_embedding_is_that_of_both_its_uses() throws IOException {
@@ -182,13 +243,13 @@ class StagesOfModelsTest {
         String text = TinyData.lines(model, folder)
                 + "batch_size: 2\nsteps: 1\ngradient_accumulation: 4\noptimizer: {type: sgd, lr: 1.0}\n";
         Map<String, float[]> one = moved(model, text, Collectives.alone());
-        List<Map<String, float[]>> stages = RankThreads.run(
-                3, DEADLINE, world -> moved(model, text + "distributed: {pipeline: 3}\n", world));
+        List<Map<String, float[]>> stages =
+                RankThreads.run(3, DEADLINE, world -> moved(model, text + "distributed: {pipeline: 3}\n", world));
         Map<String, Integer> seen = new TreeMap<>();
         for (Map<String, float[]> stage : stages) {
             stage.forEach((name, weights) -> {
                 seen.merge(name, 1, Integer::sum);
-                float[] expected = one.get(name);
+                float[] expected = Objects.requireNonNull(one.get(name), name);
                 for (int i = 0; i < weights.length; i++) {
                     assertEquals(expected[i], weights[i], 1e-5, name + " " + i);
                 }
@@ -214,6 +275,32 @@ class StagesOfModelsTest {
         return weights;
     }
 
+    @Test
+    void the_page_has_what_is_planned_for_the_stages_of_tiny_gpt2() throws IOException {
+        String model = "tiny-onnx/gpt2_eager_dynamo18.onnx";
+        String text =
+                text(model, 8, "mode: bf16").replace("sequence: 6", "sequence: 8") + "distributed: {pipeline: 4}\n";
+        StagePlan planned;
+        try (TrainingJob job = open(model, text, Collectives.alone())) {
+            planned = job.trainer().stagePlan().orElseThrow();
+        }
+        List<String> rows = Files.readAllLines(
+                Path.of(System.getProperty("octet.root", "..")).resolve("docs/distributed.md"));
+        for (int s = 0; s < planned.stages().size(); s++) {
+            StagePlan.Stage stage = planned.stages().get(s);
+            String row = String.format(
+                    Locale.ROOT,
+                    "| %d | %.1f %% | %,d | %d | %.1f kB | %.1f kB |",
+                    s + 1,
+                    100 * stage.share(),
+                    stage.weights(),
+                    stage.inFlight(),
+                    stage.bytes() / 1e3,
+                    stage.lastingBytes() / 1e3);
+            assertTrue(rows.contains(row), row);
+        }
+    }
+
     /** Bytes between steps and within one, of stages that have taken a step, and what was planned in one process. */
     @ParameterizedTest
     @CsvSource({
@@ -225,8 +312,8 @@ class StagesOfModelsTest {
             String model, int data, int stages, int chunks, int microBatches, String distributed, String line)
             throws IOException {
         String ranks = data == 1 ? "" : ", ranks: " + data + ", gradient_reduction: f32";
-        String text = text(model, microBatches, "mode: bf16" + ranks) + "distributed: {" + distributed + "}\n" + line
-                + "\n";
+        String text =
+                text(model, microBatches, "mode: bf16" + ranks) + "distributed: {" + distributed + "}\n" + line + "\n";
         StagePlan planned;
         try (TrainingJob job = open(model, text, Collectives.alone())) {
             planned = job.trainer().stagePlan().orElseThrow();
@@ -249,8 +336,6 @@ class StagesOfModelsTest {
             assertTrue(own.stream().anyMatch(r -> r.temporaryBytes() == stage.temporaryBytes()), "stage " + s);
         }
         assertEquals(
-                1,
-                planned.stages().stream().mapToDouble(StagePlan.Stage::share).sum(),
-                1e-9);
+                1, planned.stages().stream().mapToDouble(StagePlan.Stage::share).sum(), 1e-9);
     }
 }

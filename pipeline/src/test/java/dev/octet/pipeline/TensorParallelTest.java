@@ -443,8 +443,7 @@ class TensorParallelTest {
                         + " the whole tensor",
                 "precision: {mode: qat, inputs: {format: int8}}   | learned scales are those of whole layers",
                 "gradient_checkpointing: {budget: 1MB} | ranks that have different amounts would compute different"
-                        + " steps again",
-                "adapter: {r: 2, lora_alpha: 4, target_modules: [c_attn]} | an adapter is not cut with its layers yet"
+                        + " steps again"
             })
     void what_needs_whole_weights_is_refused(String line, String what) throws IOException {
         String rate = line.startsWith("optimizer") ? "" : "optimizer: {type: sgd, lr: 0.1}\n";
@@ -625,5 +624,39 @@ class TensorParallelTest {
         try (TrainingJob job = open(model, text, Collectives.alone())) {
             return job.trainer().plan();
         }
+    }
+
+    @ParameterizedTest
+    @CsvSource(
+            delimiter = '|',
+            value = {
+                "gpt2  | tensor: 2 | [c_attn, c_proj, c_fc]",
+                "llama | tensor: 2, sequence_parallel: true | [q_proj, v_proj, o_proj, up_proj, down_proj]",
+                "llama | tensor: 2, zero: 3 | [q_proj, k_proj, v_proj, o_proj]"
+            })
+    void an_adapter_is_cut_with_the_layers_that_it_is_of(String name, String mesh, String modules) throws IOException {
+        String model = "tiny-hf/" + name;
+        String adapter = "gradient_accumulation: 2\nadapter: {r: 4, lora_alpha: 8, target_modules: " + modules + "}";
+        run(model, text(model, adapter), Collectives.alone(), "one", RunOptions.defaults());
+        String shared = text(model, adapter, "distributed: {" + mesh + "}");
+        int ranks = mesh.contains("zero") ? 4 : 2;
+        runRanks(ranks, model, shared, "ranks", RunOptions.defaults().withMaxSteps(12));
+        runRanks(ranks, model, shared, "ranks", RunOptions.defaults().resuming());
+        List<Double> expected = losses("one");
+        List<Double> got = losses("ranks");
+        for (int i = 0; i < STEPS; i++) {
+            assertEquals(expected.get(i), got.get(i), 1e-6, "step " + (i + 1));
+        }
+        try (CheckpointFile one = checkpoint("one", STEPS);
+                CheckpointFile all = checkpoint("ranks", STEPS)) {
+            assertEquals(
+                    one.state().parameters().keySet(), all.state().parameters().keySet());
+            one.state().parameters().forEach((weight, tensor) -> {
+                Tensor other = requireNonNull(all.state().parameters().get(weight));
+                assertEquals(tensor.shape(), other.shape());
+                assertEquals(0, distance(tensor, other), 1e-4, weight);
+            });
+        }
+        assertTrue(files("ranks", STEPS).containsKey("adapter_model.safetensors"));
     }
 }

@@ -42,10 +42,10 @@ import dev.octet.trainer.hook.Fp8Health;
 import dev.octet.trainer.hook.Gradients;
 import dev.octet.trainer.hook.RunEnd;
 import dev.octet.trainer.hook.RunPlan;
+import dev.octet.trainer.hook.StagePlan;
 import dev.octet.trainer.hook.StatePlan;
 import dev.octet.trainer.hook.StepWork;
 import dev.octet.trainer.hook.TrainingHook.EvaluationReport;
-import dev.octet.trainer.hook.StagePlan;
 import dev.octet.trainer.hook.ZeroPlan;
 import dev.octet.trainer.loss.LossGraph;
 import dev.octet.trainer.loss.LossValue;
@@ -1004,7 +1004,7 @@ public final class Trainer implements AutoCloseable {
         Map<String, Tensor> all = new TreeMap<>(session.parameterViews(arena));
         if (adapted.isPresent()) {
             all.keySet().retainAll(trained);
-            return session.ofAllStages(all, arena);
+            return session.ofAllStages(session.whole(all, arena), arena);
         }
         return all;
     }

@@ -706,7 +706,8 @@ final class TrainingRun implements RunControl {
 
     /** What a rank wants that all must do together: where stages compute the model, each measures a part of it. */
     private boolean onAll(boolean wanted) {
-        return trainer.session().isStaged() && config.precision().isFp8()
+        boolean together = trainer.session().isStaged() && config.precision().isFp8();
+        return together
                 ? world.allReduce(wanted ? 1 : 0, RankReduction.MAX) > 0
                 : wanted;
     }
@@ -792,7 +793,11 @@ final class TrainingRun implements RunControl {
                         new CheckpointFolder.Sharers(
                                 world, sharesParameters, trainer.session().parts()));
             } else {
-                written = checkpoints.write(state(numbers, own, adapts ? adapter : weights(elsewhere, arena), arena), keeping(), coded, trainer.session()::settle);
+                written = checkpoints.write(
+                        state(numbers, own, adapts ? adapter : weights(elsewhere, arena), arena),
+                        keeping(),
+                        coded,
+                        trainer.session()::settle);
             }
         }
         lastCheckpoint = done;

@@ -4,26 +4,26 @@ import dev.octet.formats.graph.GraphModel;
 import dev.octet.formats.graph.Node;
 import dev.octet.trainer.kernel.Op;
 import dev.octet.trainer.kernel.OperandType;
-import java.util.Collections;
+import java.util.HashMap;
 import java.util.IdentityHashMap;
-import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
+import org.jspecify.annotations.Nullable;
 
-/**
- * The nodes of a graph that a program needs, each read as an operator, in the types that the model was stored in.
- *
- * @param nodes in graph order
- * @param ops the operator of each node, by identity
- * @param types of inputs, constants and values that nodes compute
- */
-public record ReadGraph(List<Node> nodes, Map<Node, Op> ops, Map<String, OperandType> types) {
-    public ReadGraph {
-        nodes = List.copyOf(nodes);
-        IdentityHashMap<Node, Op> read = new IdentityHashMap<>(ops);
-        ops = Collections.unmodifiableMap(read);
-        types = Collections.unmodifiableMap(new LinkedHashMap<>(types));
+/** The nodes of a graph that a program needs, each read as an operator, in the types that the model was stored in. */
+public final class ReadGraph {
+    private final List<Node> nodes;
+    private final IdentityHashMap<Node, Op> ops = new IdentityHashMap<>();
+    private final Map<String, OperandType> types = new HashMap<>();
+
+    private ReadGraph(NeededGraph graph) {
+        nodes = List.copyOf(graph.nodes());
+        graph.read((node, op, operands) -> {
+            ops.put(node, op);
+            types.putAll(operands);
+        });
+        types.remove(""); // outputs that a node has not
     }
 
     /**
@@ -33,19 +33,26 @@ public record ReadGraph(List<Node> nodes, Map<Node, Op> ops, Map<String, Operand
      * @throws dev.octet.formats.error.InvalidOptionException as there
      */
     public static ReadGraph of(GraphModel model, ProgramOptions options) {
-        NeededGraph graph = NeededGraph.of(model, options);
-        Map<String, OperandType> types = new LinkedHashMap<>();
-        Map<Node, Op> ops = new IdentityHashMap<>();
-        graph.read((node, op, made) -> {
-            ops.put(node, op);
-            types.putAll(made);
-        });
-        types.remove(""); // outputs that a node has not
-        return new ReadGraph(graph.nodes(), ops, types);
+        return new ReadGraph(NeededGraph.of(model, options));
+    }
+
+    /** The nodes, in graph order. */
+    public List<Node> nodes() {
+        return nodes;
     }
 
     /** The operator of a node. */
     public Op op(Node node) {
         return Objects.requireNonNull(ops.get(node), node.id());
+    }
+
+    /** Type of an input, a constant or what a node computes. */
+    public OperandType type(String value) {
+        return Objects.requireNonNull(types.get(value), value);
+    }
+
+    /** The same; null for a value that no node reads or computes. */
+    public @Nullable OperandType typeOrNull(String value) {
+        return types.get(value);
     }
 }

@@ -23,7 +23,7 @@ public record RankGroups(
      */
     public static RankGroups of(Mesh mesh, Collectives world) {
         if (mesh.size() != world.size()) {
-            throw new IllegalArgumentException(mesh + " with " + world.size() + " ranks");
+            throw new IllegalArgumentException("a mesh of " + mesh.text() + " with " + world.size() + " ranks");
         }
         int ofTensor = world.rank() % mesh.tensor();
         int ofData = world.rank() / mesh.tensor() % mesh.data();

@@ -25,6 +25,11 @@ record Cut(int axis, List<Long> segments) {
         return new Cut(other, segments);
     }
 
+    /** For messages. */
+    String text() {
+        return "axis " + axis + " in segments of " + segments;
+    }
+
     long size() {
         return segments.stream().mapToLong(Long::longValue).sum();
     }

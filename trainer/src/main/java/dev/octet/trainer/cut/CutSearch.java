@@ -164,22 +164,19 @@ final class CutSearch {
     }
 
     private OperandType type(String value) {
-        OperandType type = graph.types().get(value);
-        if (type == null) {
-            throw new IllegalStateException("'" + value + "' has no type");
-        }
-        return type;
+        return graph.type(value);
     }
 
     /** Cuts a value; false where it is cut otherwise, or cannot be. */
     private boolean demand(String value, Cut wanted) {
         Cut before = cut(value);
         if (before != null) {
-            return before.equals(wanted) || refuse("'" + value + "' would be cut as " + before + " and as " + wanted);
+            return before.equals(wanted)
+                    || refuse("'" + value + "' would be cut by " + before.text() + " and by " + wanted.text());
         }
-        OperandType type = graph.types().get(value);
+        OperandType type = graph.typeOrNull(value);
         if (type == null || wanted.axis() >= type.shape().rank() || type.shape().dim(wanted.axis()) != wanted.size()) {
-            return refuse("'" + value + "' has no axis as " + wanted);
+            return refuse("'" + value + "' has no " + wanted.text());
         }
         trial.put(value, wanted);
         open.add(value);
@@ -188,8 +185,12 @@ final class CutSearch {
 
     private boolean spread(String value) {
         Node producer = producers.get(value);
-        if (producer == null && !constants.containsKey(value)) {
+        Initializer constant = constants.get(value);
+        if (producer == null && constant == null) {
             return refuse("'" + value + "' is an input");
+        }
+        if (constant != null && constant.tensor().isEmpty()) {
+            return refuse("'" + value + "' stays in the codes of its file");
         }
         if (producer != null && !relate(producer)) {
             return false;
@@ -246,9 +247,6 @@ final class CutSearch {
     private boolean align(String a, String b) {
         Cut left = cut(a);
         Cut right = cut(b);
-        if (left == null && right == null) {
-            return true;
-        }
         Shape ofA = type(a).shape();
         Shape ofB = type(b).shape();
         int shift = ofB.rank() - ofA.rank();
@@ -256,6 +254,9 @@ final class CutSearch {
             int axis = left.axis() + shift;
             boolean repeats = axis < 0 || ofB.dim(axis) != ofA.dim(left.axis());
             return repeats ? refuse("'" + b + "' repeats '" + a + "'") : demand(b, left.on(axis));
+        }
+        if (right == null) {
+            return true;
         }
         int axis = right.axis() - shift;
         boolean repeated = axis < 0 || ofA.dim(axis) != ofB.dim(right.axis());
@@ -276,9 +277,9 @@ final class CutSearch {
         }
         Cut side = x == null ? y : x;
         if (side == null) {
-            return node.hasInput(2) && cut(node.input(2)) != null
-                    ? refuse("the bias of '" + node.id() + "' would be cut alone")
-                    : true;
+            return !node.hasInput(2)
+                    || cut(node.input(2)) == null
+                    || refuse("the bias of '" + node.id() + "' would be cut alone");
         }
         if (side.axis() != last) {
             return refuse("samples or positions of '" + node.id() + "' would be cut");
@@ -318,7 +319,7 @@ final class CutSearch {
         Shape shape = softmax.x().shape();
         int first = 0;
         long before = 1;
-        while (before < softmax.outer() || shape.dim(first) == 1 && first + 1 < shape.rank()) {
+        while (before < softmax.outer() || (shape.dim(first) == 1 && first + 1 < shape.rank())) {
             before *= shape.dim(first);
             first++;
         }
@@ -329,10 +330,11 @@ final class CutSearch {
             end++;
         }
         Cut either = either(node);
-        return either == null
-                || (either.axis() >= first && either.axis() < end
-                        ? refuse(node.id() + " sums over what is cut")
-                        : same(node, 0, node.output()));
+        if (either == null) {
+            return true;
+        }
+        boolean summed = either.axis() >= first && either.axis() < end;
+        return summed ? refuse(node.id() + " sums over what is cut") : same(node, 0, node.output());
     }
 
     private @Nullable Cut either(Node node) {
@@ -403,11 +405,11 @@ final class CutSearch {
         Cut x = cut(node.input(0));
         List<Cut> parts = node.outputs().stream().map(this::cut).toList();
         Cut part = parts.stream().filter(p -> p != null).findFirst().orElse(null);
-        if (x == null && part == null) {
+        Cut of = x == null ? part : x;
+        if (of == null) {
             return true;
         }
-        if ((x == null ? part : x).axis() != split.axis()) {
-            Cut of = x == null ? part : x;
+        if (of.axis() != split.axis()) {
             boolean good = demand(node.input(0), of);
             for (String output : node.outputs()) {
                 good = good && (output.isEmpty() || demand(output, of));
@@ -497,9 +499,6 @@ final class CutSearch {
     private boolean reduce(Node node, Reduce reduce) {
         Cut x = cut(node.input(0));
         Cut y = cut(node.output());
-        if (x == null && y == null) {
-            return true;
-        }
         List<Integer> kept = new ArrayList<>();
         for (int i = 0; i < reduce.x().shape().rank(); i++) {
             if (reduce.folded().dim(i) == reduce.x().shape().dim(i)) {
@@ -507,7 +506,9 @@ final class CutSearch {
             }
         }
         boolean keepsAll = reduce.shape().rank() == reduce.x().shape().rank();
-        if (!keepsAll && kept.size() != reduce.shape().rank()) {
+        if ((x != null || y != null)
+                && !keepsAll
+                && kept.size() != reduce.shape().rank()) {
             return refuse(node.id() + " drops axes of length 1");
         }
         if (x != null) {
@@ -516,7 +517,7 @@ final class CutSearch {
                     ? refuse(node.id() + " sums over what is cut")
                     : demand(node.output(), x.on(keepsAll ? x.axis() : at));
         }
-        return demand(node.input(0), y.on(keepsAll ? y.axis() : kept.get(y.axis())));
+        return y == null || demand(node.input(0), y.on(keepsAll ? y.axis() : kept.get(y.axis())));
     }
 
     /** Products of single samples and heads are cut by these. */

@@ -22,6 +22,7 @@ import dev.octet.trainer.op.product.Linear;
 import dev.octet.trainer.op.rotary.RotaryEmbedding;
 import dev.octet.trainer.op.shard.RankExchange;
 import dev.octet.trainer.op.view.View;
+import dev.octet.trainer.precision.LinearModule;
 import java.lang.foreign.Arena;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -31,6 +32,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
+import java.util.Objects;
 import java.util.Optional;
 import java.util.Set;
 
@@ -65,7 +67,13 @@ final class CutWriter {
         names.addAll(whole.definitions());
     }
 
-    Graph write() {
+    /**
+     * The graph.
+     *
+     * @param stored constants that stay in their file's bytes
+     * @param kept parts of such constants so far
+     */
+    Graph write(Set<String> stored, Map<String, Tensor> kept) {
         for (Node node : read.nodes()) {
             Op op = read.op(node);
             for (int i = 0; i < node.inputs().size(); i++) {
@@ -83,7 +91,10 @@ final class CutWriter {
             if (constant != null) {
                 Tensor all = constant.tensor().orElseThrow();
                 Part part = cut.part(all.shape(), place.rank(), place.ranks());
-                Initializer own = Initializer.of(part.of(all, Arena.ofAuto()).withName(name));
+                Tensor made = stored.contains(name)
+                        ? kept.computeIfAbsent(name, _ -> part.of(all, Arena.ofAuto()))
+                        : part.of(all, Arena.ofAuto());
+                Initializer own = Initializer.of(made.withName(name));
                 constants.put(
                         name,
                         new Initializer(name, own.data(), constant.doc(), constant.metadata(), constant.unknown()));
@@ -115,8 +126,12 @@ final class CutWriter {
         return search.cuts().containsKey(value);
     }
 
+    private Cut cut(String value) {
+        return Objects.requireNonNull(search.cuts().get(value), value);
+    }
+
     private Shape own(String value) {
-        Shape shape = read.types().get(value).shape();
+        Shape shape = read.type(value).shape();
         Cut cut = search.cuts().getOrDefault(value, positions.get(value));
         return cut == null ? shape : cut.shape(shape, place.rank(), place.ranks());
     }
@@ -138,6 +153,16 @@ final class CutWriter {
         }
         switch (read.op(node)) {
             case Linear _ when search.isSummed(node) -> summed(node);
+            case Linear _
+            when !cut(node.output()).isEven(place.ranks()) -> {
+                List<Long> columns = new ArrayList<>();
+                for (int r = 0; r < place.ranks(); r++) {
+                    columns.add(cut(node.output())
+                            .shape(read.type(node.output()).shape(), r, place.ranks())
+                            .dim(-1));
+                }
+                nodes.add(entered(node).with(Attribute.of(LinearModule.COLUMNS, columns)));
+            }
             case Gather g when search.isSummed(node) -> lookup(node, g);
             case SoftmaxCrossEntropyLoss _ -> loss(node);
             case View view when !view.type().equals(View.DETACH) -> reshaped(node);
@@ -238,7 +263,7 @@ final class CutWriter {
                                     value,
                                     name,
                                     cut,
-                                    read.types().get(value).shape(),
+                                    read.type(value).shape(),
                                     true));
             return name;
         });
@@ -248,7 +273,7 @@ final class CutWriter {
     private String shareOf(String value, Cut cut) {
         return exchanged.computeIfAbsent("share " + value, _ -> {
             String name = fresh(value + "/share");
-            Shape all = read.types().get(value).shape();
+            Shape all = read.type(value).shape();
             nodes.add(shares(name, RankExchange.Kind.TO_SHARES, value, name, cut, all, false));
             return name;
         });
@@ -272,7 +297,7 @@ final class CutWriter {
 
     /** The sum of what ranks have: all of it, or this rank's positions. */
     private void leave(Node node, String part, String sum) {
-        Shape shape = read.types().get(node.output()).shape();
+        Shape shape = read.type(node.output()).shape();
         Optional<Cut> cut = sequence.flatMap(s -> s.of(shape));
         if (cut.isEmpty()) {
             nodes.add(RankExchange.node(node.id() + "/sum", RankExchange.Kind.LEAVE, part, sum));
@@ -297,7 +322,7 @@ final class CutWriter {
     }
 
     private void lookup(Node node, Gather gather) {
-        Part rows = search.cuts().get(node.input(0)).part(gather.x().shape(), place.rank(), place.ranks());
+        Part rows = cut(node.input(0)).part(gather.x().shape(), place.rank(), place.ranks());
         Part.Range own = rows.ranges().getFirst();
         String part = fresh(node.output() + "/part");
         nodes.add(
@@ -307,8 +332,8 @@ final class CutWriter {
     }
 
     private void loss(Node node) {
-        Shape scores = read.types().get(node.input(0)).shape();
-        Part classes = search.cuts().get(node.input(0)).part(scores, place.rank(), place.ranks());
+        Shape scores = read.type(node.input(0)).shape();
+        Part classes = cut(node.input(0)).part(scores, place.rank(), place.ranks());
         nodes.add(CutCrossEntropyLoss.node(node, classes.ranges().getFirst().from(), scores.dim(-1)));
     }
 

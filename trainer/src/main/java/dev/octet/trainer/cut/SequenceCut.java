@@ -81,7 +81,7 @@ record SequenceCut(ReadGraph read, long batch, long positions) {
     }
 
     private Shape shape(String value) {
-        return read.types().get(value).shape();
+        return read.type(value).shape();
     }
 
     private Optional<Cut> broadcast(Node node, Map<String, Cut> cuts) {
@@ -93,7 +93,8 @@ record SequenceCut(ReadGraph read, long batch, long positions) {
             }
             Cut result = cut.on(
                     cut.axis() + shape(node.output()).rank() - shape(input).rank());
-            if (found != null && !found.equals(result) || shape(node.output()).dim(result.axis()) != cut.size()) {
+            boolean differs = found != null && !found.equals(result);
+            if (differs || shape(node.output()).dim(result.axis()) != cut.size()) {
                 return Optional.empty();
             }
             found = result;

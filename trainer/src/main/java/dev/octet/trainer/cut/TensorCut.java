@@ -6,6 +6,8 @@ import dev.octet.formats.graph.Graph;
 import dev.octet.formats.graph.GraphModel;
 import dev.octet.formats.graph.Node;
 import dev.octet.formats.tensor.Shape;
+import dev.octet.formats.tensor.Tensor;
+import dev.octet.formats.tensor.TensorSpec;
 import dev.octet.trainer.autodiff.Parameter;
 import dev.octet.trainer.autodiff.ProgramOptions;
 import dev.octet.trainer.autodiff.ReadGraph;
@@ -21,6 +23,7 @@ import dev.octet.trainer.program.Step;
 import dev.octet.trainer.program.Value;
 import dev.octet.trainer.program.ValueRole;
 import java.lang.foreign.Arena;
+import java.lang.foreign.MemorySegment;
 import java.math.BigInteger;
 import java.util.ArrayList;
 import java.util.Collection;
@@ -28,6 +31,7 @@ import java.util.Collections;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.TreeSet;
@@ -39,16 +43,20 @@ import java.util.stream.LongStream;
  * output layers by the vocabulary. Everything else is on all ranks, which compute it alike.
  *
  * @param model the rank's graph, with what it exchanges
- * @param parts what the rank has of each weight that is cut
+ * @param rank of this one
+ * @param ofRanks what each rank has of each weight that is cut, by name
  * @param shared Linears of which each rank has a part
  * @param whole Linears that all have
  */
-public record TensorCut(GraphModel model, Map<String, Part> parts, List<String> shared, List<String> whole) {
+public record TensorCut(
+        GraphModel model, int rank, List<Map<String, Part>> ofRanks, List<String> shared, List<String> whole) {
     /** Divisors that a message names. */
     private static final int SHOWN = 6;
 
     public TensorCut {
-        parts = Collections.unmodifiableMap(new TreeMap<>(parts));
+        ofRanks = ofRanks.stream()
+                .map(parts -> Collections.unmodifiableMap(new TreeMap<>(parts)))
+                .toList();
         shared = List.copyOf(shared);
         whole = List.copyOf(whole);
     }
@@ -59,9 +67,11 @@ public record TensorCut(GraphModel model, Map<String, Part> parts, List<String> 
      * @param model with concrete shapes and a loss
      * @param options what a training program needs of it
      * @param place of the rank
+     * @param kept parts of constants that stay in their file's bytes, by name; those that are made are added, so that programs of other shapes have the same
      * @throws InvalidOptionException when heads, or the features of a layer, are not divided by the number of ranks, and when there is no layer to share
      */
-    public static TensorCut of(GraphModel model, ProgramOptions options, CutPlace place) {
+    public static TensorCut of(
+            GraphModel model, ProgramOptions options, CutPlace place, Map<String, Tensor> kept) {
         ReadGraph graph = ReadGraph.of(model, options);
         CutSearch search = new CutSearch(graph, model.graph().initializers(), place.ranks());
         search.run();
@@ -83,15 +93,20 @@ public record TensorCut(GraphModel model, Map<String, Part> parts, List<String> 
                     "distributed.tensor: " + place.ranks(),
                     "leave tensor out");
         }
-        Map<String, Part> parts = new TreeMap<>();
         Set<String> parameters = new TreeSet<>(options.parameters());
-        search.cuts().forEach((name, cut) -> {
-            if (parameters.contains(name)) {
-                parts.put(name, cut.part(graph.types().get(name).shape(), place.rank(), place.ranks()));
-            }
-        });
-        Graph own = new CutWriter(model.graph(), graph, search, place, parameters).write();
-        return new TensorCut(model.withGraph(own), parts, shared, whole);
+        List<Map<String, Part>> ofRanks = new ArrayList<>();
+        for (int r = 0; r < place.ranks(); r++) {
+            Map<String, Part> parts = new TreeMap<>();
+            int rank = r;
+            search.cuts().forEach((name, cut) -> {
+                if (parameters.contains(name)) {
+                    parts.put(name, cut.part(graph.type(name).shape(), rank, place.ranks()));
+                }
+            });
+            ofRanks.add(parts);
+        }
+        Graph own = new CutWriter(model.graph(), graph, search, place, parameters).write(options.stored(), kept);
+        return new TensorCut(model.withGraph(own), place.rank(), ofRanks, shared, whole);
     }
 
     /** Rejects heads and features that ranks cannot have equally many of; vocabularies need not be even. */
@@ -138,11 +153,32 @@ public record TensorCut(GraphModel model, Map<String, Part> parts, List<String> 
         }
     }
 
+    /** What this rank has of each weight that is cut. */
+    public Map<String, Part> parts() {
+        return ofRanks.get(rank);
+    }
+
+    /** A whole weight, out of the bytes of what each rank has of it. */
+    public Tensor whole(TensorSpec own, List<byte[]> each, Arena arena) {
+        Tensor all = Tensor.allocate(
+                arena,
+                new TensorSpec(
+                        own.name(),
+                        own.dtype(),
+                        Objects.requireNonNull(parts().get(own.name())).whole()));
+        for (int r = 0; r < each.size(); r++) {
+            Part part = Objects.requireNonNull(ofRanks.get(r).get(own.name()));
+            TensorSpec spec = new TensorSpec(own.name(), own.dtype(), part.shape());
+            part.into(new Tensor(spec, MemorySegment.ofArray(each.get(r))), all);
+        }
+        return all;
+    }
+
     /** What a rank has of the parameters, whole where they are not cut; pieces that do not lie side by side are copied. */
     public List<Parameter> parameters(Collection<Parameter> all) {
         List<Parameter> own = new ArrayList<>();
         for (Parameter p : all) {
-            Part part = parts.get(p.name());
+            Part part = parts().get(p.name());
             own.add(part == null ? p : new Parameter(p.name(), part.of(p.tensor(), Arena.ofAuto()), p.use()));
         }
         return own;
@@ -164,7 +200,7 @@ public record TensorCut(GraphModel model, Map<String, Part> parts, List<String> 
         List<Value> squares = new ArrayList<>();
         update.squares().forEach((parameter, square) -> {
             Value own = states.get(square.name());
-            if (parts.containsKey(parameter) && own != null) {
+            if (parts().containsKey(parameter) && own != null) {
                 squares.add(own);
             }
         });
@@ -193,14 +229,14 @@ public record TensorCut(GraphModel model, Map<String, Part> parts, List<String> 
     public TensorCut withoutModel() {
         Graph none = new Graph(
                 model.graph().name(), List.of(), Map.of(), List.of(), List.of(), Map.of(), "", Map.of(), Bytes.EMPTY);
-        return new TensorCut(model.withGraph(none), parts, shared, whole);
+        return new TensorCut(model.withGraph(none), rank, ofRanks, shared, whole);
     }
 
     /** What the rank has of weights that are cut, and of the states that an update keeps for each of their elements. */
     public Map<String, Part> withStates(UpdateProgram update) {
-        Map<String, Part> all = new TreeMap<>(parts);
+        Map<String, Part> all = new TreeMap<>(parts());
         for (Step step : update.program().steps()) {
-            Part part = parts.get(step.node());
+            Part part = parts().get(step.node());
             for (Value v : step.operands()) {
                 if (part != null
                         && v.role() == ValueRole.STATE
@@ -214,7 +250,7 @@ public record TensorCut(GraphModel model, Map<String, Part> parts, List<String> 
 
     /** Elements that this rank has of weights that are cut, and how many these have in all. */
     public long elements(boolean ofAll) {
-        return parts.values().stream()
+        return parts().values().stream()
                 .map(p -> ofAll ? p.whole() : p.shape())
                 .mapToLong(Shape::elementCount)
                 .sum();

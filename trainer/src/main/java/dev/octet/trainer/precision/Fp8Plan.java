@@ -153,7 +153,9 @@ final class Fp8Plan {
             return Optional.of("its weight is not a matrix");
         }
         boolean transB = node.intAttribute("transB", 0) != 0;
-        if (!settings.filter().keeps(shape.dim(transB ? 1 : 0), shape.dim(transB ? 0 : 1))) {
+        long in = shape.dim(transB ? 1 : 0);
+        List<Long> columns = node.intsAttribute(LinearModule.COLUMNS).orElse(List.of(shape.dim(transB ? 0 : 1)));
+        if (!columns.stream().allMatch(out -> settings.filter().keeps(in, out))) {
             return Optional.of("its size, by filter " + settings.filter().name().toLowerCase(Locale.ROOT));
         }
         return special != null && !special.fp8()

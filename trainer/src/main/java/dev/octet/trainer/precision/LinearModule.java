@@ -16,6 +16,9 @@ public record LinearModule(String node, String weight, String name, boolean tran
     /** Attribute of the Linears of an adapter, 1. They belong to no module, and recipes leave them alone. */
     public static final String ADAPTER = "adapter";
 
+    /** Attribute of a Linear whose columns ranks share unevenly: how many each has. All compute it in the same type. */
+    public static final String COLUMNS = "columns";
+
     private static final String SUFFIX = ".weight";
 
     /** The Linears of a canonical graph, in its order; not those of an adapter, nor routers, which stay in F32. */

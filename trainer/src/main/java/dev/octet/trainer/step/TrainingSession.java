@@ -62,6 +62,7 @@ import dev.octet.trainer.state.StateForms;
 import dev.octet.trainer.state.StateTensors;
 import java.io.IOException;
 import java.lang.foreign.Arena;
+import java.lang.foreign.ValueLayout;
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
@@ -121,6 +122,9 @@ public final class TrainingSession implements AutoCloseable {
     private @Nullable TensorCut cut;
     /** What this rank has of weights and states, by name. */
     private Map<String, Part> parts = Map.of();
+
+    /** Parts of frozen weights that stay in their file's bytes. */
+    private final Map<String, Tensor> cutConstants = new TreeMap<>();
 
     private @Nullable TensorWatch tensorWatch;
     private LossScaling.State scale;
@@ -253,14 +257,17 @@ public final class TrainingSession implements AutoCloseable {
         return loaded(like, true).activations();
     }
 
-    /** What a step does with micro-batches of these shapes. */
+    /** What this rank does of a step with micro-batches of these shapes. */
     public StepWork work(MicroBatch like) {
         long forward = 0;
         long products = 0;
         long again = 0;
         long bytes = 0;
         long once = 0;
-        for (Step s : program(like).steps()) {
+        List<Step> steps = loaded(like, true).chunks().stream()
+                .flatMap(c -> c.program().steps().stream())
+                .toList();
+        for (Step s : steps) {
             StepCost cost = StepCost.of(s);
             if (StepCost.isProduct(s)) {
                 forward += s.phase() == Phase.FORWARD ? cost.flops() : 0;
@@ -415,7 +422,7 @@ public final class TrainingSession implements AutoCloseable {
         TensorCut made = TensorCut.of(
                 whole.model(),
                 all,
-                new CutPlace(tensor.rank(), tensor.size(), setup.shards().sequences()));
+                new CutPlace(tensor.rank(), tensor.size(), setup.shards().sequences()), cutConstants);
         TensorCut before = cut;
         if (before == null) {
             memory.offer(made.parameters(setup.parameters().all()));
@@ -482,7 +489,12 @@ public final class TrainingSession implements AutoCloseable {
         memory.requireRoom(made == null ? List.of(program) : List.of(program, made.program()));
         SharedScales scales = scalesLater
                 ? new SharedScales(
-                        plan.program(), Set.of(Phase.values()), _ -> true, setup.ranks().ranks(), memory, groups)
+                        plan.program(),
+                        Set.of(Phase.values()),
+                        _ -> true,
+                        setup.ranks().ranks(),
+                        memory,
+                        groups)
                 : null;
         Chunk chunk = new Chunk(program, memory, 1, null, scales);
         if (made != null) {
@@ -495,8 +507,7 @@ public final class TrainingSession implements AutoCloseable {
         return loaded(graph, program, List.of(chunk), plan, trains);
     }
 
-    private Loaded loaded(
-            LossGraph graph, Program program, List<Chunk> chunks, ActivationPlan plan, boolean trains) {
+    private Loaded loaded(LossGraph graph, Program program, List<Chunk> chunks, ActivationPlan plan, boolean trains) {
         Set<String> nodes = program.steps().stream().map(Step::node).collect(Collectors.toSet());
         Fp8Choice fp8 = policy.fp8(graph.model().graph()).of(nodes);
         String loss = trains ? Program.LOSS : graph.loss();
@@ -520,8 +531,7 @@ public final class TrainingSession implements AutoCloseable {
         List<ActivationPlan> plans = new ArrayList<>();
         List<Program> together = new ArrayList<>();
         for (int c = 0; c < mesh.chunks(); c++) {
-            plans.add(ActivationPlan.ofPart(
-                    dealt.program(whole, stage, c, pipeline), setup.activations(), casts));
+            plans.add(ActivationPlan.ofPart(dealt.program(whole, stage, c, pipeline), setup.activations(), casts));
             inFlight.add(trains ? order(setup.shards().microBatches()).inFlight(stage, c) : 1);
             for (int i = 0; i < inFlight.get(c); i++) {
                 together.add(plans.getLast().program());
@@ -769,7 +779,8 @@ public final class TrainingSession implements AutoCloseable {
             boolean isLast = call.microBatch() == batches.size() - 1;
             if (!call.backward()) {
                 Executable executable = chunk.begin(call.microBatch());
-                StepObserver casts = watch == null ? null : watch.of(loaded.fp8().layers());
+                StepObserver casts =
+                        watch == null ? null : watch.of(loaded.fp8().layers());
                 StepObserver read = tensors == null ? null : tensors.ofMicroBatch(call.microBatch() == 0);
                 StepObserver measured = products == null ? null : products.observer();
                 watching = both(both(casts, read), measured);
@@ -839,8 +850,7 @@ public final class TrainingSession implements AutoCloseable {
     }
 
     /** Its loss, where this rank computes it. */
-    private Optional<Supplier<LossValue>> forward(
-            Loaded loaded, Chunk chunk, Executable executable, MicroBatch batch) {
+    private Optional<Supplier<LossValue>> forward(Loaded loaded, Chunk chunk, Executable executable, MicroBatch batch) {
         executable.program().inputs().forEach((name, value) -> {
             Tensor tensor = batch.tensors().get(name);
             if (tensor != null) {
@@ -989,18 +999,27 @@ public final class TrainingSession implements AutoCloseable {
                 chunk.release(number);
             }
             int place = call.backward() ? 2 * parts - 1 - part : part;
-            found = found.where().isEmpty() ? new Found(number, place, search.where().orElse("")) : found;
+            found = found.where().isEmpty()
+                    ? new Found(number, place, search.where().orElse(""))
+                    : found;
         }
         return found;
     }
 
     private void requireWholeGradients() {
+        if (cut != null) {
+            throw new InvalidOptionException(
+                    "no rank has whole gradients, which a hook of the run reads",
+                    "distributed.tensor: " + tensor.size() + "; " + world.name(),
+                    "leave tensor out, or the hook");
+        }
         if (cutsGradients() || isStaged()) {
             throw new InvalidOptionException(
                     "no rank has all gradients, which a hook of the run reads",
                     (isStaged()
                                     ? "distributed.pipeline: " + mesh.pipeline()
-                                    : "distributed.zero: " + setup.shards().zero().number())
+                                    : "distributed.zero: "
+                                            + setup.shards().zero().number())
                             + "; " + world.name(),
                     isStaged() ? "leave the hook out" : "set distributed: {zero: 1}, or leave the hook out");
         }
@@ -1268,6 +1287,20 @@ public final class TrainingSession implements AutoCloseable {
     }
 
     /**
+     * Whole parameters, from this rank's parts of them; ranks that share layers call it together.
+     *
+     * @param arena owns what is put together
+     */
+    public Map<String, Tensor> whole(Map<String, Tensor> own, Arena arena) {
+        TensorCut cuts = cut;
+        Map<String, Tensor> all = new TreeMap<>(own);
+        all.replaceAll((name, part) -> cuts == null || !cuts.parts().containsKey(name)
+                ? part
+                : cuts.whole(part.spec(), tensor.gather(part.bytes().toArray(ValueLayout.JAVA_BYTE)), arena));
+        return all;
+    }
+
+    /**
      * Parameters of all stages of the model, from those of this one; they call it together.
      *
      * @param arena owns the copies of those of other stages
@@ -1333,8 +1366,7 @@ public final class TrainingSession implements AutoCloseable {
         Map<String, Tensor> own = new TreeMap<>(whole);
         own.replaceAll((name, tensor) -> {
             Part part = parts.get(name);
-            boolean fits = part != null && part.whole().equals(tensor.shape());
-            return fits ? part.of(tensor, Arena.ofAuto()) : tensor;
+            return part != null && part.whole().equals(tensor.shape()) ? part.of(tensor, Arena.ofAuto()) : tensor;
         });
         return own;
     }
@@ -1354,7 +1386,7 @@ public final class TrainingSession implements AutoCloseable {
      * @throws InvalidDataException when a tensor has the wrong type or shape
      */
     public void put(Map<String, Tensor> parameters) {
-        memory.restore(parameters);
+        memory.restore(ofStage(new TreeMap<>(parameters)));
     }
 
     /** Has the parameters with a learning rate of their own stay as they are from the next step on. */

@@ -312,6 +312,26 @@ class CollectivesTest {
     }
 
     @Test
+    void a_message_that_is_not_posted_before_the_deadline_is_missed_by_the_name_of_its_rank() {
+        UnavailableException failed = assertThrows(
+                UnavailableException.class,
+                () -> RankThreads.run(2, Duration.ofMillis(50), world -> {
+                    if (world.isFirst()) {
+                        world.take(MemorySegment.ofArray(new byte[4]), 1, 3);
+                    } else {
+                        world.post(MemorySegment.ofArray(new byte[4]), 0, 2); // of another channel
+                        try {
+                            Thread.sleep(400);
+                        } catch (InterruptedException e) {
+                            Thread.currentThread().interrupt();
+                        }
+                    }
+                    return 0;
+                }));
+        assertEquals("rank 0 of 2 failed: rank 0 of 2 waited 0 s for rank 1", failed.what());
+    }
+
+    @Test
     void a_rank_that_hangs_is_named_at_the_deadline() {
         UnavailableException failed = assertThrows(
                 UnavailableException.class,

@@ -26,7 +26,9 @@ import java.util.Arrays;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 import java.util.Set;
+import java.util.TreeMap;
 import java.util.TreeSet;
 import org.junit.jupiter.api.DisplayNameGeneration;
 import org.junit.jupiter.api.DisplayNameGenerator;
@@ -91,7 +93,8 @@ class TensorCutTest {
             return TensorCut.of(
                     GraphModel.of(graph, 10, 23),
                     ProgramOptions.training("loss", weights, weights, PrecisionPolicy.FP32),
-                    new CutPlace(rank, ranks, sequence));
+                    new CutPlace(rank, ranks, sequence),
+                    new TreeMap<>());
         }
 
         private static ValueInfo input(String name, DType type, long... dims) {
@@ -289,6 +292,9 @@ class TensorCutTest {
         TensorCut cut = writing.cut(2, 4, false);
         assertEquals("axis 0 16-24", ranges(cut, "t"));
         assertEquals("axis 0 24-33", ranges(writing.cut(3, 4, false), "t"));
+        Node head = cut.model().graph().nodes().get(9);
+        assertEquals(
+                Optional.of(List.of(8L, 8L, 8L, 9L)), head.intsAttribute("columns"), "recipes see what others have");
         assertEquals(
                 List.of(
                         "Linear",

@@ -113,7 +113,8 @@ public record CutCrossEntropyLoss(ClassLabels own, ClassLabels all, int first, f
     /** For printed programs, which are the same whatever joins the ranks. */
     @Override
     public String toString() {
-        return "CutCrossEntropyLoss[own=" + own + ", first=" + first + ", classes=" + all.classes() + ", smoothing="
-                + smoothing + "]";
+        return "CutCrossEntropyLoss[scores=" + own.scores() + ", first=" + first + ", classes=" + all.classes()
+                + ", ignoring=" + own.ignoreIndex() + ", " + own.reduction() + ", sequence=" + own.sequence()
+                + ", smoothing=" + smoothing + "]";
     }
 }

@@ -65,7 +65,15 @@ class CutOpsTest {
     }
 
     /** The first output, and the gradient of the first input. */
-    private record Both(float[] y, float[] dx) {}
+    private static final class Both {
+        private final float[] y;
+        private final float[] dx;
+
+        Both(float[] y, float[] dx) {
+            this.y = y;
+            this.dx = dx;
+        }
+    }
 
     /** Runs an operator forward and backward. */
     private static Both run(Twin twin, Op op, List<float[]> inputs, List<OperandType> types, float[] upstream) {
