@@ -15,6 +15,7 @@ import dev.octet.formats.error.UnavailableException;
 import dev.octet.formats.npy.NpzWriter;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.Tensor;
+import dev.octet.quant.recipe.Recipes;
 import dev.octet.trainer.RunOptions;
 import dev.octet.trainer.checkpoint.CheckpointFile;
 import dev.octet.trainer.checkpoint.CheckpointFolder;
@@ -658,5 +659,28 @@ class TensorParallelTest {
             });
         }
         assertTrue(files("ranks", STEPS).containsKey("adapter_model.safetensors"));
+    }
+
+    @Test
+    void a_base_that_stays_in_codes_is_refused() throws IOException {
+        Path base = folder.resolve("base");
+        Quantize.run(
+                Quantize.CheckpointRequest.of(
+                        MODELS.resolve("tiny-hf/llama"),
+                        base,
+                        requireNonNull(Recipes.byName(Recipes.CHECKPOINT).get("fp8-weight-only"))),
+                Job.defaults());
+        String text = text(
+                "tiny-hf/llama",
+                "adapter: {r: 4, lora_alpha: 8, target_modules: [q_proj]}",
+                "distributed: {tensor: 2}");
+        try (TrainingJob job = open(base.toString(), text, Collectives.alone())) {
+            InvalidOptionException refused =
+                    assertThrows(InvalidOptionException.class, () -> job.trainer().plan());
+            assertTrue(
+                    refused.what()
+                            .endsWith("stays in the codes of its file, and ranks have parts of floats alone"),
+                    refused.what());
+        }
     }
 }
