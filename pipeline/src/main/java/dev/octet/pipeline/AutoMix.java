@@ -558,7 +558,8 @@ public final class AutoMix {
                     }
                     Quantize.run(goal, writing);
                 }
-                case Target.Floats _, Target.Gguf _, Target.Training _ -> throw new IllegalStateException("refused before");
+                case Target.Floats _, Target.Gguf _, Target.Training _ ->
+                    throw new IllegalStateException("refused before");
             }
         }
 

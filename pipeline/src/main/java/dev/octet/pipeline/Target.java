@@ -23,9 +23,7 @@ public sealed interface Target {
     List<Checkpoint> CHECKPOINTS = Layouts.ALL.stream().map(Checkpoint::new).toList();
 
     /** What a model can be converted to. */
-    List<Target> CONVERTED =
-            concat(
-            List.of(Floats.ONNX, Floats.HUGGINGFACE, new Gguf(), Training.DCP), CHECKPOINTS);
+    List<Target> CONVERTED = concat(List.of(Floats.ONNX, Floats.HUGGINGFACE, new Gguf(), Training.DCP), CHECKPOINTS);
 
     /** What a run can be exported to: all but what is converted from an exported folder. */
     List<Target> EXPORTED = concat(concat(GRAPHS, CHECKPOINTS), List.of(Floats.values()));

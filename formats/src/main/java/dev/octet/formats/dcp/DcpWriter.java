@@ -66,8 +66,7 @@ public final class DcpWriter {
         for (int number = 0; !left.isEmpty(); number++) {
             List<TensorSpec> file = new ArrayList<>();
             long size = 0;
-            while (!left.isEmpty()
-                    && (file.isEmpty() || size + left.getFirst().byteSize() <= fileBytes)) {
+            while (!left.isEmpty() && (file.isEmpty() || size + left.getFirst().byteSize() <= fileBytes)) {
                 size += left.getFirst().byteSize();
                 file.add(left.removeFirst());
             }
@@ -149,9 +148,17 @@ public final class DcpWriter {
 
     private static void tensor(Pickler p, TensorSpec spec) {
         p.global(METADATA, "TensorStorageMetadata").emptyTuple().object().dict().mark();
-        p.text("properties").global(METADATA, "TensorProperties").emptyTuple().object().mark();
+        p.text("properties")
+                .global(METADATA, "TensorProperties")
+                .emptyTuple()
+                .object()
+                .mark();
         p.global("torch", TorchTypes.name(spec.dtype()).orElseThrow());
-        p.global("torch.serialization", "_get_layout").mark().text("torch.strided").tuple().reduce();
+        p.global("torch.serialization", "_get_layout")
+                .mark()
+                .text("torch.strided")
+                .tuple()
+                .reduce();
         p.bool(false);
         p.global(METADATA, "_MEM_FORMAT_ENCODING").mark().number(0).tuple().reduce();
         p.bool(false).tuple().build();

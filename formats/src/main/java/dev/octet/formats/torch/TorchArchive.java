@@ -82,14 +82,19 @@ public final class TorchArchive {
         DType dtype = spec.dtype();
         boolean typed = TorchTypes.storage(dtype).isPresent();
         long elements = spec.shape().elementCount();
-        pickle.global("torch._utils", typed ? "_rebuild_tensor_v2" : "_rebuild_tensor_v3").mark();
+        pickle.global("torch._utils", typed ? "_rebuild_tensor_v2" : "_rebuild_tensor_v3")
+                .mark();
         pickle.mark().text("storage");
         if (typed) {
             pickle.global("torch", TorchTypes.storage(dtype).orElseThrow());
         } else {
             pickle.global("torch.storage", "UntypedStorage");
         }
-        pickle.text("0").text("cpu").number(typed ? elements : spec.byteSize()).tuple().persistent();
+        pickle.text("0")
+                .text("cpu")
+                .number(typed ? elements : spec.byteSize())
+                .tuple()
+                .persistent();
         List<Long> dims = new ArrayList<>();
         List<Long> strides = new ArrayList<>();
         long step = elements;
@@ -157,7 +162,10 @@ public final class TorchArchive {
             int fixed = LOCAL_BYTES + utf8.length + LOCAL_EXTRA_BYTES + 4;
             int padding = (int) ((ALIGNMENT - (at + fixed) % ALIGNMENT) % ALIGNMENT);
             ByteBuffer header = little(fixed + padding);
-            header.putInt(0x04034b50).putShort((short) ZIP64_VERSION).putShort((short) FLAGS).putShort((short) 0);
+            header.putInt(0x04034b50)
+                    .putShort((short) ZIP64_VERSION)
+                    .putShort((short) FLAGS)
+                    .putShort((short) 0);
             header.putShort((short) 0).putShort((short) 0x21); // 1980-01-01
             header.putInt(0).putInt(-1).putInt(-1);
             header.putShort((short) utf8.length).putShort((short) (LOCAL_EXTRA_BYTES + 4 + padding));
@@ -180,7 +188,10 @@ public final class TorchArchive {
                 byte[] utf8 = m.name().getBytes(StandardCharsets.UTF_8);
                 ByteBuffer entry = little(46 + utf8.length + 28);
                 entry.putInt(0x02014b50).putShort((short) ZIP64_VERSION).putShort((short) ZIP64_VERSION);
-                entry.putShort((short) FLAGS).putShort((short) 0).putShort((short) 0).putShort((short) 0x21);
+                entry.putShort((short) FLAGS)
+                        .putShort((short) 0)
+                        .putShort((short) 0)
+                        .putShort((short) 0x21);
                 entry.putInt((int) m.crc()).putInt(-1).putInt(-1);
                 entry.putShort((short) utf8.length).putShort((short) 28).putShort((short) 0);
                 entry.putShort((short) 0).putShort((short) 0).putInt(0).putInt(-1);
@@ -193,7 +204,12 @@ public final class TorchArchive {
             ByteArrayOutputStream end = new ByteArrayOutputStream();
             ByteBuffer end64 = little(56);
             end64.putInt(0x06064b50).putLong(44).putShort((short) ZIP64_VERSION).putShort((short) ZIP64_VERSION);
-            end64.putInt(0).putInt(0).putLong(members.size()).putLong(members.size()).putLong(size).putLong(start);
+            end64.putInt(0)
+                    .putInt(0)
+                    .putLong(members.size())
+                    .putLong(members.size())
+                    .putLong(size)
+                    .putLong(start);
             end.writeBytes(end64.array());
             ByteBuffer locator = little(20);
             locator.putInt(0x07064b50).putInt(0).putLong(at).putInt(1);

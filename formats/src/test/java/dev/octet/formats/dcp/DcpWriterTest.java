@@ -53,9 +53,7 @@ class DcpWriterTest {
     @Test
     void a_type_that_torch_lacks_is_refused_before_anything_is_written() throws IOException {
         TensorSpec four = new TensorSpec("w", DType.F4_E2M1, Shape.of(2, 4));
-        assertThrows(
-                UnsupportedModelException.class,
-                () -> DcpWriter.write(folder, List.of(four), (spec, sink) -> {}));
+        assertThrows(UnsupportedModelException.class, () -> DcpWriter.write(folder, List.of(four), (spec, sink) -> {}));
         try (Stream<Path> files = Files.list(folder)) {
             assertEquals(0, files.count());
         }
@@ -64,9 +62,7 @@ class DcpWriterTest {
     @Test
     void a_folder_that_is_not_finished_is_no_checkpoint() throws IOException {
         TensorSpec one = new TensorSpec("w", DType.F32, Shape.of(2));
-        assertThrows(
-                IllegalStateException.class,
-                () -> DcpWriter.write(folder, List.of(one), (spec, sink) -> {}));
+        assertThrows(IllegalStateException.class, () -> DcpWriter.write(folder, List.of(one), (spec, sink) -> {}));
         assertFalse(new DcpFormat().recognises(folder));
     }
 }
