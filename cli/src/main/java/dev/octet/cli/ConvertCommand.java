@@ -33,7 +33,7 @@ final class ConvertCommand implements Command {
             "NAME",
             TARGETS.keySet(),
             "onnx; huggingface: an ONNX or GGUF model or a checkpoint of torch, DeepSpeed or Megatron as safetensors;"
-                    + " gguf; checkpoints: "
+                    + " gguf; dcp: torch's distributed checkpoint; checkpoints: "
                     + String.join(", ", CheckpointFlags.TARGETS.keySet()) + " (must be given unless --into is)");
     private static final PathOption INTO = PathOption.read(
             "into",
@@ -119,6 +119,7 @@ final class ConvertCommand implements Command {
                 "octet convert llama-Q4_K_M.gguf -o Llama --target huggingface --dtype bf16",
                 "octet convert pytorch_model.bin -o model.safetensors --target huggingface",
                 "octet convert checkpoints/step-1000 -o Llama --target huggingface",
+                "octet convert Llama-3.2-1B -o start --target dcp",
                 "octet convert llama-nvfp4.gguf -o Llama-NVFP4 --target modelopt",
                 "octet convert bert-fp8 -o bert.onnx --into bert-fp32.onnx",
                 "octet convert bert.onnx -o weights.safetensors");
@@ -161,6 +162,19 @@ final class ConvertCommand implements Command {
             return gguf ? toGguf(arguments, screen, output) : fromGguf(arguments, screen, output, kept);
         }
         GgufFile.requireOther(arguments.operand(0));
+        if (target.isPresent() && target.get() instanceof Target.Training) {
+            arguments.refuse(
+                    List.of(
+                            RECIPE,
+                            INTO,
+                            OPSET,
+                            CheckpointFlags.SCALE_FORMAT,
+                            CheckpointFlags.SCALE_TYPE,
+                            CheckpointFlags.EXACT_ONLY),
+                    "has no meaning for --target dcp",
+                    "leave it out: tensors are written as they are");
+            return toDistributed(arguments, screen, new Convert.ToDistributed(arguments.operand(0), output));
+        }
         if (target.isPresent() && target.get() instanceof Target.Floats) {
             arguments.refuse(
                     List.of(
@@ -222,6 +236,22 @@ final class ConvertCommand implements Command {
             CheckpointOutcome outcome = Convert.run(request, arguments.job(progress));
             progress.end();
             new CheckpointPage(outcome).print(arguments, screen);
+        }
+        return ExitCode.OK;
+    }
+
+    private static ExitCode toDistributed(Arguments arguments, Screen screen, Convert.ToDistributed request)
+            throws IOException {
+        arguments.requireInputs();
+        try (Progress progress = arguments.progress(screen)) {
+            Convert.DistributedResult result = Convert.run(request, arguments.job(progress));
+            progress.end();
+            screen.answer(arguments, result, () -> {
+                Table table = written(arguments, result.model(), result.output())
+                        .row("tensors", result.tensors() + ", " + Quantity.bytes(result.bytes()));
+                result.notes().forEach(n -> table.row("note", n));
+                return table.text(0);
+            });
         }
         return ExitCode.OK;
     }

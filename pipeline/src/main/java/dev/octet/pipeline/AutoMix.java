@@ -245,7 +245,7 @@ public final class AutoMix {
                 }
                 yield chosen.stream().map(LinearFormat::withoutStatistics).toList();
             }
-            case Target.Floats _, Target.Gguf _ ->
+            case Target.Floats _, Target.Gguf _, Target.Training _ ->
                 throw job.invalid(
                         "target " + request.target().label() + " quantises nothing", "choose another --target");
         };
@@ -558,7 +558,8 @@ public final class AutoMix {
                     }
                     Quantize.run(goal, writing);
                 }
-                case Target.Floats _, Target.Gguf _ -> throw new IllegalStateException("refused before");
+                case Target.Floats _, Target.Gguf _, Target.Training _ ->
+                    throw new IllegalStateException("refused before");
             }
         }
 

@@ -6,6 +6,7 @@ import dev.octet.converter.Converter;
 import dev.octet.converter.ModelSource;
 import dev.octet.converter.RestoredCheckpoint;
 import dev.octet.converter.checkpoint.GraphWeights;
+import dev.octet.converter.checkpoint.TrainingFolder;
 import dev.octet.converter.gguf.GgufExport;
 import dev.octet.converter.gguf.GgufImport;
 import dev.octet.formats.ModelFile;
@@ -131,6 +132,21 @@ public final class Convert {
      * @param output a folder to make, or a file for a checkpoint of one
      */
     public record ToSafetensors(Path model, Path output) {}
+
+    /**
+     * A checkpoint as torch's distributed checkpoint, bytes as they are.
+     *
+     * @param output a folder to make
+     */
+    public record ToDistributed(Path model, Path output) {}
+
+    /**
+     * What was written for programs that train.
+     *
+     * @param bytes of all tensors
+     * @param notes what a user should know
+     */
+    public record DistributedResult(String model, String output, int tensors, long bytes, List<String> notes) {}
 
     /**
      * A checkpoint as a GGUF file.
@@ -270,6 +286,27 @@ public final class Convert {
     public static CheckpointOutcome run(ToSafetensors request, Job job) throws IOException {
         try (CheckpointGoal goal = CheckpointGoal.of(request, job)) {
             return new CheckpointWork(goal, request.output(), job).run(Optional.empty());
+        }
+    }
+
+    /**
+     * Writes a checkpoint as torch's distributed checkpoint.
+     *
+     * @throws dev.octet.formats.error.OctetException when the checkpoint is malformed, or holds a type that torch has not
+     * @throws IOException when reading or writing fails
+     */
+    public static DistributedResult run(ToDistributed request, Job job) throws IOException {
+        job.requireCheckpoint(request.model());
+        try (Checkpoint checkpoint = Checkpoint.open(request.model())) {
+            if (!job.dryRun()) {
+                TrainingFolder.write(checkpoint, request.output(), job.streaming("copying"));
+            }
+            return new DistributedResult(
+                    request.model().toString(),
+                    request.output().toString(),
+                    checkpoint.tensors().size(),
+                    TrainingFolder.bytes(checkpoint),
+                    checkpoint.notes());
         }
     }
 

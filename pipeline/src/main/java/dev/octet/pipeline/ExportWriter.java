@@ -69,11 +69,12 @@ final class ExportWriter {
             case Target.Graph(OnnxTarget runtime) -> quantized(runtime);
             case Target.Checkpoint(Layout layout) -> quantized(layout);
             case Target.Floats floats -> plain(floats);
-            case Target.Gguf _ ->
+            case Target.Gguf _, Target.Training _ ->
                 throw new UnsupportedModelException(
-                        "a run is not exported to GGUF in one step",
+                        "a run is not exported to " + request.target().label() + " in one step",
                         run.folder().toString(),
-                        "export it with --target huggingface, then `octet convert --target gguf`");
+                        "export it with --target huggingface, then `octet convert --target "
+                                + request.target().label() + "`");
         };
     }
 

@@ -23,13 +23,13 @@ public sealed interface Target {
     List<Checkpoint> CHECKPOINTS = Layouts.ALL.stream().map(Checkpoint::new).toList();
 
     /** What a model can be converted to. */
-    List<Target> CONVERTED = concat(List.of(Floats.ONNX, Floats.HUGGINGFACE, new Gguf()), CHECKPOINTS);
+    List<Target> CONVERTED = concat(List.of(Floats.ONNX, Floats.HUGGINGFACE, new Gguf(), Training.DCP), CHECKPOINTS);
 
-    /** What a run can be exported to: all but GGUF, which is converted from an exported folder. */
+    /** What a run can be exported to: all but what is converted from an exported folder. */
     List<Target> EXPORTED = concat(concat(GRAPHS, CHECKPOINTS), List.of(Floats.values()));
 
     /** Every target of any verb. */
-    List<Target> ALL = concat(EXPORTED, List.of(new Gguf()));
+    List<Target> ALL = concat(concat(EXPORTED, List.of(new Gguf())), List.of(Training.values()));
 
     /** What users type. */
     String label();
@@ -121,6 +121,27 @@ public sealed interface Target {
         @Override
         public String extension() {
             return ".gguf";
+        }
+
+        @Override
+        public List<Recipe> recipes() {
+            return List.of();
+        }
+    }
+
+    /** Programs that train, and start from these weights. */
+    enum Training implements Target {
+        /** torch's distributed checkpoint. */
+        DCP;
+
+        @Override
+        public String label() {
+            return name().toLowerCase(Locale.ROOT).replace('_', '-');
+        }
+
+        @Override
+        public String extension() {
+            return "";
         }
 
         @Override

@@ -33,6 +33,7 @@ class TargetTest {
         assertTrue(Target.ALL.containsAll(Target.CONVERTED));
         List<Target> exported = new ArrayList<>(Target.ALL);
         assertTrue(exported.remove(new Target.Gguf())); // a run becomes one by way of a folder
+        assertTrue(exported.removeAll(List.of(Target.Training.values())));
         assertEquals(exported, Target.EXPORTED);
         assertEquals(
                 Layouts.ALL.stream().map(Layout::name).toList(),

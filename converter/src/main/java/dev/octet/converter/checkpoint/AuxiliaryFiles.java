@@ -80,9 +80,7 @@ public final class AuxiliaryFiles {
                 if (isHidden(file) || REWRITTEN.contains(name.toString()) || shards.contains(name.toString())) {
                     return FileVisitResult.CONTINUE;
                 }
-                boolean goes = attributes.isRegularFile()
-                        && !isWeight(name.toString())
-                        && !OF_TRAINING.contains(name.toString());
+                boolean goes = attributes.isRegularFile() && !isWeight(name.toString()) && !isOfTraining(file);
                 (goes ? carried : left).add(name);
                 return FileVisitResult.CONTINUE;
             }
@@ -99,6 +97,13 @@ public final class AuxiliaryFiles {
         carried.sort(null);
         left.sort(null);
         return new AuxiliaryFiles(folder, carried, left);
+    }
+
+    private static boolean isOfTraining(Path file) {
+        String name = String.valueOf(file.getFileName());
+        // Megatron says so next to what describes its tensors
+        return OF_TRAINING.contains(name)
+                || (name.equals("metadata.json") && Files.exists(file.resolveSibling(".metadata")));
     }
 
     private static boolean isHidden(Path path) {

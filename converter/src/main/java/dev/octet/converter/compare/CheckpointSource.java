@@ -236,7 +236,8 @@ final class CheckpointSource implements WeightSource {
 
     @Override
     public String format() {
-        return checkpoint.format().name() + ", " + (stored.layout().equals("plain") ? "not quantised" : stored.layout());
+        return checkpoint.format().name() + ", "
+                + (stored.layout().equals("plain") ? "not quantised" : stored.layout());
     }
 
     @Override

@@ -203,7 +203,11 @@ public record Inspection(
 
     /** What a file holds besides a graph. */
     private record Contents(
-            Path path, String format, Map<String, TensorSpec> tensors, Map<String, String> metadata, List<String> notes) {}
+            Path path,
+            String format,
+            Map<String, TensorSpec> tensors,
+            Map<String, String> metadata,
+            List<String> notes) {}
 
     private static Inspection of(
             Contents contents,
@@ -212,8 +216,8 @@ public record Inspection(
             Optional<GraphModel> canonical,
             @Nullable StoredCheckpoint stored)
             throws IOException {
-        List<TensorFact> list = TensorFacts.of(
-                contents.tensors().values(), ownGraph ? graph : Optional.empty(), stored);
+        List<TensorFact> list =
+                TensorFacts.of(contents.tensors().values(), ownGraph ? graph : Optional.empty(), stored);
         Map<String, Integer> operators = new TreeMap<>();
         graph.ifPresent(g -> {
             count(g.graph(), operators);
@@ -409,10 +413,7 @@ public record Inspection(
     }
 
     private static Quantization quantization(
-            Contents contents,
-            @Nullable StoredCheckpoint stored,
-            List<TensorFact> list,
-            Map<String, Integer> operators)
+            Contents contents, @Nullable StoredCheckpoint stored, List<TensorFact> list, Map<String, Integer> operators)
             throws IOException {
         int float8 = (int) contents.tensors().values().stream()
                 .filter(t -> t.dtype().isFloat8())
@@ -433,7 +434,8 @@ public record Inspection(
                 settings.put(key, value);
             }
         });
-        ModelConfig.read(contents.path()).ifPresent(c -> flatten("quantization_config", c.path("quantization_config"), settings));
+        ModelConfig.read(contents.path())
+                .ifPresent(c -> flatten("quantization_config", c.path("quantization_config"), settings));
         StoredCheckpoint quantized = stored == null || stored.weights().isEmpty() ? null : stored;
         return new Quantization(
                 quantized == null ? null : quantized.layout(),

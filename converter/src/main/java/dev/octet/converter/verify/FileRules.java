@@ -242,7 +242,9 @@ final class FileRules {
         report.add(
                 loaded ? Severity.WARNING : Severity.ERROR,
                 FILE_FORMAT.consumers(),
-                loaded ? "the tensors lie in a pickle of torch" : "the tensors lie in a checkpoint of a training program",
+                loaded
+                        ? "the tensors lie in a pickle of torch"
+                        : "the tensors lie in a checkpoint of a training program",
                 String.valueOf(checkpoint.path().getFileName()),
                 format);
     }

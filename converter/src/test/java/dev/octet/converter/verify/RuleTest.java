@@ -153,8 +153,22 @@ class RuleTest {
                         "total-size",
                         Severity.ADVICE,
                         f -> rewriteIndex(f, i -> ((ObjectNode) i.path("metadata")).put("total_size", 5))),
-                new Fault("file-format", Severity.ERROR, Kind.PLAIN, m -> {}, f -> inFormat(f, "dcp-flat"), o -> o, Set.of()),
-                new Fault("file-format", Severity.WARNING, Kind.PLAIN, m -> {}, f -> inFormat(f, "shards"), o -> o, Set.of()),
+                new Fault(
+                        "file-format",
+                        Severity.ERROR,
+                        Kind.PLAIN,
+                        m -> {},
+                        f -> inFormat(f, "dcp-flat"),
+                        o -> o,
+                        Set.of()),
+                new Fault(
+                        "file-format",
+                        Severity.WARNING,
+                        Kind.PLAIN,
+                        m -> {},
+                        f -> inFormat(f, "shards"),
+                        o -> o,
+                        Set.of()),
                 warning("format-metadata", Kind.PLAIN, m -> m.metadata.clear()));
     }
 
@@ -165,7 +179,8 @@ class RuleTest {
                 Files.delete(file);
             }
         }
-        try (Stream<Path> files = Files.list(Path.of(System.getProperty("octet.testdata"), "checkpoints/torch", name))) {
+        try (Stream<Path> files =
+                Files.list(Path.of(System.getProperty("octet.testdata"), "checkpoints/torch", name))) {
             for (Path file : files.toList()) {
                 Files.copy(file, folder.resolve(file.getFileName().toString()));
             }

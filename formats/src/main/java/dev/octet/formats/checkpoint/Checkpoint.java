@@ -37,13 +37,8 @@ import org.jspecify.annotations.Nullable;
  */
 public final class Checkpoint implements AutoCloseable {
     /** All formats whose tensors can be read by position, in the order of recognition. */
-    public static final List<StreamedFormat> FORMATS =
-List.of(
-            new MegatronFormat(),
-            new DcpFormat(),
-            new SafetensorsFormat(),
-            new DeepSpeedFormat(),
-            new TorchFormat());
+    public static final List<StreamedFormat> FORMATS = List.of(
+            new MegatronFormat(), new DcpFormat(), new SafetensorsFormat(), new DeepSpeedFormat(), new TorchFormat());
 
     /** Reports the fault of what none recognises. */
     private static final StreamedFormat USUAL = new SafetensorsFormat();
@@ -56,8 +51,7 @@ List.of(
     private final SequencedMap<String, StoredTensor> tensors;
     private final OpenFiles open = new OpenFiles();
 
-    private Checkpoint(
-            Path path, Path folder, StreamedFormat format, ShardSet files, Optional<ObjectNode> config) {
+    private Checkpoint(Path path, Path folder, StreamedFormat format, ShardSet files, Optional<ObjectNode> config) {
         this.path = path;
         this.folder = folder;
         this.format = format;
@@ -228,7 +222,8 @@ List.of(
             throw new IndexOutOfBoundsException("bytes " + from + ".." + (from + into.byteSize()) + " of "
                     + shard.header().fileBytes());
         }
-        boolean pieced = shard.header().entries().stream().anyMatch(e -> e.pieces().isPresent());
+        boolean pieced =
+                shard.header().entries().stream().anyMatch(e -> e.pieces().isPresent());
         if (!pieced) {
             open.read(shard.path(), from, into);
             return;

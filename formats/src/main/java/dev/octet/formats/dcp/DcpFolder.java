@@ -54,11 +54,6 @@ public final class DcpFolder {
         return new DcpFolder(folder, DcpMetadata.read(folder.resolve(DcpMetadata.FILE_NAME)));
     }
 
-    /** Keys of what was saved and is no tensor. */
-    public List<String> objects() {
-        return metadata.objects();
-    }
-
     /**
      * Where the elements of a tensor lie.
      *
@@ -152,6 +147,17 @@ public final class DcpFolder {
         return part.pieces();
     }
 
+    /** Says how many objects are states of FP8 training; the rest is a program's own. */
+    public List<String> notes() {
+        long extra = metadata.objects().stream()
+                .filter(o -> o.contains("._extra_state"))
+                .count();
+        return extra == 0
+                ? List.of()
+                : List.of(extra + (extra == 1 ? " object" : " objects")
+                        + " called _extra_state left out: state of FP8 training, no weights");
+    }
+
     /** The weights of the checkpoint. */
     PiecedShards shards(Consumer<MalformedModelException> problems) throws IOException {
         StateDict<DcpKey> weights = StateDict.of(keys(), description().toString());
@@ -166,6 +172,8 @@ public final class DcpFolder {
                 }
             }
         }
-        return PiecedShards.of(description(), located, weights.notes());
+        List<String> notes = new ArrayList<>(weights.notes());
+        notes.addAll(notes());
+        return PiecedShards.of(description(), located, notes);
     }
 }

@@ -54,7 +54,8 @@ record DcpMetadata(List<DcpTensor> tensors, List<String> objects) {
     static DcpMetadata read(Path file) throws IOException {
         if (Files.size(file) > PickleLimits.DEFAULT.maxBytes()) {
             throw new MalformedModelException(
-                    "the file has " + Files.size(file) + " bytes, at most " + PickleLimits.DEFAULT.maxBytes() + " are read",
+                    "the file has " + Files.size(file) + " bytes, at most " + PickleLimits.DEFAULT.maxBytes()
+                            + " are read",
                     file.toString(),
                     FIX);
         }
@@ -76,14 +77,16 @@ record DcpMetadata(List<DcpTensor> tensors, List<String> objects) {
             }
             Dict state = dict(metadata.field("state_dict_metadata"), "state_dict_metadata");
             Dict paths = metadata.field("planner_data") instanceof Dict d ? d : null;
-            for (Item item : dict(metadata.field("storage_data"), "storage_data").items()) {
+            for (Item item :
+                    dict(metadata.field("storage_data"), "storage_data").items()) {
                 if (!(item.key() instanceof Instance index)
                         || !(index.field("fqn") instanceof Text(String key))
                         || !(item.value() instanceof Instance info)) {
                     throw broken("an entry of storage_data is no place of a chunk");
                 }
                 List<Long> offset = index.field("offset") instanceof Sequence s ? numbers(s, key) : List.of();
-                Instance other = stored.computeIfAbsent(key, _ -> new HashMap<>()).put(offset, info);
+                Instance other =
+                        stored.computeIfAbsent(key, _ -> new HashMap<>()).put(offset, info);
                 if (other != null) {
                     throw broken("tensor '" + key + "' has two chunks at " + offset);
                 }
@@ -112,7 +115,8 @@ record DcpMetadata(List<DcpTensor> tensors, List<String> objects) {
                 throw new MalformedModelException(
                         "tensor '" + key + "' has the impossible shape " + dims, where, FIX, e);
             }
-            if (!(entry.field("chunks") instanceof Sequence chunks) || chunks.items().size() > MAX_CHUNKS) {
+            if (!(entry.field("chunks") instanceof Sequence chunks)
+                    || chunks.items().size() > MAX_CHUNKS) {
                 throw broken("tensor '" + key + "' has no list of at most " + MAX_CHUNKS + " chunks");
             }
             List<DcpTensor.Chunk> found = new ArrayList<>();
@@ -124,7 +128,8 @@ record DcpMetadata(List<DcpTensor> tensors, List<String> objects) {
                 List<Long> sizes = numbers(c.field("sizes"), key);
                 found.add(chunk(key, offsets, sizes));
             }
-            return new DcpTensor(key, keys(key, path), dtype(key, entry.field("properties")), shape, List.copyOf(found));
+            return new DcpTensor(
+                    key, keys(key, path), dtype(key, entry.field("properties")), shape, List.copyOf(found));
         }
 
         private DcpTensor.Chunk chunk(String key, List<Long> offsets, List<Long> sizes) {
@@ -136,10 +141,11 @@ record DcpMetadata(List<DcpTensor> tensors, List<String> objects) {
             if (info == null) {
                 throw broken("the chunk of tensor '" + key + "' at " + offsets + " lies in no file");
             }
-            if (info.field("transform_descriptors") instanceof Sequence s && !s.items().isEmpty()) {
+            if (info.field("transform_descriptors") instanceof Sequence s
+                    && !s.items().isEmpty()) {
                 throw new UnsupportedModelException(
-                        "tensor '" + key + "' is stored through a transform (" + text(s.items().getFirst())
-                                + "), so it cannot be read by position",
+                        "tensor '" + key + "' is stored through a transform ("
+                                + text(s.items().getFirst()) + "), so it cannot be read by position",
                         where,
                         "save the checkpoint without extensions of the storage writer");
             }
@@ -165,7 +171,9 @@ record DcpMetadata(List<DcpTensor> tensors, List<String> objects) {
 
         private DType dtype(String key, @Nullable PickleValue properties) {
             PickleValue type = properties instanceof Instance p
-                    ? p.state() instanceof Sequence s && !s.items().isEmpty() ? s.items().getFirst() : p.field("dtype")
+                    ? p.state() instanceof Sequence s && !s.items().isEmpty()
+                            ? s.items().getFirst()
+                            : p.field("dtype")
                     : null;
             if (type instanceof Global global) {
                 return TorchTypes.ofDtype(global)

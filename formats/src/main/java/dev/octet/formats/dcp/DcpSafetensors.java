@@ -124,7 +124,10 @@ final class DcpSafetensors {
             return json == null ? JSON.createObjectNode() : json;
         } catch (JsonProcessingException e) {
             throw new MalformedModelException(
-                    SHARDING + " of the file is not JSON: " + e.getOriginalMessage(), shard.path().toString(), FIX, e);
+                    SHARDING + " of the file is not JSON: " + e.getOriginalMessage(),
+                    shard.path().toString(),
+                    FIX,
+                    e);
         }
     }
 
@@ -136,8 +139,11 @@ final class DcpSafetensors {
             throw broken(spec, file, "has " + offsets.size() + " offsets for the shape " + spec.shape());
         }
         Growing whole = tensors.computeIfAbsent(spec.name(), _ -> new Growing(spec.dtype(), dims.length));
-        if (whole.dtype != spec.dtype() || whole.size.length != dims.length || spec.dtype().bits() % Byte.SIZE != 0) {
-            throw broken(spec, file, "has another type or other axes than in another file, or elements of less than a byte");
+        if (whole.dtype != spec.dtype()
+                || whole.size.length != dims.length
+                || spec.dtype().bits() % Byte.SIZE != 0) {
+            throw broken(
+                    spec, file, "has another type or other axes than in another file, or elements of less than a byte");
         }
         List<Long> from = new ArrayList<>();
         for (int k = 0; k < dims.length; k++) {

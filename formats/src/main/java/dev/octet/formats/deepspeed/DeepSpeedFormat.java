@@ -70,15 +70,17 @@ public final class DeepSpeedFormat implements StreamedFormat {
                         path.toString(),
                         "give the folder with 'latest', or a step's folder"));
         try (OpenFiles files = new OpenFiles()) {
-            Map<String, Located> weights =
-                    UniversalFolder.isOne(step) ? UniversalFolder.weights(step, files) : ZeroFolder.weights(step, files);
+            Map<String, Located> weights = UniversalFolder.isOne(step)
+                    ? UniversalFolder.weights(step, files)
+                    : ZeroFolder.weights(step, files);
             List<StateDict.Saved<Located>> saved = weights.entrySet().stream()
                     .map(e -> new StateDict.Saved<>(List.of(e.getKey()), e.getValue()))
                     .toList();
             StateDict<Located> names = StateDict.of(saved, step.toString());
             List<Located> located = new ArrayList<>();
             names.names()
-                    .forEach((name, tensor) -> located.add(new Located(tensor.spec().withName(name), tensor.pieces())));
+                    .forEach((name, tensor) ->
+                            located.add(new Located(tensor.spec().withName(name), tensor.pieces())));
             List<String> notes = new ArrayList<>(names.notes());
             notes.add("weights are the optimizer's, in FP32; its moments are left out");
             Path anchor = located.isEmpty()

@@ -39,7 +39,9 @@ record ModelStates(TorchFile file, Dict root) {
         for (String key : List.of("autoep_layers", "ds_autoep_layers")) {
             if (root.get(key) instanceof Sequence s && !s.items().isEmpty()) {
                 throw new UnsupportedModelException(
-                        "experts are shared out among the ranks", path.toString(), "make it universal with ds_to_universal.py");
+                        "experts are shared out among the ranks",
+                        path.toString(),
+                        "make it universal with ds_to_universal.py");
             }
         }
         return new ModelStates(file, root);

@@ -94,9 +94,8 @@ final class UniversalFolder {
         }
         TorchTensor tensor = file.tensor(value, name);
         Shape shape = shapes.get(name);
-        boolean flat = shape != null
-                && tensor.shape().rank() == 1
-                && tensor.shape().elementCount() == shape.elementCount();
+        boolean flat =
+                shape != null && tensor.shape().rank() == 1 && tensor.shape().elementCount() == shape.elementCount();
         return new Located(
                 new TensorSpec(name, tensor.dtype(), flat && shape != null ? shape : tensor.shape()), tensor.pieces());
     }

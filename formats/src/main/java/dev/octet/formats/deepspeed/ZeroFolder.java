@@ -42,7 +42,8 @@ final class ZeroFolder {
             Pattern.compile("(?:bf16_|fp16_)?zero_pp_rank_(\\d{1,6})_mp_rank_(\\d{2,6})(?:_\\d+)?_optim_states\\.pt");
     private static final Pattern MODEL =
             Pattern.compile("(?:zero_pp_rank_(\\d{1,6})_)?mp_rank_(\\d{2,6})(?:_\\d+)?_model_states\\.pt");
-    private static final Pattern EXPERT = Pattern.compile("(?:layer_\\d+_)?expert_\\d+_mp_rank_\\d+_(?:model|optim)_states\\.pt");
+    private static final Pattern EXPERT =
+            Pattern.compile("(?:layer_\\d+_)?expert_\\d+_mp_rank_\\d+_(?:model|optim)_states\\.pt");
 
     private final Path folder;
     private final OpenFiles files;
@@ -60,7 +61,8 @@ final class ZeroFolder {
             return false;
         }
         try (Stream<Path> all = Files.list(folder)) {
-            return all.anyMatch(f -> MODEL.matcher(String.valueOf(f.getFileName())).matches());
+            return all.anyMatch(
+                    f -> MODEL.matcher(String.valueOf(f.getFileName())).matches());
         }
     }
 
@@ -228,7 +230,8 @@ final class ZeroFolder {
 
     private static List<TorchTensor> vectors(TorchFile file, @Nullable PickleValue value) throws IOException {
         if (!(value instanceof Sequence sequence) || sequence.items().isEmpty()) {
-            throw ModelStates.broken(file.file(), "the file has no FP32 weights; they are with the optimizer elsewhere");
+            throw ModelStates.broken(
+                    file.file(), "the file has no FP32 weights; they are with the optimizer elsewhere");
         }
         List<TorchTensor> vectors = new ArrayList<>();
         for (PickleValue item : sequence.items()) {
@@ -276,7 +279,8 @@ final class ZeroFolder {
             if (Math.ceilDiv(at, align) != Math.ceilDiv(vector.dim(0), align)) {
                 throw ModelStates.broken(
                         folder,
-                        "the parameters of group " + g + " have " + at + " elements, its FP32 weights " + vector.dim(0));
+                        "the parameters of group " + g + " have " + at + " elements, its FP32 weights "
+                                + vector.dim(0));
             }
         }
     }

@@ -79,8 +79,17 @@ public final class PartFile implements AutoCloseable {
      * @throws IllegalStateException when the size differs from the expected size, because something was not written
      */
     public void publish() throws IOException {
-        if (channel.size() != bytes) {
-            throw new IllegalStateException(part + " has " + channel.size() + " bytes, not " + bytes);
+        publishAs(bytes);
+    }
+
+    /**
+     * The same of a file whose size was not known at its start.
+     *
+     * @param written its size
+     */
+    public void publishAs(long written) throws IOException {
+        if (channel.size() != written) {
+            throw new IllegalStateException(part + " has " + channel.size() + " bytes, not " + written);
         }
         channel.close();
         Files.move(part, target, StandardCopyOption.ATOMIC_MOVE, StandardCopyOption.REPLACE_EXISTING);

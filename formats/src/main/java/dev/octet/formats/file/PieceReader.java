@@ -163,7 +163,17 @@ public final class PieceReader {
     }
 
     /** Axes from the innermost on: elements, distances in the file and in the tensor. */
-    private record Axes(long[] n, long[] in, long[] out) {}
+    private static final class Axes {
+        private final long[] n;
+        private final long[] in;
+        private final long[] out;
+
+        Axes(long[] n, long[] in, long[] out) {
+            this.n = n;
+            this.in = in;
+            this.out = out;
+        }
+    }
 
     private void fetch(Piece piece, Axes axes, int used, long source, long target) throws IOException {
         if (used == 1) {
@@ -221,11 +231,17 @@ public final class PieceReader {
             }
         } else if (run == Short.BYTES) { // single elements, as of a transposed matrix
             for (long i = 0; i < count; i++) {
-                into.set(ValueLayout.JAVA_SHORT_UNALIGNED, target + i * out, part.get(ValueLayout.JAVA_SHORT_UNALIGNED, source + i * in));
+                into.set(
+                        ValueLayout.JAVA_SHORT_UNALIGNED,
+                        target + i * out,
+                        part.get(ValueLayout.JAVA_SHORT_UNALIGNED, source + i * in));
             }
         } else if (run == Integer.BYTES) {
             for (long i = 0; i < count; i++) {
-                into.set(ValueLayout.JAVA_INT_UNALIGNED, target + i * out, part.get(ValueLayout.JAVA_INT_UNALIGNED, source + i * in));
+                into.set(
+                        ValueLayout.JAVA_INT_UNALIGNED,
+                        target + i * out,
+                        part.get(ValueLayout.JAVA_INT_UNALIGNED, source + i * in));
             }
         } else {
             for (long i = 0; i < count; i++) {

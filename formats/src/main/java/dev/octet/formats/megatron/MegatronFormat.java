@@ -94,9 +94,12 @@ public final class MegatronFormat implements StreamedFormat {
                 names.add(e.getKey(), folder.located(files, e.getValue()));
             }
             List<String> notes = new ArrayList<>(weights.notes());
-            notes.add("tensors of Megatron are cut into those of transformers by the heads in " + sizes.from().getFileName());
+            notes.addAll(folder.notes());
+            notes.add("tensors of Megatron are cut into those of transformers by the heads in "
+                    + sizes.from().getFileName());
             if (sizes.vocabulary() == 0) {
-                notes.add("rows of the embedding that pad the vocabulary are kept: there is no config.json to say how many");
+                notes.add("rows of the embedding that pad the vocabulary are kept: there is no config.json to say how"
+                        + " many");
             }
             return PiecedShards.of(folder.description(), names.found(), notes);
         } catch (MalformedModelException e) {

@@ -89,7 +89,8 @@ final class MegatronNames {
     private Pieces tokens(String key, Pieces rows) {
         long vocabulary = sizes.vocabulary();
         if (vocabulary > rows.dim(0)) {
-            throw broken(key, "has " + rows.dim(0) + " rows, and the vocabulary of " + sizes.from() + " has " + vocabulary);
+            throw broken(
+                    key, "has " + rows.dim(0) + " rows, and the vocabulary of " + sizes.from() + " has " + vocabulary);
         }
         return vocabulary == 0 ? rows : rows.narrow(0, 0, vocabulary);
     }
@@ -104,12 +105,16 @@ final class MegatronNames {
             case "self_attention.linear_proj.weight", "self_attention.linear_proj.bias" ->
                 addLinear(prefix + (gpt2 ? "attn.c_proj." : "self_attn.o_proj.") + kind, dtype, pieces);
             case "self_attention.linear_qkv.layer_norm_weight", "self_attention.linear_qkv.layer_norm_bias" ->
-                put(prefix + (gpt2 ? "ln_1." : "input_layernorm.") + kind.substring("layer_norm_".length()), dtype, pieces);
+                put(
+                        prefix + (gpt2 ? "ln_1." : "input_layernorm.") + kind.substring("layer_norm_".length()),
+                        dtype,
+                        pieces);
             case "input_layernorm.weight", "input_layernorm.bias" ->
                 put(prefix + (gpt2 ? "ln_1." : "input_layernorm.") + kind, dtype, pieces);
             case "mlp.linear_fc1.layer_norm_weight", "mlp.linear_fc1.layer_norm_bias" ->
                 put(
-                        prefix + (gpt2 ? "ln_2." : "post_attention_layernorm.")
+                        prefix
+                                + (gpt2 ? "ln_2." : "post_attention_layernorm.")
                                 + kind.substring("layer_norm_".length()),
                         dtype,
                         pieces);

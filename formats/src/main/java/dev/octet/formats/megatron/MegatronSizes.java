@@ -1,5 +1,6 @@
 package dev.octet.formats.megatron;
 
+import com.fasterxml.jackson.core.JsonProcessingException;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import dev.octet.formats.error.MalformedModelException;
@@ -65,14 +66,19 @@ record MegatronSizes(long heads, long groups, long vocabulary, boolean gpt2, Pat
     private static MegatronSizes ofConfig(Path file) throws IOException {
         if (Files.size(file) > MAX_CONFIG_BYTES) {
             throw new MalformedModelException(
-                    "config.json is longer than " + MAX_CONFIG_BYTES + " bytes", file.toString(), "put the model's own there");
+                    "config.json is longer than " + MAX_CONFIG_BYTES + " bytes",
+                    file.toString(),
+                    "put the model's own there");
         }
         JsonNode config;
         try {
             config = JSON.readTree(Files.readAllBytes(file));
-        } catch (com.fasterxml.jackson.core.JsonProcessingException e) {
+        } catch (JsonProcessingException e) {
             throw new MalformedModelException(
-                    "config.json is not JSON: " + e.getOriginalMessage(), file.toString(), "put the model's own there", e);
+                    "config.json is not JSON: " + e.getOriginalMessage(),
+                    file.toString(),
+                    "put the model's own there",
+                    e);
         }
         String family = config.path("model_type").asText("");
         boolean gpt2 = family.equals("gpt2");
@@ -84,7 +90,8 @@ record MegatronSizes(long heads, long groups, long vocabulary, boolean gpt2, Pat
         }
         long heads = config.path(gpt2 ? "n_head" : "num_attention_heads").asLong(0);
         long groups = gpt2 ? heads : config.path("num_key_value_heads").asLong(heads);
-        return checked(new MegatronSizes(heads, groups, config.path("vocab_size").asLong(0), gpt2, file));
+        return checked(
+                new MegatronSizes(heads, groups, config.path("vocab_size").asLong(0), gpt2, file));
     }
 
     private static MegatronSizes ofArguments(Instance args, Path file) {

@@ -209,7 +209,8 @@ public final class Pieces {
         Pieces one = narrow(axis, index, 1);
         List<Piece> cut = new ArrayList<>();
         for (Piece p : one.all) {
-            cut.add(new Piece(p.file, p.position, without(p.from, axis), without(p.size, axis), without(p.stride, axis)));
+            cut.add(new Piece(
+                    p.file, p.position, without(p.from, axis), without(p.size, axis), without(p.stride, axis)));
         }
         return new Pieces(without(frame, axis), width, cut);
     }

@@ -48,14 +48,55 @@ final class Constructors {
                             "torch.storage.TypedStorage",
                             "torch.torch_version.TorchVersion"),
                     Stream.of(
-                                    "Float", "Double", "Half", "BFloat16", "Long", "Int", "Short", "Char", "Byte", "Bool",
-                                    "ComplexFloat", "ComplexDouble", "QInt8", "QInt32", "QUInt8", "Untyped", "Typed")
+                                    "Float",
+                                    "Double",
+                                    "Half",
+                                    "BFloat16",
+                                    "Long",
+                                    "Int",
+                                    "Short",
+                                    "Char",
+                                    "Byte",
+                                    "Bool",
+                                    "ComplexFloat",
+                                    "ComplexDouble",
+                                    "QInt8",
+                                    "QInt32",
+                                    "QUInt8",
+                                    "Untyped",
+                                    "Typed")
                             .map(t -> "torch." + t + "Storage"),
                     Stream.of(
-                                    "float32", "float", "float64", "double", "float16", "half", "bfloat16", "int64", "long",
-                                    "int32", "int", "int16", "short", "int8", "uint8", "uint16", "uint32", "uint64", "bool",
-                                    "complex64", "complex128", "float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz",
-                                    "float8_e5m2fnuz", "float8_e8m0fnu", "float4_e2m1fn_x2", "qint8", "quint8", "qint32")
+                                    "float32",
+                                    "float",
+                                    "float64",
+                                    "double",
+                                    "float16",
+                                    "half",
+                                    "bfloat16",
+                                    "int64",
+                                    "long",
+                                    "int32",
+                                    "int",
+                                    "int16",
+                                    "short",
+                                    "int8",
+                                    "uint8",
+                                    "uint16",
+                                    "uint32",
+                                    "uint64",
+                                    "bool",
+                                    "complex64",
+                                    "complex128",
+                                    "float8_e4m3fn",
+                                    "float8_e5m2",
+                                    "float8_e4m3fnuz",
+                                    "float8_e5m2fnuz",
+                                    "float8_e8m0fnu",
+                                    "float4_e2m1fn_x2",
+                                    "qint8",
+                                    "quint8",
+                                    "qint32")
                             .map(t -> "torch." + t),
                     // distributed checkpoints, torch/distributed/checkpoint/metadata.py and filesystem.py
                     Stream.of(
@@ -79,7 +120,9 @@ final class Constructors {
                     Stream.of("numpy.core.multiarray", "numpy._core.multiarray")
                             .flatMap(m -> Stream.of(m + ".scalar", m + "._reconstruct")),
                     Stream.of("numpy.dtype", "numpy.ndarray"),
-                    Stream.of("Float64", "Float32", "Float16", "Int64", "Int32", "Int16", "Int8", "UInt8", "UInt32", "UInt64", "Bool")
+                    Stream.of(
+                                    "Float64", "Float32", "Float16", "Int64", "Int32", "Int16", "Int8", "UInt8",
+                                    "UInt32", "UInt64", "Bool")
                             .map(t -> "numpy.dtypes." + t + "DType"),
                     // settings: DeepSpeed's engine, Megatron's arguments
                     Stream.of(

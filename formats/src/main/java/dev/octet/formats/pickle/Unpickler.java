@@ -2,8 +2,8 @@ package dev.octet.formats.pickle;
 
 import dev.octet.formats.error.MalformedModelException;
 import dev.octet.formats.error.UnsupportedModelException;
-import dev.octet.formats.pickle.PickleValue.Bool;
 import dev.octet.formats.pickle.PickleValue.Blob;
+import dev.octet.formats.pickle.PickleValue.Bool;
 import dev.octet.formats.pickle.PickleValue.Dict;
 import dev.octet.formats.pickle.PickleValue.Global;
 import dev.octet.formats.pickle.PickleValue.Instance;
@@ -96,8 +96,8 @@ public final class Unpickler {
                 case 0x95 -> { // FRAME: only a hint for buffering
                     long length = s8();
                     if (length < 0 || length > bytes.length - at) {
-                        throw damaged("a frame of the pickle has " + length + " bytes, " + (bytes.length - at)
-                                + " are left");
+                        throw damaged(
+                                "a frame of the pickle has " + length + " bytes, " + (bytes.length - at) + " are left");
                     }
                 }
                 case '.' -> { // STOP
@@ -212,8 +212,7 @@ public final class Unpickler {
                 case 0x82, 0x83, 0x84 ->
                     throw unsupported("the pickle uses the registry of extensions of the Python that wrote it");
                 case 0x97, 0x98 -> throw unsupported("the pickle has buffers outside of it");
-                default ->
-                    throw damaged(String.format("0x%02x at byte %d is no opcode of pickles", opcode, start));
+                default -> throw damaged(String.format("0x%02x at byte %d is no opcode of pickles", opcode, start));
             }
         }
     }
@@ -240,7 +239,8 @@ public final class Unpickler {
 
     private UnsupportedModelException unknown(Global global) {
         String name = global.qualified();
-        boolean module = name.startsWith("torch.nn.") || name.startsWith("__main__.") || name.startsWith("transformers.");
+        boolean module =
+                name.startsWith("torch.nn.") || name.startsWith("__main__.") || name.startsWith("transformers.");
         return new UnsupportedModelException(
                 "the pickle names " + name + ", which is not among the classes and functions that tensors need",
                 where,

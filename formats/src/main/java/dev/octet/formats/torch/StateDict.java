@@ -27,8 +27,8 @@ import java.util.TreeMap;
  */
 public record StateDict<T>(Map<String, T> names, List<String> notes) {
     /** What programs call a state dict in what they save. */
-    private static final Set<String> CONTAINERS =
-            Set.of("model", "module", "state_dict", "model_state_dict", "model_state", "app", "net", "network", "weights");
+    private static final Set<String> CONTAINERS = Set.of(
+            "model", "module", "state_dict", "model_state_dict", "model_state", "app", "net", "network", "weights");
 
     /** What programs call things that are no weights. */
     private static final Set<String> STATES = Set.of(
@@ -116,12 +116,11 @@ public record StateDict<T>(Map<String, T> names, List<String> notes) {
             found.add(new Saved<>(path.isEmpty() ? List.of("tensor") : path, value));
             return;
         }
-        List<Item> items =
-                switch (value) {
-                    case Dict dict -> dict.items();
-                    case Instance instance when instance.state() instanceof Dict state -> state.items();
-                    default -> List.of();
-                };
+        List<Item> items = switch (value) {
+            case Dict dict -> dict.items();
+            case Instance instance when instance.state() instanceof Dict state -> state.items();
+            default -> List.of();
+        };
         for (Item item : items) {
             if (text(item.key()).isPresent()) {
                 collect(item.value(), with(path, text(item.key()).get()), found, steps, where);
@@ -167,7 +166,8 @@ public record StateDict<T>(Map<String, T> names, List<String> notes) {
                 leftOut.merge(category, 1, Integer::sum);
                 continue;
             }
-            String full = String.join(".", s.path().subList(containers(s.path()), s.path().size()));
+            String full = String.join(
+                    ".", s.path().subList(containers(s.path()), s.path().size()));
             if (full.endsWith(EXTRA_STATE)) {
                 extra++;
                 continue;
@@ -191,12 +191,13 @@ public record StateDict<T>(Map<String, T> names, List<String> notes) {
         if (wrapped) {
             notes.add("names are without what wrappers of modules added to them");
         }
-        leftOut.forEach((category, count) ->
-                notes.add(count + (count == 1 ? " tensor under '" : " tensors under '") + category
-                        + (count == 1 ? "' is left out: no weight" : "' are left out: no weights")));
+        leftOut.forEach((category, count) -> notes.add(count
+                + (count == 1 ? " tensor under '" : " tensors under '")
+                + category
+                + (count == 1 ? "' is left out: no weight" : "' are left out: no weights")));
         if (extra > 0) {
-            notes.add("the _extra_state of " + extra + (extra == 1 ? " module" : " modules")
-                    + " is left out: state of FP8 training, no weights");
+            notes.add(extra + (extra == 1 ? " tensor" : " tensors")
+                    + " called _extra_state left out: state of FP8 training, no weights");
         }
         return new StateDict<>(names, notes);
     }

@@ -117,10 +117,11 @@ public final class TorchFile {
     private static TorchFile ofZip(FilePart part) throws IOException {
         StoredZip zip = StoredZip.open(part);
         String where = part.file().toString();
-        String pickle = pickleOf(zip).orElseThrow(() -> new UnsupportedModelException(
-                "the file is a zip archive without data.pkl, so not one of torch.save",
-                where,
-                "give a file of torch.save; TorchScript and NumPy archives are not read"));
+        String pickle = pickleOf(zip)
+                .orElseThrow(() -> new UnsupportedModelException(
+                        "the file is a zip archive without data.pkl, so not one of torch.save",
+                        where,
+                        "give a file of torch.save; TorchScript and NumPy archives are not read"));
         if (zip.has(pickle.substring(0, pickle.length() - "data.pkl".length()) + "constants.pkl")) {
             throw new UnsupportedModelException(
                     "the file is a TorchScript program, not a state dict",
@@ -153,7 +154,9 @@ public final class TorchFile {
         Unpickler.Result protocol = Unpickler.read(bytes, magic.end(), where, PickleLimits.DEFAULT);
         if (!(protocol.value() instanceof Int(BigInteger version)) || version.intValue() != 1001) {
             throw new UnsupportedModelException(
-                    "the file has a version of torch's older form that is not known", where, "save it again with torch");
+                    "the file has a version of torch's older form that is not known",
+                    where,
+                    "save it again with torch");
         }
         Unpickler.Result machine = Unpickler.read(bytes, protocol.end(), where, PickleLimits.DEFAULT);
         if (machine.value() instanceof PickleValue.Dict facts
@@ -219,7 +222,9 @@ public final class TorchFile {
         switch (value) {
             case Persistent p -> {
                 Storage storage = storage(p, walk.where);
-                widths.put(storage.key(), storage.dtype() == null ? 1 : storage.dtype().bits() / Byte.SIZE);
+                widths.put(
+                        storage.key(),
+                        storage.dtype() == null ? 1 : storage.dtype().bits() / Byte.SIZE);
             }
             case Sequence s -> s.items().forEach(i -> collect(i, widths, walk, depth + 1));
             case PickleValue.Dict d -> d.items().forEach(i -> collect(i.value(), widths, walk, depth + 1));
@@ -274,7 +279,8 @@ public final class TorchFile {
         }
         if (dtype == null) {
             throw new UnsupportedModelException(
-                    "tensor '" + name + "' has elements of a type that is not read: " + storage.type().qualified(),
+                    "tensor '" + name + "' has elements of a type that is not read: "
+                            + storage.type().qualified(),
                     part.file().toString(),
                     "save it as another type");
         }
@@ -340,9 +346,7 @@ public final class TorchFile {
                         "of shape " + shape + " reaches byte " + end + " of its storage, which has " + bytes.length());
             }
             return new TorchTensor(
-                    dtype,
-                    shape,
-                    Pieces.of(bytes.file(), bytes.from() + offset * width, dtype, shape, strides));
+                    dtype, shape, Pieces.of(bytes.file(), bytes.from() + offset * width, dtype, shape, strides));
         } catch (ArithmeticException | IllegalArgumentException e) {
             throw new MalformedModelException(
                     "tensor '" + name + "' has the impossible shape " + Arrays.toString(dims),
@@ -415,6 +419,7 @@ public final class TorchFile {
     }
 
     private MalformedModelException broken(String name, String what) {
-        return new MalformedModelException("tensor '" + name + "' " + what, part.file().toString(), FIX);
+        return new MalformedModelException(
+                "tensor '" + name + "' " + what, part.file().toString(), FIX);
     }
 }

@@ -2,9 +2,9 @@ package dev.octet.formats.torch;
 
 import dev.octet.formats.error.MalformedModelException;
 import dev.octet.formats.error.UnsupportedModelException;
+import dev.octet.formats.file.MappedFile;
 import dev.octet.formats.file.OpenFiles;
 import dev.octet.formats.file.PieceReader;
-import dev.octet.formats.file.MappedFile;
 import dev.octet.formats.model.Model;
 import dev.octet.formats.model.PiecedShards;
 import dev.octet.formats.model.PiecedShards.Located;
@@ -47,7 +47,13 @@ public final class TorchFormat implements StreamedFormat {
 
     /** Files of programs that are no weights. */
     private static final Set<String> OTHERS = Set.of(
-            "training_args.bin", "optimizer.pt", "optimizer.bin", "scheduler.pt", "scheduler.bin", "scaler.pt", "rng_state.pth");
+            "training_args.bin",
+            "optimizer.pt",
+            "optimizer.bin",
+            "scheduler.pt",
+            "scheduler.bin",
+            "scaler.pt",
+            "rng_state.pth");
 
     /** The format; stateless. */
     public TorchFormat() {}
@@ -86,8 +92,11 @@ public final class TorchFormat implements StreamedFormat {
             candidates = all.filter(f -> {
                         String name = String.valueOf(f.getFileName());
                         int dot = name.lastIndexOf('.');
-                        return dot > 0 && EXTENSIONS.contains(name.substring(dot)) && !OTHERS.contains(name)
-                                && !name.startsWith("rng_state_") && !name.endsWith("_states.pt");
+                        return dot > 0
+                                && EXTENSIONS.contains(name.substring(dot))
+                                && !OTHERS.contains(name)
+                                && !name.startsWith("rng_state_")
+                                && !name.endsWith("_states.pt");
                     })
                     .sorted()
                     .toList();
@@ -171,7 +180,8 @@ public final class TorchFormat implements StreamedFormat {
             throws IOException {
         try {
             TorchFile torch = TorchFile.open(FilePart.of(files, file));
-            StateDict<PickleValue> found = StateDict.of(StateDict.tensors(torch.root(), file.toString()), file.toString());
+            StateDict<PickleValue> found =
+                    StateDict.of(StateDict.tensors(torch.root(), file.toString()), file.toString());
             for (Map.Entry<String, PickleValue> e : found.names().entrySet()) {
                 TorchTensor tensor = torch.tensor(e.getValue(), e.getKey());
                 tensors.add(new Located(tensor.spec(e.getKey()), tensor.pieces()));
@@ -179,7 +189,10 @@ public final class TorchFormat implements StreamedFormat {
             notes.addAll(found.notes());
             if (found.names().isEmpty()) {
                 throw new UnsupportedModelException(
-                        "the file holds no weights" + (found.notes().isEmpty() ? "" : ": " + found.notes().getFirst()),
+                        "the file holds no weights"
+                                + (found.notes().isEmpty()
+                                        ? ""
+                                        : ": " + found.notes().getFirst()),
                         file.toString(),
                         "give a file with a state dict");
             }
@@ -226,9 +239,11 @@ public final class TorchFormat implements StreamedFormat {
 
     @Override
     public List<Path> otherFiles(Path path) throws IOException {
-        return Files.isDirectory(path) ? List.of() : filesBeside(path, shards(path, problem -> {
-            throw problem;
-        }));
+        return Files.isDirectory(path)
+                ? List.of()
+                : filesBeside(path, shards(path, problem -> {
+                    throw problem;
+                }));
     }
 
     /** The files that tensors are read from, without {@code path} itself. */

@@ -7,6 +7,7 @@ import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.nio.file.Path;
 import java.util.HashSet;
+import java.util.Objects;
 import java.util.Set;
 import java.util.SplittableRandom;
 
@@ -27,8 +28,8 @@ public final class SameTensors {
         assertEquals(new HashSet<>(names), found.tensors().keySet());
         SplittableRandom random = new SplittableRandom(1);
         for (String name : names) {
-            StoredTensor a = expected.tensor(name);
-            StoredTensor b = found.tensor(name);
+            StoredTensor a = Objects.requireNonNull(expected.tensor(name));
+            StoredTensor b = Objects.requireNonNull(found.tensor(name));
             assertEquals(a.spec(), b.spec());
             try (Arena arena = Arena.ofConfined()) {
                 MemorySegment whole = expected.read(a, arena);

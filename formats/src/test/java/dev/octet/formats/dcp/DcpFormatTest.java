@@ -11,6 +11,7 @@ import dev.octet.formats.error.MalformedModelException;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.Arrays;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Set;
@@ -50,9 +51,7 @@ class DcpFormatTest {
     @Test
     void an_optimizer_is_counted_and_left_out() throws IOException {
         try (Checkpoint checkpoint = Checkpoint.open(FOLDER.resolve("dcp"))) {
-            assertEquals(
-                    List.of("14 tensors under 'optimizer' are left out: no weights"),
-                    checkpoint.notes());
+            assertEquals(List.of("14 tensors under 'optimizer' are left out: no weights"), checkpoint.notes());
         }
     }
 
@@ -84,7 +83,7 @@ class DcpFormatTest {
     void a_file_that_was_cut_short_is_refused() throws IOException {
         copy("dcp", "none");
         Path file = folder.resolve("__3_0.distcp");
-        Files.write(file, java.util.Arrays.copyOf(Files.readAllBytes(file), 2000));
+        Files.write(file, Arrays.copyOf(Files.readAllBytes(file), 2000));
         MalformedModelException e = assertThrows(MalformedModelException.class, () -> Checkpoint.open(folder));
         assertTrue(e.what().endsWith("the file has 2000"), e.what());
     }

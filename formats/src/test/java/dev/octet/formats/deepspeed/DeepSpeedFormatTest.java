@@ -59,8 +59,7 @@ class DeepSpeedFormatTest {
 
     @Test
     void the_missing_rank_of_frozen_weights_is_named() throws IOException {
-        CopiedFolder.of(
-                FOLDER.resolve("zero3/global_step4"), folder, "zero_pp_rank_2_mp_rank_00_model_states.pt");
+        CopiedFolder.of(FOLDER.resolve("zero3/global_step4"), folder, "zero_pp_rank_2_mp_rank_00_model_states.pt");
         MalformedModelException e = assertThrows(MalformedModelException.class, () -> Checkpoint.open(folder));
         assertEquals("the model states of rank 2 are missing, of 3 ranks", e.what());
     }
@@ -78,8 +77,7 @@ class DeepSpeedFormatTest {
     @Test
     void tensor_parallel_ranks_are_sent_to_the_universal_form() throws IOException {
         CopiedFolder.of(FOLDER.resolve("zero1/global_step4"), folder);
-        Files.copy(
-                folder.resolve("mp_rank_00_model_states.pt"), folder.resolve("mp_rank_01_model_states.pt"));
+        Files.copy(folder.resolve("mp_rank_00_model_states.pt"), folder.resolve("mp_rank_01_model_states.pt"));
         UnsupportedModelException e = assertThrows(UnsupportedModelException.class, () -> Checkpoint.open(folder));
         assertTrue(e.fix().contains("ds_to_universal.py"), e.fix());
     }

@@ -15,6 +15,8 @@ import java.io.IOException;
 import java.lang.foreign.Arena;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.HashSet;
+import java.util.Objects;
 import org.junit.jupiter.api.DisplayNameGeneration;
 import org.junit.jupiter.api.DisplayNameGenerator;
 import org.junit.jupiter.api.Test;
@@ -44,12 +46,17 @@ class MegatronFormatTest {
         try (Checkpoint found = Checkpoint.open(FOLDER.resolve("llama"));
                 Checkpoint expected = Checkpoint.open(TestData.path("checkpoints/llama"));
                 Arena arena = Arena.ofConfined()) {
-            assertEquals(expected.tensors().keySet(), new java.util.HashSet<>(found.tensors().keySet()));
-            StoredTensor k = found.tensor("model.layers.1.self_attn.k_proj.weight");
             assertEquals(
-                    -1,
-                    found.read(k, arena).mismatch(expected.read(expected.tensor(k.name()), arena)));
-            assertEquals(128, found.tensor("lm_head.weight").shape().dim(0));
+                    expected.tensors().keySet(), new HashSet<>(found.tensors().keySet()));
+            String name = "model.layers.1.self_attn.k_proj.weight";
+            StoredTensor k = Objects.requireNonNull(found.tensor(name));
+            StoredTensor original = Objects.requireNonNull(expected.tensor(name));
+            assertEquals(-1, found.read(k, arena).mismatch(expected.read(original, arena)));
+            assertEquals(
+                    128,
+                    Objects.requireNonNull(found.tensor("lm_head.weight"))
+                            .shape()
+                            .dim(0));
             assertTrue(found.notes().getLast().startsWith("rows of the embedding that pad"), found.notes()::toString);
         }
     }
@@ -57,7 +64,9 @@ class MegatronFormatTest {
     @Test
     void an_optimizer_is_counted_and_left_out() throws IOException {
         try (Checkpoint found = Checkpoint.open(FOLDER.resolve("llama"))) {
-            assertEquals("1 tensor under 'optimizer' is left out: no weight", found.notes().getFirst());
+            assertEquals(
+                    "1 tensor under 'optimizer' is left out: no weight",
+                    found.notes().getFirst());
         }
     }
 
@@ -68,8 +77,7 @@ class MegatronFormatTest {
                 folder.resolve("config.json"),
                 "{\"model_type\": \"llama\", \"num_attention_heads\": 6, \"num_key_value_heads\": 3}");
         MalformedModelException e = assertThrows(MalformedModelException.class, () -> Checkpoint.open(folder));
-        assertTrue(
-                e.what().endsWith("has 64 rows, which 6 heads and 3 of keys and values do not divide"), e.what());
+        assertTrue(e.what().endsWith("has 64 rows, which 6 heads and 3 of keys and values do not divide"), e.what());
     }
 
     @Test

@@ -16,7 +16,9 @@ import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.Arrays;
 import java.util.List;
+import java.util.Map;
 import java.util.Set;
 import org.junit.jupiter.api.DisplayNameGeneration;
 import org.junit.jupiter.api.DisplayNameGenerator;
@@ -65,7 +67,9 @@ class TorchFormatTest {
     @Test
     void files_of_an_index_are_one_checkpoint() throws IOException {
         try (Checkpoint checkpoint = Checkpoint.open(FOLDER.resolve("shards"))) {
-            assertEquals(Set.of("a.weight", "a.bias", "b.weight"), checkpoint.tensors().keySet());
+            assertEquals(
+                    Set.of("a.weight", "a.bias", "b.weight"),
+                    checkpoint.tensors().keySet());
             assertEquals("model.safetensors", checkpoint.shards().getFirst().name());
         }
     }
@@ -113,10 +117,12 @@ class TorchFormatTest {
         byte[] whole = Files.readAllBytes(FOLDER.resolve(name));
         Path cut = folder.resolve("cut.pt");
         for (int length = 20; length < whole.length; length += 97) {
-            Files.write(cut, java.util.Arrays.copyOf(whole, length));
-            assertThrows(OctetException.class, () -> new TorchFormat().shards(cut, p -> {
-                throw p;
-            }));
+            Files.write(cut, Arrays.copyOf(whole, length));
+            assertThrows(
+                    OctetException.class,
+                    () -> new TorchFormat().shards(cut, p -> {
+                        throw p;
+                    }));
         }
     }
 
@@ -145,7 +151,7 @@ class TorchFormatTest {
     }
 
     static byte[] zip(byte[] pickle, byte[] storage) throws IOException {
-        return StoredZipBytes.of(java.util.Map.of("a/data.pkl", pickle, "a/data/0", storage));
+        return StoredZipBytes.of(Map.of("a/data.pkl", pickle, "a/data/0", storage));
     }
 
     @Test
@@ -154,7 +160,8 @@ class TorchFormatTest {
         Files.write(file, zip(lyingPickle(""), new byte[16]));
         try (Checkpoint checkpoint = Checkpoint.open(file)) {
             assertEquals(
-                    "w F32 [4]", checkpoint.tensors().firstEntry().getValue().spec().toString());
+                    "w F32 [4]",
+                    checkpoint.tensors().firstEntry().getValue().spec().toString());
         }
     }
 }

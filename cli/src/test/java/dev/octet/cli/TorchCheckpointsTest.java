@@ -1,0 +1,157 @@
+package dev.octet.cli;
+
+import static org.junit.jupiter.api.Assertions.assertArrayEquals;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.List;
+import java.util.stream.Stream;
+import org.junit.jupiter.api.DisplayNameGeneration;
+import org.junit.jupiter.api.DisplayNameGenerator;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
+
+/** The verbs on checkpoints of torch, DeepSpeed and Megatron. */
+@DisplayNameGeneration(DisplayNameGenerator.ReplaceUnderscores.class)
+class TorchCheckpointsTest {
+    private static final Path CHECKPOINTS = Path.of(System.getProperty("octet.testdata"), "checkpoints");
+    private static final String LLAMA = CHECKPOINTS.resolve("llama").toString();
+    private static final String DCP = CHECKPOINTS.resolve("torch/dcp").toString();
+
+    @TempDir
+    Path folder;
+
+    private String at(String name) {
+        return folder.resolve(name).toString();
+    }
+
+    private static CommandLine ok(String... arguments) {
+        CommandLine run = CommandLine.run(arguments);
+        assertEquals(ExitCode.OK, run.code(), run.err());
+        return run;
+    }
+
+    /** A checkpoint of Megatron with the configuration of the model whose weights it holds. */
+    private String megatron() throws IOException {
+        Path source = CHECKPOINTS.resolve("megatron/llama/iter_0000010");
+        Path target = Files.createDirectory(folder.resolve("megatron"));
+        try (Stream<Path> files = Files.list(source)) {
+            for (Path file : files.toList()) {
+                Files.copy(file, target.resolve(file.getFileName().toString()));
+            }
+        }
+        Files.copy(CHECKPOINTS.resolve("llama/config.json"), target.resolve("config.json"));
+        return target.toString();
+    }
+
+    @Test
+    void a_checkpoint_of_Megatron_becomes_the_folder_that_transformers_wrote() throws IOException {
+        ok("convert", megatron(), "-o", at("out"), "--target", "huggingface");
+        CommandLine diff = ok("diff", LLAMA, at("out"));
+        assertTrue(diff.out().contains("The models are identical."), diff.out());
+        try (Stream<Path> files = Files.list(folder.resolve("out"))) {
+            assertEquals(
+                    List.of("config.json", "model.safetensors"),
+                    files.map(f -> f.getFileName().toString()).sorted().toList());
+        }
+        JsonNode facts =
+                new ObjectMapper().readTree(ok("inspect", "--json", at("out")).out());
+        assertEquals("LlamaForCausalLM", facts.path("architecture").asText());
+    }
+
+    @Test
+    void quantising_a_checkpoint_of_Megatron_gives_the_bytes_of_quantising_the_folder() throws IOException {
+        ok("quantize", megatron(), "-o", at("here"));
+        ok("quantize", LLAMA, "-o", at("there"));
+        assertArrayEquals(
+                Files.readAllBytes(folder.resolve("there/model.safetensors")),
+                Files.readAllBytes(folder.resolve("here/model.safetensors")));
+    }
+
+    @Test
+    void a_folder_becomes_a_distributed_checkpoint_and_back() {
+        ok("convert", LLAMA, "-o", at("dcp"), "--target", "dcp");
+        CommandLine diff = ok("diff", LLAMA, at("dcp"));
+        assertTrue(diff.out().contains("The models are identical."), diff.out());
+        assertTrue(diff.out().contains("dcp, not quantised"), diff.out());
+    }
+
+    @Test
+    void a_distributed_checkpoint_replaces_another_only_by_force() throws IOException {
+        ok("convert", LLAMA, "-o", at("dcp"), "--target", "dcp");
+        Files.writeString(folder.resolve("dcp/__7_0.distcp"), "of the former one");
+        CommandLine refused = CommandLine.run("convert", DCP, "-o", at("dcp"), "--target", "dcp");
+        assertEquals(ExitCode.USAGE, refused.code());
+        assertTrue(refused.err().contains("--force"), refused.err());
+        ok("convert", DCP, "-o", at("dcp"), "--target", "dcp", "--force");
+        assertFalse(Files.exists(folder.resolve("dcp/__7_0.distcp")));
+        ok("diff", DCP, at("dcp"));
+    }
+
+    @Test
+    void a_dry_run_writes_nothing() throws IOException {
+        ok("convert", DCP, "-o", at("out"), "--target", "huggingface", "--dry-run");
+        ok("convert", DCP, "-o", at("out"), "--target", "dcp", "--dry-run");
+        assertFalse(Files.exists(folder.resolve("out")));
+    }
+
+    @Test
+    void the_output_may_not_be_the_checkpoint() {
+        for (String target : List.of("huggingface", "dcp")) {
+            CommandLine run = CommandLine.run("convert", DCP, "-o", DCP, "--target", target, "--force");
+            assertEquals(ExitCode.USAGE, run.code(), run.err());
+        }
+    }
+
+    @ParameterizedTest
+    @ValueSource(strings = {"--recipe=fp8", "--opset=21", "--exact-only", "--dtype=bf16", "--type=f16"})
+    void options_without_a_meaning_are_refused(String option) {
+        CommandLine run = CommandLine.run("convert", DCP, "-o", at("out"), "--target", "dcp", option);
+        assertEquals(ExitCode.USAGE, run.code());
+        assertTrue(run.err().contains(option.replaceAll("=.*", "")), run.err());
+    }
+
+    @Test
+    void a_missing_rank_ends_every_verb_with_its_name() throws IOException {
+        Path broken = Files.createDirectory(folder.resolve("broken"));
+        try (Stream<Path> files = Files.list(Path.of(DCP))) {
+            for (Path file : files.filter(f -> !f.endsWith("__1_0.distcp")).toList()) {
+                Files.copy(file, broken.resolve(file.getFileName().toString()));
+            }
+        }
+        for (List<String> verb : List.of(
+                List.of("inspect", broken.toString()),
+                List.of("diff", DCP, broken.toString()),
+                List.of("convert", broken.toString(), "-o", at("out"), "--target", "huggingface"))) {
+            CommandLine run = CommandLine.run(verb.toArray(String[]::new));
+            assertEquals(ExitCode.INPUT, run.code(), verb.toString());
+            assertTrue(run.err().contains("__1_0.distcp"), run.err());
+        }
+        CommandLine verify = CommandLine.run("verify", broken.toString());
+        assertEquals(ExitCode.CHECK_FAILED, verify.code(), verify.err());
+        assertTrue(verify.out().contains("__1_0.distcp"), verify.out());
+    }
+
+    @Test
+    void inspect_names_what_is_left_out() {
+        CommandLine run = ok("inspect", DCP);
+        assertTrue(run.out().contains("14 tensors under 'optimizer' are left out"), run.out());
+    }
+
+    @Test
+    void a_module_is_refused_with_the_way_out() {
+        CommandLine run = CommandLine.run(
+                "inspect", CHECKPOINTS.resolve("torch/module.pt").toString());
+        assertEquals(ExitCode.INPUT, run.code());
+        assertTrue(run.err().contains("torch.nn.modules.linear.Linear"), run.err());
+        assertTrue(run.err().contains("state_dict()"), run.err());
+    }
+}

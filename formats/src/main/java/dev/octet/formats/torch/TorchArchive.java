@@ -1,0 +1,228 @@
+package dev.octet.formats.torch;
+
+import dev.octet.formats.error.UnsupportedModelException;
+import dev.octet.formats.file.ByteSink;
+import dev.octet.formats.pickle.Pickler;
+import dev.octet.formats.safetensors.SafetensorsWriter;
+import dev.octet.formats.tensor.DType;
+import dev.octet.formats.tensor.TensorSpec;
+import java.io.ByteArrayOutputStream;
+import java.io.IOException;
+import java.lang.foreign.MemorySegment;
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
+import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.zip.CRC32;
+
+/**
+ * The bytes that {@code torch.save} writes of one tensor: a zip archive of stored members. Its length is known before its tensor, which is written once, in
+ * pieces; the sum of its bytes, which zip wants before them, goes into the directory behind them, as zip allows.
+ *
+ * <p>All numbers of sizes have 64 bits, so that an archive's length does not depend on them.
+ */
+public final class TorchArchive {
+    private static final int ALIGNMENT = 64;
+    /** Sizes and checksum follow the member, in a descriptor; names are UTF-8. */
+    private static final int FLAGS = 0x0808;
+
+    private static final int ZIP64_VERSION = 45;
+    private static final int LOCAL_BYTES = 30;
+    private static final int LOCAL_EXTRA_BYTES = 20;
+    private static final int DESCRIPTOR_BYTES = 24;
+
+    /** What the archive's members are called before their own names. */
+    private static final String PREFIX = "archive/";
+
+    private final TensorSpec spec;
+
+    private TorchArchive(TensorSpec spec) {
+        this.spec = spec;
+    }
+
+    /**
+     * An archive of a tensor.
+     *
+     * @throws UnsupportedModelException when torch has no such elements
+     */
+    public static TorchArchive of(TensorSpec spec) {
+        if (TorchTypes.name(spec.dtype()).isEmpty()) {
+            throw new UnsupportedModelException(
+                    "torch has no tensors of " + spec.dtype(), spec.toString(), "dequantise the checkpoint first");
+        }
+        return new TorchArchive(spec);
+    }
+
+    /** One member of the archive. */
+    private record Member(String name, long at, long size, long crc) {}
+
+    /**
+     * Writes the archive.
+     *
+     * @param content writes the tensor's bytes
+     * @return bytes written
+     */
+    public long write(SafetensorsWriter.Content content, ByteSink sink) throws IOException {
+        Out out = new Out(sink);
+        out.member("data.pkl", pickle());
+        out.member("byteorder", text("little"));
+        out.storage(spec, content);
+        out.member("version", text("3\n"));
+        out.directory();
+        return out.at;
+    }
+
+    private static byte[] text(String text) {
+        return text.getBytes(StandardCharsets.US_ASCII);
+    }
+
+    private byte[] pickle() {
+        Pickler pickle = new Pickler();
+        DType dtype = spec.dtype();
+        boolean typed = TorchTypes.storage(dtype).isPresent();
+        long elements = spec.shape().elementCount();
+        pickle.global("torch._utils", typed ? "_rebuild_tensor_v2" : "_rebuild_tensor_v3")
+                .mark();
+        pickle.mark().text("storage");
+        if (typed) {
+            pickle.global("torch", TorchTypes.storage(dtype).orElseThrow());
+        } else {
+            pickle.global("torch.storage", "UntypedStorage");
+        }
+        pickle.text("0")
+                .text("cpu")
+                .number(typed ? elements : spec.byteSize())
+                .tuple()
+                .persistent();
+        List<Long> dims = new ArrayList<>();
+        List<Long> strides = new ArrayList<>();
+        long step = elements;
+        for (long d : spec.shape().toArray()) {
+            dims.add(d);
+            step = d == 0 ? 1 : step / d;
+            strides.add(Math.max(1, step));
+        }
+        pickle.number(0).tuple(dims).tuple(strides).bool(false);
+        pickle.global("collections", "OrderedDict").emptyTuple().reduce();
+        if (!typed) {
+            pickle.global("torch", TorchTypes.name(dtype).orElseThrow());
+        }
+        pickle.tuple().reduce();
+        return pickle.end();
+    }
+
+    /** Writes members and remembers where they lie. */
+    private static final class Out {
+        private final ByteSink sink;
+        private final List<Member> members = new ArrayList<>();
+        private long at;
+
+        Out(ByteSink sink) {
+            this.sink = sink;
+        }
+
+        private void write(byte[] bytes) throws IOException {
+            sink.write(MemorySegment.ofArray(bytes));
+            at += bytes.length;
+        }
+
+        void member(String name, byte[] bytes) throws IOException {
+            long header = at;
+            local(name);
+            CRC32 crc = new CRC32();
+            crc.update(bytes);
+            write(bytes);
+            end(name, header, bytes.length, crc.getValue());
+        }
+
+        void storage(TensorSpec spec, SafetensorsWriter.Content content) throws IOException {
+            long header = at;
+            String name = "data/0";
+            local(name);
+            CRC32 crc = new CRC32();
+            long start = at;
+            content.write(spec, bytes -> {
+                for (long from = 0; from < bytes.byteSize(); from += 1 << 30) {
+                    crc.update(bytes.asSlice(from, Math.min(1 << 30, bytes.byteSize() - from))
+                            .asByteBuffer());
+                }
+                sink.write(bytes);
+                at += bytes.byteSize();
+            });
+            if (at - start != spec.byteSize()) {
+                throw new IllegalStateException(spec + " was written as " + (at - start) + " bytes");
+            }
+            end(name, header, spec.byteSize(), crc.getValue());
+        }
+
+        /** A member's header, padded so that its bytes lie on a border of 64, where they can be mapped. */
+        private void local(String name) throws IOException {
+            byte[] utf8 = (PREFIX + name).getBytes(StandardCharsets.UTF_8);
+            int fixed = LOCAL_BYTES + utf8.length + LOCAL_EXTRA_BYTES + 4;
+            int padding = (int) ((ALIGNMENT - (at + fixed) % ALIGNMENT) % ALIGNMENT);
+            ByteBuffer header = little(fixed + padding);
+            header.putInt(0x04034b50)
+                    .putShort((short) ZIP64_VERSION)
+                    .putShort((short) FLAGS)
+                    .putShort((short) 0);
+            header.putShort((short) 0).putShort((short) 0x21); // 1980-01-01
+            header.putInt(0).putInt(-1).putInt(-1);
+            header.putShort((short) utf8.length).putShort((short) (LOCAL_EXTRA_BYTES + 4 + padding));
+            header.put(utf8);
+            header.putShort((short) 1).putShort((short) 16).putLong(0).putLong(0);
+            header.putShort((short) 0x4246).putShort((short) padding); // "FB", as torch pads
+            write(header.array());
+        }
+
+        private void end(String name, long header, long size, long crc) throws IOException {
+            ByteBuffer descriptor = little(DESCRIPTOR_BYTES);
+            descriptor.putInt(0x08074b50).putInt((int) crc).putLong(size).putLong(size);
+            write(descriptor.array());
+            members.add(new Member(PREFIX + name, header, size, crc));
+        }
+
+        void directory() throws IOException {
+            long start = at;
+            for (Member m : members) {
+                byte[] utf8 = m.name().getBytes(StandardCharsets.UTF_8);
+                ByteBuffer entry = little(46 + utf8.length + 28);
+                entry.putInt(0x02014b50).putShort((short) ZIP64_VERSION).putShort((short) ZIP64_VERSION);
+                entry.putShort((short) FLAGS)
+                        .putShort((short) 0)
+                        .putShort((short) 0)
+                        .putShort((short) 0x21);
+                entry.putInt((int) m.crc()).putInt(-1).putInt(-1);
+                entry.putShort((short) utf8.length).putShort((short) 28).putShort((short) 0);
+                entry.putShort((short) 0).putShort((short) 0).putInt(0).putInt(-1);
+                entry.put(utf8);
+                entry.putShort((short) 1).putShort((short) 24);
+                entry.putLong(m.size()).putLong(m.size()).putLong(m.at());
+                write(entry.array());
+            }
+            long size = at - start;
+            ByteArrayOutputStream end = new ByteArrayOutputStream();
+            ByteBuffer end64 = little(56);
+            end64.putInt(0x06064b50).putLong(44).putShort((short) ZIP64_VERSION).putShort((short) ZIP64_VERSION);
+            end64.putInt(0)
+                    .putInt(0)
+                    .putLong(members.size())
+                    .putLong(members.size())
+                    .putLong(size)
+                    .putLong(start);
+            end.writeBytes(end64.array());
+            ByteBuffer locator = little(20);
+            locator.putInt(0x07064b50).putInt(0).putLong(at).putInt(1);
+            end.writeBytes(locator.array());
+            ByteBuffer last = little(22);
+            last.putInt(0x06054b50).putInt(0).putShort((short) members.size()).putShort((short) members.size());
+            last.putInt(-1).putInt(-1).putShort((short) 0);
+            end.writeBytes(last.array());
+            write(end.toByteArray());
+        }
+
+        private static ByteBuffer little(int bytes) {
+            return ByteBuffer.allocate(bytes).order(ByteOrder.LITTLE_ENDIAN);
+        }
+    }
+}
