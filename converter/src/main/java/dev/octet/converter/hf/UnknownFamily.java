@@ -59,6 +59,8 @@ record UnknownFamily(HfConfig config) {
         if (json.has("n_embd")) {
             return Optional.of("gpt2");
         }
-        return json.has("patch_size") ? Optional.of("vit") : json.has("type_vocab_size") ? Optional.of("bert") : Optional.empty();
+        return json.has("patch_size")
+                ? Optional.of("vit")
+                : json.has("type_vocab_size") ? Optional.of("bert") : Optional.empty();
     }
 }

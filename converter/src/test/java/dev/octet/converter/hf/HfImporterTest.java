@@ -1,6 +1,5 @@
 package dev.octet.converter.hf;
 
-import static requireNonNull;
 import static java.util.Objects.requireNonNull;
 import static org.junit.jupiter.api.Assertions.assertAll;
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
@@ -106,9 +105,11 @@ class HfImporterTest {
                 if (own != null) {
                     Tensor used = i.tensor().orElseThrow();
                     long from = used.bytes().address() - own.bytes().address();
-                    boolean inside = from >= 0 && from + used.bytes().byteSize() <= own.bytes().byteSize();
+                    boolean inside = from >= 0
+                            && from + used.bytes().byteSize() <= own.bytes().byteSize();
                     boolean same = from == 0 || !of.equals(i.name());
-                    assertTrue(inside && same && (read.add(of) || !of.equals(i.name())), "a view, no copy: " + i.name());
+                    assertTrue(
+                            inside && same && (read.add(of) || !of.equals(i.name())), "a view, no copy: " + i.name());
                 }
             }
             imported.unread().forEach(read::add);
@@ -211,17 +212,24 @@ class HfImporterTest {
         String misspelt = spoiled("llama", c -> c.config().put("model_type", "qwen3_mo"))
                 .refusal(UnsupportedModelException.class);
         assertTrue(misspelt.contains("the nearest known family is qwen3_moe"), misspelt);
-        String latent = spoiled("deepseek-v3", c -> c.config().put("model_type", "longcat").put("index_topk", 8))
+        String latent = spoiled(
+                        "deepseek-v3",
+                        c -> c.config().put("model_type", "longcat").put("index_topk", 8))
                 .refusal(UnsupportedModelException.class);
-        assertTrue(latent.contains("the nearest known family is deepseek_v3; no known family has sparse attention"), latent);
-        String encoder = spoiled("llama", c -> c.config().put("model_type", "t5").put("is_encoder_decoder", true))
+        assertTrue(
+                latent.contains("the nearest known family is deepseek_v3; no known family has sparse attention"),
+                latent);
+        String encoder = spoiled(
+                        "llama", c -> c.config().put("model_type", "t5").put("is_encoder_decoder", true))
                 .refusal(UnsupportedModelException.class);
         assertTrue(encoder.contains("no known family has an encoder with cross-attention"), encoder);
     }
 
     @Test
     void experts_that_a_shard_lacks_are_named_on_a_line() throws IOException {
-        String told = spoiled("mixtral", c -> c.tensors().keySet().removeIf(n -> n.matches(".*experts\\.[34]\\.w[12]\\.weight")))
+        String told = spoiled(
+                        "mixtral",
+                        c -> c.tensors().keySet().removeIf(n -> n.matches(".*experts\\.[34]\\.w[12]\\.weight")))
                 .refusal(MalformedModelException.class);
         assertTrue(
                 told.contains("missing: model.layers.{0-1}.block_sparse_moe.experts.{3-4}.w1.weight,"
@@ -249,7 +257,13 @@ class HfImporterTest {
         assertEquals(
                 own.open().model().graph().nodes(), fused.open().model().graph().nodes());
         own.tensors().forEach((name, t) -> {
-            Tensor same = fused.open().model().graph().initializers().get(name).tensor().orElseThrow();
+            Tensor same = fused.open()
+                    .model()
+                    .graph()
+                    .initializers()
+                    .get(name)
+                    .tensor()
+                    .orElseThrow();
             assertEquals(-1, t.bytes().mismatch(same.bytes()), name);
         });
     }
@@ -270,7 +284,8 @@ class HfImporterTest {
 
     @Test
     void yarn_stretches_as_transformers_does() {
-        // inv_freq and the factor of ROPE_INIT_FUNCTIONS["yarn"] for theta 1000, 8 elements, factor 4, length 16, beta_fast 8, beta_slow 1
+        // inv_freq and the factor of ROPE_INIT_FUNCTIONS["yarn"] for theta 1000, 8 elements, factor 4, length 16,
+        // beta_fast 8, beta_slow 1
         float[] f = RotaryAngles.frequencies(1000, 8);
         float factor = new YarnScaling(4, 16, 8, 1, true, YarnScaling.magnitude(4, 1)).apply(f, 1000);
         assertArrayEquals(YARN, f, 1e-8f);

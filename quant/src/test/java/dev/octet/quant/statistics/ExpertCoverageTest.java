@@ -32,8 +32,7 @@ class ExpertCoverageTest {
             tensors.put("model.layers.0.mlp.experts.1." + linear, seen(0));
             tensors.put("model.layers.0.mlp.experts.2." + linear, seen(2));
         }
-        Statistics statistics =
-                Statistics.of("model", new DataPart("data", "texts", 1, 1), tensors);
+        Statistics statistics = Statistics.of("model", new DataPart("data", "texts", 1, 1), tensors);
         List<ExpertCoverage> coverage = ExpertCoverage.of(statistics);
         assertEquals(List.of(new ExpertCoverage("model.layers.0.mlp.experts", List.of(7L, 0L, 2L))), coverage);
         assertEquals(List.of(1), coverage.getFirst().unseen());
