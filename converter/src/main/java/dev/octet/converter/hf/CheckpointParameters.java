@@ -27,6 +27,7 @@ import org.jspecify.annotations.Nullable;
  */
 final class CheckpointParameters {
     private static final Pattern NUMBER = Pattern.compile("(?<=\\.)\\d+(?=\\.)");
+    private static final Pattern EXPERT = Pattern.compile("(?<=experts\\.)\\d+(?=\\.)");
     private static final int MAX_LINES = 40;
 
     private final Map<String, Initializer> tensors;
@@ -232,11 +233,18 @@ final class CheckpointParameters {
         }
     }
 
-    /** Names that differ in their first number only, as those of layers do, on one line: {@code layers.{0-31}.mlp.weight}. */
+    /**
+     * Names that differ in the number of an expert, or of a layer, on one line: {@code layers.{0-31}.mlp.weight},
+     * {@code layers.3.mlp.experts.{4-7}.up_proj.weight}.
+     */
     static List<String> compact(Iterable<String> names) {
+        return compact(compact(names, EXPERT), NUMBER);
+    }
+
+    private static List<String> compact(Iterable<String> names, Pattern of) {
         Map<String, List<Long>> numbers = new TreeMap<>();
         for (String name : names) {
-            Matcher m = NUMBER.matcher(name);
+            Matcher m = of.matcher(name);
             if (m.find() && m.end() - m.start() < 10) {
                 String pattern = name.substring(0, m.start()) + "{}" + name.substring(m.end());
                 numbers.computeIfAbsent(pattern, p -> new ArrayList<>()).add(Long.parseLong(m.group()));

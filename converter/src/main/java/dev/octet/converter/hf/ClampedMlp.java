@@ -30,12 +30,12 @@ record ClampedMlp(int hidden, int inner, float limit) {
                 "Clip",
                 List.of(of(draft, path, pairs, 1), draft.floats("swiglu_least", Shape.SCALAR, -limit), highest));
         String alpha = draft.floats("swiglu_alpha", Shape.SCALAR, ALPHA);
-        String open = draft.op(
-                path + "/Sigmoid", "Sigmoid", List.of(draft.op(path + "/Mul", "Mul", List.of(gate, alpha))));
+        String open =
+                draft.op(path + "/Sigmoid", "Sigmoid", List.of(draft.op(path + "/Mul", "Mul", List.of(gate, alpha))));
         String active = draft.op(path + "/Mul", "Mul", List.of(gate, open));
         String one = draft.floats("swiglu_one", Shape.SCALAR, 1);
-        String product = draft.op(
-                path + "/Mul", "Mul", List.of(draft.op(path + "/Add", "Add", List.of(up, one)), active));
+        String product =
+                draft.op(path + "/Mul", "Mul", List.of(draft.op(path + "/Add", "Add", List.of(up, one)), active));
         return linear(draft, module, "down_proj", product, inner, hidden);
     }
 

@@ -145,7 +145,6 @@ record DecoderArchitecture(
     /** The layer behind DeepSeek-V3's last, which predicts a second token; transformers leaves it out, too. */
     private static final Pattern NEXT_TOKENS = Pattern.compile("^model\\.layers\\.61\\.");
 
-
     private static final List<String> UNSEEN = List.of(
             "max_position_embeddings", "attention_dropout", "initializer_range", "bos_token_id", "eos_token_id");
 
@@ -168,7 +167,8 @@ record DecoderArchitecture(
     }
 
     private DecoderArchitecture withAttentionBias(AttentionBias bias) {
-        return new DecoderArchitecture(modelType, family, bias, window, headSize, activation, scores, mixture, features);
+        return new DecoderArchitecture(
+                modelType, family, bias, window, headSize, activation, scores, mixture, features);
     }
 
     private DecoderArchitecture withWindow(SlidingWindow layers) {
@@ -182,11 +182,13 @@ record DecoderArchitecture(
     }
 
     private DecoderArchitecture withActivation(MlpActivation mlp) {
-        return new DecoderArchitecture(modelType, family, attentionBias, window, headSize, mlp, scores, mixture, features);
+        return new DecoderArchitecture(
+                modelType, family, attentionBias, window, headSize, mlp, scores, mixture, features);
     }
 
     private DecoderArchitecture withScores(ScoreScaling kind) {
-        return new DecoderArchitecture(modelType, family, attentionBias, window, headSize, activation, kind, mixture, features);
+        return new DecoderArchitecture(
+                modelType, family, attentionBias, window, headSize, activation, kind, mixture, features);
     }
 
     private DecoderArchitecture withMixture(Mixture experts) {
@@ -198,7 +200,8 @@ record DecoderArchitecture(
         Set<Feature> all = EnumSet.noneOf(Feature.class);
         all.addAll(features);
         all.addAll(List.of(more));
-        return new DecoderArchitecture(modelType, family, attentionBias, window, headSize, activation, scores, mixture, all);
+        return new DecoderArchitecture(
+                modelType, family, attentionBias, window, headSize, activation, scores, mixture, all);
     }
 
     boolean has(Feature feature) {

@@ -37,10 +37,8 @@ record ExpertRouter(GraphDraft draft, HfConfig config, String module, int expert
         return switch (method) {
             case "greedy" -> best(scores, active);
             case "group_limited_greedy" -> {
-                String groups = op(
-                        "ReduceMax",
-                        List.of(byGroup(scores, groups()), axis(-1)),
-                        Attribute.of("keepdims", 0));
+                String groups =
+                        op("ReduceMax", List.of(byGroup(scores, groups()), axis(-1)), Attribute.of("keepdims", 0));
                 yield best(inBestGroups(scores, groups, 0), active);
             }
             default -> throw config.unsupported("topk_method", method, "greedy, group_limited_greedy");
@@ -51,9 +49,9 @@ record ExpertRouter(GraphDraft draft, HfConfig config, String module, int expert
         String biased = op("Add", List.of(scores, draft.buffer(module + ".e_score_correction_bias", experts)));
         Choice two = best(byGroup(biased, groups()), Math.min(2, experts / groups()));
         String groups = op("ReduceSum", List.of(two.weights(), axis(-1)), Attribute.of("keepdims", 0));
-        String chosen = best(inBestGroups(biased, groups, Float.NEGATIVE_INFINITY), active).experts();
-        Choice choice = new Choice(
-                op("GatherElements", List.of(scores, chosen), Attribute.of("axis", -1)), chosen);
+        String chosen = best(inBestGroups(biased, groups, Float.NEGATIVE_INFINITY), active)
+                .experts();
+        Choice choice = new Choice(op("GatherElements", List.of(scores, chosen), Attribute.of("axis", -1)), chosen);
         return scaled(config.flag(true, "norm_topk_prob") ? normalised(choice) : choice);
     }
 
@@ -84,14 +82,15 @@ record ExpertRouter(GraphDraft draft, HfConfig config, String module, int expert
         String indices = best(groups, kept).experts();
         String one = draft.floats("router_one", Shape.SCALAR, 1);
         String ones = op("Expand", List.of(one, op("Shape", List.of(indices))));
-        String zeros = op("Expand", List.of(draft.floats("router_zero", Shape.SCALAR, 0), op("Shape", List.of(groups))));
+        String zeros =
+                op("Expand", List.of(draft.floats("router_zero", Shape.SCALAR, 0), op("Shape", List.of(groups))));
         String mask = op("ScatterElements", List.of(zeros, indices, ones), Attribute.of("axis", -1));
         String inside = op(
                 "Greater",
                 List.of(op("Unsqueeze", List.of(mask, axis(-1))), draft.floats("router_zero", Shape.SCALAR, 0)));
         String name = otherwise == 0 ? "router_zero" : "router_never";
-        String masked = op(
-                "Where", List.of(inside, byGroup(scores, count), draft.floats(name, Shape.SCALAR, otherwise)));
+        String masked =
+                op("Where", List.of(inside, byGroup(scores, count), draft.floats(name, Shape.SCALAR, otherwise)));
         return op("Reshape", List.of(masked, draft.longs("all_" + experts, Shape.of(3), 0, 0, experts)));
     }
 

@@ -31,11 +31,19 @@ final class FusedExperts {
         }
         List<CheckpointParameters.Part> halves = new ArrayList<>();
         for (int e = 0; e < experts; e++) {
-            halves.add(new CheckpointParameters.Part(module + "." + e + "." + expert.gate() + ".weight", Shape.of(inner, hidden)));
-            halves.add(new CheckpointParameters.Part(module + "." + e + "." + expert.up() + ".weight", Shape.of(inner, hidden)));
+            halves.add(new CheckpointParameters.Part(
+                    module + "." + e + "." + expert.gate() + ".weight", Shape.of(inner, hidden)));
+            halves.add(new CheckpointParameters.Part(
+                    module + "." + e + "." + expert.up() + ".weight", Shape.of(inner, hidden)));
         }
         parameters.cut(module + ".gate_up_proj", Shape.of(experts, 2L * inner, hidden), halves);
-        each(parameters, module, "down_proj", Shape.of(experts, hidden, inner), expert.down() + ".weight", Shape.of(hidden, inner));
+        each(
+                parameters,
+                module,
+                "down_proj",
+                Shape.of(experts, hidden, inner),
+                expert.down() + ".weight",
+                Shape.of(hidden, inner));
     }
 
     private static void each(

@@ -176,7 +176,11 @@ public final class HfImporter {
         return found.orElseThrow(() -> new UnsupportedModelException(
                 type.isEmpty() ? "config.json has no model_type" : "there is no graph for model_type '" + type + "'",
                 config.where(),
-                "known are " + String.join(", ", classes())
+                new UnknownFamily(config)
+                                .advice(ARCHITECTURES.stream()
+                                        .map(Architecture::modelType)
+                                        .toList())
+                        + "known are " + String.join(", ", classes())
                         + "; give an .onnx export, or add the architecture (docs/huggingface.md says where)"));
     }
 

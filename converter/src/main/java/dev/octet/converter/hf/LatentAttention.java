@@ -107,8 +107,7 @@ record LatentAttention(
     private List<String> split(GraphDraft draft, String path, String x, int first, int second) {
         String byHead = byHead(draft, path, x, first + second);
         String sizes = draft.longs("split_" + first + "_" + second, Shape.of(2), first, second);
-        return draft.ops(
-                path + "/Split", "Split", List.of(byHead, sizes), 2, Attribute.of("axis", -1));
+        return draft.ops(path + "/Split", "Split", List.of(byHead, sizes), 2, Attribute.of("axis", -1));
     }
 
     private String byHead(GraphDraft draft, String path, String x, int size) {

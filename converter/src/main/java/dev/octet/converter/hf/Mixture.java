@@ -17,13 +17,7 @@ import java.util.Optional;
  * @param layers which layers have the mixture; others have an MLP
  */
 record Mixture(
-        String block,
-        Expert expert,
-        List<String> counts,
-        String inner,
-        Router router,
-        Shared shared,
-        Layers layers) {
+        String block, Expert expert, List<String> counts, String inner, Router router, Shared shared, Layers layers) {
     Mixture {
         counts = List.copyOf(counts);
     }

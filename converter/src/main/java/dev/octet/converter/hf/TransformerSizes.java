@@ -156,7 +156,8 @@ public record TransformerSizes(
                                 && IntStream.range(0, layers).allMatch(i -> m.isIn(hf, i)));
         if (!uniform) {
             throw new UnsupportedModelException(
-                    "the layers of this " + type + " are not alike, or have an expert that all tokens share, or attention of another kind",
+                    "the layers of this " + type
+                            + " are not alike, or have an expert that all tokens share, or attention of another kind",
                     hf.where(),
                     "give an .onnx export");
         }

@@ -26,8 +26,7 @@ record YarnScaling(double factor, double length, double fast, double slow, boole
         double length = original.isNumber()
                 ? rope.positive(original, "original_max_position_embeddings")
                 : config.size("original_max_position_embeddings", "max_position_embeddings");
-        double factor = number(rope, "factor")
-                .orElseGet(() -> config.size("max_position_embeddings") / length);
+        double factor = number(rope, "factor").orElseGet(() -> config.size("max_position_embeddings") / length);
         double attention = number(rope, "attention_factor").orElseGet(() -> {
             Optional<Double> one = number(rope, "mscale");
             Optional<Double> all = number(rope, "mscale_all_dim");

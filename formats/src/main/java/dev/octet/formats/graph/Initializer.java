@@ -105,9 +105,7 @@ public record Initializer(String name, Data data, String doc, Map<String, String
         Map<String, String> more = new LinkedHashMap<>(metadata);
         more.put(PART_OF, of);
         more.put(PART, String.valueOf(number));
-        more.put(
-                WHOLE,
-                Arrays.stream(whole.toArray()).mapToObj(String::valueOf).collect(Collectors.joining("x")));
+        more.put(WHOLE, Arrays.stream(whole.toArray()).mapToObj(String::valueOf).collect(Collectors.joining("x")));
         return new Initializer(name, data, doc, more, unknown);
     }
 

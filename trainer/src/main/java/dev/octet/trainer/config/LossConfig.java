@@ -34,12 +34,21 @@ public record LossConfig(
     /** A loss from labels or a teacher. */
     public LossConfig(
             Type type, Optional<String> output, String labels, long ignoreIndex, Optional<Distillation> distillation) {
-        this(type, output, labels, ignoreIndex, distillation, Preference.DEFAULT, OptionalDouble.empty(), Optional.empty());
+        this(
+                type,
+                output,
+                labels,
+                ignoreIndex,
+                distillation,
+                Preference.DEFAULT,
+                OptionalDouble.empty(),
+                Optional.empty());
     }
 
     /** The same with terms of routers. */
     public LossConfig withRouters(Routers terms) {
-        return new LossConfig(type, output, labels, ignoreIndex, distillation, preference, labelSmoothing, Optional.of(terms));
+        return new LossConfig(
+                type, output, labels, ignoreIndex, distillation, preference, labelSmoothing, Optional.of(terms));
     }
 
     /** Kinds of loss, as in torch, averaged over the counted positions. */

@@ -55,7 +55,8 @@ final class RouterLoss {
                 choice(edit, n).ifPresent(found::add);
             }
         }
-        if (found.isEmpty() || found.stream().mapToLong(Router::experts).distinct().count() > 1) {
+        if (found.isEmpty()
+                || found.stream().mapToLong(Router::experts).distinct().count() > 1) {
             throw new InvalidOptionException(
                     found.isEmpty()
                             ? "the model has no router that chooses by its probabilities"

@@ -81,7 +81,9 @@ class MixtureTrainingTest {
         float[] expected = new float[8];
         try (ModelFile file = ModelFile.open(GOLDEN.resolve("mixtral-adamw.safetensors"))) {
             Map<String, Tensor> tensors = file.model().tensors();
-            requireNonNull(tensors.get("losses")).bytes().asByteBuffer()
+            requireNonNull(tensors.get("losses"))
+                    .bytes()
+                    .asByteBuffer()
                     .order(java.nio.ByteOrder.LITTLE_ENDIAN)
                     .asFloatBuffer()
                     .get(expected);
@@ -112,7 +114,8 @@ class MixtureTrainingTest {
                 Device cpu = CpuDevice.of(2)) {
             Parameters all = Parameters.of(converter.canonical().graph());
             TrainingSetup setup = new TrainingSetup(
-                    new GraphSource(converter.canonical(), (graph, sizes) -> TrainingGraph.of(graph, sizes, new PassLog())),
+                    new GraphSource(
+                            converter.canonical(), (graph, sizes) -> TrainingGraph.of(graph, sizes, new PassLog())),
                     all,
                     all.names(),
                     LOSS,
@@ -150,7 +153,8 @@ class MixtureTrainingTest {
             Golden golden = Golden.of(tensors, "router-terms");
             LossConfig config = LOSS.withRouters(new LossConfig.Routers(0.02, 0.01));
             LossGraph loss = withLoss(concrete(converter.canonical(), golden, new PassLog()), config, golden);
-            assertEquals(List.of("router_balance", "router_z", "task"), List.copyOf(new TreeMap<>(loss.parts()).keySet()));
+            assertEquals(
+                    List.of("router_balance", "router_z", "task"), List.copyOf(new TreeMap<>(loss.parts()).keySet()));
             requireNear(new GradientCheck(loss.model(), loss.loss(), golden, Map.of()).run(cpu), golden);
         }
     }
@@ -160,7 +164,8 @@ class MixtureTrainingTest {
         try (ModelSource source = ModelSource.open(MIXTRAL);
                 ModelFile file = ModelFile.open(MIXTRAL.resolve("golden.safetensors"));
                 Converter converter = Converter.of(source.model())) {
-            GraphModel graph = concrete(converter.canonical(), Golden.of(file.model().tensors(), "mixtral"), new PassLog());
+            GraphModel graph =
+                    concrete(converter.canonical(), Golden.of(file.model().tensors(), "mixtral"), new PassLog());
             assertEquals(2, count(graph, "ExpertDispatch"));
             assertEquals(6, count(graph, "GroupedLinear"));
             assertEquals(0, count(graph, "ExpertRows"));
