@@ -16,10 +16,11 @@ import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
-import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.function.Consumer;
+import org.jspecify.annotations.Nullable;
 
 /** A distributed checkpoint with {@code .metadata}: its tensors, put together from their chunks. */
 public final class DcpFolder {
@@ -27,7 +28,7 @@ public final class DcpFolder {
 
     private final Path folder;
     private final DcpMetadata metadata;
-    private final Map<String, Long> sizes = new HashMap<>();
+    private final Map<String, Long> sizes = new ConcurrentHashMap<>();
 
     private DcpFolder(Path folder, DcpMetadata metadata) {
         this.folder = folder;
@@ -162,18 +163,45 @@ public final class DcpFolder {
     PiecedShards shards(Consumer<MalformedModelException> problems) throws IOException {
         StateDict<DcpKey> weights = StateDict.of(keys(), description().toString());
         List<Located> located = new ArrayList<>();
-        try (OpenFiles files = new OpenFiles()) {
-            for (Map.Entry<String, DcpKey> e : weights.names().entrySet()) {
-                try {
-                    Located tensor = located(files, e.getValue());
-                    located.add(new Located(tensor.spec().withName(e.getKey()), tensor.pieces()));
-                } catch (MalformedModelException problem) {
-                    problems.accept(problem);
-                }
+        List<Attempt> attempts = attempts(List.copyOf(weights.names().entrySet()));
+        for (Attempt attempt : attempts) {
+            if (attempt.failed() != null) {
+                throw attempt.failed();
+            }
+            if (attempt.broken() != null) {
+                problems.accept(attempt.broken());
+            }
+            if (attempt.located() != null) {
+                located.add(attempt.located());
             }
         }
         List<String> notes = new ArrayList<>(weights.notes());
         notes.addAll(notes());
         return PiecedShards.of(description(), located, notes);
+    }
+
+    /** A tensor, or what is wrong with it. */
+    private record Attempt(
+            @Nullable Located located,
+            @Nullable MalformedModelException broken,
+            @Nullable IOException failed) {}
+
+    /** Opens chunks in several threads: there are as many as tensors times ranks. */
+    private List<Attempt> attempts(List<Map.Entry<String, DcpKey>> names) throws IOException {
+        try (OpenFiles files = new OpenFiles()) {
+            return names.parallelStream().map(e -> attempt(files, e)).toList();
+        }
+    }
+
+    private Attempt attempt(OpenFiles files, Map.Entry<String, DcpKey> e) {
+        try {
+            Located tensor = located(files, e.getValue());
+            return new Attempt(
+                    new Located(tensor.spec().withName(e.getKey()), tensor.pieces()), null, null);
+        } catch (MalformedModelException broken) {
+            return new Attempt(null, broken, null);
+        } catch (IOException failed) {
+            return new Attempt(null, null, failed);
+        }
     }
 }

@@ -22,6 +22,7 @@ import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import java.util.TreeSet;
 import java.util.function.Consumer;
 import java.util.regex.Matcher;
@@ -83,7 +84,7 @@ final class DcpSafetensors {
         StateDict<String> weights = StateDict.of(saved, folder.toString());
         List<Located> located = new ArrayList<>();
         weights.names().forEach((name, key) -> {
-            Growing tensor = tensors.get(key);
+            Growing tensor = Objects.requireNonNull(tensors.get(key));
             try {
                 Shape shape = Shape.of(tensor.size);
                 Pieces pieces = Pieces.assembled(shape, tensor.dtype.bits() / Byte.SIZE, tensor.parts);

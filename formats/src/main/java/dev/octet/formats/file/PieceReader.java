@@ -13,8 +13,12 @@ import java.lang.foreign.ValueLayout;
  * their distances allow and put in their places in memory.
  */
 public final class PieceReader {
-    /** Longest stretch of a file that is read at once to take scattered elements from it. */
-    private static final long SPAN_BYTES = 32L << 20;
+    /** Longest stretch of a file that is read at once to take scattered elements from it: it stays in the cache until they are taken. */
+    private static final long SPAN_BYTES = 1L << 20;
+
+    /** Kept by each thread, because fresh memory is filled with zeros first. */
+    private static final ThreadLocal<MemorySegment> SCRATCH =
+            ThreadLocal.withInitial(() -> Arena.ofAuto().allocate(SPAN_BYTES, 64));
 
     /** A stretch is read at once when this share of it or more is wanted: reading sequentially costs less than asking again. */
     private static final long USED_SHARE = 4;
@@ -173,6 +177,12 @@ public final class PieceReader {
             this.in = in;
             this.out = out;
         }
+
+        Axes with(int axis, long count) {
+            long[] counts = n.clone();
+            counts[axis] = count;
+            return new Axes(counts, in, out);
+        }
     }
 
     private void fetch(Piece piece, Axes axes, int used, long source, long target) throws IOException {
@@ -190,21 +200,37 @@ public final class PieceReader {
                 outer = k;
             }
         }
-        if (span <= SPAN_BYTES && span / USED_SHARE <= wanted) {
-            try (Arena arena = Arena.ofConfined()) {
-                MemorySegment part = arena.allocate(span, 64);
-                files.read(piece.file(), source, part);
-                scatter(axes, used - 1, part, 0, target);
+        if (span / USED_SHARE > wanted) { // one at a time along the axis with the largest distances in the file
+            Axes rest = without(axes, outer, used);
+            for (long i = 0; i < axes.n[outer]; i++) {
+                fetch(piece, rest, used - 1, source + i * axes.in[outer], target + i * axes.out[outer]);
             }
+        } else if (span <= SPAN_BYTES || axes.n[outer] == 1) {
+            gather(piece, axes, used, span, source, target);
+        } else {
+            long half = axes.n[outer] / 2;
+            fetch(piece, axes.with(outer, half), used, source, target);
+            fetch(
+                    piece,
+                    axes.with(outer, axes.n[outer] - half),
+                    used,
+                    source + half * axes.in[outer],
+                    target + half * axes.out[outer]);
+        }
+    }
+
+    /** Reads a stretch of the file and takes the elements from it. */
+    private void gather(Piece piece, Axes axes, int used, long span, long source, long target) throws IOException {
+        if (span <= SPAN_BYTES) {
+            MemorySegment part = SCRATCH.get().asSlice(0, span);
+            files.read(piece.file(), source, part);
+            scatter(axes, used - 1, part, 0, target);
             return;
         }
-        // one at a time along the axis with the largest distances in the file
-        long count = axes.n[outer];
-        long in = axes.in[outer];
-        long out = axes.out[outer];
-        Axes rest = without(axes, outer, used);
-        for (long i = 0; i < count; i++) {
-            fetch(piece, rest, used - 1, source + i * in, target + i * out);
+        try (Arena arena = Arena.ofConfined()) {
+            MemorySegment part = arena.allocate(span, 64);
+            files.read(piece.file(), source, part);
+            scatter(axes, used - 1, part, 0, target);
         }
     }
 

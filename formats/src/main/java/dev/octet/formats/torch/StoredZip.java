@@ -182,7 +182,7 @@ final class StoredZip {
         if (member.size() < 0 || from > part.length() - member.size()) {
             throw damaged("member '" + name + "' of " + member.size() + " bytes reaches beyond the archive's end");
         }
-        return new FilePart(part.files(), part.file(), part.from() + from, member.size());
+        return part.part(from, member.size());
     }
 
     private ByteBuffer buffer(long at, long count) throws IOException {

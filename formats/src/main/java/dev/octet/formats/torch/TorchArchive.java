@@ -172,13 +172,13 @@ public final class TorchArchive {
             header.put(utf8);
             header.putShort((short) 1).putShort((short) 16).putLong(0).putLong(0);
             header.putShort((short) 0x4246).putShort((short) padding); // "FB", as torch pads
-            write(header.array());
+            write(all(header));
         }
 
         private void end(String name, long header, long size, long crc) throws IOException {
             ByteBuffer descriptor = little(DESCRIPTOR_BYTES);
             descriptor.putInt(0x08074b50).putInt((int) crc).putLong(size).putLong(size);
-            write(descriptor.array());
+            write(all(descriptor));
             members.add(new Member(PREFIX + name, header, size, crc));
         }
 
@@ -198,7 +198,7 @@ public final class TorchArchive {
                 entry.put(utf8);
                 entry.putShort((short) 1).putShort((short) 24);
                 entry.putLong(m.size()).putLong(m.size()).putLong(m.at());
-                write(entry.array());
+                write(all(entry));
             }
             long size = at - start;
             ByteArrayOutputStream end = new ByteArrayOutputStream();
@@ -210,15 +210,21 @@ public final class TorchArchive {
                     .putLong(members.size())
                     .putLong(size)
                     .putLong(start);
-            end.writeBytes(end64.array());
+            end.writeBytes(all(end64));
             ByteBuffer locator = little(20);
             locator.putInt(0x07064b50).putInt(0).putLong(at).putInt(1);
-            end.writeBytes(locator.array());
+            end.writeBytes(all(locator));
             ByteBuffer last = little(22);
             last.putInt(0x06054b50).putInt(0).putShort((short) members.size()).putShort((short) members.size());
             last.putInt(-1).putInt(-1).putShort((short) 0);
-            end.writeBytes(last.array());
+            end.writeBytes(all(last));
             write(end.toByteArray());
+        }
+
+        private static byte[] all(ByteBuffer buffer) {
+            byte[] bytes = new byte[buffer.capacity()];
+            buffer.clear().get(bytes);
+            return bytes;
         }
 
         private static ByteBuffer little(int bytes) {

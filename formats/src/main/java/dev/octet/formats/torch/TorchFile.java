@@ -186,7 +186,7 @@ public final class TorchFile {
                 throw new MalformedModelException(
                         "storage '" + k + "' of " + count + " elements reaches beyond the end of the file", where, FIX);
             }
-            storages.put(k, new FilePart(part.files(), part.file(), part.from() + at, count * width));
+            storages.put(k, part.part(at, count * width));
             at += count * width;
         }
         return new TorchFile(part, object.value(), storages, null, "");
@@ -372,7 +372,7 @@ public final class TorchFile {
                     "has a storage of " + storage.count() + " elements, the file has " + found.length()
                             + " bytes of it");
         }
-        return new FilePart(found.files(), found.file(), found.from(), storage.count() * width);
+        return found.part(0, storage.count() * width);
     }
 
     /**
