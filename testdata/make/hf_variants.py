@@ -78,53 +78,58 @@ def eager(cls, config):
 SMALL = dict(vocab_size=37, hidden_size=16, intermediate_size=24, num_hidden_layers=2, num_attention_heads=4, max_position_embeddings=64,
              bos_token_id=1, eos_token_id=2)
 
-# heads of another size than hidden / heads, norms on q and k, tied, padded on the left
-save("qwen3", eager(tf.Qwen3ForCausalLM, tf.Qwen3Config(**SMALL, num_key_value_heads=2, head_dim=8, tie_word_embeddings=True)),
-     tokens(37, "left"), exact=False)
-# a window that is shorter than the text
-save("mistral", eager(tf.MistralForCausalLM, tf.MistralConfig(**SMALL, num_key_value_heads=1, sliding_window=4)), tokens(37, "right"))
-# stretched rotary angles, biases everywhere
-save("llama3", eager(tf.LlamaForCausalLM, tf.LlamaConfig(
-    **SMALL | dict(hidden_size=32), num_key_value_heads=2, head_dim=16, attention_bias=True, mlp_bias=True, tie_word_embeddings=True,
-    rope_parameters=dict(rope_type="llama3", rope_theta=500.0, factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0,
-                         original_max_position_embeddings=16))), tokens(37, "right"))
-# linear rotary angles, in three shards, with the keys of old files
-folder = save("llama-linear", eager(tf.LlamaForCausalLM, tf.LlamaConfig(
-    **SMALL, num_key_value_heads=4, tie_word_embeddings=False,
-    rope_parameters=dict(rope_type="linear", rope_theta=10000.0, factor=2.5))), tokens(37, "right"), shard="6KB")
-config = json.loads((folder / "config.json").read_text())
-del config["rope_parameters"], config["dtype"], config["head_dim"]
-config |= dict(rope_theta=10000.0, rope_scaling=dict(type="linear", factor=2.5), torch_dtype="float32", transformers_version="4.30.0")
-(folder / "config.json").write_text(json.dumps(config, indent=2) + "\n")
-# a window in the upper layer only
-save("qwen2-window", eager(tf.Qwen2ForCausalLM, tf.Qwen2Config(
-    **SMALL, num_key_value_heads=2, use_sliding_window=True, sliding_window=3, max_window_layers=1, tie_word_embeddings=False)),
-    tokens(37, "right"), exact=False)
-# no head, and names as files before transformers 1.0 have them
-folder = save("bert-bare", eager(tf.BertModel, tf.BertConfig(**SMALL, hidden_act="gelu_new", type_vocab_size=3)),
-              tokens(37, "right", labels=False) | {"token_type_ids": torch.arange(18).reshape(2, 9) % 3})
-old = {k.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta"): v
-       for k, v in load_file(folder / "model.safetensors").items()}
-old["embeddings.position_ids"] = torch.arange(64).reshape(1, 64)
-save_file(old, folder / "model.safetensors", metadata={"format": "pt"})
-# names without prefix and masks as parameters, as the hub's gpt2 has them
-folder = save("gpt2-hub", eager(tf.GPT2LMHeadModel, tf.GPT2Config(
-    vocab_size=37, n_embd=16, n_layer=2, n_head=4, n_positions=32, n_inner=40, activation_function="relu",
-    scale_attn_by_inverse_layer_idx=True, bos_token_id=1, eos_token_id=2)), tokens(37, "right"))
-hub = {k.removeprefix("transformer."): v for k, v in load_file(folder / "model.safetensors").items()}
-for i in range(2):
-    hub[f"h.{i}.attn.bias"] = torch.ones(32, 32).tril().reshape(1, 1, 32, 32)
-save_file(hub, folder / "model.safetensors", metadata={"format": "pt"})
-golden = load_file(folder / "golden.safetensors")
-save_file({k.replace("grad.transformer.", "grad."): v for k, v in golden.items()}, folder / "golden.safetensors")
-# no head, images that are no squares, no biases on q, k and v
-save("vit-bare", eager(tf.ViTModel, tf.ViTConfig(
-    hidden_size=16, intermediate_size=24, num_hidden_layers=1, num_attention_heads=2, image_size=(8, 12), patch_size=(4, 4), num_channels=2,
-    qkv_bias=False)), {"pixel_values": torch.randn(2, 2, 8, 12, generator=torch.Generator().manual_seed(3))})
-# norms whose weight is an offset from one, embeddings scaled by the root of the hidden size, heads of another size, tied
-save("gemma", eager(tf.GemmaForCausalLM, tf.GemmaConfig(**SMALL | dict(hidden_size=24), num_key_value_heads=1, head_dim=8, pad_token_id=0)),
-     tokens(37, "right"))
-# capped scores and logits, norms behind attention and MLP, a window in the lower layer only
-save("gemma2", eager(tf.Gemma2ForCausalLM, tf.Gemma2Config(
-    **SMALL, num_key_value_heads=2, head_dim=8, query_pre_attn_scalar=12, sliding_window=4, attn_logit_softcapping=2.0,
-    final_logit_softcapping=1.5, pad_token_id=0)), tokens(37, "right"))
+def main():
+    # heads of another size than hidden / heads, norms on q and k, tied, padded on the left
+    save("qwen3", eager(tf.Qwen3ForCausalLM, tf.Qwen3Config(**SMALL, num_key_value_heads=2, head_dim=8, tie_word_embeddings=True)),
+         tokens(37, "left"), exact=False)
+    # a window that is shorter than the text
+    save("mistral", eager(tf.MistralForCausalLM, tf.MistralConfig(**SMALL, num_key_value_heads=1, sliding_window=4)), tokens(37, "right"))
+    # stretched rotary angles, biases everywhere
+    save("llama3", eager(tf.LlamaForCausalLM, tf.LlamaConfig(
+        **SMALL | dict(hidden_size=32), num_key_value_heads=2, head_dim=16, attention_bias=True, mlp_bias=True, tie_word_embeddings=True,
+        rope_parameters=dict(rope_type="llama3", rope_theta=500.0, factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0,
+                             original_max_position_embeddings=16))), tokens(37, "right"))
+    # linear rotary angles, in three shards, with the keys of old files
+    folder = save("llama-linear", eager(tf.LlamaForCausalLM, tf.LlamaConfig(
+        **SMALL, num_key_value_heads=4, tie_word_embeddings=False,
+        rope_parameters=dict(rope_type="linear", rope_theta=10000.0, factor=2.5))), tokens(37, "right"), shard="6KB")
+    config = json.loads((folder / "config.json").read_text())
+    del config["rope_parameters"], config["dtype"], config["head_dim"]
+    config |= dict(rope_theta=10000.0, rope_scaling=dict(type="linear", factor=2.5), torch_dtype="float32", transformers_version="4.30.0")
+    (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n")
+    # a window in the upper layer only
+    save("qwen2-window", eager(tf.Qwen2ForCausalLM, tf.Qwen2Config(
+        **SMALL, num_key_value_heads=2, use_sliding_window=True, sliding_window=3, max_window_layers=1, tie_word_embeddings=False)),
+        tokens(37, "right"), exact=False)
+    # no head, and names as files before transformers 1.0 have them
+    folder = save("bert-bare", eager(tf.BertModel, tf.BertConfig(**SMALL, hidden_act="gelu_new", type_vocab_size=3)),
+                  tokens(37, "right", labels=False) | {"token_type_ids": torch.arange(18).reshape(2, 9) % 3})
+    old = {k.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta"): v
+           for k, v in load_file(folder / "model.safetensors").items()}
+    old["embeddings.position_ids"] = torch.arange(64).reshape(1, 64)
+    save_file(old, folder / "model.safetensors", metadata={"format": "pt"})
+    # names without prefix and masks as parameters, as the hub's gpt2 has them
+    folder = save("gpt2-hub", eager(tf.GPT2LMHeadModel, tf.GPT2Config(
+        vocab_size=37, n_embd=16, n_layer=2, n_head=4, n_positions=32, n_inner=40, activation_function="relu",
+        scale_attn_by_inverse_layer_idx=True, bos_token_id=1, eos_token_id=2)), tokens(37, "right"))
+    hub = {k.removeprefix("transformer."): v for k, v in load_file(folder / "model.safetensors").items()}
+    for i in range(2):
+        hub[f"h.{i}.attn.bias"] = torch.ones(32, 32).tril().reshape(1, 1, 32, 32)
+    save_file(hub, folder / "model.safetensors", metadata={"format": "pt"})
+    golden = load_file(folder / "golden.safetensors")
+    save_file({k.replace("grad.transformer.", "grad."): v for k, v in golden.items()}, folder / "golden.safetensors")
+    # no head, images that are no squares, no biases on q, k and v
+    save("vit-bare", eager(tf.ViTModel, tf.ViTConfig(
+        hidden_size=16, intermediate_size=24, num_hidden_layers=1, num_attention_heads=2, image_size=(8, 12), patch_size=(4, 4), num_channels=2,
+        qkv_bias=False)), {"pixel_values": torch.randn(2, 2, 8, 12, generator=torch.Generator().manual_seed(3))})
+    # norms whose weight is an offset from one, embeddings scaled by the root of the hidden size, heads of another size, tied
+    save("gemma", eager(tf.GemmaForCausalLM, tf.GemmaConfig(**SMALL | dict(hidden_size=24), num_key_value_heads=1, head_dim=8, pad_token_id=0)),
+         tokens(37, "right"))
+    # capped scores and logits, norms behind attention and MLP, a window in the lower layer only
+    save("gemma2", eager(tf.Gemma2ForCausalLM, tf.Gemma2Config(
+        **SMALL, num_key_value_heads=2, head_dim=8, query_pre_attn_scalar=12, sliding_window=4, attn_logit_softcapping=2.0,
+        final_logit_softcapping=1.5, pad_token_id=0)), tokens(37, "right"))
+
+
+if __name__ == "__main__":
+    main()

@@ -13,11 +13,13 @@ import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.Tensor;
 import java.lang.foreign.Arena;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.stream.Collectors;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -155,11 +157,37 @@ final class GraphDraft {
 
     /** {@code nn.LayerNorm} over the last axis. */
     String layerNorm(String module, String x, int size, double epsilon) {
+        String weight = stored(module + ".weight", size);
+        return layerNorm(path(module), List.of(x, weight, stored(module + ".bias", size)), epsilon);
+    }
+
+    /** LayerNorm without a bias. */
+    String centredNorm(String module, String x, int size, double epsilon) {
+        return layerNorm(path(module), List.of(x, stored(module + ".weight", size)), epsilon);
+    }
+
+    /** LayerNorm without a bias over each of {@code count} heads, which have weights of their own: [count, size]. */
+    String centredHeadNorm(String module, String x, int count, int size, double epsilon) {
+        String path = path(module);
+        String centred = op(path + "/Sub", "Sub", List.of(x, mean(path + "/ReduceMean", x)));
+        String squared = op(path + "/Mul_squared", "Mul", List.of(centred, centred));
+        String small = floats("epsilon_" + epsilon, Shape.SCALAR, (float) epsilon);
+        String variance = add(path, mean(path + "/ReduceMean_squared", squared), small);
+        String root = op(path + "/Sqrt", "Sqrt", List.of(variance));
+        String plain = op(path + "/Div", "Div", List.of(centred, root));
+        return op(path + "/Mul", "Mul", List.of(plain, widened(module + ".weight", count, size)));
+    }
+
+    private String mean(String path, String x) {
+        return op(path, "ReduceMean", List.of(x, longs("axes_last", Shape.of(1), -1)), Attribute.of("keepdims", 1));
+    }
+
+    private String layerNorm(String path, List<String> in, double epsilon) {
         return node(
-                path(module),
+                path,
                 CanonicalOps.LAYER_NORM,
                 Node.OCTET_DOMAIN,
-                List.of(x, stored(module + ".weight", size), stored(module + ".bias", size)),
+                in,
                 Attribute.of("axis", -1),
                 Attribute.of("epsilon", (float) epsilon));
     }
@@ -209,6 +237,18 @@ final class GraphDraft {
         boolean narrow = constant != null
                 && constant.tensor().map(t -> t.dtype() != DType.F32).orElse(false);
         return narrow ? toF32(path(module), rows) : rows;
+    }
+
+    /** {@code x} times a number; {@code x} itself for 1. */
+    String scaled(String path, String x, String name, float factor) {
+        return factor == 1 ? x : op(path + "/Mul", "Mul", List.of(x, floats(name, Shape.SCALAR, factor)));
+    }
+
+    /** {@code x} cut along its last axis into parts of these sizes. */
+    List<String> split(String path, String x, long... sizes) {
+        String name = "parts_" + Arrays.stream(sizes).mapToObj(Long::toString).collect(Collectors.joining("_"));
+        String parts = longs(name, Shape.of(sizes.length), sizes);
+        return ops(path + "/Split", "Split", List.of(x, parts), sizes.length, Attribute.of("axis", -1));
     }
 
     String add(String path, String a, String b) {

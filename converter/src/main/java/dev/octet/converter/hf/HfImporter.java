@@ -19,20 +19,15 @@ import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.TreeSet;
+import java.util.stream.Stream;
 
 /** Turns {@code config.json} and the tensors of a checkpoint into a graph. */
 public final class HfImporter {
     /** All architectures. One more is a line here, see {@link Architecture}. */
-    static final List<Architecture> ARCHITECTURES = List.of(
-            new BertArchitecture(),
-            new VitArchitecture(),
-            new Gpt2Architecture(),
-            DecoderArchitecture.LLAMA,
-            DecoderArchitecture.MISTRAL,
-            DecoderArchitecture.QWEN2,
-            DecoderArchitecture.QWEN3,
-            DecoderArchitecture.GEMMA,
-            DecoderArchitecture.GEMMA2);
+    static final List<Architecture> ARCHITECTURES = Stream.concat(
+                    Stream.of(new BertArchitecture(), new VitArchitecture(), new Gpt2Architecture()),
+                    Decoders.ALL.stream())
+            .toList();
 
     /** The first with Attention, RotaryEmbedding and RMSNormalization. */
     private static final long OPSET = 23;
@@ -105,7 +100,7 @@ public final class HfImporter {
      */
     public static Imported ofConstants(ObjectNode config, Map<String, Initializer> constants, String where) {
         HfConfig hf = new HfConfig(config, where);
-        Architecture architecture = architecture(hf);
+        Architecture architecture = architecture(hf).orElseThrow(() -> unknown(hf, constants));
         String modelClass = modelClass(hf, architecture);
         Arena arena = Arena.ofAuto(); // small constants live as long as the graph
         CheckpointParameters parameters = new CheckpointParameters(constants, architecture.prefix(), where, arena);
@@ -130,7 +125,7 @@ public final class HfImporter {
      */
     public static Blueprint blueprint(ObjectNode config, boolean optional, String where) {
         HfConfig hf = new HfConfig(config, where);
-        Architecture architecture = architecture(hf);
+        Architecture architecture = architecture(hf).orElseThrow(() -> unknown(hf, Map.of()));
         String modelClass = modelClass(hf, architecture);
         Arena arena = Arena.ofAuto();
         Map<String, Initializer> present = new LinkedHashMap<>();
@@ -163,15 +158,23 @@ public final class HfImporter {
                 .toList();
     }
 
-    private static Architecture architecture(HfConfig config) {
+    private static Optional<Architecture> architecture(HfConfig config) {
         String type = config.text("", "model_type");
-        Optional<Architecture> found =
-                ARCHITECTURES.stream().filter(a -> a.modelType().equals(type)).findFirst();
-        return found.orElseThrow(() -> new UnsupportedModelException(
-                type.isEmpty() ? "config.json has no model_type" : "there is no graph for model_type '" + type + "'",
+        return ARCHITECTURES.stream().filter(a -> a.modelType().equals(type)).findFirst();
+    }
+
+    private static UnsupportedModelException unknown(HfConfig config, Map<String, Initializer> constants) {
+        String type = config.text("", "model_type");
+        return new UnsupportedModelException(
+                type.isEmpty()
+                        ? "config.json has no model_type"
+                        : "there is no graph for model_type '" + type + "'"
+                                + NearestArchitecture.of(config, constants)
+                                        .map(n -> "; " + n)
+                                        .orElse(""),
                 config.where(),
                 "known are " + String.join(", ", classes())
-                        + "; give an .onnx export, or add the architecture (docs/huggingface.md says where)"));
+                        + "; give an .onnx export, or add the architecture (docs/huggingface.md says where)");
     }
 
     private static String modelClass(HfConfig config, Architecture architecture) {

@@ -3,6 +3,7 @@ package dev.octet.converter.hf;
 import java.util.List;
 import java.util.Optional;
 import java.util.function.IntFunction;
+import java.util.function.IntPredicate;
 
 /** Which layers of a decoder see only a window of positions, and which keys of the configuration say so. */
 enum SlidingWindow {
@@ -17,6 +18,14 @@ enum SlidingWindow {
         @Override
         IntFunction<Optional<Integer>> of(HfConfig config) {
             Optional<Integer> window = size(config);
+            return layer -> window;
+        }
+    },
+    /** {@code sliding_window} holds for all layers where it is given (Phi3Config). */
+    ALL_LAYERS_IF_GIVEN {
+        @Override
+        IntFunction<Optional<Integer>> of(HfConfig config) {
+            Optional<Integer> window = config.optionalSize("sliding_window");
             return layer -> window;
         }
     },
@@ -38,6 +47,33 @@ enum SlidingWindow {
         IntFunction<Optional<Integer>> of(HfConfig config) {
             return byType(config, size(config), layer -> layer % 2 == 0);
         }
+    },
+    /** By {@code layer_types}, or in all but each fourth, or {@code sliding_window_pattern}th, layer (Cohere2Config). */
+    THREE_OF_FOUR {
+        @Override
+        IntFunction<Optional<Integer>> of(HfConfig config) {
+            return allBut(config, 4);
+        }
+    },
+    /** By {@code layer_types}, or in all but each sixth, or {@code sliding_window_pattern}th, layer (Gemma3TextConfig). */
+    FIVE_OF_SIX {
+        @Override
+        IntFunction<Optional<Integer>> of(HfConfig config) {
+            return allBut(config, 6);
+        }
+    },
+    /**
+     * By {@code layer_types}, or in the layers that have no rotary positions; none unless {@code use_sliding_window} and {@code sliding_window}
+     * (SmolLM3Config).
+     */
+    WITHOUT_POSITIONS {
+        @Override
+        IntFunction<Optional<Integer>> of(HfConfig config) {
+            Optional<Integer> window =
+                    config.flag(false, "use_sliding_window") ? config.optionalSize("sliding_window") : Optional.empty();
+            IntPredicate rotate = RotatedLayers.LISTED.rotate(config, layer -> false);
+            return byType(config, window, layer -> !rotate.test(layer));
+        }
     };
 
     /** Value of {@code sliding_window} where the key is absent (MistralConfig, Qwen2Config, Qwen3Config, Gemma2Config). */
@@ -53,8 +89,13 @@ enum SlidingWindow {
         return config.json().has("sliding_window") ? config.optionalSize("sliding_window") : Optional.of(DEFAULT_SIZE);
     }
 
+    private static IntFunction<Optional<Integer>> allBut(HfConfig config, int fallback) {
+        int pattern = config.sizeOr(fallback, "sliding_window_pattern", "_sliding_window_pattern");
+        return byType(config, size(config), layer -> (layer + 1) % pattern != 0);
+    }
+
     private static IntFunction<Optional<Integer>> byType(
-            HfConfig config, Optional<Integer> window, IntFunction<Boolean> fallback) {
+            HfConfig config, Optional<Integer> window, IntPredicate fallback) {
         List<String> types = config.texts("layer_types");
         if (!types.isEmpty() && types.size() != config.layers("num_hidden_layers")) {
             throw config.malformed("layer_types names " + types.size() + " layers, num_hidden_layers is "
@@ -66,6 +107,6 @@ enum SlidingWindow {
             }
         }
         return layer -> window.filter(
-                w -> types.isEmpty() ? fallback.apply(layer) : types.get(layer).equals(SLIDING));
+                w -> types.isEmpty() ? fallback.test(layer) : types.get(layer).equals(SLIDING));
     }
 }

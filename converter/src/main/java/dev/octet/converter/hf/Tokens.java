@@ -23,6 +23,7 @@ final class Tokens {
     private final String ids;
     private final String padding;
     private @Nullable String range;
+    private @Nullable String length;
     private final Map<Long, String> windows = new HashMap<>();
 
     /** Adds the inputs. */
@@ -39,19 +40,27 @@ final class Tokens {
         return ids;
     }
 
-    /** Positions 0 to sequence - 1, I64 [sequence]. */
-    String positions() {
-        if (range == null) {
+    /** Number of positions, I64 scalar. */
+    String length() {
+        if (length == null) {
             String shape = draft.op(ROOT + "/Shape", "Shape", List.of(ids));
-            String length = draft.op(
+            length = draft.op(
                     ROOT + "/Gather",
                     "Gather",
                     List.of(shape, draft.longs("one", Shape.of(), 1)),
                     Attribute.of("axis", 0));
+        }
+        return length;
+    }
+
+    /** Positions 0 to sequence - 1, I64 [sequence]. */
+    String positions() {
+        if (range == null) {
+            String end = length();
             range = draft.op(
                     ROOT + "/Range",
                     "Range",
-                    List.of(draft.longs("zero", Shape.of(), 0), length, draft.longs("one", Shape.of(), 1)));
+                    List.of(draft.longs("zero", Shape.of(), 0), end, draft.longs("one", Shape.of(), 1)));
         }
         return range;
     }

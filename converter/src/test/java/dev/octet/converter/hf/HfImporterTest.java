@@ -202,6 +202,24 @@ class HfImporterTest {
     }
 
     @Test
+    void an_unknown_model_type_is_refused_with_the_nearest_architecture_and_what_differs() throws IOException {
+        String told = spoiled("qwen3", c -> c.config().put("model_type", "qwen9"))
+                .refusal(UnsupportedModelException.class);
+        assertTrue(told.contains("its tensors are those of Qwen3ForCausalLM"), told);
+        told = spoiled("llama", c -> {
+                    c.config().put("model_type", "llama9");
+                    c.tensors().remove("model.norm.weight");
+                    c.add("model.layers.0.mlp.router.weight", DType.F32, 4, 32);
+                    c.add("model.layers.1.mlp.router.weight", DType.F32, 4, 32);
+                })
+                .refusal(UnsupportedModelException.class);
+        assertTrue(
+                told.contains("the nearest is LlamaForCausalLM, from which its tensors differ: missing:"
+                        + " model.norm.weight; not in this architecture: model.layers.{0-1}.mlp.router.weight"),
+                told);
+    }
+
+    @Test
     void an_unknown_class_of_a_known_architecture_is_refused_with_the_known_ones() throws IOException {
         String told = spoiled("llama", c -> c.config().putArray("architectures").add("LlamaForTokenClassification"))
                 .refusal(UnsupportedModelException.class);
@@ -214,10 +232,10 @@ class HfImporterTest {
                         "llama",
                         c -> c.config()
                                 .putObject("rope_parameters")
-                                .put("rope_type", "yarn")
+                                .put("rope_type", "spiral")
                                 .put("factor", 4.0))
                 .refusal(UnsupportedModelException.class);
-        assertTrue(told.contains("rope_type 'yarn'") && told.contains("default, linear, llama3"), told);
+        assertTrue(told.contains("rope_type 'spiral'") && told.contains("default, linear, proportional, dynamic, yarn"), told);
     }
 
     @Test
