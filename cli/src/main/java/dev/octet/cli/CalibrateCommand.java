@@ -3,6 +3,7 @@ package dev.octet.cli;
 import dev.octet.converter.runtime.CalibrationOptions;
 import dev.octet.pipeline.Calibrate;
 import dev.octet.pipeline.TaskListener;
+import dev.octet.quant.statistics.ExpertCoverage;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -12,6 +13,7 @@ import java.util.Optional;
 import java.util.Set;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
+import java.util.stream.Collectors;
 import org.apache.commons.cli.Option;
 
 /** {@code octet calibrate MODEL -o STATS}: runs data through the model and writes the statistics of its activations. */
@@ -162,6 +164,32 @@ final class CalibrateCommand implements Command {
                 table.row("NaN or infinite", String.join(", ", answer.nonFinite()));
             }
             screen.out().print(table.text(0));
+            printExperts(answer.experts(), screen);
+        }
+    }
+
+    /** How many tokens experts saw, a line for each layer. */
+    private static void printExperts(List<ExpertCoverage> layers, Screen screen) {
+        if (layers.isEmpty()) {
+            return;
+        }
+        Table table = new Table().heading("tokens of experts", "experts", "least", "median", "most", "never reached");
+        for (ExpertCoverage layer : layers) {
+            List<Long> sorted = layer.tokens().stream().sorted().toList();
+            String unseen = layer.unseen().stream().map(String::valueOf).collect(Collectors.joining(", "));
+            table.row(
+                    Printable.of(layer.module()),
+                    sorted.size(),
+                    sorted.getFirst(),
+                    sorted.get(sorted.size() / 2),
+                    sorted.getLast(),
+                    unseen);
+        }
+        screen.out().print("\n" + table.text(0));
+        if (layers.stream().anyMatch(l -> !l.unseen().isEmpty())) {
+            screen.out()
+                    .println("\nan expert that no token reached gets the largest input scale of its siblings in a"
+                            + " checkpoint, and stays as it is in an ONNX file; more and other texts reach more");
         }
     }
 }

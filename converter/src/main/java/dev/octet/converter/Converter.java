@@ -4,6 +4,7 @@ import dev.octet.converter.data.Dataset;
 import dev.octet.converter.evaluate.Evaluation;
 import dev.octet.converter.evaluate.EvaluationOptions;
 import dev.octet.converter.evaluate.LayerComparison;
+import dev.octet.converter.expand.UnpaddedExperts;
 import dev.octet.converter.lower.Lowering;
 import dev.octet.converter.lower.OnnxTarget;
 import dev.octet.converter.lower.StandardOps;
@@ -21,6 +22,7 @@ import dev.octet.converter.plan.PlanRewrite;
 import dev.octet.converter.plan.Planner;
 import dev.octet.converter.plan.RoundToNearest;
 import dev.octet.converter.plan.WeightQuantizer;
+import dev.octet.converter.rule.ExpertValues;
 import dev.octet.converter.rule.FusePatterns;
 import dev.octet.converter.rule.RecoverNames;
 import dev.octet.converter.runtime.CalibrationOptions;
@@ -216,6 +218,11 @@ public final class Converter implements AutoCloseable {
         return new StandardOps().apply(canonical, new PassLog());
     }
 
+    /** The same, with padding kept from experts. */
+    private GraphModel measurable() {
+        return new StandardOps().apply(UnpaddedExperts.apply(canonical), new PassLog());
+    }
+
     /**
      * The canonical model for other tools: ONNX's own operators at one opset, constants unchanged, symbolic sizes still symbolic.
      * {@code octet convert --target onnx} writes it; {@link dev.octet.formats.ModelFile#save} puts constants of more than 2 GiB into a data
@@ -268,7 +275,7 @@ public final class Converter implements AutoCloseable {
         if (plan.needsStatistics()) {
             plan.requireTaps();
         }
-        return CalibrationRun.runTaps(runnable(), modelDigest, taps(), data, options);
+        return CalibrationRun.runTaps(measurable(), modelDigest, taps(), data, options);
     }
 
     /**
@@ -292,7 +299,8 @@ public final class Converter implements AutoCloseable {
     public Statistics calibrateModules(Dataset data, String modelDigest, CalibrationOptions options)
             throws IOException {
         // attention in single operators: ONNX Runtime then computes masks of any shape
-        return CalibrationRun.runTaps(standard(21), modelDigest, ModuleTaps.of(canonical), data, options);
+        GraphModel measured = Lowering.standard(UnpaddedExperts.apply(canonical), OPSETS.getFirst(), log);
+        return CalibrationRun.runTaps(measured, modelDigest, ModuleTaps.of(canonical), data, options);
     }
 
     /**
@@ -309,7 +317,7 @@ public final class Converter implements AutoCloseable {
             if (wanted.isEmpty()) {
                 return Map.of();
             }
-            CalibrationRun.runTaps(runnable(), "model", taps(), data, how);
+            CalibrationRun.runTaps(measurable(), "model", taps(), data, how);
             Map<String, SecondMoment> moments =
                     new LinkedHashMap<>(SecondMoments.read(file).byName());
             moments.keySet().retainAll(wanted.keySet());
@@ -419,7 +427,8 @@ public final class Converter implements AutoCloseable {
 
     /**
      * Measures a conversion layer by layer: the signal-to-noise ratio of each converted Linear's output against the original model's,
-     * both fed the same samples, so the error of all layers up to there. The file stays as it is.
+     * both fed the same samples, so the error of all layers up to there. The file stays as it is. Linears of experts are left out: where the
+     * routers of the two choose differently, their rows are not of the same tokens.
      *
      * @param data only its first 32 samples are used, which is accurate to a tenth of a decibel
      * @return the conversion with the measurements
@@ -427,7 +436,10 @@ public final class Converter implements AutoCloseable {
      */
     public Conversion measure(Conversion conversion, Dataset data, EvaluationOptions options) throws IOException {
         Map<String, String> pairs = new LinkedHashMap<>();
-        conversion.layers().forEach(l -> pairs.put(l.output(), l.output()));
+        Set<String> inExperts = ExpertValues.of(canonical.graph());
+        conversion.layers().stream()
+                .filter(l -> !inExperts.contains(l.output()))
+                .forEach(l -> pairs.put(l.output(), l.output()));
         Dataset some = data.slice(0, Math.min(MEASURED_SAMPLES, data.count()));
         List<LayerComparison> layers = Evaluation.compareLayers(runnable(), conversion.model(), pairs, some, options);
         return conversion.withComparison(layers);

@@ -1,5 +1,6 @@
 package dev.octet.converter;
 
+import dev.octet.converter.expand.GroupedExperts;
 import dev.octet.converter.expand.TrainingExpansions;
 import dev.octet.converter.pass.ConstantFolding;
 import dev.octet.converter.pass.ImportPasses;
@@ -11,7 +12,7 @@ import dev.octet.formats.graph.GraphModel;
 import java.util.Map;
 
 /**
- * The graph the trainer compiles: canonical, with fixed sizes, attention as one operator, and operators without a derivative expressed by
+ * The graph the trainer compiles: canonical, with fixed sizes, attention as one operator, experts in groups, and operators without a derivative expressed by
  * others.
  */
 public final class TrainingGraph {
@@ -28,7 +29,7 @@ public final class TrainingGraph {
     @SuppressWarnings("ReferenceEquality") // the same object where nothing was expanded
     public static GraphModel of(GraphModel canonical, Map<String, Long> sizes, PassLog log) {
         GraphModel concrete = ImportPasses.specialise(canonical, sizes, log);
-        GraphModel expanded = TrainingExpansions.apply(concrete);
+        GraphModel expanded = TrainingExpansions.apply(GroupedExperts.apply(concrete, log));
         if (expanded != concrete) { // masks and sizes of the expanded operators are known now, too
             concrete = new ConstantFolding().apply(new ShapeInference().apply(expanded, log), log);
         }

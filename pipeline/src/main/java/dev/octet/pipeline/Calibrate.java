@@ -12,6 +12,7 @@ import dev.octet.converter.runtime.ProgressListener;
 import dev.octet.quant.gptq.SecondMomentsFile;
 import dev.octet.quant.recipe.Recipes;
 import dev.octet.quant.statistics.DataPart;
+import dev.octet.quant.statistics.ExpertCoverage;
 import dev.octet.quant.statistics.Statistics;
 import dev.octet.quant.statistics.StatisticsFile;
 import java.io.IOException;
@@ -94,6 +95,7 @@ public final class Calibrate {
      * @param output the file of statistics
      * @param tensors how many were measured
      * @param nonFinite tensors in which a NaN or an infinity was seen
+     * @param experts how many tokens the experts of each layer saw; empty for a model without
      * @param resumed whether an earlier job was continued
      * @param moments the file of second moments; null where none was asked for
      * @param momentsBytes its size; 0 without
@@ -103,6 +105,7 @@ public final class Calibrate {
             long samples,
             int tensors,
             List<String> nonFinite,
+            List<ExpertCoverage> experts,
             boolean resumed,
             @Nullable String moments,
             long momentsBytes,
@@ -331,6 +334,7 @@ public final class Calibrate {
                 statistics.samplesDone(),
                 statistics.tensors().size(),
                 nonFinite,
+                ExpertCoverage.of(statistics),
                 resumed,
                 moments == null ? null : moments.path().toString(),
                 moments == null ? 0 : Files.size(moments.path()),

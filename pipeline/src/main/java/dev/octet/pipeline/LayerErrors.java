@@ -5,6 +5,7 @@ import dev.octet.converter.data.Dataset;
 import dev.octet.converter.evaluate.Evaluation;
 import dev.octet.converter.evaluate.EvaluationOptions;
 import dev.octet.converter.evaluate.LayerComparison;
+import dev.octet.converter.rule.ExpertValues;
 import dev.octet.formats.graph.GraphModel;
 import dev.octet.formats.graph.Node;
 import java.io.IOException;
@@ -22,7 +23,8 @@ final class LayerErrors {
     private LayerErrors() {}
 
     /**
-     * One comparison for each Linear whose output the candidate has under the same name, in graph order.
+     * One comparison for each Linear whose output the candidate has under the same name, in graph order; not those of experts, whose rows are of
+     * other tokens where routers choose differently.
      *
      * @param runnable the reference in standard ONNX, its Linears' outputs under their names
      */
@@ -31,9 +33,10 @@ final class LayerErrors {
             throws IOException {
         Set<String> values = new HashSet<>();
         candidate.graph().nodes().forEach(n -> values.addAll(n.outputs()));
+        Set<String> inExperts = ExpertValues.of(reference.canonical().graph());
         Map<String, String> pairs = new LinkedHashMap<>();
         for (Node node : reference.canonical().graph().nodes()) {
-            if (node.isOctet("Linear") && values.contains(node.output())) {
+            if (node.isOctet("Linear") && values.contains(node.output()) && !inExperts.contains(node.output())) {
                 pairs.put(node.output(), node.output());
             }
         }

@@ -22,6 +22,7 @@ import java.util.regex.Pattern;
  * @param headSize {@code head_dim} where the key is absent; empty for {@code hidden_size / num_attention_heads}
  * @param activation of the MLP
  * @param scores what attention does with its scores, and the output layer with logits
+ * @param mixture of experts in place of the MLP; empty for none
  * @param epsilon of the norms where the key is absent
  * @param padding {@code pad_token_id} where the key is absent
  * @param features what else differs
@@ -36,6 +37,7 @@ record DecoderArchitecture(
         Optional<Integer> headSize,
         MlpActivation activation,
         ScoreScaling scores,
+        Optional<Mixture> mixture,
         double epsilon,
         Optional<Integer> padding,
         Set<Feature> features)
@@ -45,6 +47,8 @@ record DecoderArchitecture(
         NONE,
         /** q, k and v. */
         QKV,
+        /** q, k and v unless {@code qkv_bias} is false. */
+        QKV_CONFIGURED,
         /** All four where {@code attention_bias} is true, otherwise none. */
         CONFIGURED
     }
@@ -125,6 +129,7 @@ record DecoderArchitecture(
                 Optional.empty(),
                 MlpActivation.SILU,
                 ScoreScaling.PLAIN,
+                Optional.empty(),
                 1e-6,
                 Optional.empty(),
                 Set.of());
@@ -140,13 +145,14 @@ record DecoderArchitecture(
         private Optional<Integer> size = headSize;
         private MlpActivation mlp = activation;
         private ScoreScaling scaling = scores;
+        private Optional<Mixture> experts = mixture;
         private double small = epsilon;
         private Optional<Integer> pad = padding;
         private Set<Feature> all = features;
 
         private DecoderArchitecture made() {
             return new DecoderArchitecture(
-                    modelType, named, biases, layers, turning, angles, size, mlp, scaling, small, pad, all);
+                    modelType, named, biases, layers, turning, angles, size, mlp, scaling, experts, small, pad, all);
         }
     }
 
@@ -189,6 +195,10 @@ record DecoderArchitecture(
         return changed(c -> c.scaling = kind);
     }
 
+    DecoderArchitecture withMixture(Mixture experts) {
+        return changed(c -> c.experts = Optional.of(experts));
+    }
+
     DecoderArchitecture withEpsilon(double fallback) {
         return changed(c -> c.small = fallback);
     }
@@ -228,20 +238,6 @@ record DecoderArchitecture(
         RotaryDecoder.of(this, config, draft).build(modelClass.endsWith(CAUSAL_LM));
     }
 
-    /** Whether q, k and v have biases. */
-    boolean hasInputBias(HfConfig config) {
-        return switch (attentionBias) {
-            case NONE -> false;
-            case QKV -> true;
-            case CONFIGURED -> config.flag(false, "attention_bias");
-        };
-    }
-
-    /** Whether the Linear behind attention has a bias. */
-    boolean hasOutputBias(HfConfig config) {
-        return attentionBias == AttentionBias.CONFIGURED && config.flag(false, "attention_bias");
-    }
-
     /** How many norms a layer has, without those of q and k. */
     int normsOfLayer() {
         return has(Feature.OUTPUT_NORMS) ? 4 : has(Feature.PARALLEL) ? 1 : 2;
@@ -252,6 +248,21 @@ record DecoderArchitecture(
         boolean each = has(Feature.PROJECTION_NORMS)
                 || (has(Feature.CONFIGURED_HEAD_NORMS) && config.flag(false, "use_qk_norm"));
         return each ? (heads + keyHeads) * size : has(Feature.HEAD_NORMS) ? 2 * size : 0;
+    }
+
+    /** Whether q, k and v have biases. */
+    boolean hasInputBias(HfConfig config) {
+        return switch (attentionBias) {
+            case NONE -> false;
+            case QKV -> true;
+            case QKV_CONFIGURED -> config.flag(true, "qkv_bias");
+            case CONFIGURED -> config.flag(false, "attention_bias");
+        };
+    }
+
+    /** Whether the Linear behind attention has a bias. */
+    boolean hasOutputBias(HfConfig config) {
+        return attentionBias == AttentionBias.CONFIGURED && config.flag(false, "attention_bias");
     }
 
     /** Elements of a head. */
@@ -274,6 +285,7 @@ record DecoderArchitecture(
                 && t.normOffset() == has(Feature.NORM_OFFSET)
                 && features.stream().noneMatch(UNSEEN_FEATURES::contains)
                 && rotated == RotatedLayers.ALL
+                && mixture.isEmpty()
                 && (t.window().isEmpty() || window == SlidingWindow.ALL_LAYERS);
         if (!fits || rope.isEmpty()) {
             return List.of();

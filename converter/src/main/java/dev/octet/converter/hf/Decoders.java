@@ -118,9 +118,28 @@ final class Decoders {
             .withPadding(0)
             .with(Feature.PARALLEL, Feature.LAYER_NORMS, Feature.INTERLEAVED, Feature.TIED);
 
+    /** Mixtral: Mistral's layers with experts. */
+    private static final DecoderArchitecture MIXTRAL = DecoderArchitecture.of("mixtral", "Mixtral")
+            .withWindow(SlidingWindow.ALL_LAYERS)
+            .withMixture(Mixture.MIXTRAL);
+
+    /** Qwen2-MoE, such as Qwen1.5-MoE-A2.7B: Qwen2's layers with experts. */
+    private static final DecoderArchitecture QWEN2_MOE = DecoderArchitecture.of("qwen2_moe", "Qwen2Moe")
+            .withAttentionBias(AttentionBias.QKV_CONFIGURED)
+            .withWindow(SlidingWindow.LOWER_EVEN_LAYERS)
+            .withMixture(Mixture.QWEN2);
+
+    /** Qwen3-MoE: Qwen3's layers with experts. */
+    private static final DecoderArchitecture QWEN3_MOE = DecoderArchitecture.of("qwen3_moe", "Qwen3Moe")
+            .withAttentionBias(AttentionBias.CONFIGURED)
+            .withWindow(SlidingWindow.SWITCHED)
+            .with(Feature.HEAD_NORMS)
+            .withMixture(Mixture.QWEN3);
+
     /** One more family is one more constant and its place here. */
     static final List<DecoderArchitecture> ALL = List.of(
-            LLAMA, MISTRAL, QWEN2, QWEN3, GEMMA, GEMMA2, GEMMA3, PHI3, OLMO2, SMOLLM3, GRANITE, COHERE, COHERE2);
+            LLAMA, MISTRAL, QWEN2, QWEN3, GEMMA, GEMMA2, GEMMA3, PHI3, OLMO2, SMOLLM3, GRANITE, COHERE, COHERE2, MIXTRAL,
+            QWEN2_MOE, QWEN3_MOE);
 
     private Decoders() {}
 }

@@ -121,6 +121,14 @@ final class GraphDraft {
         return out;
     }
 
+    /** A node of Octet's own with several outputs, and their names. */
+    List<String> octet(String path, String opType, List<String> in, int count, Attribute... attributes) {
+        List<String> out = ops(path, opType, in, count, attributes);
+        Node last = nodes.removeLast();
+        nodes.add(Node.of(last.name(), opType, Node.OCTET_DOMAIN, last.inputs(), last.outputs(), attributes));
+        return out;
+    }
+
     private String unique(String path) {
         int n = used.merge(path, 1, Integer::sum);
         return n == 1 ? path : unique(path + "_" + (n - 1));
@@ -138,6 +146,13 @@ final class GraphDraft {
      */
     String linear(String module, String x, int in, int out, boolean bias) {
         return linear(module, x, stored(module + ".weight", out, in), bias ? stored(module + ".bias", out) : null, 1);
+    }
+
+    /** The Linear of a router, whose scores decide by small differences: in F32, never quantised. */
+    String router(String module, String x, int in, int out) {
+        String scores = linear(module, x, in, out, false);
+        nodes.add(nodes.removeLast().with(Attribute.of(Node.IN_F32, 1)));
+        return scores;
     }
 
     /** transformers' Conv1D: weight [in, out]. */

@@ -24,10 +24,9 @@ final class RotaryDecoder {
      * Sizes of the model, the same in all layers.
      *
      * @param hidden elements of a token between layers
-     * @param inner elements of a token within the MLP
      * @param headSize elements of a head
      */
-    private record Sizes(int vocabulary, int hidden, int inner, int headSize, int layers) {}
+    private record Sizes(int vocabulary, int hidden, int headSize, int layers) {}
 
     /**
      * Which Linears have biases.
@@ -86,7 +85,6 @@ final class RotaryDecoder {
                 new Sizes(
                         config.size("vocab_size"),
                         config.size("hidden_size"),
-                        config.size("intermediate_size"),
                         headSize,
                         config.layers("num_hidden_layers")),
                 new Biases(
@@ -111,7 +109,7 @@ final class RotaryDecoder {
         for (int i = 0; i < sizes.layers(); i++) {
             String mask =
                     window.apply(i).filter(w -> w < longest).map(tokens::window).orElseGet(tokens::padding);
-            x = layer(PREFIX + "layers." + i, x, tables.apply(i), mask);
+            x = layer(i, x, tables.apply(i), mask);
         }
         x = norm(PREFIX + "norm", x, hidden);
         if (!causalLm) {
@@ -206,9 +204,9 @@ final class RotaryDecoder {
                 : draft.rmsNorm(module, x, size, epsilon);
     }
 
-    private String layer(String module, String x, Optional<RotaryAngles.Tables> tables, @Nullable String mask) {
+    private String layer(int index, String x, Optional<RotaryAngles.Tables> tables, @Nullable String mask) {
+        String module = PREFIX + "layers." + index;
         String attention = module + ".self_attn";
-        String mlp = module + ".mlp";
         String before = module + ".input_layernorm";
         String between = module + ".post_attention_layernorm";
         String behind = module + ".post_feedforward_layernorm";
@@ -216,20 +214,20 @@ final class RotaryDecoder {
         if (architecture.has(Feature.PARALLEL)) {
             String normed = norm(before, x, size);
             String attended = added(module, x, attention(attention, normed, tables, mask));
-            return added(module, attended, mlp(mlp, normed));
+            return added(module, attended, mlp(index, module, normed));
         }
         if (architecture.has(Feature.OUTPUT_NORMS_ONLY)) {
             String middle = added(module, x, norm(between, attention(attention, x, tables, mask), size));
-            return added(module, middle, norm(behind, mlp(mlp, middle), size));
+            return added(module, middle, norm(behind, mlp(index, module, middle), size));
         }
         String attended = attention(attention, norm(before, x, size), tables, mask);
         if (architecture.has(Feature.OUTPUT_NORMS)) {
             String middle = added(module, x, norm(between, attended, size));
             String normed = norm(module + ".pre_feedforward_layernorm", middle, size);
-            return added(module, middle, norm(behind, mlp(mlp, normed), size));
+            return added(module, middle, norm(behind, mlp(index, module, normed), size));
         }
         String middle = added(module, x, attended);
-        return added(module, middle, mlp(mlp, norm(between, middle, size)));
+        return added(module, middle, mlp(index, module, norm(between, middle, size)));
     }
 
     private String added(String module, String residual, String x) {
@@ -299,20 +297,16 @@ final class RotaryDecoder {
                 List.of(normed, draft.longs("joined_" + width, Shape.of(3), 0, 0, width)));
     }
 
-    private String mlp(String module, String x) {
-        String path = GraphDraft.path(module);
-        int inner = sizes.inner();
-        List<String> both = architecture.has(Feature.FUSED_GATE_UP)
-                ? draft.split(
-                        path + "/gate_up_proj",
-                        draft.linear(module + ".gate_up_proj", x, sizes.hidden(), 2 * inner, biases.mlp()),
-                        inner,
-                        inner)
-                : List.of(
-                        draft.linear(module + ".gate_proj", x, sizes.hidden(), inner, biases.mlp()),
-                        draft.linear(module + ".up_proj", x, sizes.hidden(), inner, biases.mlp()));
-        String active = Activations.emit(draft, path + "/act_fn", activation, both.get(0));
-        String gated = draft.op(path + "/Mul", "Mul", List.of(active, both.get(1)));
-        return draft.linear(module + ".down_proj", gated, sizes.inner(), sizes.hidden(), biases.mlp());
+    private String mlp(int index, String layer, String x) {
+        Optional<Mixture> mixture = architecture.mixture().filter(m -> m.isIn(config, index));
+        if (mixture.isPresent()) {
+            return new ExpertBlock(mixture.get(), config, draft, sizes.hidden(), activation)
+                    .emit(layer + "." + mixture.get().block(), x);
+        }
+        GatedMlp mlp = new GatedMlp(sizes.hidden(), config.size("intermediate_size"), activation, biases.mlp());
+        String module = layer + ".mlp";
+        return architecture.has(Feature.FUSED_GATE_UP)
+                ? mlp.emitFused(draft, module, "gate_up_proj", "down_proj", x)
+                : mlp.emit(draft, module, "gate_proj", "up_proj", "down_proj", x);
     }
 }

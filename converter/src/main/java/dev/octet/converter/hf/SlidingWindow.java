@@ -41,6 +41,26 @@ enum SlidingWindow {
             return byType(config, window, layer -> layer >= from);
         }
     },
+    /** {@code sliding_window} holds for all layers where {@code use_sliding_window} is true (Qwen3MoeConfig). */
+    SWITCHED {
+        @Override
+        IntFunction<Optional<Integer>> of(HfConfig config) {
+            Optional<Integer> window = config.flag(false, "use_sliding_window") ? size(config) : Optional.empty();
+            return layer -> window;
+        }
+    },
+    /**
+     * By {@code layer_types}, or in layers 0, 2, 4 and so on below {@code max_window_layers}; none unless {@code use_sliding_window}
+     * (Qwen2MoeConfig).
+     */
+    LOWER_EVEN_LAYERS {
+        @Override
+        IntFunction<Optional<Integer>> of(HfConfig config) {
+            Optional<Integer> window = config.flag(false, "use_sliding_window") ? size(config) : Optional.empty();
+            int below = config.count("max_window_layers").orElse(28);
+            return byType(config, window, layer -> layer % 2 == 0 && layer < below);
+        }
+    },
     /** By {@code layer_types}, or in layers 0, 2, 4 and so on (Gemma2Config). */
     EVERY_OTHER_LAYER {
         @Override

@@ -5,6 +5,8 @@ import dev.octet.converter.hf.DecoderArchitecture.Feature;
 import dev.octet.formats.error.UnsupportedModelException;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Optional;
+import java.util.stream.IntStream;
 
 /**
  * The sizes of a decoder of tokens, from which its parameters and its work follow; read from {@code config.json} without any weight.
@@ -27,9 +29,6 @@ public record TransformerSizes(
         Embedding embedding,
         Norms norms,
         boolean dropout) {
-    /** Mixtral: Llama's layers with several MLPs, of which a router chooses some for each token. Source: transformers/models/mixtral. */
-    private static final String MIXTRAL = "mixtral";
-
     private static final String GPT2 = "gpt2";
 
     /** Decoders like Llama; each is described by its constant. */
@@ -106,7 +105,7 @@ public record TransformerSizes(
             return gpt2(hf);
         }
         DecoderArchitecture family = DECODERS.stream()
-                .filter(d -> d.modelType().equals(type.equals(MIXTRAL) ? "mistral" : type))
+                .filter(d -> d.modelType().equals(type))
                 .findFirst()
                 .orElseThrow(() -> new UnsupportedModelException(
                         type.isEmpty()
@@ -119,7 +118,7 @@ public record TransformerSizes(
 
     /** Values of {@code model_type} whose sizes are known. */
     public static List<String> modelTypes() {
-        List<String> types = new ArrayList<>(List.of(GPT2, MIXTRAL));
+        List<String> types = new ArrayList<>(List.of(GPT2));
         DECODERS.forEach(d -> types.add(d.modelType()));
         return types.stream().sorted().toList();
     }
@@ -145,16 +144,21 @@ public record TransformerSizes(
         int queries = hf.size("num_attention_heads");
         int keys = hf.sizeOr(queries, "num_key_value_heads");
         hf.divided(queries, "num_attention_heads", keys, "num_key_value_heads");
+        int layers = hf.layers("num_hidden_layers");
         int size = family.headSize(hf);
-        boolean moe = type.equals(MIXTRAL);
-        int experts = moe ? hf.size("num_local_experts") : 1;
-        int active = moe ? hf.size("num_experts_per_tok") : 1;
-        if (active > experts) {
-            throw hf.malformed("num_experts_per_tok " + active + " is more than num_local_experts " + experts);
+        Optional<Mixture> mixture = family.mixture();
+        boolean uniform = mixture.isEmpty()
+                || (mixture.get().sharedInner(hf).isEmpty()
+                        && IntStream.range(0, layers).allMatch(i -> mixture.get().isIn(hf, i)));
+        if (!uniform) {
+            throw new UnsupportedModelException(
+                    "the layers of this " + type + " are not alike, or have an expert that all tokens share",
+                    hf.where(),
+                    "give an .onnx export");
         }
         return new TransformerSizes(
                 type,
-                hf.layers("num_hidden_layers"),
+                layers,
                 hidden,
                 new Heads(
                         queries,
@@ -164,11 +168,11 @@ public record TransformerSizes(
                         family.hasOutputBias(hf),
                         family.normWeightsOfHeads(hf, queries, keys, size)),
                 new Mlp(
-                        hf.size("intermediate_size"),
+                        hf.size(mixture.map(Mixture::inner).orElse("intermediate_size")),
                         true,
                         family.has(Feature.MLP_BIAS) && hf.flag(false, "mlp_bias"),
-                        experts,
-                        active),
+                        mixture.map(m -> m.experts(hf)).orElse(1),
+                        mixture.map(m -> m.active(hf)).orElse(1)),
                 new Embedding(
                         hf.size("vocab_size"),
                         0,

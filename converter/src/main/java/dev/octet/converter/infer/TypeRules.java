@@ -12,7 +12,7 @@ import org.jspecify.annotations.Nullable;
 final class TypeRules {
     /** Rules of operators that have their own. */
     private static final Map<String, TypeRule> OWN =
-            join(ElementwiseTypes.RULES, ShapeTypes.RULES, IndexTypes.RULES, MatrixTypes.RULES, LayerTypes.RULES);
+            join(ElementwiseTypes.RULES, ShapeTypes.RULES, IndexTypes.RULES, MatrixTypes.RULES, LayerTypes.RULES, ExpertTypes.RULES);
 
     private TypeRules() {}
 

@@ -28,6 +28,7 @@ import org.jspecify.annotations.Nullable;
  * <tr><td>LayerNormalization</td><td>the operator from opset 17 on; before, the nine nodes that TorchScript wrote</td></tr>
  * <tr><td>RMSNormalization</td><td>the operator from opset 23 on; before, in F32: Mul, ReduceMean, Add, Sqrt, Div, then Mul</td></tr>
  * <tr><td>Gelu</td><td>the operator from opset 20 on; before, by Erf or Tanh</td></tr>
+ * <tr><td>ExpertRows, ExpertSum</td><td>NonZero and Gather; ScatterND and ReduceSum</td></tr>
  * </table>
  *
  * <p>Constants of Linear and of the normalisations that are BF16 or F16 where x is wider stay narrow in the file: a Cast to x's type
@@ -75,6 +76,8 @@ public final class StandardOps implements Pass {
                 case CanonicalOps.LAYER_NORM -> layerNorm(types, checked(n, 2), model.opset());
                 case CanonicalOps.RMS_NORM -> rmsNorm(types, checked(n, 2), model.opset());
                 case CanonicalOps.GELU -> gelu(types, checked(n, 1), model.opset());
+                case CanonicalOps.EXPERT_ROWS -> ExpertForm.rows(new Expansion(edit, n), n);
+                case CanonicalOps.EXPERT_SUM -> ExpertForm.sum(new Expansion(edit, n), n);
                 default -> lowered--; // an FP8 operator: the target's own lowering knows it
             }
         }

@@ -132,7 +132,10 @@ public final class Planner {
 
     private Decision decideLinear(Node n) {
         String w = n.input(1);
-        Optional<String> refusal = keptByPattern(n.id(), w).or(() -> weightRefusal(n, w));
+        Optional<String> router = n.intAttribute(Node.IN_F32, 0) == 0
+                ? Optional.empty()
+                : Optional.of("it is a router, which chooses experts in F32");
+        Optional<String> refusal = keptByPattern(n.id(), w).or(() -> router).or(() -> weightRefusal(n, w));
         if (refusal.isPresent()) {
             return new Decision.Kept(n.id(), LayerKind.LINEAR, refusal.get());
         }

@@ -16,6 +16,24 @@ public final class CanonicalOps {
     /** {@code Gelu(x)}, attribute {@code approximate}: {@code none} or {@code tanh}: as ONNX opset 20. */
     public static final String GELU = "Gelu";
 
+    /**
+     * {@code ExpertRows(x, chosen)}, attributes {@code expert}, {@code choices}: of x [tokens, size] the rows whose token chose the expert, in the
+     * order of the tokens; chosen is I64 [tokens·choices]. Outputs: the rows [n, size], and I64 [n], the place of each choice in {@code chosen}.
+     */
+    public static final String EXPERT_ROWS = "ExpertRows";
+    /**
+     * {@code ExpertSum(weights, rows, places, rows, places, ...)}, attribute {@code size}: what experts made of their rows, [n, size] each, added up
+     * by token in the order of its choices, weighted; weights is [..., choices], the result [..., size]. A place
+     * occurs once, or not at all where a token is left out.
+     */
+    public static final String EXPERT_SUM = "ExpertSum";
+    /** The trainer's form of all {@link #EXPERT_ROWS} of a mixture: their rows one expert after another. */
+    public static final String EXPERT_DISPATCH = "ExpertDispatch";
+    /** The trainer's form of a {@link #LINEAR} of each expert, over such rows. */
+    public static final String GROUPED_LINEAR = "GroupedLinear";
+    /** The trainer's form of {@link #EXPERT_SUM} over such rows. */
+    public static final String EXPERT_COMBINE = "ExpertCombine";
+
     /** Version of the domain that models import. */
     public static final long VERSION = 1;
 

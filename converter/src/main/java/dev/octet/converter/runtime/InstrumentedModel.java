@@ -298,6 +298,9 @@ public final class InstrumentedModel implements AutoCloseable {
         for (String tap : taps) {
             pending.add(readers.submit(() -> {
                 Tensor value = computed.read(tap);
+                if (value.shape().elementCount() == 0) {
+                    return; // an expert without tokens in this batch
+                }
                 if (heads.contains(tap)
                         && value.shape().rank() == 4
                         && (mask == null || mask.fitsHeads(value.shape()))) {

@@ -35,6 +35,9 @@ public record Node(
      */
     public static final String PADDING_INDEX = "dev.octet.padding_idx";
 
+    /** Attribute of a node that computes in F32 whatever the precision of others, and is not quantised, 1: routers, DoRA's norms. */
+    public static final String IN_F32 = "f32";
+
     public Node {
         inputs = List.copyOf(inputs);
         outputs = List.copyOf(outputs);

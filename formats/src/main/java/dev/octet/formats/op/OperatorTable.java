@@ -269,6 +269,11 @@ public final class OperatorTable {
             onnx("Xor", BROADCAST, 1, 7),
             // --- Octet's own
             octet("Linear", OWN_RULE, LOW),
+            octet("ExpertRows", OWN_RULE, WIDENS_ITSELF),
+            octet("ExpertSum", OWN_RULE, WIDENS_ITSELF),
+            octet("ExpertDispatch", OWN_RULE, WIDENS_ITSELF),
+            octet("ExpertCombine", OWN_RULE, WIDENS_ITSELF),
+            octet("GroupedLinear", OWN_RULE, LOW),
             octet("LayerNormalization", SAME_AS_INPUT, F32_ON_GPU),
             octet("RMSNormalization", SAME_AS_INPUT, WIDEST),
             octet("Gelu", SAME_AS_INPUT, F32_IN_APEX),

@@ -43,7 +43,7 @@ import org.jspecify.annotations.Nullable;
 final class AdapterEdit {
     private static final Attribute TRANSPOSED = Attribute.of("transB", 1L);
     private static final Attribute OF_ADAPTER = Attribute.of(LinearModule.ADAPTER, 1L);
-    private static final Attribute WIDE = Attribute.of(Autocast.IN_F32, 1L);
+    private static final Attribute WIDE = Attribute.of(Node.IN_F32, 1L);
 
     private final GraphModel base;
     private final BaseModules modules;

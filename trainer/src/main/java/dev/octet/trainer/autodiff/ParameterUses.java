@@ -120,6 +120,9 @@ final class ParameterUses {
         if (n.isOctet("Linear") || n.is("Conv") || n.is("ConvTranspose")) {
             return r.input() == 0 ? Optional.empty() : Optional.of(r.input() == 1 ? Use.WEIGHT : Use.BIAS);
         }
+        if (n.isOctet("GroupedLinear")) {
+            return r.input() < 2 ? Optional.empty() : Optional.of(t.shape().rank() == 2 ? Use.WEIGHT : Use.BIAS);
+        }
         if (n.is("Gemm")) {
             return Optional.of(r.input() == 2 ? Use.BIAS : Use.WEIGHT);
         }

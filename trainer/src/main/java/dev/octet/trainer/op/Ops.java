@@ -21,6 +21,9 @@ import dev.octet.trainer.op.dropout.Dropout;
 import dev.octet.trainer.op.elements.GatherElements;
 import dev.octet.trainer.op.elements.Scatter;
 import dev.octet.trainer.op.expand.Expand;
+import dev.octet.trainer.op.experts.ExpertCombine;
+import dev.octet.trainer.op.experts.ExpertDispatch;
+import dev.octet.trainer.op.experts.GroupedLinear;
 import dev.octet.trainer.op.fp8.AccumulateCodes;
 import dev.octet.trainer.op.fp8.AmaxUpdate;
 import dev.octet.trainer.op.fp8.DequantizeFp8;
@@ -119,6 +122,10 @@ public final class Ops {
             Linear.ENTRY,
             MatMul.ENTRY,
             RotaryEmbedding.ENTRY,
+            // --- mixtures of experts
+            ExpertCombine.ENTRY,
+            ExpertDispatch.ENTRY,
+            GroupedLinear.ENTRY,
             // --- normalisation, activation, pooling
             BatchNormalization.ENTRY,
             Dropout.ENTRY,

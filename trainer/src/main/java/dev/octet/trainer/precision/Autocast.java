@@ -11,9 +11,6 @@ import dev.octet.formats.tensor.DType;
  * @param list which operators are narrowed
  */
 public record Autocast(String name, DType low, AutocastList list) implements PrecisionPolicy {
-    /** Attribute of a node that computes in F32 whatever the list says, such as those of DoRA's norms. */
-    public static final String IN_F32 = "f32";
-
     public Autocast {
         if (low != DType.BF16 && low != DType.F16 && low != DType.F32) {
             throw new IllegalArgumentException(low + " is not F32, BF16 or F16");
@@ -37,6 +34,6 @@ public record Autocast(String name, DType low, AutocastList list) implements Pre
 
     @Override
     public Rule rule(Node node) {
-        return low == DType.F32 || node.intAttribute(IN_F32, 0) != 0 ? Rule.F32 : list.rule(node);
+        return low == DType.F32 || node.intAttribute(Node.IN_F32, 0) != 0 ? Rule.F32 : list.rule(node);
     }
 }

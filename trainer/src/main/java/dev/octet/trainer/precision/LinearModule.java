@@ -18,7 +18,7 @@ public record LinearModule(String node, String weight, String name, boolean tran
 
     private static final String SUFFIX = ".weight";
 
-    /** The Linears of a canonical graph, in its order; not those of an adapter. */
+    /** The Linears of a canonical graph, in its order; not those of an adapter, nor routers, which stay in F32. */
     public static List<LinearModule> of(Graph graph) {
         return graph.nodes().stream()
                 .filter(n -> isLinear(n, graph))
@@ -32,10 +32,11 @@ public record LinearModule(String node, String weight, String name, boolean tran
         return new LinearModule(node, weight, module, transB);
     }
 
-    /** Whether a node is a Linear with a weight of its own; not one of an adapter. */
+    /** Whether a node is a Linear with a weight of its own; not one of an adapter, nor a router. */
     static boolean isLinear(Node node, Graph graph) {
         return node.isOctet("Linear")
                 && !isAdapter(node)
+                && node.intAttribute(Node.IN_F32, 0) == 0
                 && graph.initializers().containsKey(node.input(1));
     }
 

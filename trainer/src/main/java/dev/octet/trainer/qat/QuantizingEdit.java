@@ -38,7 +38,7 @@ import org.jspecify.annotations.Nullable;
 
 /** Puts fake quantisation into a graph. A value that several layers read is quantised once for all that want it in the same way. */
 final class QuantizingEdit {
-    private static final Attribute WIDE = Attribute.of(Autocast.IN_F32, 1L);
+    private static final Attribute WIDE = Attribute.of(Node.IN_F32, 1L);
 
     private final GraphModel model;
     private final QatSettings settings;

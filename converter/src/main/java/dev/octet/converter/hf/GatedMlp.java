@@ -1,0 +1,35 @@
+package dev.octet.converter.hf;
+
+import java.util.List;
+
+/**
+ * A gated MLP: {@code down(act(gate(x)) * up(x))}.
+ *
+ * @param hidden elements of a token outside
+ * @param inner elements within
+ * @param activation by transformers' name
+ * @param bias whether its Linears have biases
+ */
+record GatedMlp(int hidden, int inner, String activation, boolean bias) {
+    /** The MLP of a module, over the last axis of x. */
+    String emit(GraphDraft draft, String module, String gate, String up, String down, String x) {
+        String gated = draft.linear(module + "." + gate, x, hidden, inner, bias);
+        String wide = draft.linear(module + "." + up, x, hidden, inner, bias);
+        return down(draft, module, down, gated, wide);
+    }
+
+    /** The same where gate and up are the halves of one Linear. */
+    String emitFused(GraphDraft draft, String module, String both, String down, String x) {
+        String fused = module + "." + both;
+        List<String> halves = draft.split(
+                GraphDraft.path(fused), draft.linear(fused, x, hidden, 2 * inner, bias), inner, inner);
+        return down(draft, module, down, halves.get(0), halves.get(1));
+    }
+
+    private String down(GraphDraft draft, String module, String down, String gated, String wide) {
+        String path = GraphDraft.path(module);
+        String active = Activations.emit(draft, path + "/act_fn", activation, gated);
+        String product = draft.op(path + "/Mul", "Mul", List.of(active, wide));
+        return draft.linear(module + "." + down, product, inner, hidden, bias);
+    }
+}
