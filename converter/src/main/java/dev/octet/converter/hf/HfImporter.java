@@ -25,7 +25,14 @@ import java.util.stream.Stream;
 public final class HfImporter {
     /** All architectures. One more is a line here, see {@link Architecture}. */
     static final List<Architecture> ARCHITECTURES = Stream.concat(
-                    Stream.of(new BertArchitecture(), new VitArchitecture(), new Gpt2Architecture()),
+                    Stream.of(
+                            new BertArchitecture(),
+                            new RobertaArchitecture("roberta", "Roberta"),
+                            new RobertaArchitecture("xlm-roberta", "XLMRoberta"),
+                            new DistilBertArchitecture(),
+                            new ModernBertArchitecture(),
+                            new VitArchitecture(),
+                            new Gpt2Architecture()),
                     Decoders.ALL.stream())
             .toList();
 

@@ -117,7 +117,17 @@ enum SlidingWindow {
     private static IntFunction<Optional<Integer>> byType(
             HfConfig config, Optional<Integer> window, IntPredicate fallback) {
         List<String> types = config.texts("layer_types");
-        if (!types.isEmpty() && types.size() != config.layers("num_hidden_layers")) {
+        IntPredicate slides = types.isEmpty() ? fallback : isSliding(config, types);
+        return layer -> window.filter(w -> slides.test(layer));
+    }
+
+    /**
+     * Which layers see a window.
+     *
+     * @param types {@code layer_types}, one for each layer
+     */
+    static IntPredicate isSliding(HfConfig config, List<String> types) {
+        if (types.size() != config.layers("num_hidden_layers")) {
             throw config.malformed("layer_types names " + types.size() + " layers, num_hidden_layers is "
                     + config.layers("num_hidden_layers"));
         }
@@ -126,7 +136,6 @@ enum SlidingWindow {
                 throw config.unsupported("layer_types", type, "full_attention, " + SLIDING);
             }
         }
-        return layer -> window.filter(
-                w -> types.isEmpty() ? fallback.test(layer) : types.get(layer).equals(SLIDING));
+        return layer -> types.get(layer).equals(SLIDING);
     }
 }

@@ -165,6 +165,11 @@ final class FixedGraph {
         OTHER
     }
 
+    /** Whether a value is computed from a running sum, as positions are that leave out padding. */
+    private boolean isCounted(String value) {
+        return upstream(value).stream().map(producers::get).anyMatch(n -> n != null && n.is("CumSum"));
+    }
+
     /** The source of indices: an input by its name, or constants; all zeros are types, 0, 1, 2... are positions. */
     Index index(String value) {
         Set<String> from = sources(value);
@@ -175,7 +180,7 @@ final class FixedGraph {
             return Index.POSITIONS;
         }
         if (from.contains(OnnxInputs.TOKENS)) {
-            return Index.TOKENS;
+            return isCounted(value) ? Index.OTHER : Index.TOKENS;
         }
         return from.isEmpty() ? indexOfConstants(value) : Index.OTHER;
     }

@@ -281,7 +281,7 @@ final class GraphMatcher {
     private boolean embedding(Node a, Node b) {
         FixedGraph.Index mine = file.index(a.input(1));
         FixedGraph.Index wanted =
-                twin.isInput(twin.unmoved(b.input(1))) ? twin.index(b.input(1)) : FixedGraph.Index.POSITIONS;
+                twin.producer(twin.unmoved(b.input(1))) == null ? twin.index(b.input(1)) : FixedGraph.Index.POSITIONS;
         boolean possible = mine == wanted || (mine == FixedGraph.Index.OTHER && wanted == FixedGraph.Index.POSITIONS);
         return possible
                 ? bind(a.input(0), b.input(0), false, false)
