@@ -41,10 +41,52 @@ final class GraphDraft {
 
     private final Map<String, Integer> used = new HashMap<>();
 
-    /** @param arena owns the small constants */
+    private final HfImporter.Use use;
+    private final Map<String, String> metadata = new LinkedHashMap<>();
+    private @Nullable KeyValueCache cache;
+
+    /** A graph of whole sequences; {@code arena} owns the small constants. */
     GraphDraft(CheckpointParameters parameters, Arena arena) {
+        this(parameters, HfImporter.Use.SEQUENCES, arena);
+    }
+
+    /** @param arena owns the small constants */
+    GraphDraft(CheckpointParameters parameters, HfImporter.Use use, Arena arena) {
         this.parameters = parameters;
+        this.use = use;
         this.arena = arena;
+    }
+
+    /** Whether attention continues what a cache holds. */
+    boolean isCached() {
+        return use == HfImporter.Use.GENERATION;
+    }
+
+    /** Gives the graph its cache, where it is to have one. */
+    void useCache(Tokens tokens) {
+        cache = isCached() ? new KeyValueCache(this, tokens) : null;
+    }
+
+    /** Takes note that keys of texts beyond this length are rotated otherwise. */
+    void limitCache(int length) {
+        metadata.put(KeyValueCache.LIMIT_KEY, Integer.toString(length));
+    }
+
+    /** What the graph's metadata say of it. */
+    Map<String, String> metadata() {
+        return metadata;
+    }
+
+    /** The cache, where there is one. */
+    Optional<KeyValueCache> cache() {
+        return Optional.ofNullable(cache);
+    }
+
+    /** What the output layer reads of x [batch, sequence, size]: all, or the last token where only the next one is asked for. */
+    String last(String x) {
+        return isCached()
+                ? op("/last", "Gather", List.of(x, longs("last_one", Shape.of(1), -1)), Attribute.of("axis", 1))
+                : x;
     }
 
     /** The checkpoint's tensors. */

@@ -97,27 +97,43 @@ public final class HfImporter {
     public static Imported of(ObjectNode config, Map<String, Tensor> tensors, String where) {
         Map<String, Initializer> constants = new LinkedHashMap<>();
         tensors.forEach((name, t) -> constants.put(name, Initializer.of(t)));
-        return ofConstants(config, constants, where);
+        return ofConstants(config, constants, Use.SEQUENCES, where);
+    }
+
+    /** What a graph is for. */
+    public enum Use {
+        /** Whole sequences at once: training, calibration, evaluation. */
+        SEQUENCES,
+        /** The next token after those of a cache: a graph with a {@link KeyValueCache}, whose logits are those of the last token. */
+        GENERATION
     }
 
     /**
      * Makes the graph of constants that may be coded; otherwise as {@link #of}.
      *
      * @param constants dense ones of F32, BF16 or F16, and coded ones, under their names
+     * @throws UnsupportedModelException also for a class that does not predict the next token, where the graph is for {@link Use#GENERATION}
      */
-    public static Imported ofConstants(ObjectNode config, Map<String, Initializer> constants, String where) {
+    public static Imported ofConstants(
+            ObjectNode config, Map<String, Initializer> constants, Use use, String where) {
         HfConfig hf = new HfConfig(config, where);
         Architecture architecture = architecture(hf).orElseThrow(() -> unknown(hf, constants));
         String modelClass = modelClass(hf, architecture);
+        if (use == Use.GENERATION && !isCausal(modelClass)) {
+            throw hf.unsupported(
+                    "architectures", modelClass, String.join(", ", classes().stream().filter(HfImporter::isCausal).toList()));
+        }
         Arena arena = Arena.ofAuto(); // small constants live as long as the graph
         CheckpointParameters parameters = new CheckpointParameters(constants, architecture.prefix(), where, arena);
-        GraphDraft draft = new GraphDraft(parameters, arena);
+        GraphDraft draft = new GraphDraft(parameters, use, arena);
         architecture.build(hf, modelClass, draft);
         List<String> unread = parameters.check(architecture.ignored());
         Graph graph = draft.build(modelClass);
+        Map<String, String> metadata = new LinkedHashMap<>(draft.metadata());
+        metadata.put(CONFIG_KEY, config.toString());
         GraphModel model = GraphModel.of(graph, IR, OPSET)
                 .withOpset(Node.OCTET_DOMAIN, CanonicalOps.VERSION, IR)
-                .withMetadata(Map.of(CONFIG_KEY, config.toString()))
+                .withMetadata(metadata)
                 .withProducer(new GraphModel.Producer("octet", OctetVersion.current(), "", 0, ""));
         return new Imported(model, architecture.modelType(), modelClass, unread);
     }
@@ -163,6 +179,11 @@ public final class HfImporter {
         return ARCHITECTURES.stream()
                 .flatMap(a -> a.candidates(traits).stream())
                 .toList();
+    }
+
+    /** Whether a class predicts the next token. */
+    private static boolean isCausal(String modelClass) {
+        return modelClass.endsWith("ForCausalLM") || modelClass.endsWith("LMHeadModel");
     }
 
     private static Optional<Architecture> architecture(HfConfig config) {

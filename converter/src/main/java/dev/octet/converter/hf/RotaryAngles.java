@@ -256,7 +256,7 @@ final class RotaryAngles {
         return new Tables(
                 scaled(draft, name, draft.op(path + "/Cos", "Cos", List.of(angles))),
                 scaled(draft, name, draft.op(path + "/Sin", "Sin", List.of(angles))),
-                tokens.positionIds(),
+                tokens.rows(),
                 rotated,
                 interleaved);
     }
@@ -269,6 +269,9 @@ final class RotaryAngles {
         return switch (beyond) {
             case Beyond.Same _ -> plain;
             case Beyond.Others o -> {
+                if (draft.isCached()) {
+                    draft.limitCache(o.limit());
+                }
                 String limit = draft.longs(name + ".limit", Shape.of(), o.limit());
                 String isLong = draft.op(path + "/Greater", "Greater", List.of(tokens.length(), limit));
                 String others = draft.floats(name + ".long_inv_freq", row, o.frequencies());

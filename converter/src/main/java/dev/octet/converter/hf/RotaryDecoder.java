@@ -94,6 +94,7 @@ final class RotaryDecoder {
                 new AttentionHeads(
                         heads,
                         keyHeads,
+                        headSize,
                         architecture.scores().scale(config, headSize),
                         true,
                         architecture.scores().scoreCap(config).orElse(0f)));
@@ -122,7 +123,7 @@ final class RotaryDecoder {
                 draft, config, tied, "lm_head.weight", PREFIX + "embed_tokens.weight", vocabulary, hidden);
         String logits = draft.scaled(
                 "/lm_head",
-                draft.linear("lm_head", x, weight, null, 1),
+                draft.linear("lm_head", draft.last(x), weight, null, 1),
                 "logit_scale",
                 architecture.scores().logitScale(config));
         Optional<Float> cap = architecture.scores().logitCap(config);

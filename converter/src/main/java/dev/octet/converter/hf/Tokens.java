@@ -16,6 +16,8 @@ import org.jspecify.annotations.Nullable;
 final class Tokens {
     static final Dim BATCH = Dim.of("batch");
     static final Dim SEQUENCE = Dim.of("sequence");
+    /** The sequence and what a cache holds of the tokens before it. */
+    static final Dim TOTAL = Dim.of("total");
 
     private static final String ROOT = "/positions";
 
@@ -25,13 +27,16 @@ final class Tokens {
     private final String padding;
     private @Nullable String range;
     private @Nullable String length;
+    private @Nullable String keys;
+    private @Nullable String behind;
     private final Map<Long, String> windows = new HashMap<>();
 
     /** Adds the inputs. */
     Tokens(GraphDraft draft) {
         this.draft = draft;
         ids = draft.input("input_ids", DType.I64, BATCH, SEQUENCE);
-        mask = draft.input("attention_mask", DType.I64, BATCH, SEQUENCE);
+        mask = draft.input("attention_mask", DType.I64, BATCH, draft.isCached() ? TOTAL : SEQUENCE);
+        draft.useCache(this);
         String bool = draft.op("/attention_mask/Cast", "Cast", List.of(mask), Attribute.of("to", DType.BOOL.onnxId()));
         padding = draft.op(
                 "/attention_mask/Unsqueeze", "Unsqueeze", List.of(bool, draft.longs("axes_1_2", Shape.of(2), 1, 2)));
@@ -46,35 +51,57 @@ final class Tokens {
         return mask;
     }
 
-    /** Number of positions, I64 scalar. */
+    /** Number of positions, of a cache too; I64 scalar. */
     String length() {
         if (length == null) {
-            String shape = draft.op(ROOT + "/Shape", "Shape", List.of(ids));
-            length = draft.op(
-                    ROOT + "/Gather",
-                    "Gather",
-                    List.of(shape, draft.longs("one", Shape.of(), 1)),
-                    Attribute.of("axis", 0));
+            length = size("", draft.isCached() ? mask : ids);
         }
         return length;
     }
 
-    /** Positions 0 to sequence - 1, I64 [sequence]. */
+    private String size(String what, String x) {
+        String shape = draft.op(ROOT + "/Shape" + what, "Shape", List.of(x));
+        return draft.op(
+                ROOT + "/Gather" + what,
+                "Gather",
+                List.of(shape, draft.longs("one", Shape.of(), 1)),
+                Attribute.of("axis", 0));
+    }
+
+    /** Positions of the sequence: 0 to sequence - 1, behind those of a cache; I64 [sequence]. */
     String positions() {
         if (range == null) {
             String end = length();
-            range = draft.op(
-                    ROOT + "/Range",
-                    "Range",
-                    List.of(draft.longs("zero", Shape.of(), 0), end, draft.longs("one", Shape.of(), 1)));
+            String first = draft.isCached()
+                    ? draft.op(ROOT + "/Sub", "Sub", List.of(end, size("_new", ids)))
+                    : draft.longs("zero", Shape.of(), 0);
+            range = range("", first, end);
         }
         return range;
     }
 
-    /** Positions for each sample, I64 [batch, sequence]. */
-    String positionIds() {
-        String row =
-                draft.op(ROOT + "/Unsqueeze", "Unsqueeze", List.of(positions(), draft.longs("axes_0", Shape.of(1), 0)));
+    /** Positions of keys: those of a cache and of the sequence; I64 [total]. */
+    private String keyPositions() {
+        if (!draft.isCached()) {
+            return positions();
+        }
+        if (keys == null) {
+            keys = range("_keys", draft.longs("zero", Shape.of(), 0), length());
+        }
+        return keys;
+    }
+
+    private String range(String what, String first, String end) {
+        return draft.op(
+                ROOT + "/Range" + what, "Range", List.of(first, end, draft.longs("one", Shape.of(), 1)));
+    }
+
+    /** Which row of a table of {@link #positions()} is whose, for each sample; I64 [batch, sequence]. */
+    String rows() {
+        String each = draft.isCached()
+                ? range("_rows", draft.longs("zero", Shape.of(), 0), size("_rows", ids))
+                : positions();
+        String row = draft.op(ROOT + "/Unsqueeze", "Unsqueeze", List.of(each, draft.longs("axes_0", Shape.of(1), 0)));
         return draft.op(ROOT + "/Expand", "Expand", List.of(row, draft.op(ROOT + "/Shape_ids", "Shape", List.of(ids))));
     }
 
@@ -103,8 +130,7 @@ final class Tokens {
     String window(long window) {
         return windows.computeIfAbsent(window, w -> {
             String path = "/sliding_window";
-            String near = behind(path, w);
-            return draft.op(path + "/And", "And", List.of(padding, near));
+            return draft.op(path + "/And", "And", List.of(padding, behind(path, w)));
         });
     }
 
@@ -121,14 +147,31 @@ final class Tokens {
         });
     }
 
+    /** Keys that are not in front of the query, BOOL [sequence, total]. */
+    String behind() {
+        if (behind == null) {
+            String path = "/causal";
+            String queries = draft.op(
+                    path + "/Unsqueeze",
+                    "Unsqueeze",
+                    List.of(positions(), draft.longs("axes_1", Shape.of(1), 1)));
+            String all = draft.op(
+                    path + "/Unsqueeze_keys",
+                    "Unsqueeze",
+                    List.of(keyPositions(), draft.longs("axes_0", Shape.of(1), 0)));
+            behind = draft.op(path + "/LessOrEqual", "LessOrEqual", List.of(all, queries));
+        }
+        return behind;
+    }
+
     /** Keys less than {@code window} positions behind the query, or in front of it, BOOL [sequence, sequence]. */
     private String behind(String path, long window) {
         String axis0 = draft.longs("axes_0", Shape.of(1), 0);
         String axis1 = draft.longs("axes_1", Shape.of(1), 1);
         String queries = draft.op(path + "/Unsqueeze", "Unsqueeze", List.of(positions(), axis1));
-        String keys = draft.op(path + "/Unsqueeze_keys", "Unsqueeze", List.of(positions(), axis0));
+        String all = draft.op(path + "/Unsqueeze_keys", "Unsqueeze", List.of(keyPositions(), axis0));
         String size = draft.longs("window_" + window, Shape.of(), window);
         String first = draft.op(path + "/Sub", "Sub", List.of(queries, size));
-        return draft.op(path + "/Greater", "Greater", List.of(keys, first));
+        return draft.op(path + "/Greater", "Greater", List.of(all, first));
     }
 }
