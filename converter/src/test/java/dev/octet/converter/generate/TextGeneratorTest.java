@@ -8,12 +8,19 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import dev.octet.converter.ModelSource;
+import dev.octet.converter.data.Batch;
+import dev.octet.converter.runtime.OnnxRuntimeSession;
 import dev.octet.formats.error.InvalidDataException;
 import dev.octet.formats.error.UnsupportedModelException;
+import dev.octet.formats.tensor.Shape;
+import dev.octet.formats.tensor.Tensor;
 import java.io.IOException;
+import java.lang.foreign.Arena;
 import java.nio.file.Path;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
+import java.util.Map;
 import java.util.Set;
 import java.util.SplittableRandom;
 import java.util.stream.LongStream;
@@ -22,6 +29,7 @@ import org.junit.jupiter.api.DisplayNameGenerator;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.MethodSource;
+import org.junit.jupiter.params.provider.ValueSource;
 
 /** Texts continued beside what transformers' greedy generation gives ({@code golden/generate/greedy.json}). */
 @DisplayNameGeneration(DisplayNameGenerator.ReplaceUnderscores.class)
@@ -72,6 +80,45 @@ class TextGeneratorTest {
             assertEquals(expected, heard);
             assertEquals(
                     expected.getLast() == END ? Continuation.End.END_OF_TEXT : Continuation.End.LENGTH, made.end());
+        }
+    }
+
+    /** In these all roundings are of a token alone, or by scales that are fixed, so that a cache changes none of them. */
+    @ParameterizedTest
+    @ValueSource(
+            strings = {
+                "ct-fp8-dynamic", "ct-fp8-static", "ct-fp8-weights-only", "ct-int8", "ct-nvfp4", "hf-fp8-block", "torchao-fp8-dynamic"
+            })
+    void a_quantised_model_says_what_the_graph_without_a_cache_computes(String name) throws IOException {
+        Path folder = TESTDATA.resolve("checkpoints/foreign").resolve(name);
+        List<Long> whole = new ArrayList<>(List.of(5L, 17L, 40L));
+        try (ModelSource source = ModelSource.open(folder, ModelSource.Activations.AS_CONSUMERS);
+                OnnxRuntimeSession session = source.load(1);
+                Arena arena = Arena.ofShared()) {
+            for (int i = 0; i < 8; i++) {
+                long[] ids = whole.stream().mapToLong(t -> t).toArray();
+                Shape shape = Shape.of(1, ids.length);
+                Map<String, Tensor> fed = Map.of(
+                        "input_ids",
+                        Tensor.ofLongs(arena, "input_ids", shape, ids),
+                        "attention_mask",
+                        Tensor.ofLongs(arena, "attention_mask", shape, LongStream.generate(() -> 1)
+                                .limit(ids.length)
+                                .toArray()));
+                try (OnnxRuntimeSession.Outputs outputs = session.run(new Batch(0, 1, fed))) {
+                    float[] logits = outputs.read("logits").toFloats();
+                    int vocabulary = logits.length / ids.length;
+                    float[] last = Arrays.copyOfRange(logits, logits.length - vocabulary, logits.length);
+                    whole.add((long) Sampling.GREEDY.choose(last, new SplittableRandom(0)));
+                }
+            }
+        }
+        try (ModelSource source = ModelSource.openForGeneration(folder);
+                TextGenerator generator = TextGenerator.open(source, 1)) {
+            TextGenerator.Settings settings = new TextGenerator.Settings(8, Sampling.GREEDY, Set.of());
+            Continuation made =
+                    generator.generate(whole.subList(0, 3), settings, new SplittableRandom(0), token -> {});
+            assertEquals(whole.subList(3, whole.size()), made.tokens());
         }
     }
 
