@@ -18,6 +18,7 @@ final class Activations {
             Map.entry("gelu_new", (d, p, x) -> d.gelu(p, x, "tanh")),
             Map.entry("gelu_fast", (d, p, x) -> d.gelu(p, x, "tanh")),
             Map.entry("gelu_pytorch_tanh", (d, p, x) -> d.gelu(p, x, "tanh")),
+            Map.entry("quick_gelu", Activations::quickGelu),
             Map.entry("relu", (d, p, x) -> d.op(p, "Relu", List.of(x))),
             Map.entry("tanh", (d, p, x) -> d.op(p, "Tanh", List.of(x))),
             Map.entry("sigmoid", (d, p, x) -> d.op(p, "Sigmoid", List.of(x))),
@@ -28,6 +29,11 @@ final class Activations {
 
     private static String silu(GraphDraft draft, String path, String x) {
         return draft.op(path + "/Mul", "Mul", List.of(x, draft.op(path + "/Sigmoid", "Sigmoid", List.of(x))));
+    }
+
+    private static String quickGelu(GraphDraft draft, String path, String x) {
+        String steep = draft.scaled(path + "/quick", x, "quick_gelu", 1.702f);
+        return draft.op(path + "/Mul", "Mul", List.of(x, draft.op(path + "/Sigmoid", "Sigmoid", List.of(steep))));
     }
 
     /**

@@ -1,6 +1,8 @@
 package dev.octet.converter.hf;
 
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import dev.octet.converter.hf.TextImageArchitecture.Family;
+import dev.octet.converter.hf.TextImageArchitecture.Part;
 import dev.octet.converter.rule.CanonicalOps;
 import dev.octet.formats.OctetVersion;
 import dev.octet.formats.checkpoint.ModelConfig;
@@ -32,6 +34,12 @@ public final class HfImporter {
                             new DistilBertArchitecture(),
                             new ModernBertArchitecture(),
                             new VitArchitecture(),
+                            new TextImageArchitecture("clip", Family.CLIP, Part.BOTH),
+                            new TextImageArchitecture("clip_text_model", Family.CLIP, Part.TEXT),
+                            new TextImageArchitecture("clip_vision_model", Family.CLIP, Part.IMAGE),
+                            new TextImageArchitecture("siglip", Family.SIGLIP, Part.BOTH),
+                            new TextImageArchitecture("siglip_text_model", Family.SIGLIP, Part.TEXT),
+                            new TextImageArchitecture("siglip_vision_model", Family.SIGLIP, Part.IMAGE),
                             new Gpt2Architecture()),
                     Decoders.ALL.stream())
             .toList();
