@@ -177,7 +177,7 @@ public final class HfImporter {
                 parameters.asked(),
                 architecture.modelType(),
                 modelClass,
-                bare ? architecture.prefix() : "",
+                bare && !architecture.keepsPrefix(modelClass) ? architecture.prefix() : "",
                 architecture.unseen(),
                 bare && !optional ? architecture.optional() : List.of());
     }

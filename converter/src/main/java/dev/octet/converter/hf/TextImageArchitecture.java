@@ -70,6 +70,11 @@ record TextImageArchitecture(String modelType, Family family, Part part) impleme
         };
     }
 
+    @Override
+    public boolean keepsPrefix(String modelClass) {
+        return modelClass.endsWith(PROJECTED_TEXT) || modelClass.endsWith(PROJECTED_IMAGE);
+    }
+
     /** Buffers of old versions. */
     @Override
     public List<Pattern> ignored() {

@@ -61,12 +61,13 @@ public record RestorationProof(double error, int runs, double tolerance) {
         double tolerance = isNarrow(source.graph()) ? NARROW_TOLERANCE : F32_TOLERANCE;
         SessionSettings settings = SessionSettings.defaults();
         double error = 0;
-        List<Integer> lengths = lengths(source.graph(), config);
+        ObjectNode texts = config.path("text_config") instanceof ObjectNode own ? own : config;
+        List<Integer> lengths = lengths(source.graph(), texts);
         try (InstrumentedModel a = InstrumentedModel.open(source, outputs.values(), settings);
                 InstrumentedModel b = InstrumentedModel.open(twin, outputs.keySet(), settings)) {
             for (int run = 0; run < lengths.size(); run++) {
                 try (Arena arena = Arena.ofShared()) {
-                    Inputs inputs = new Inputs(source.graph(), config, lengths.get(run), run > 0, arena);
+                    Inputs inputs = new Inputs(source.graph(), texts, lengths.get(run), run > 0, arena);
                     try (OnnxRuntimeSession.Outputs mine = a.run(inputs.of(source.graph()));
                             OnnxRuntimeSession.Outputs others = b.run(inputs.of(twin.graph()))) {
                         for (Map.Entry<String, String> output : outputs.entrySet()) {
