@@ -1,4 +1,4 @@
-"""Makes ../models/tiny-hf/{roberta,xlm-roberta,roberta-bare,distilbert,distilbert-cls,modernbert,modernbert-cls}: random encoders with the outputs, losses
+"""Makes ../models/tiny-hf/{roberta,xlm-roberta,roberta-bare,distilbert,distilbert-cls,modernbert,modernbert-cls,t5,t5-gated,t5-encoder}: random encoders with the outputs, losses
 and gradients that transformers computes for them. Without arguments all, otherwise those named.
 
 Versions: transformers 5.18.0, torch 2.13.0, safetensors 0.8.0. Run: python hf_encoders.py [NAME..]
@@ -44,3 +44,22 @@ save("modernbert", tf.ModernBertForMaskedLM, tf.ModernBertConfig(**MODERN | dict
 save("modernbert-cls", tf.ModernBertForSequenceClassification, tf.ModernBertConfig(
     **MODERN, global_attn_every_n_layers=2, norm_bias=True, attention_bias=True, mlp_bias=True, classifier_bias=True, classifier_pooling="mean", num_labels=3),
     labels=[1, 2])
+# relative positions in buckets, an encoder and a decoder; here longer distances than buckets of their own
+T5 = dict(vocab_size=37, d_model=16, d_kv=4, d_ff=24, num_layers=2, num_heads=3, relative_attention_num_buckets=8, relative_attention_max_distance=6,
+          pad_token_id=0, eos_token_id=1, decoder_start_token_id=0)
+
+
+def save_pair(name, cls, config, targets=True):
+    if len(sys.argv) > 1 and name not in sys.argv[1:]:
+        return
+    given = v.tokens(37, "right", False)
+    if targets:
+        given["decoder_input_ids"] = torch.randint(2, 37, (2, 8), generator=torch.Generator().manual_seed(5))
+        given["labels"] = torch.randint(2, 37, (2, 8), generator=torch.Generator().manual_seed(6))
+        given["labels"][1, 5:] = -100
+    v.save(name, v.eager(cls, config), given)
+
+
+save_pair("t5", tf.T5ForConditionalGeneration, tf.T5Config(**T5))
+save_pair("t5-gated", tf.T5ForConditionalGeneration, tf.T5Config(**T5, feed_forward_proj="gated-gelu", num_decoder_layers=1, tie_word_embeddings=False))
+save_pair("t5-encoder", tf.T5EncoderModel, tf.T5Config(**T5, feed_forward_proj="gated-silu"), targets=False)

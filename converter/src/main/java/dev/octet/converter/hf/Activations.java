@@ -43,7 +43,11 @@ final class Activations {
      * @throws dev.octet.formats.error.UnsupportedModelException for an unknown one
      */
     static String of(HfConfig config, String key, String fallback) {
-        String name = config.text(fallback, key);
+        return known(config, key, config.text(fallback, key));
+    }
+
+    /** The same name, which a key of the configuration has somewhere in its text. */
+    static String known(HfConfig config, String key, String name) {
         if (!ALL.containsKey(name)) {
             throw config.unsupported(key, name, String.join(", ", ALL.keySet()));
         }

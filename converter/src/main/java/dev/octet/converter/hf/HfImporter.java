@@ -33,6 +33,7 @@ public final class HfImporter {
                             new RobertaArchitecture("xlm-roberta", "XLMRoberta"),
                             new DistilBertArchitecture(),
                             new ModernBertArchitecture(),
+                            new T5Architecture(),
                             new VitArchitecture(),
                             new TextImageArchitecture("clip", Family.CLIP, Part.BOTH),
                             new TextImageArchitecture("clip_text_model", Family.CLIP, Part.TEXT),

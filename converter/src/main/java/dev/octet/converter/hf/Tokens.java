@@ -7,6 +7,7 @@ import dev.octet.formats.tensor.Shape;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -16,6 +17,8 @@ import org.jspecify.annotations.Nullable;
 final class Tokens {
     static final Dim BATCH = Dim.of("batch");
     static final Dim SEQUENCE = Dim.of("sequence");
+    /** What a decoder behind an encoder is given. */
+    static final Dim TARGET = Dim.of("target");
     /** The sequence and what a cache holds of the tokens before it. */
     static final Dim TOTAL = Dim.of("total");
 
@@ -23,8 +26,8 @@ final class Tokens {
 
     private final GraphDraft draft;
     private final String ids;
-    private final String mask;
-    private final String padding;
+    private final @Nullable String mask;
+    private final @Nullable String padding;
     private @Nullable String range;
     private @Nullable String length;
     private @Nullable String keys;
@@ -35,11 +38,24 @@ final class Tokens {
     Tokens(GraphDraft draft) {
         this.draft = draft;
         ids = draft.input("input_ids", DType.I64, BATCH, SEQUENCE);
-        mask = draft.input("attention_mask", DType.I64, BATCH, draft.isCached() ? TOTAL : SEQUENCE);
-        draft.useCache(this);
-        String bool = draft.op("/attention_mask/Cast", "Cast", List.of(mask), Attribute.of("to", DType.BOOL.onnxId()));
+        String given = draft.input("attention_mask", DType.I64, BATCH, draft.isCached() ? TOTAL : SEQUENCE);
+        String bool = draft.op("/attention_mask/Cast", "Cast", List.of(given), Attribute.of("to", DType.BOOL.onnxId()));
+        mask = given;
         padding = draft.op(
                 "/attention_mask/Unsqueeze", "Unsqueeze", List.of(bool, draft.longs("axes_1_2", Shape.of(2), 1, 2)));
+        draft.useCache(this);
+    }
+
+    private Tokens(GraphDraft draft, String ids) {
+        this.draft = draft;
+        this.ids = ids;
+        mask = null;
+        padding = null;
+    }
+
+    /** Those of a decoder behind an encoder: the input {@code decoder_input_ids}, I64 [batch, target], without a mask. */
+    static Tokens targets(GraphDraft draft) {
+        return new Tokens(draft, draft.input("decoder_input_ids", DType.I64, BATCH, TARGET));
     }
 
     String ids() {
@@ -48,13 +64,13 @@ final class Tokens {
 
     /** The input that is 1 where there is no padding, I64 [batch, sequence]. */
     String mask() {
-        return mask;
+        return Objects.requireNonNull(mask);
     }
 
     /** Number of positions, of a cache too; I64 scalar. */
     String length() {
         if (length == null) {
-            length = size("", draft.isCached() ? mask : ids);
+            length = size("", draft.isCached() ? mask() : ids);
         }
         return length;
     }
@@ -120,7 +136,7 @@ final class Tokens {
 
     /** Keys that are not padding, BOOL [batch, 1, 1, sequence]. */
     String padding() {
-        return padding;
+        return Objects.requireNonNull(padding);
     }
 
     /**
@@ -130,7 +146,7 @@ final class Tokens {
     String window(long window) {
         return windows.computeIfAbsent(window, w -> {
             String path = "/sliding_window";
-            return draft.op(path + "/And", "And", List.of(padding, behind(path, w)));
+            return draft.op(path + "/And", "And", List.of(padding(), behind(path, w)));
         });
     }
 
@@ -143,7 +159,7 @@ final class Tokens {
             String near = behind(path, distance + 1);
             String other = draft.op(path + "/Transpose", "Transpose", List.of(near));
             String both = draft.op(path + "/And_both", "And", List.of(near, other));
-            return draft.op(path + "/And", "And", List.of(padding, both));
+            return draft.op(path + "/And", "And", List.of(padding(), both));
         });
     }
 

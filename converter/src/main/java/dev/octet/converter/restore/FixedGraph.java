@@ -179,7 +179,7 @@ final class FixedGraph {
         if (from.contains(OnnxInputs.POSITIONS)) {
             return Index.POSITIONS;
         }
-        if (from.contains(OnnxInputs.TOKENS)) {
+        if (from.contains(OnnxInputs.TOKENS) || from.contains(OnnxInputs.TARGETS)) {
             return isCounted(value) ? Index.OTHER : Index.TOKENS;
         }
         return from.isEmpty() ? indexOfConstants(value) : Index.OTHER;

@@ -275,7 +275,30 @@ final class GraphMatcher {
         if (Math.abs(heads.scale() - scale) > 1e-5 * scale) {
             return fail(a.id() + " scales by " + heads.scale() + ", the configuration says " + scale);
         }
-        return match(a.input(0), b.input(0)) && match(a.input(1), b.input(1)) && match(a.input(2), b.input(2));
+        return match(a.input(0), b.input(0))
+                && match(a.input(1), b.input(1))
+                && match(a.input(2), b.input(2))
+                && biases(a, b);
+    }
+
+    /** Binds parameters that masks are computed from, as biases of positions are: the only constant of their shape behind the file's mask. */
+    private boolean biases(Node a, Node b) {
+        for (Tensor placeholder : b.hasInput(3) ? twin.floatsBehind(b.input(3), Long.MAX_VALUE) : List.<Tensor>of()) {
+            Shape wanted = blueprint.parameters().get(placeholder.name());
+            if (wanted == null) {
+                continue;
+            }
+            List<Tensor> found = (a.hasInput(3) ? file.floatsBehind(a.input(3), wanted.elementCount()) : List.<Tensor>of())
+                    .stream().filter(t -> t.shape().equals(wanted)).toList();
+            if (found.size() != 1) {
+                return fail(a.id() + " has " + found.size() + " biases of shape " + wanted + ", " + b.name() + " has "
+                        + placeholder.name());
+            }
+            if (!bind(found.getFirst().name(), placeholder.name(), false, true)) {
+                return false;
+            }
+        }
+        return true;
     }
 
     private boolean embedding(Node a, Node b) {

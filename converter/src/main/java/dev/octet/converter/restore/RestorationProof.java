@@ -184,6 +184,7 @@ public record RestorationProof(double error, int runs, double tolerance) {
                 Arrays.fill(mask, 1);
             }
             tokens.put(OnnxInputs.TOKENS, ids);
+            tokens.put(OnnxInputs.TARGETS, ids);
             tokens.put(OnnxInputs.MASK, mask);
             tokens.put(OnnxInputs.TYPES, types);
             tokens.put(OnnxInputs.POSITIONS, positions);
