@@ -1,5 +1,5 @@
-"""Makes ../models/tiny-hf/{clip,clip-text,clip-vision,siglip}: random models of texts and images with the outputs of transformers, and the gradients of
-random numbers behind them (upstream.*).
+"""Makes ../models/tiny-hf/{clip,clip-text,clip-vision,siglip,whisper}: random models of texts, images and sounds with the outputs of transformers, and the gradients of
+random numbers behind them (upstream.*), or of the loss.
 
 Versions: transformers 5.18.0, torch 2.13.0, safetensors 0.8.0. Run: python hf_pairs.py [NAME..]
 
@@ -59,3 +59,12 @@ save("clip-vision", tf.CLIPVisionModel, tf.CLIPVisionConfig(**IMAGE), images, "p
 save("siglip", tf.SiglipModel, tf.SiglipConfig(
     text_config={k: x for k, x in TEXT.items() if k != "projection_dim"} | dict(hidden_size=24, num_attention_heads=3),
     vision_config={k: x for k, x in IMAGE.items() if k != "projection_dim"}), texts | images, "logits_per_image")
+# sounds to texts: convolutions in one dimension, an encoder and a decoder
+WHISPER = dict(vocab_size=37, num_mel_bins=6, encoder_layers=2, encoder_attention_heads=2, decoder_layers=2, decoder_attention_heads=2, decoder_ffn_dim=20,
+               encoder_ffn_dim=24, d_model=16, max_source_positions=8, max_target_positions=12, pad_token_id=0, bos_token_id=1, eos_token_id=2,
+               decoder_start_token_id=1, suppress_tokens=[], begin_suppress_tokens=[])
+sounds = {"input_features": torch.randn(2, 6, 16, generator=torch.Generator().manual_seed(4)),
+          "decoder_input_ids": torch.randint(3, 37, (2, 7), generator=torch.Generator().manual_seed(5)),
+          "labels": torch.randint(3, 37, (2, 7), generator=torch.Generator().manual_seed(6))}
+if len(sys.argv) < 2 or "whisper" in sys.argv[1:]:
+    v.save("whisper", v.eager(tf.WhisperForConditionalGeneration, tf.WhisperConfig(**WHISPER)), sounds)

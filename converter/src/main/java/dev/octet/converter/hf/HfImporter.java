@@ -34,6 +34,7 @@ public final class HfImporter {
                             new DistilBertArchitecture(),
                             new ModernBertArchitecture(),
                             new T5Architecture(),
+                            new WhisperArchitecture(),
                             new VitArchitecture(),
                             new TextImageArchitecture("clip", Family.CLIP, Part.BOTH),
                             new TextImageArchitecture("clip_text_model", Family.CLIP, Part.TEXT),

@@ -1,5 +1,6 @@
 package dev.octet.converter.restore;
 
+import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import dev.octet.converter.data.Batch;
 import dev.octet.converter.runtime.InstrumentedModel;
@@ -24,6 +25,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Objects;
 import java.util.SplittableRandom;
+import java.util.stream.Stream;
 
 /**
  * Runs the file and the graph of the restored checkpoint on the same random inputs in ONNX Runtime and compares the outputs.
@@ -137,8 +139,12 @@ public record RestorationProof(double error, int runs, double tolerance) {
                 return List.of(fixed, fixed);
             }
         }
-        int longest = config.path("max_position_embeddings")
-                .asInt(config.path("n_positions").asInt(LONGEST));
+        int longest = Stream.of("max_position_embeddings", "n_positions", "max_target_positions")
+                .map(config::path)
+                .filter(JsonNode::isIntegralNumber)
+                .mapToInt(JsonNode::intValue)
+                .findFirst()
+                .orElse(LONGEST);
         int window = config.path("sliding_window").asInt(0);
         int wanted = window > 0 && window + LONG <= LONGEST ? window + LONG : LONG;
         return List.of(Math.min(SHORT, longest), Math.min(wanted, longest));
