@@ -1,5 +1,6 @@
-"""Makes ../models/tiny-hf/{mixtral,qwen2-moe,qwen3-moe}: random mixtures of experts, with the logits, losses and gradients that transformers computes for
-them. Without arguments all, otherwise those named.
+"""Makes ../models/tiny-hf/{mixtral,qwen2-moe,qwen3-moe,deepseek-v2,deepseek-v3,gpt-oss}: random mixtures of experts, with the logits, losses and gradients that transformers computes for
+them; and ../golden/experts: mixtral's loss with the terms of its routers, and its losses over steps of AdamW. Without arguments all, otherwise those
+named.
 
 Versions: transformers 5.18.0, torch 2.13.0, safetensors 0.8.0. Run: python hf_experts.py [NAME..]
 
@@ -8,7 +9,6 @@ in one tensor and writes files with one for each; gradients are stored under the
 probability of a chosen expert is nearer to one not chosen than 1e-4.
 """
 
-import json
 import sys
 
 import torch
@@ -65,13 +65,17 @@ def save(name, cls, config, given, block, names, scale):
         for n, p in model.named_parameters():
             if n.endswith("mlp.gate.weight"):
                 p.mul_(scale)
-    clear(model, given)
+        for n, b in model.named_buffers():
+            if n.endswith("e_score_correction_bias"):
+                b.copy_(0.1 * torch.randn(b.shape, generator=torch.Generator().manual_seed(5)))
+    if "group" not in str(config.to_dict().keys()):
+        clear(model, given)
     folder = v.save(name, model, given)
     golden = load_file(folder / "golden.safetensors")
     save_file(split(golden, block, names), folder / "golden.safetensors")
     files = set(load_file(folder / "model.safetensors"))
     stored = {k[5:] for k in load_file(folder / "golden.safetensors") if k.startswith("grad.")}
-    assert files == stored, files ^ stored
+    assert {f for f in files if "correction_bias" not in f} == stored, files ^ stored
 
 
 LLAMA = ("gate_proj", "up_proj", "down_proj")
@@ -86,3 +90,77 @@ save("qwen2-moe", tf.Qwen2MoeForCausalLM, tf.Qwen2MoeConfig(
 save("qwen3-moe", tf.Qwen3MoeForCausalLM, tf.Qwen3MoeConfig(
     **MOE, head_dim=8, intermediate_size=24, moe_intermediate_size=12, num_experts=4, num_experts_per_tok=2, norm_topk_prob=True, decoder_sparse_step=2,
     tie_word_embeddings=True), v.tokens(37, "right"), "mlp", LLAMA, 3)
+# latent attention, angles by YaRN, groups of experts, shared ones, the first layer without
+DEEPSEEK = MOE | dict(num_key_value_heads=4, intermediate_size=24, moe_intermediate_size=12, n_routed_experts=8, n_shared_experts=2, n_group=4, topk_group=2,
+                      num_experts_per_tok=3, first_k_dense_replace=1, qk_nope_head_dim=8, qk_rope_head_dim=4, v_head_dim=6, kv_lora_rank=10)
+YARN = dict(rope_type="yarn", rope_theta=1000.0, factor=4.0, original_max_position_embeddings=16, beta_fast=8, beta_slow=1, mscale=0.7,
+            mscale_all_dim=1.0)
+save("deepseek-v2", tf.DeepseekV2ForCausalLM, tf.DeepseekV2Config(
+    **DEEPSEEK, q_lora_rank=None, topk_method="group_limited_greedy", routed_scaling_factor=1.5, rope_parameters=dict(YARN)),
+    v.tokens(37, "right"), "mlp", LLAMA, 3)
+save("deepseek-v3", tf.DeepseekV3ForCausalLM, tf.DeepseekV3Config(
+    **DEEPSEEK, q_lora_rank=8, norm_topk_prob=True, routed_scaling_factor=2.5, rope_parameters=dict(YARN), attention_bias=True, num_mtp_layers=0),
+    v.tokens(37, "right"), "mlp", LLAMA, 3)
+# sinks, windows in every other layer, clamped experts with biases in one tensor for all, whose parts have names of their own in the graph
+def parts(gradients):
+    for name in list(gradients):
+        if ".experts." in name:
+            whole = gradients.pop(name)
+            for e in range(whole.shape[0]):
+                gradients[name.replace(".experts.", f".experts.{e}.")] = whole[e].contiguous()
+    return gradients
+
+
+if len(sys.argv) == 1 or "gpt-oss" in sys.argv[1:]:
+    model = v.eager(tf.GptOssForCausalLM, tf.GptOssConfig(
+        **MOE, head_dim=8, intermediate_size=12, num_local_experts=4, num_experts_per_tok=2, sliding_window=4, experts_implementation="eager",
+        rope_parameters=dict(rope_type="yarn", rope_theta=1000.0, factor=4.0, original_max_position_embeddings=16, beta_fast=8.0, beta_slow=1.0,
+                             truncate=False)))
+    with torch.no_grad():
+        for n, p in model.named_parameters():
+            if n.endswith("sinks"):
+                p.copy_(torch.randn(p.shape, generator=torch.Generator().manual_seed(9)))
+            elif "experts" in n:
+                p.mul_(6)  # so that bounds are met
+    folder = v.save("gpt-oss", model, v.tokens(37, "right"))
+    save_file(parts(load_file(folder / "golden.safetensors")), folder / "golden.safetensors")
+
+
+def terms(name, block, names):
+    """The loss with transformers' balance of the experts (0.02 times) and the mean square of log sum exp of the routers' scores (0.01 times), which
+    transformers does not add for these models; real tokens of all layers count alike."""
+    model = tf.AutoModelForCausalLM.from_pretrained(v.OUT / name, experts_implementation="eager", attn_implementation="eager").double()
+    given = v.tokens(101, "right")
+    model.config.router_aux_loss_coef = 0.02
+    model.router_aux_loss_coef = 0.02
+    out = model(**given, output_router_logits=True)
+    real = given["attention_mask"].reshape(-1) == 1
+    z = torch.cat([l[real].logsumexp(-1) ** 2 for l in out.router_logits]).mean()
+    loss = out.loss + 0.01 * z
+    loss.backward()
+    golden = {"in." + k: t for k, t in given.items()}
+    golden |= {"out.loss": loss.detach().float().reshape(1), "part.balance": out.aux_loss.detach().float().reshape(1), "part.z": z.detach().float().reshape(1)}
+    golden |= split({"grad." + n: p.grad.float().contiguous() for n, p in model.named_parameters()}, block, names)
+    save_file(golden, GOLDEN / f"{name}-router-terms.safetensors")
+
+
+def adamw(name):
+    """Losses before each of eight steps of torch's AdamW at a rate of 0.01, on one batch."""
+    model = tf.AutoModelForCausalLM.from_pretrained(v.OUT / name, experts_implementation="eager", attn_implementation="eager")
+    given = v.tokens(101, "right")
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.01, weight_decay=0.0)
+    losses = []
+    for _ in range(8):
+        optimizer.zero_grad()
+        loss = model(**given).loss
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.detach())
+    save_file({"in." + k: t for k, t in given.items()} | {"losses": torch.stack(losses)}, GOLDEN / f"{name}-adamw.safetensors")
+
+
+GOLDEN = v.OUT.parent.parent / "golden" / "experts"
+GOLDEN.mkdir(exist_ok=True)
+if len(sys.argv) == 1 or "golden" in sys.argv:
+    terms("mixtral", "block_sparse_moe", ("w1", "w3", "w2"))
+    adamw("mixtral")

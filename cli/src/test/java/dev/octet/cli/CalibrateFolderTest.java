@@ -1,5 +1,6 @@
 package dev.octet.cli;
 
+import static java.util.Objects.requireNonNull;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
@@ -9,11 +10,13 @@ import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import dev.octet.quant.statistics.Statistics;
 import dev.octet.quant.statistics.StatisticsFile;
+import dev.octet.quant.statistics.TensorStatistics;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.nio.file.Files;
 import java.nio.file.NotDirectoryException;
 import java.nio.file.Path;
+import java.nio.file.StandardCopyOption;
 import java.util.Arrays;
 import java.util.List;
 import java.util.stream.Stream;
@@ -78,6 +81,37 @@ final class CalibrateFolderTest {
         try (Stream<Path> left = Files.list(folder)) {
             assertEquals(4, left.count(), "model, texts and two statistics");
         }
+    }
+
+    @Test
+    void experts_are_counted_by_the_tokens_that_reached_them_and_padding_reaches_none() throws IOException {
+        for (String file : List.of("config.json", "model.safetensors")) {
+            Files.copy(
+                    TESTDATA.resolve("models/tiny-hf/mixtral").resolve(file),
+                    model.resolve(file),
+                    StandardCopyOption.REPLACE_EXISTING);
+        }
+        CommandLine run = calibrate("-o", at("s"), "--json", "--quiet");
+        assertEquals(ExitCode.OK, run.code(), run.err());
+        JsonNode layers = new ObjectMapper().readTree(run.out()).path("experts");
+        assertEquals(2, layers.size());
+        Statistics statistics = StatisticsFile.read(folder.resolve("s"));
+        TensorStatistics queries = requireNonNull(statistics.tensors().get("model.layers.0.self_attn.q_proj"));
+        long tokens = queries.count() / 16; // elements of a token
+        for (JsonNode layer : layers) {
+            long sum = 0;
+            for (JsonNode one : layer.path("tokens")) {
+                sum += one.asLong();
+            }
+            assertEquals(2 * tokens, sum, "each token has two experts: " + layer);
+        }
+        String text = calibrate("-o", at("t")).out();
+        assertTrue(text.contains("tokens of experts"), text);
+        assertTrue(text.contains("model.layers.1.block_sparse_moe.experts        5      0"), text);
+        assertTrue(text.contains("an expert that no token reached"), text);
+        CommandLine pieces = calibrate("-o", at("pieces"), "--memory", "0");
+        assertEquals(ExitCode.OK, pieces.code(), pieces.err());
+        assertEquals(-1, Files.mismatch(folder.resolve("s"), folder.resolve("pieces")));
     }
 
     @Test

@@ -24,6 +24,7 @@ import dev.octet.converter.plan.Plan;
 import dev.octet.converter.plan.WeightScales;
 import dev.octet.converter.trained.CheckpointTensors;
 import dev.octet.converter.trained.CodedWeights;
+import dev.octet.converter.trained.FusedParts;
 import dev.octet.converter.trained.HuggingFaceFolder;
 import dev.octet.converter.trained.ModuleState;
 import dev.octet.converter.trained.TrainedWeights;
@@ -31,6 +32,7 @@ import dev.octet.formats.checkpoint.Checkpoint;
 import dev.octet.formats.checkpoint.ModelConfig;
 import dev.octet.formats.error.UnsupportedModelException;
 import dev.octet.formats.file.AtomicFile;
+import dev.octet.formats.graph.Graph;
 import dev.octet.formats.graph.GraphModel;
 import dev.octet.formats.graph.Node;
 import dev.octet.formats.model.Shard;
@@ -72,6 +74,9 @@ import org.jspecify.annotations.Nullable;
  */
 public final class TrainedModel implements AutoCloseable {
     private final Converter converter;
+    /** As it was before training, with what it says of constants. */
+    private final Graph imported;
+
     private final @Nullable HuggingFace origin;
     private final Map<String, Tensor> masters;
     private final Set<String> parameters;
@@ -80,11 +85,13 @@ public final class TrainedModel implements AutoCloseable {
 
     private TrainedModel(
             Converter converter,
+            Graph imported,
             @Nullable HuggingFace origin,
             Map<String, Tensor> masters,
             Set<String> parameters,
             Map<String, LinearScales> scales) {
         this.converter = converter;
+        this.imported = imported;
         this.origin = origin;
         this.masters = Map.copyOf(masters);
         this.parameters = parameters;
@@ -117,7 +124,8 @@ public final class TrainedModel implements AutoCloseable {
             Map<String, LinearScales> scales) {
         Converter trained = source.withWeights(weights);
         Set<String> parameters = CheckpointTensors.parameters(trained.canonical(), weights.keySet());
-        return new TrainedModel(trained, origin.orElse(null), weights, parameters, new TreeMap<>(scales));
+        return new TrainedModel(
+                trained, source.canonical().graph(), origin.orElse(null), weights, parameters, new TreeMap<>(scales));
     }
 
     /**
@@ -206,7 +214,11 @@ public final class TrainedModel implements AutoCloseable {
         }
         try (CheckpointConverter source = CheckpointConverter.open(from.folder())) {
             HuggingFaceFolder folder = new HuggingFaceFolder(
-                    source.checkpoint(), source.stored(), masters, Set.copyOf(from.unread()), type);
+                    source.checkpoint(),
+                    source.stored(),
+                    FusedParts.joined(imported, masters, arena),
+                    Set.copyOf(from.unread()),
+                    type);
             return output.isEmpty()
                     ? folder.plan()
                     : folder.write(output.get(), SafetensorsWriter.DEFAULT_SHARD_BYTES, force);

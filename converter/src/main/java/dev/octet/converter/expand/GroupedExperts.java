@@ -127,7 +127,8 @@ public final class GroupedExperts {
             }
         }
         List<Node> nodes = inside.stream()
-                .sorted((a, b) -> Integer.compare(Objects.requireNonNull(order.get(a)), Objects.requireNonNull(order.get(b))))
+                .sorted((a, b) ->
+                        Integer.compare(Objects.requireNonNull(order.get(a)), Objects.requireNonNull(order.get(b))))
                 .toList();
         return new Branch(rows, nodes, result);
     }
@@ -137,7 +138,8 @@ public final class GroupedExperts {
         if (first.nodes().size() != other.nodes().size()) {
             return Optional.of("experts have different nodes");
         }
-        Map<String, String> names = new HashMap<>(Map.of(first.rows().output(), other.rows().output()));
+        Map<String, String> names =
+                new HashMap<>(Map.of(first.rows().output(), other.rows().output()));
         Map<String, Integer> read = new HashMap<>();
         for (int i = 0; i < first.nodes().size(); i++) {
             Node a = first.nodes().get(i);
@@ -246,8 +248,8 @@ public final class GroupedExperts {
         for (int i = 1; i < sum.inputs().size(); i += 2) {
             Node rows = Objects.requireNonNull(producers.get(sum.input(i + 1)));
             String expert = e.number((double) rows.intAttribute("expert", 0), DType.I64);
-            String hits = e.node(
-                    "Equal", List.of(e.node("Reshape", List.of(rows.input(1), e.numbers(-1, choices))), expert));
+            String hits =
+                    e.node("Equal", List.of(e.node("Reshape", List.of(rows.input(1), e.numbers(-1, choices))), expert));
             String weight = e.node(
                     "ReduceSum",
                     List.of(e.node("Where", List.of(hits, given, none)), e.numbers(-1)),

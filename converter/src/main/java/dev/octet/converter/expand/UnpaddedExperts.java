@@ -26,7 +26,8 @@ public final class UnpaddedExperts {
         List<Node> rows = canonical.graph().nodes().stream()
                 .filter(n -> n.isOctet(CanonicalOps.EXPERT_ROWS))
                 .toList();
-        boolean masked = canonical.graph().inputs().stream().anyMatch(i -> i.name().equals(MASK));
+        boolean masked =
+                canonical.graph().inputs().stream().anyMatch(i -> i.name().equals(MASK));
         if (rows.isEmpty() || !masked) {
             return canonical;
         }

@@ -1,6 +1,7 @@
 package dev.octet.converter.hf;
 
 import dev.octet.formats.error.MalformedModelException;
+import dev.octet.formats.error.UnsupportedModelException;
 import dev.octet.formats.graph.Initializer;
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
@@ -26,6 +27,7 @@ import org.jspecify.annotations.Nullable;
  */
 final class CheckpointParameters {
     private static final Pattern NUMBER = Pattern.compile("(?<=\\.)\\d+(?=\\.)");
+    private static final Pattern EXPERT = Pattern.compile("(?<=experts\\.)\\d+(?=\\.)");
     private static final int MAX_LINES = 40;
 
     private final Map<String, Initializer> tensors;
@@ -45,10 +47,52 @@ final class CheckpointParameters {
      * @param arena owns placeholders for what is missing
      */
     CheckpointParameters(Map<String, Initializer> tensors, String prefix, String where, Arena arena) {
-        this.tensors = tensors;
+        this.tensors = new LinkedHashMap<>(tensors);
         this.prefix = prefix;
         this.where = where;
         this.arena = arena;
+    }
+
+    /**
+     * Part of a tensor, by the name it gets as a constant of its own.
+     *
+     * @param shape of the part
+     */
+    record Part(String name, Shape shape) {}
+
+    /**
+     * Takes a tensor apart, where the file has it: its parts, one behind another, are then found under their own names.
+     *
+     * @param shape that it must have
+     * @throws UnsupportedModelException when it is in codes
+     */
+    void cut(String parameter, Shape shape, List<Part> parts) {
+        Initializer found = find(parameter);
+        if (found == null) {
+            return;
+        }
+        TensorSpec spec = specOf(found);
+        if (!spec.shape().equals(shape)) {
+            misshapen.add(found.name());
+            wrong.add(found.name() + " has shape " + spec.shape() + ", the configuration asks for " + shape);
+            return;
+        }
+        Tensor whole = found.tensor()
+                .orElseThrow(() -> new UnsupportedModelException(
+                        "'" + found.name() + "' has the codes of several experts in one tensor, which have no graph",
+                        where,
+                        "open the model that it was quantised from"));
+        tensors.remove(found.name());
+        boolean bare = !found.name().equals(parameter); // a file without the body's prefix
+        long at = 0;
+        for (int i = 0; i < parts.size(); i++) {
+            Part part = parts.get(i);
+            String name = bare ? part.name().substring(prefix.length()) : part.name();
+            TensorSpec own = new TensorSpec(name, spec.dtype(), part.shape());
+            Initializer constant = Initializer.of(new Tensor(own, whole.bytes().asSlice(at, own.byteSize())));
+            tensors.put(name, constant.withPart(found.name(), i, shape));
+            at += own.byteSize();
+        }
     }
 
     /** Whether the file has a tensor for this parameter. */
@@ -216,11 +260,18 @@ final class CheckpointParameters {
         }
     }
 
-    /** Names that differ in their first number only, as those of layers do, on one line: {@code layers.{0-31}.mlp.weight}. */
+    /**
+     * Names that differ in the number of an expert, or of a layer, on one line: {@code layers.{0-31}.mlp.weight},
+     * {@code layers.3.mlp.experts.{4-7}.up_proj.weight}.
+     */
     static List<String> compact(Iterable<String> names) {
+        return compact(compact(names, EXPERT), NUMBER);
+    }
+
+    private static List<String> compact(Iterable<String> names, Pattern of) {
         Map<String, List<Long>> numbers = new TreeMap<>();
         for (String name : names) {
-            Matcher m = NUMBER.matcher(name);
+            Matcher m = of.matcher(name);
             if (m.find() && m.end() - m.start() < 10) {
                 String pattern = name.substring(0, m.start()) + "{}" + name.substring(m.end());
                 numbers.computeIfAbsent(pattern, p -> new ArrayList<>()).add(Long.parseLong(m.group()));

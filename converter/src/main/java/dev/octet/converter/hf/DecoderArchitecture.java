@@ -84,7 +84,11 @@ record DecoderArchitecture(
         /** Pairs that rotate are neighbours. */
         INTERLEAVED,
         /** {@code embedding_multiplier} and {@code residual_multiplier}, the latter for what attention and MLP give. */
-        MULTIPLIERS
+        MULTIPLIERS,
+        /** Keys and values are made of one short vector for all heads. */
+        LATENT_ATTENTION,
+        /** Heads have a score of their own for looking at nothing. */
+        SINKS
     }
 
     /** Features that {@link GraphTraits} does not show: models are restored with their configuration only. */
@@ -98,10 +102,15 @@ record DecoderArchitecture(
             Feature.FUSED_QKV,
             Feature.FUSED_GATE_UP,
             Feature.INTERLEAVED,
-            Feature.MULTIPLIERS);
+            Feature.MULTIPLIERS,
+            Feature.LATENT_ATTENTION,
+            Feature.SINKS);
 
     /** Frequencies that files of old versions keep; they follow from the configuration. */
-    private static final List<Pattern> IGNORED = List.of(Pattern.compile("\\.rotary_emb\\.inv_freq$"));
+    private static final Pattern FREQUENCIES = Pattern.compile("\\.rotary_emb\\.inv_freq$");
+
+    /** The layer behind DeepSeek-V3's last, which predicts a second token; transformers leaves it out, too. */
+    private static final Pattern NEXT_TOKENS = Pattern.compile("^model\\.layers\\.61\\.");
 
     private static final List<String> UNSEEN = List.of(
             "max_position_embeddings", "attention_dropout", "initializer_range", "bos_token_id", "eos_token_id");
@@ -225,7 +234,7 @@ record DecoderArchitecture(
 
     @Override
     public List<Pattern> ignored() {
-        return IGNORED;
+        return has(Feature.LATENT_ATTENTION) ? List.of(FREQUENCIES, NEXT_TOKENS) : List.of(FREQUENCIES);
     }
 
     @Override
@@ -265,8 +274,16 @@ record DecoderArchitecture(
         return attentionBias == AttentionBias.CONFIGURED && config.flag(false, "attention_bias");
     }
 
-    /** Elements of a head. */
+    /** Elements of a head that positions turn, or some of them. */
+    int turnedSize(HfConfig config) {
+        return has(Feature.LATENT_ATTENTION) ? config.size("qk_rope_head_dim") : headSize(config);
+    }
+
+    /** Elements of a head of queries. */
     int headSize(HfConfig config) {
+        if (has(Feature.LATENT_ATTENTION)) {
+            return config.size("qk_nope_head_dim") + config.size("qk_rope_head_dim");
+        }
         return config.optionalSize("head_dim")
                 .or(() -> headSize)
                 .orElseGet(() -> config.divided(

@@ -136,10 +136,32 @@ final class Decoders {
             .with(Feature.HEAD_NORMS)
             .withMixture(Mixture.QWEN3);
 
+    /** DeepSeek-V2: latent attention, groups of experts. */
+    private static final DecoderArchitecture DEEPSEEK_V2 = DecoderArchitecture.of("deepseek_v2", "DeepseekV2")
+            .withAttentionBias(AttentionBias.CONFIGURED)
+            .withScores(ScoreScaling.YARN)
+            .with(Feature.LATENT_ATTENTION)
+            .withMixture(Mixture.DEEPSEEK_V2);
+
+    /** DeepSeek-V3 and R1: that with another router. */
+    private static final DecoderArchitecture DEEPSEEK_V3 = DecoderArchitecture.of("deepseek_v3", "DeepseekV3")
+            .withAttentionBias(AttentionBias.CONFIGURED)
+            .withScores(ScoreScaling.YARN)
+            .with(Feature.LATENT_ATTENTION)
+            .withMixture(Mixture.DEEPSEEK_V3);
+
+    /** gpt-oss: sinks, windows in every other layer, clamped experts with biases. */
+    private static final DecoderArchitecture GPT_OSS = DecoderArchitecture.of("gpt_oss", "GptOss")
+            .withAttentionBias(AttentionBias.CONFIGURED)
+            .withWindow(SlidingWindow.EVERY_OTHER_LAYER)
+            .withHeadSize(64)
+            .with(Feature.SINKS)
+            .withMixture(Mixture.GPT_OSS);
+
     /** One more family is one more constant and its place here. */
     static final List<DecoderArchitecture> ALL = List.of(
             LLAMA, MISTRAL, QWEN2, QWEN3, GEMMA, GEMMA2, GEMMA3, PHI3, OLMO2, SMOLLM3, GRANITE, COHERE, COHERE2, MIXTRAL,
-            QWEN2_MOE, QWEN3_MOE);
+            QWEN2_MOE, QWEN3_MOE, DEEPSEEK_V2, DEEPSEEK_V3, GPT_OSS);
 
     private Decoders() {}
 }

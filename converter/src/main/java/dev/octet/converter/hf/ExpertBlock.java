@@ -34,19 +34,17 @@ final class ExpertBlock {
         this.active = mixture.active(config);
     }
 
-    /** What a router says: weights [batch, sequence, active], and I64 experts of the same shape. */
-    private record Choice(String weights, String experts) {}
-
     /** The block of the module at {@code module} over x [batch, sequence, hidden]. */
     String emit(String module, String x) {
-        Choice choice = choice(module + ".gate", x);
+        ExpertRouter.Choice choice = choice(module + "." + mixture.router().module(), x);
         String path = GraphDraft.path(module);
         String tokens = draft.op(
                 path + "/Reshape", "Reshape", List.of(x, draft.longs("rows_of_" + hidden, Shape.of(2), -1, hidden)));
         String chosen = draft.op(
                 path + "/Reshape_chosen", "Reshape", List.of(choice.experts(), draft.longs("flat", Shape.of(1), -1)));
         List<String> sum = new ArrayList<>(List.of(choice.weights()));
-        GatedMlp mlp = new GatedMlp(hidden, config.size(mixture.inner()), activation, false);
+        int inner = config.size(mixture.inner());
+        FusedExperts.cut(draft.parameters(), mixture.expert(), module + ".experts", experts, hidden, inner);
         for (int e = 0; e < experts; e++) {
             String expert = module + ".experts." + e;
             List<String> rows = draft.octet(
@@ -56,7 +54,7 @@ final class ExpertBlock {
                     2,
                     Attribute.of("expert", e),
                     Attribute.of("choices", active));
-            sum.add(mlp.emit(draft, expert, mixture.gate(), mixture.up(), mixture.down(), rows.getFirst()));
+            sum.add(expert(expert, rows.getFirst(), inner));
             sum.add(rows.getLast());
         }
         String y = draft.octet(path + "/experts", CanonicalOps.EXPERT_SUM, sum, 1, Attribute.of("size", hidden))
@@ -65,34 +63,31 @@ final class ExpertBlock {
         return shared.isEmpty() ? y : draft.add(path, y, shared(module, x, shared.get()));
     }
 
-    private Choice choice(String module, String x) {
-        String path = GraphDraft.path(module);
-        String logits = draft.router(module, x, hidden, experts);
-        String scores = draft.op(path + "/Softmax", "Softmax", List.of(logits), Attribute.of("axis", -1));
-        List<String> best = draft.ops(
-                path + "/TopK",
-                "TopK",
-                List.of(scores, draft.longs("best_" + active, Shape.of(1), active)),
-                2,
-                Attribute.of("axis", -1));
-        String weights = best.getFirst();
-        if (mixture.normalises(config)) {
-            String sum = draft.op(
-                    path + "/ReduceSum",
-                    "ReduceSum",
-                    List.of(weights, draft.longs("last_axis", Shape.of(1), -1)),
-                    Attribute.of("keepdims", 1));
-            weights = draft.op(path + "/Div", "Div", List.of(weights, sum));
-        }
-        return new Choice(weights, best.getLast());
+    private String expert(String module, String rows, int inner) {
+        Mixture.Expert expert = mixture.expert();
+        return expert == Mixture.Expert.CLAMPED
+                ? new ClampedMlp(hidden, inner, (float) config.positive(7, "swiglu_limit")).emit(draft, module, rows)
+                : new GatedMlp(hidden, inner, activation, false)
+                        .emit(draft, module, expert.gate(), expert.up(), expert.down(), rows);
+    }
+
+    private ExpertRouter.Choice choice(String module, String x) {
+        String logits = draft.router(module, x, hidden, experts, mixture.router() == Mixture.Router.BEST_SCORES);
+        return new ExpertRouter(draft, config, module, experts, active).choose(mixture.router(), logits);
     }
 
     private String shared(String module, String x, int inner) {
-        String path = GraphDraft.path(module);
-        String y = new GatedMlp(hidden, inner, activation, false)
-                .emit(draft, module + ".shared_expert", "gate_proj", "up_proj", "down_proj", x);
-        String gate = draft.linear(module + ".shared_expert_gate", x, hidden, 1, false);
-        return draft.op(
-                path + "/Mul", "Mul", List.of(y, draft.op(path + "/shared_expert_gate/Sigmoid", "Sigmoid", List.of(gate))));
+        GatedMlp mlp = new GatedMlp(hidden, inner, activation, false);
+        return switch (mixture.shared()) {
+            case NONE -> throw new IllegalStateException("no shared expert");
+            case PLAIN -> mlp.emit(draft, module + ".shared_experts", "gate_proj", "up_proj", "down_proj", x);
+            case GATED -> {
+                String path = GraphDraft.path(module);
+                String y = mlp.emit(draft, module + ".shared_expert", "gate_proj", "up_proj", "down_proj", x);
+                String gate = draft.linear(module + ".shared_expert_gate", x, hidden, 1, false);
+                String open = draft.op(path + "/shared_expert_gate/Sigmoid", "Sigmoid", List.of(gate));
+                yield draft.op(path + "/Mul", "Mul", List.of(y, open));
+            }
+        };
     }
 }

@@ -77,7 +77,7 @@ final class GraphDraft {
         return metadata;
     }
 
-    /** The cache, where there is one. */
+    /** The cache that attention extends, where there is one. */
     Optional<KeyValueCache> cache() {
         return Optional.ofNullable(cache);
     }
@@ -98,6 +98,11 @@ final class GraphDraft {
     String input(String name, DType dtype, Dim... dims) {
         inputs.add(new ValueInfo(name, new ValueType.TensorType(dtype, List.of(dims))));
         return name;
+    }
+
+    /** Notes something on the last node. */
+    void mark(Map<String, String> metadata) {
+        nodes.add(nodes.removeLast().withMetadata(metadata));
     }
 
     /** Makes {@code value} an output, F32, under another name. */
@@ -129,6 +134,13 @@ final class GraphDraft {
         return op(path + "/Cast", "Cast", List.of(value), Attribute.of("to", DType.F32.onnxId()));
     }
 
+    /** A tensor of the file that is not trained, as an F32 value. */
+    String buffer(String name, long... shape) {
+        String value = widened(name, shape);
+        initializers.computeIfPresent(stored(name, shape), (_, c) -> untrained(c));
+        return value;
+    }
+
     /** A small constant of whole numbers. */
     String longs(String name, Shape shape, long... values) {
         initializers.putIfAbsent(name, Initializer.of(Tensor.ofLongs(arena, name, shape, values)));
@@ -137,8 +149,12 @@ final class GraphDraft {
 
     /** A small constant of F32 numbers. */
     String floats(String name, Shape shape, float... values) {
-        initializers.putIfAbsent(name, Initializer.of(Tensor.ofFloats(arena, name, shape, values)));
+        initializers.putIfAbsent(name, untrained(Initializer.of(Tensor.ofFloats(arena, name, shape, values))));
         return name;
+    }
+
+    private static Initializer untrained(Initializer c) {
+        return new Initializer(c.name(), c.data(), c.doc(), Map.of(Initializer.BUFFER, "1"), c.unknown());
     }
 
     /** A node of ONNX's own with one output; the output's name. */
@@ -191,8 +207,8 @@ final class GraphDraft {
     }
 
     /** The Linear of a router, whose scores decide by small differences: in F32, never quantised. */
-    String router(String module, String x, int in, int out) {
-        String scores = linear(module, x, in, out, false);
+    String router(String module, String x, int in, int out, boolean bias) {
+        String scores = linear(module, x, in, out, bias);
         nodes.add(nodes.removeLast().with(Attribute.of(Node.IN_F32, 1)));
         return scores;
     }

@@ -138,6 +138,12 @@ public final class HfImporter {
         GraphDraft draft = new GraphDraft(parameters, use, arena);
         architecture.build(hf, modelClass, draft);
         List<String> unread = parameters.check(architecture.ignored());
+        if (use == Use.GENERATION && draft.cache().map(KeyValueCache::isUnused).orElse(true)) {
+            throw new UnsupportedModelException(
+                    "the attention of " + modelClass + " has no cache of keys and values here",
+                    where,
+                    "evaluate the model on whole texts: `octet evaluate`");
+        }
         Graph graph = draft.build(modelClass);
         Map<String, String> metadata = new LinkedHashMap<>(draft.metadata());
         metadata.put(CONFIG_KEY, config.toString());
@@ -211,7 +217,11 @@ public final class HfImporter {
                                         .map(n -> "; " + n)
                                         .orElse(""),
                 config.where(),
-                "known are " + String.join(", ", classes())
+                new UnknownFamily(config)
+                                .advice(ARCHITECTURES.stream()
+                                        .map(Architecture::modelType)
+                                        .toList())
+                        + "known are " + String.join(", ", classes())
                         + "; give an .onnx export, or add the architecture (docs/huggingface.md says where)");
     }
 

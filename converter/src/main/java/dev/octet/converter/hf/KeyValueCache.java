@@ -57,11 +57,11 @@ public final class KeyValueCache {
     }
 
     /** Keys and values of the next layer, the past ones first. */
-    List<String> extended(String path, String k, String v, int width) {
+    List<String> extended(String path, String k, String v, int keyWidth, int valueWidth) {
         int layer = layers++;
         return List.of(
-                appended(path + "/Concat_key", layer + ".key", k, width),
-                appended(path + "/Concat_value", layer + ".value", v, width));
+                appended(path + "/Concat_key", layer + ".key", k, keyWidth),
+                appended(path + "/Concat_value", layer + ".value", v, valueWidth));
     }
 
     private String appended(String path, String name, String x, int width) {
@@ -70,6 +70,11 @@ public final class KeyValueCache {
         String all = draft.op(path, "Concat", List.of(before, x), Attribute.of("axis", 1));
         draft.output(PRESENT + name, all, Tokens.BATCH, Tokens.TOTAL, Dim.of(width));
         return all;
+    }
+
+    /** Whether no attention reads it. */
+    boolean isUnused() {
+        return layers == 0;
     }
 
     /** {@code mask} without the keys that are in front of a query. */

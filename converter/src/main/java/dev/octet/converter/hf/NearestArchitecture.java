@@ -51,6 +51,6 @@ record NearestArchitecture(String modelClass, CheckpointParameters.Differences d
     public String toString() {
         return differences.count() == 0
                 ? "its tensors are those of " + modelClass + ", what it computes with them is not known"
-                : "the nearest is " + modelClass + ", from which its tensors differ: " + differences.text(SHOWN);
+                : "its tensors are nearest to those of " + modelClass + ": " + differences.text(SHOWN);
     }
 }

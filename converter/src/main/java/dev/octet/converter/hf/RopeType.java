@@ -55,36 +55,9 @@ enum RopeType {
     YARN {
         @Override
         RotaryAngles angles(Parameters p) {
-            double factor = p.factor();
-            double original = p.originalLength();
-            double from = p.pair(p.rope.positive(32, "beta_fast"), original);
-            double to = p.pair(p.rope.positive(1, "beta_slow"), original);
-            if (p.rope.flag(true, "truncate")) {
-                from = Math.floor(from);
-                to = Math.ceil(to);
-            }
-            from = Math.max(from, 0);
-            to = Math.min(to, p.rotated - 1);
-            float width = (float) (from == to ? 0.001 : to - from);
-            float[] f = new float[p.rotated / 2];
-            for (int i = 0; i < f.length; i++) {
-                float wave = (float) Math.pow((float) p.theta, (float) (2 * i) / p.rotated);
-                float ramp = Math.clamp((i - (float) from) / width, 0, 1);
-                float kept = 1 - ramp;
-                f[i] = 1 / ((float) factor * wave) * (1 - kept) + 1 / wave * kept;
-            }
-            return new RotaryAngles(f, p.rotated, (float) magnitude(p, factor), Beyond.Same.INSTANCE);
-        }
-
-        private double magnitude(Parameters p, double factor) {
-            double mscale = p.rope.json().path("mscale").asDouble(0);
-            double all = p.rope.json().path("mscale_all_dim").asDouble(0);
-            double fallback = mscale != 0 && all != 0 ? grown(factor, mscale) / grown(factor, all) : grown(factor, 1);
-            return p.rope.positive(fallback, "attention_factor");
-        }
-
-        private static double grown(double factor, double mscale) {
-            return factor <= 1 ? 1 : 0.1 * mscale * Math.log(factor) + 1;
+            float[] f = RotaryAngles.frequencies(p.theta, p.rotated);
+            float magnitude = YarnScaling.of(p.rope, p.config).apply(f, p.theta);
+            return new RotaryAngles(f, p.rotated, magnitude, Beyond.Same.INSTANCE);
         }
     },
     /** Each wave has a factor of its own, another one in texts longer than the original length (Ding et al. 2024, arXiv:2402.13753). */
@@ -142,11 +115,8 @@ enum RopeType {
             return rope.positive(rope.json().path(key), "rope_parameters." + key);
         }
 
-        /** The length that the model was trained with before its positions were stretched. */
         private int originalLength() {
-            return config.optionalSize("original_max_position_embeddings")
-                    .or(() -> rope.optionalSize("original_max_position_embeddings"))
-                    .orElseGet(() -> config.size("max_position_embeddings"));
+            return RopeType.originalLength(rope, config);
         }
 
         private double factor() {
@@ -154,15 +124,17 @@ enum RopeType {
                     ? number("factor")
                     : (double) config.size("max_position_embeddings") / originalLength();
         }
-
-        /** The pair, between whole numbers, whose wave fits {@code turns} times into {@code length} positions. */
-        private double pair(double turns, double length) {
-            return rotated * Math.log(length / (turns * 2 * Math.PI)) / (2 * Math.log(theta));
-        }
     }
 
     /** @throws dev.octet.formats.error.OctetException when a number is missing or absurd */
     abstract RotaryAngles angles(Parameters p);
+
+    /** The length that a model was trained with before its positions were stretched. */
+    static int originalLength(HfConfig rope, HfConfig config) {
+        return config.optionalSize("original_max_position_embeddings")
+                .or(() -> rope.optionalSize("original_max_position_embeddings"))
+                .orElseGet(() -> config.size("max_position_embeddings"));
+    }
 
     /** As configurations write it. */
     String text() {

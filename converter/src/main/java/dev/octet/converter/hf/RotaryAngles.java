@@ -314,6 +314,15 @@ final class RotaryAngles {
     record Tables(String cos, String sin, String ids, int rotated, boolean interleaved) {
         /** {@code x} [batch, sequence, heads·size] with all heads rotated. */
         String turn(GraphDraft draft, String path, String x, int heads) {
+            return turn(draft, path, x, heads, interleaved);
+        }
+
+        /**
+         * {@code x} with all heads rotated.
+         *
+         * @param interleaved whether pairs are neighbours
+         */
+        String turn(GraphDraft draft, String path, String x, int heads, boolean interleaved) {
             return draft.op(
                     path,
                     "RotaryEmbedding",

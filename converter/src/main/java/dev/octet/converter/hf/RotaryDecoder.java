@@ -47,6 +47,7 @@ final class RotaryDecoder {
     private final String activation;
     private final AttentionHeads heads;
     private final IntFunction<Optional<Integer>> window;
+    private final Tokens tokens;
 
     private RotaryDecoder(
             DecoderArchitecture architecture,
@@ -61,6 +62,7 @@ final class RotaryDecoder {
         this.sizes = sizes;
         this.biases = biases;
         this.heads = heads;
+        this.tokens = new Tokens(draft);
         String key = architecture.has(Feature.LAYER_NORMS) ? "layer_norm_eps" : "rms_norm_eps";
         this.epsilon = config.positive(architecture.epsilon(), key);
         this.residualFactor =
@@ -95,6 +97,7 @@ final class RotaryDecoder {
                         heads,
                         keyHeads,
                         headSize,
+                        headSize,
                         architecture.scores().scale(config, headSize),
                         true,
                         architecture.scores().scoreCap(config).orElse(0f)));
@@ -103,9 +106,8 @@ final class RotaryDecoder {
     /** Adds the model; {@code causalLm} with its output layer. */
     void build(boolean causalLm) {
         int hidden = sizes.hidden();
-        Tokens tokens = new Tokens(draft);
         String x = embedding(tokens.ids());
-        IntFunction<Optional<RotaryAngles.Tables>> tables = tables(tokens);
+        IntFunction<Optional<RotaryAngles.Tables>> tables = tables();
         int longest = config.sizeOr(Integer.MAX_VALUE, "max_position_embeddings");
         for (int i = 0; i < sizes.layers(); i++) {
             String mask =
@@ -136,10 +138,10 @@ final class RotaryDecoder {
     }
 
     /** Angles by the number of a layer; empty for layers without positions. */
-    private IntFunction<Optional<RotaryAngles.Tables>> tables(Tokens tokens) {
+    private IntFunction<Optional<RotaryAngles.Tables>> tables() {
         RotatedLayers layers = architecture.rotated();
         IntPredicate rotate = layers.rotate(config, i -> window.apply(i).isPresent());
-        RotaryAngles.Tables global = tables(tokens, layers.global(config), architecture.rotary(), "rotary_emb");
+        RotaryAngles.Tables global = tables(layers.global(config), architecture.rotary(), "rotary_emb");
         if (!layers.hasLocalBase()) {
             return i -> rotate.test(i) ? Optional.of(global) : Optional.empty();
         }
@@ -147,15 +149,14 @@ final class RotaryDecoder {
             throw config.unsupported("sliding_window", "null", "a number of positions");
         }
         RotaryAngles.Tables local = tables(
-                tokens,
                 layers.local(config),
                 architecture.rotary().withTheta(RotaryAngles.DEFAULT_THETA),
                 "rotary_emb_local");
         return i -> Optional.of(window.apply(i).isPresent() ? local : global);
     }
 
-    private RotaryAngles.Tables tables(Tokens tokens, HfConfig own, RotaryAngles.Family family, String name) {
-        return RotaryAngles.of(own, sizes.headSize(), family)
+    private RotaryAngles.Tables tables(HfConfig own, RotaryAngles.Family family, String name) {
+        return RotaryAngles.of(own, architecture.turnedSize(config), family)
                 .tables(draft, tokens, name, architecture.has(Feature.INTERLEAVED));
     }
 
@@ -237,12 +238,19 @@ final class RotaryDecoder {
     }
 
     private String attention(String module, String x, Optional<RotaryAngles.Tables> tables, @Nullable String mask) {
+        if (architecture.has(Feature.LATENT_ATTENTION)) {
+            return LatentAttention.of(config, architecture.scores(), biases.out())
+                    .emit(draft, module, x, tables.orElseThrow(), mask);
+        }
         int queryWidth = heads.heads() * sizes.headSize();
         List<String> qkv = normed(module, projected(module, x));
         String path = GraphDraft.path(module);
         String q = turned(tables, path + "/q_rotary", qkv.get(0), heads.heads());
         String k = turned(tables, path + "/k_rotary", qkv.get(1), heads.keyHeads());
-        String y = heads.attend(draft, module, q, k, qkv.get(2), mask);
+        String y = architecture.has(Feature.SINKS)
+                ? new AttentionSinks(heads, sizes.headSize())
+                        .attend(draft, tokens, module, q, k, qkv.get(2), mask == null ? tokens.padding() : mask)
+                : heads.attend(draft, module, q, k, qkv.get(2), mask);
         return draft.linear(module + ".o_proj", y, queryWidth, sizes.hidden(), biases.out());
     }
 

@@ -10,15 +10,12 @@ enum ScoreScaling {
         float scale(HfConfig config, int headSize) {
             return AttentionHeads.scale(headSize);
         }
-
+    },
+    /** The same, times what YaRN asks for (DeepSeek). */
+    YARN {
         @Override
-        Optional<Float> scoreCap(HfConfig config) {
-            return Optional.empty();
-        }
-
-        @Override
-        Optional<Float> logitCap(HfConfig config) {
-            return Optional.empty();
+        float scale(HfConfig config, int headSize) {
+            return (float) (1 / Math.sqrt(headSize) * YarnScaling.ofScores(config));
         }
     },
     /** As {@link #GEMMA2}, without bounds where none are given (Gemma3TextConfig). */
@@ -107,10 +104,14 @@ enum ScoreScaling {
     abstract float scale(HfConfig config, int headSize);
 
     /** Bound of the scaled scores; empty for none. */
-    abstract Optional<Float> scoreCap(HfConfig config);
+    Optional<Float> scoreCap(HfConfig config) {
+        return Optional.empty();
+    }
 
     /** Bound of the logits; empty for none. */
-    abstract Optional<Float> logitCap(HfConfig config);
+    Optional<Float> logitCap(HfConfig config) {
+        return Optional.empty();
+    }
 
     /** What logits are multiplied by. */
     float logitScale(HfConfig config) {

@@ -150,7 +150,7 @@ final class T5Architecture implements Architecture {
             String q = draft.linear(module + ".q", normed, hidden, width, false);
             String k = draft.linear(module + ".k", source, hidden, width, false);
             String v = draft.linear(module + ".v", source, hidden, width, false);
-            String y = new AttentionHeads(heads, heads, size, 1, causal, 0).attend(draft, module, q, k, v, mask);
+            String y = new AttentionHeads(heads, heads, size, size, 1, causal, 0).attend(draft, module, q, k, v, mask);
             return draft.add(GraphDraft.path(layer), x, draft.linear(module + ".o", y, width, hidden, false));
         }
 

@@ -4,6 +4,7 @@ import dev.octet.formats.graph.Attribute;
 import dev.octet.formats.graph.Dim;
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
+import java.util.Arrays;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -31,8 +32,9 @@ final class Tokens {
     private @Nullable String range;
     private @Nullable String length;
     private @Nullable String keys;
-    private @Nullable String behind;
+    private @Nullable String causal;
     private final Map<Long, String> windows = new HashMap<>();
+    private final Map<String, String> behind = new HashMap<>();
 
     /** Adds the inputs. */
     Tokens(GraphDraft draft) {
@@ -165,7 +167,7 @@ final class Tokens {
 
     /** Keys that are not in front of the query, BOOL [sequence, total]. */
     String behind() {
-        if (behind == null) {
+        if (causal == null) {
             String path = "/causal";
             String queries = draft.op(
                     path + "/Unsqueeze",
@@ -175,9 +177,9 @@ final class Tokens {
                     path + "/Unsqueeze_keys",
                     "Unsqueeze",
                     List.of(keyPositions(), draft.longs("axes_0", Shape.of(1), 0)));
-            behind = draft.op(path + "/LessOrEqual", "LessOrEqual", List.of(all, queries));
+            causal = draft.op(path + "/LessOrEqual", "LessOrEqual", List.of(all, queries));
         }
-        return behind;
+        return causal;
     }
 
     /** Keys less than {@code window} positions behind the query, or in front of it, BOOL [sequence, sequence]. */
@@ -189,5 +191,37 @@ final class Tokens {
         String size = draft.longs("window_" + window, Shape.of(), window);
         String first = draft.op(path + "/Sub", "Sub", List.of(queries, size));
         return draft.op(path + "/Greater", "Greater", List.of(all, first));
+    }
+
+    /**
+     * Keys that a query sees behind a first one that it always sees, BOOL [batch, 1, sequence, 1 + sequence]: the first is no token.
+     *
+     * @param allowed of the tokens, from {@link #padding} or {@link #window}
+     */
+    String behindOne(String allowed) {
+        return behind.computeIfAbsent(allowed, m -> {
+            String path = "/sinks";
+            String seen = draft.op(path + "/And", "And", List.of(m, behind()));
+            // a column more, which is true: padded as numbers, for not all runtimes pad booleans
+            String number = draft.op(path + "/Cast", "Cast", List.of(seen), Attribute.of("to", DType.F32.onnxId()));
+            String padded = draft.op(
+                    path + "/Pad",
+                    "Pad",
+                    List.of(
+                            number,
+                            draft.longs("pads_before", Shape.of(8), 0, 0, 0, 1, 0, 0, 0, 0),
+                            draft.floats("pad_seen", Shape.SCALAR, 1)));
+            return draft.op(path + "/Cast_back", "Cast", List.of(padded), Attribute.of("to", DType.BOOL.onnxId()));
+        });
+    }
+
+    /** Numbers of tokens [batch, sequence], followed by more sizes: the shape of a value with elements for each token. */
+    String shapeOf(long... more) {
+        String shape = draft.op(ROOT + "/Shape_tokens", "Shape", List.of(ids));
+        return draft.op(
+                ROOT + "/Concat",
+                "Concat",
+                List.of(shape, draft.longs("sizes_" + Arrays.toString(more), Shape.of(more.length), more)),
+                Attribute.of("axis", 0));
     }
 }

@@ -147,12 +147,15 @@ public record TransformerSizes(
         int layers = hf.layers("num_hidden_layers");
         int size = family.headSize(hf);
         Optional<Mixture> mixture = family.mixture();
-        boolean uniform = mixture.isEmpty()
-                || (mixture.get().sharedInner(hf).isEmpty()
-                        && IntStream.range(0, layers).allMatch(i -> mixture.get().isIn(hf, i)));
+        boolean uniform = !family.has(Feature.LATENT_ATTENTION)
+                && !family.has(Feature.SINKS)
+                && mixture.stream()
+                        .allMatch(m -> m.sharedInner(hf).isEmpty()
+                                && IntStream.range(0, layers).allMatch(i -> m.isIn(hf, i)));
         if (!uniform) {
             throw new UnsupportedModelException(
-                    "the layers of this " + type + " are not alike, or have an expert that all tokens share",
+                    "the layers of this " + type
+                            + " are not alike, or have an expert that all tokens share, or attention of another kind",
                     hf.where(),
                     "give an .onnx export");
         }

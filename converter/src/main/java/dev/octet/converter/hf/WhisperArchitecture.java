@@ -137,7 +137,7 @@ final class WhisperArchitecture implements Architecture {
         private AttentionHeads heads(String key, boolean causal) {
             int heads = config.size(key);
             int size = config.divided(hidden, "d_model", heads, key);
-            return new AttentionHeads(heads, heads, size, AttentionHeads.scale(size), causal, 0);
+            return new AttentionHeads(heads, heads, size, size, AttentionHeads.scale(size), causal, 0);
         }
 
         /**

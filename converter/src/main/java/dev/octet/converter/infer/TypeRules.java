@@ -11,8 +11,13 @@ import org.jspecify.annotations.Nullable;
 /** The rule that derives the types of an operator's outputs: by {@link Operator#output}, or by name where the operator has its own. */
 final class TypeRules {
     /** Rules of operators that have their own. */
-    private static final Map<String, TypeRule> OWN =
-            join(ElementwiseTypes.RULES, ShapeTypes.RULES, IndexTypes.RULES, MatrixTypes.RULES, LayerTypes.RULES, ExpertTypes.RULES);
+    private static final Map<String, TypeRule> OWN = join(
+            ElementwiseTypes.RULES,
+            ShapeTypes.RULES,
+            IndexTypes.RULES,
+            MatrixTypes.RULES,
+            LayerTypes.RULES,
+            ExpertTypes.RULES);
 
     private TypeRules() {}
 

@@ -41,11 +41,10 @@ final class ExpertForm {
         String weights = n.input(0);
         String size = e.numbers(n.intAttribute("size", 0));
         String count = e.node("Shape", List.of(e.node("Reshape", List.of(weights, e.numbers(-1)))));
-        String zeros = e.node(
-                "ConstantOfShape", List.of(e.node("Concat", List.of(count, size), Attribute.of("axis", 0))));
+        String zeros =
+                e.node("ConstantOfShape", List.of(e.node("Concat", List.of(count, size), Attribute.of("axis", 0))));
         String ordered = e.node("ScatterND", List.of(zeros, at, all));
-        String shape = e.node(
-                "Concat", List.of(e.node("Shape", List.of(weights)), size), Attribute.of("axis", 0));
+        String shape = e.node("Concat", List.of(e.node("Shape", List.of(weights)), size), Attribute.of("axis", 0));
         String choices = e.node("Reshape", List.of(ordered, shape));
         String weighted = e.node("Mul", List.of(choices, e.node("Unsqueeze", List.of(weights, e.numbers(-1)))));
         e.last("ReduceSum", List.of(weighted, e.numbers(-2)), Attribute.of("keepdims", 0));

@@ -14,7 +14,8 @@ public final class ExpertValues {
         Set<String> inside = new HashSet<>();
         for (Node n : graph.nodes()) {
             boolean enters = n.isOctet(CanonicalOps.EXPERT_ROWS);
-            boolean stays = !n.isOctet(CanonicalOps.EXPERT_SUM) && n.inputs().stream().anyMatch(inside::contains);
+            boolean stays =
+                    !n.isOctet(CanonicalOps.EXPERT_SUM) && n.inputs().stream().anyMatch(inside::contains);
             if (enters || stays) {
                 inside.addAll(n.outputs());
             }

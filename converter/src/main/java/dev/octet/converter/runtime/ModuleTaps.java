@@ -30,7 +30,7 @@ public final class ModuleTaps {
 
     /**
      * The taps of a canonical model, in the order of its nodes. Omits a Linear without a constant weight, and a Linear that is called
-     * twice, because its name would be ambiguous.
+     * twice, because its name would be ambiguous; and attention with sinks, whose operands have rows that are no tokens.
      *
      * @param canonical of a checkpoint: constants have the names of its tensors, nodes the names of its modules
      */
@@ -43,7 +43,7 @@ public final class ModuleTaps {
             List<Tap> found = new ArrayList<>();
             if (n.isOctet(CanonicalOps.LINEAR) && graph.initializers().containsKey(n.input(1))) {
                 found.add(Tap.ofLinear(module(n.input(1)), n.input(0), channels(graph, n)));
-            } else if (n.is(ATTENTION)) {
+            } else if (n.is(ATTENTION) && !n.metadata().containsKey(Node.SINKS)) {
                 String module = attention(n, graph.initializers().keySet());
                 for (AttentionInput input : AttentionInput.values()) {
                     found.add(Tap.ofAttention(module + "." + input.label(), new AttentionNode(n), input));

@@ -82,6 +82,11 @@ public final class CheckpointGraph {
                 graph.put(graph.read(spec.name(), reader), old.tensor().get().shape());
             }
         }
+        for (String whole : FusedParts.wholes(canonical.graph())) {
+            if (stored.plain().containsKey(whole)) {
+                FusedParts.cut(canonical.graph(), graph.read(whole, reader)).forEach(p -> graph.put(p, p.shape()));
+            }
+        }
         edit.removeUnreachable();
         return canonical.withGraph(edit.build());
     }

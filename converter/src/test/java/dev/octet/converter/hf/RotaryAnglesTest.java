@@ -70,8 +70,8 @@ class RotaryAnglesTest {
                 "{'rope_type': 'linear'}|rope_parameters.factor is",
                 "{'rope_type': 'dynamic'}|rope_parameters.factor is",
                 "{'rope_type': 'dynamic', 'factor': 2, 'partial_rotary_factor': 0.25}|needs two pairs",
-                "{'rope_type': 'yarn', 'factor': -1}|rope_parameters.factor is -1",
-                "{'rope_type': 'yarn', 'factor': 2, 'beta_fast': 0}|beta_fast is 0",
+                "{'rope_type': 'yarn', 'factor': -1}|factor is -1",
+                "{'rope_type': 'yarn', 'factor': 2, 'beta_fast': -1}|beta_fast is -1",
                 "{'rope_type': 'longrope', 'long_factor': [1, 1, 1, 1]}|needs 4 numbers as short_factor",
                 "{'rope_type': 'longrope', 'short_factor': [1, 1, 1]}|needs 4 numbers as short_factor",
                 "{'rope_type': 'longrope', 'short_factor': [1, 1, 1, 0]}|short_factor is 0"

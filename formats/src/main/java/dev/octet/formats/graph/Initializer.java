@@ -5,9 +5,12 @@ import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.formats.tensor.TensorSpec;
 import java.lang.foreign.MemorySegment;
+import java.util.Arrays;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.stream.Collectors;
 
 /**
  * A constant of a graph (ONNX initializer, or the tensor of an attribute).
@@ -19,6 +22,19 @@ public record Initializer(String name, Data data, String doc, Map<String, String
     public static final String ORIGINAL_NAME = "dev.octet.original_name";
     /** Metadata key of the original's memory layout, {@link #OUT_IN}. */
     public static final String ORIGINAL_LAYOUT = "dev.octet.original_layout";
+    /** Metadata of a constant that is part of a tensor of the file: that tensor's name. */
+    public static final String PART_OF = "dev.octet.part_of";
+    /** With {@link #PART_OF}: its number among the parts, which stand one behind another. */
+    public static final String PART = "dev.octet.part";
+    /** With {@link #PART_OF}: the shape of the whole, as {@code 3x16x24}. */
+    public static final String WHOLE = "dev.octet.whole";
+
+    /**
+     * Metadata of a constant that is used like a parameter and not trained: numbers of the architecture, and buffers of files, such as the bias by which
+     * DeepSeek-V3 balances its experts.
+     */
+    public static final String BUFFER = "dev.octet.buffer";
+
     /** Layout of {@code nn.Linear}: one row for each output. */
     public static final String OUT_IN = "out,in";
 
@@ -82,6 +98,15 @@ public record Initializer(String name, Data data, String doc, Map<String, String
             case Coded c -> Optional.of(c.tensor().spec().withName(name));
             case Strings _, Sparse _, Opaque _ -> Optional.empty();
         };
+    }
+
+    /** The same as part {@code number} of a tensor of the file. */
+    public Initializer withPart(String of, int number, Shape whole) {
+        Map<String, String> more = new LinkedHashMap<>(metadata);
+        more.put(PART_OF, of);
+        more.put(PART, String.valueOf(number));
+        more.put(WHOLE, Arrays.stream(whole.toArray()).mapToObj(String::valueOf).collect(Collectors.joining("x")));
+        return new Initializer(name, data, doc, more, unknown);
     }
 
     /** A copy with this name. */

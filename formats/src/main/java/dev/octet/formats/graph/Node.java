@@ -35,6 +35,9 @@ public record Node(
      */
     public static final String PADDING_INDEX = "dev.octet.padding_idx";
 
+    /** Metadata of an Attention with a key that is no token, in front of the others; its operands are not measured. */
+    public static final String SINKS = "dev.octet.sinks";
+
     /** Attribute of a node that computes in F32 whatever the precision of others, and is not quantised, 1: routers, DoRA's norms. */
     public static final String IN_F32 = "f32";
 

@@ -19,7 +19,6 @@ import dev.octet.trainer.autodiff.MergedNodes;
 import dev.octet.trainer.autodiff.Parameters;
 import dev.octet.trainer.op.dropout.Dropout;
 import dev.octet.trainer.op.view.View;
-import dev.octet.trainer.precision.Autocast;
 import dev.octet.trainer.precision.LinearModule;
 import java.lang.foreign.Arena;
 import java.util.ArrayList;

@@ -40,10 +40,12 @@ public final class Parameters {
         ParameterUses uses = new ParameterUses(graph);
         Map<String, Parameter> found = new LinkedHashMap<>();
         graph.initializers()
-                .forEach((name, constant) -> constant.tensor().ifPresent(t -> {
-                    Optional<Parameter.Use> use = uses.of(name, t);
-                    use.ifPresent(u -> found.put(name, new Parameter(name, t, u)));
-                }));
+                .forEach((name, constant) -> constant.tensor()
+                        .filter(t -> !constant.metadata().containsKey(Initializer.BUFFER))
+                        .ifPresent(t -> {
+                            Optional<Parameter.Use> use = uses.of(name, t);
+                            use.ifPresent(u -> found.put(name, new Parameter(name, t, u)));
+                        }));
         return new Parameters(found);
     }
 

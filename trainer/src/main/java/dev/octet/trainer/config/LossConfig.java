@@ -20,6 +20,7 @@ import java.util.OptionalDouble;
  * @param ignoreIndex label of positions that are not counted
  * @param preference how answers are compared; for {@link Type#DPO} only
  * @param labelSmoothing share of the target that all classes have alike, above 0 and at most 1; of losses over classes only
+ * @param router what the routers of a mixture of experts add; empty where they are trained by the loss of the output alone
  */
 public record LossConfig(
         Type type,
@@ -28,11 +29,26 @@ public record LossConfig(
         long ignoreIndex,
         Optional<Distillation> distillation,
         Preference preference,
-        OptionalDouble labelSmoothing) {
+        OptionalDouble labelSmoothing,
+        Optional<Routers> router) {
     /** A loss from labels or a teacher. */
     public LossConfig(
             Type type, Optional<String> output, String labels, long ignoreIndex, Optional<Distillation> distillation) {
-        this(type, output, labels, ignoreIndex, distillation, Preference.DEFAULT, OptionalDouble.empty());
+        this(
+                type,
+                output,
+                labels,
+                ignoreIndex,
+                distillation,
+                Preference.DEFAULT,
+                OptionalDouble.empty(),
+                Optional.empty());
+    }
+
+    /** The same with terms of routers. */
+    public LossConfig withRouters(Routers terms) {
+        return new LossConfig(
+                type, output, labels, ignoreIndex, distillation, preference, labelSmoothing, Optional.of(terms));
     }
 
     /** Kinds of loss, as in torch, averaged over the counted positions. */
@@ -81,6 +97,14 @@ public record LossConfig(
         public static final Preference DEFAULT = new Preference(0.1, 0);
     }
 
+    /**
+     * Terms of the routers of a mixture of experts, by what they are multiplied with; 0 for none.
+     *
+     * @param balance of the experts, as transformers' {@code router_aux_loss_coef}
+     * @param z of the scores' size, as {@code router_z_loss_coef}
+     */
+    public record Routers(double balance, double z) {}
+
     private static final String LOGITS = "logits";
     private static final String SMOOTHING = "label_smoothing";
     private static final Map<String, Type> TYPES = Map.of(
@@ -121,7 +145,19 @@ public record LossConfig(
                 s.whole("ignore_index", -100, Integer.MIN_VALUE, Integer.MAX_VALUE),
                 distillation,
                 type == Type.DPO ? preference(s) : Preference.DEFAULT,
-                type == Type.DPO ? OptionalDouble.empty() : smoothing(s, distillation));
+                type == Type.DPO ? OptionalDouble.empty() : smoothing(s, distillation),
+                s.has("router") ? Optional.of(s.section("router").read(r -> routers(r, type))) : Optional.empty());
+    }
+
+    private static Routers routers(Section r, Type type) {
+        if (type == Type.DPO) {
+            throw r.error("balance", "a loss of pairs has no terms of routers", "leave router out");
+        }
+        Routers read = new Routers(r.number("balance", 0, 0, Float.MAX_VALUE), r.number("z", 0, 0, Float.MAX_VALUE));
+        if ((float) read.balance == 0 && (float) read.z == 0) {
+            throw r.error("balance", "with balance and z of 0 routers add nothing", "leave router out");
+        }
+        return read;
     }
 
     private static OptionalDouble smoothing(Section s, Optional<Distillation> distillation) {

@@ -31,6 +31,7 @@ public final class Settings {
             "optimizer.rule",
             "optimizer.others",
             "loss.label_smoothing",
+            "loss.router",
             "eval_delay");
 
     private Settings() {}

@@ -32,7 +32,7 @@ import java.util.TreeMap;
  * @param model the graph; labels and {@link #TEACHER} are among its inputs where the loss reads them
  * @param loss name of the loss value: F32, one element
  * @param output name of the output that the loss is computed from
- * @param parts names of the terms if the loss is a weighted sum, F32, one element each, by {@link #TASK} and {@link #DISTILLATION}; of
+ * @param parts names of the terms if the loss is a weighted sum, F32, one element each, by {@link #TASK}, {@link #DISTILLATION}, {@link #BALANCE} and {@link #Z}; of
  *     {@code dpo}, TRL's {@code rewards/...}; otherwise empty
  * @param counted the positions that the loss and its terms average over
  */
@@ -46,6 +46,10 @@ public record LossGraph(
     public static final String TASK = "task";
     /** The term computed from a teacher. */
     public static final String DISTILLATION = "distillation";
+    /** The part of how evenly routers choose experts. */
+    public static final String BALANCE = "router_balance";
+    /** The part of how large the scores of routers are. */
+    public static final String Z = "router_z";
 
     private static final String MASK = "attention_mask";
 
@@ -250,11 +254,35 @@ public record LossGraph(
             }
             String loss =
                     by == null || parts.size() == 1 ? parts.values().iterator().next() : mixed(parts, by);
+            if (config.router().isPresent()) {
+                parts.putIfAbsent(by == null ? TASK : DISTILLATION, loss);
+                loss = withRouters(loss, parts, config.router().get());
+            }
             List<ValueInfo> outputs = new ArrayList<>(edit.outputs());
             outputs.add(info(loss, new OperandType(DType.F32, Shape.SCALAR)));
             edit.setOutputs(outputs);
             Map<String, String> sum = parts.size() > 1 ? parts : Map.of();
             return new LossGraph(model.withGraph(edit.build()), loss, first, sum, counted());
+        }
+
+        /** The loss and what routers add. */
+        private String withRouters(String loss, Map<String, String> parts, LossConfig.Routers terms) {
+            RouterLoss routers = RouterLoss.of(edit);
+            boolean masked = edit.isInput(MASK);
+            String sum = loss;
+            if (terms.balance() > 0) {
+                parts.put(BALANCE, routers.balance(masked, MASK));
+                sum = plus(sum, terms.balance(), Objects.requireNonNull(parts.get(BALANCE)));
+            }
+            if (terms.z() > 0) {
+                parts.put(Z, routers.squares(masked, MASK));
+                sum = plus(sum, terms.z(), Objects.requireNonNull(parts.get(Z)));
+            }
+            return sum;
+        }
+
+        private String plus(String sum, double factor, String term) {
+            return onnx("Add", List.of(sum, onnx("Mul", List.of(term, number((float) factor)))));
         }
 
         /**

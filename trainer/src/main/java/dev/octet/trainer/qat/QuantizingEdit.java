@@ -19,7 +19,6 @@ import dev.octet.trainer.kernel.CounterRandom;
 import dev.octet.trainer.op.qat.GradientQuantize;
 import dev.octet.trainer.op.qat.QuantizeNode;
 import dev.octet.trainer.op.qat.StepRule;
-import dev.octet.trainer.precision.Autocast;
 import dev.octet.trainer.precision.LinearModule;
 import dev.octet.trainer.qat.FakeQuantizer.Place;
 import dev.octet.trainer.qat.QatSettings.LayerOverride;

@@ -185,7 +185,8 @@ class LossGraphTest {
                     -100,
                     Optional.empty(),
                     LossConfig.Preference.DEFAULT,
-                    OptionalDouble.of(Integer.parseInt(parts[1]) / 100.0));
+                    OptionalDouble.of(Integer.parseInt(parts[1]) / 100.0),
+                    Optional.empty());
             Map<String, Tensor> fed =
                     Map.of("x", requireNonNull(golden.get("scores")), "labels", requireNonNull(golden.get("labels")));
             requireGolden(golden, name, config, fed, device);

@@ -15,8 +15,7 @@ final class ExpertDispatchReference implements ReferenceKernel<ExpertDispatch> {
             for (int slot = 0; slot < chosen.length; slot++) {
                 if (chosen[slot] == e) {
                     int token = slot / op.choices();
-                    System.arraycopy(
-                            frame.input(0), token * op.size(), frame.output(0), row * op.size(), op.size());
+                    System.arraycopy(frame.input(0), token * op.size(), frame.output(0), row * op.size(), op.size());
                     frame.output(1)[slot] = row++;
                 }
             }

@@ -18,8 +18,8 @@ import java.util.function.IntPredicate;
  * @param w [in, out], or [out, in] with {@code transB}; that of each expert
  * @param y [rows, out], of the type of x
  */
-public record GroupedLinear(
-        OperandType x, OperandType w, int experts, boolean hasBias, boolean transB, OperandType y) implements Op {
+public record GroupedLinear(OperandType x, OperandType w, int experts, boolean hasBias, boolean transB, OperandType y)
+        implements Op {
     /** Index of the first weight among the inputs. */
     static final int WEIGHTS = 2;
 

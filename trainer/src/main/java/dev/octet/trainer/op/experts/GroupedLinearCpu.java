@@ -27,8 +27,8 @@ final class GroupedLinearCpu implements CpuKernel<GroupedLinear> {
                 Rows.fill(to, bias, group.count(), op.out(), cpu.parallel());
             }
             CpuTensor w = frame.input(GroupedLinear.WEIGHTS + e);
-            Call call = Call.of(
-                    false, op.transB(), group.count(), op.out(), op.in(), x.dtype(), y.dtype(), op.hasBias());
+            Call call =
+                    Call.of(false, op.transB(), group.count(), op.out(), op.in(), x.dtype(), y.dtype(), op.hasBias());
             cpu.gemm().shared(call, group.rowsOf(x, op.in()).bytes(), w.bytes(), to.bytes(), cpu.parallel());
         }
     }
@@ -41,8 +41,8 @@ final class GroupedLinearCpu implements CpuKernel<GroupedLinear> {
             CpuTensor dy = group.rowsOf(frame.upstream(0), op.out());
             if (frame.wantsGradient(0) && group.count() > 0) {
                 CpuTensor dx = group.rowsOf(frame.gradient(0), op.in());
-                Call call = Call.of(
-                        false, !op.transB(), group.count(), op.in(), op.out(), dy.dtype(), dx.dtype(), false);
+                Call call =
+                        Call.of(false, !op.transB(), group.count(), op.in(), op.out(), dy.dtype(), dx.dtype(), false);
                 cpu.gemm().shared(call, dy.bytes(), frame.input(w).bytes(), dx.bytes(), cpu.parallel());
             }
             if (frame.wantsGradient(w)) {
@@ -80,8 +80,7 @@ final class GroupedLinearCpu implements CpuKernel<GroupedLinear> {
     private record Group(long first, int count) {
         static Group of(CpuTensor offsets, int expert) {
             long first = offsets.bytes().get(Tensor.I64_LE, 8L * expert);
-            return new Group(
-                    first, Math.toIntExact(offsets.bytes().get(Tensor.I64_LE, 8L * (expert + 1)) - first));
+            return new Group(first, Math.toIntExact(offsets.bytes().get(Tensor.I64_LE, 8L * (expert + 1)) - first));
         }
 
         /** These rows of a matrix with so many columns. */

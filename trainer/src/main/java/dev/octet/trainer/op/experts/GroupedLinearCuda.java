@@ -29,7 +29,13 @@ final class GroupedLinearCuda implements CudaKernel<GroupedLinear> {
     }
 
     private static CudaLaunch product(
-            GroupedLinear op, CudaTensor a, CudaTensor c, long weights, boolean trans, CudaTensor offsets, CudaStream cuda) {
+            GroupedLinear op,
+            CudaTensor a,
+            CudaTensor c,
+            long weights,
+            boolean trans,
+            CudaTensor offsets,
+            CudaStream cuda) {
         long inner = a.shape().dim(1);
         long columns = c.shape().dim(1);
         long tiles = Math.ceilDiv(op.rows(), (long) TILE) + op.experts();
@@ -70,10 +76,7 @@ final class GroupedLinearCuda implements CudaKernel<GroupedLinear> {
             }
             int b = w + op.experts();
             if (op.hasBias() && frame.wantsGradient(b) && op.out() > 0) {
-                cuda.kernel(
-                                ExpertDispatchCuda.SOURCE,
-                                "expert_bias_" + dy.suffix(),
-                                Grid.over(op.out(), THREADS, 1))
+                cuda.kernel(ExpertDispatchCuda.SOURCE, "expert_bias_" + dy.suffix(), Grid.over(op.out(), THREADS, 1))
                         .pointer("dy", dy)
                         .pointer("offsets", offsets)
                         .pointer("db", frame.gradient(b))
@@ -94,8 +97,8 @@ final class GroupedLinearCuda implements CudaKernel<GroupedLinear> {
         CudaTensor right = op.transB() ? x : dy;
         long m = left.shape().dim(1);
         long n = right.shape().dim(1);
-        Grid grid = new Grid(
-                Math.ceilDiv(m, (long) TILE), Math.toIntExact(Math.ceilDiv(n, (long) TILE)), 1, THREADS, 0);
+        Grid grid =
+                new Grid(Math.ceilDiv(m, (long) TILE), Math.toIntExact(Math.ceilDiv(n, (long) TILE)), 1, THREADS, 0);
         cuda.kernel(ExpertDispatchCuda.SOURCE, "expert_gradient_" + dy.suffix(), grid)
                 .pointer("left", left)
                 .pointer("right", right)
