@@ -65,8 +65,8 @@ record LatentAttention(
         String path = GraphDraft.path(module);
         String q = queries(draft, module, x);
         List<String> parts = split(draft, path + "/q", q, plain, rotated);
-        String turned = tables.turn(
-                draft, path + "/q_rotary", joined(draft, path + "/q", parts.getLast(), rotated), heads);
+        String turned =
+                tables.turn(draft, path + "/q_rotary", joined(draft, path + "/q", parts.getLast(), rotated), heads);
         q = concat(draft, path + "/q", parts.getFirst(), turned);
 
         String down = draft.linear(module + ".kv_a_proj_with_mqa", x, hidden, keyRank + rotated, bias);

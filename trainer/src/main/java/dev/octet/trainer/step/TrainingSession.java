@@ -422,7 +422,8 @@ public final class TrainingSession implements AutoCloseable {
         TensorCut made = TensorCut.of(
                 whole.model(),
                 all,
-                new CutPlace(tensor.rank(), tensor.size(), setup.shards().sequences()), cutConstants);
+                new CutPlace(tensor.rank(), tensor.size(), setup.shards().sequences()),
+                cutConstants);
         TensorCut before = cut;
         if (before == null) {
             memory.offer(made.parameters(setup.parameters().all()));
