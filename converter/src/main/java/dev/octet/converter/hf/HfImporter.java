@@ -94,6 +94,11 @@ public final class HfImporter {
                 ARCHITECTURES.stream().flatMap(a -> a.classes().stream()).toList()));
     }
 
+    /** Values of {@code model_type} that have a graph here, by the alphabet. */
+    public static List<String> modelTypes() {
+        return ARCHITECTURES.stream().map(Architecture::modelType).sorted().toList();
+    }
+
     /**
      * Makes the graph. No element of a weight is read, but for a few where a file says the same twice.
      *
@@ -217,11 +222,8 @@ public final class HfImporter {
                                         .map(n -> "; " + n)
                                         .orElse(""),
                 config.where(),
-                new UnknownFamily(config)
-                                .advice(ARCHITECTURES.stream()
-                                        .map(Architecture::modelType)
-                                        .toList())
-                        + "known are " + String.join(", ", classes())
+                new UnknownFamily(config).advice(modelTypes())
+                        + "known are " + String.join(", ", modelTypes())
                         + "; give an .onnx export, or add the architecture (docs/huggingface.md says where)");
     }
 

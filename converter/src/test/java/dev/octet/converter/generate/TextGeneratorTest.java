@@ -164,6 +164,12 @@ class TextGeneratorTest {
     }
 
     @Test
+    void attention_without_a_cache_is_refused() {
+        UnsupportedModelException e = assertThrows(UnsupportedModelException.class, () -> open("gpt-oss"));
+        assertTrue(e.what().contains("no cache of keys and values"), e.what());
+    }
+
+    @Test
     void an_ONNX_file_is_refused() {
         Path onnx = TESTDATA.resolve("models/tiny-onnx/llama_eager_script17.onnx");
         UnsupportedModelException e =
