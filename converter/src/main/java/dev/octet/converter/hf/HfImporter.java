@@ -95,6 +95,11 @@ public final class HfImporter {
                 ARCHITECTURES.stream().flatMap(a -> a.classes().stream()).toList()));
     }
 
+    /** Values of {@code model_type} that have a graph here, by the alphabet. */
+    public static List<String> modelTypes() {
+        return ARCHITECTURES.stream().map(Architecture::modelType).sorted().toList();
+    }
+
     /**
      * Makes the graph. No element of a weight is read, but for a few where a file says the same twice.
      *
@@ -217,13 +222,12 @@ public final class HfImporter {
                                         .map(n -> "; " + n)
                                         .orElse(""),
                 config.where(),
-                "known are " + String.join(", ", classes())
+                "known are " + String.join(", ", modelTypes())
                         + "; give an .onnx export, or add the architecture (docs/huggingface.md says where)");
     }
 
     private static Optional<String> nearestName(String type) {
-        List<String> types = ARCHITECTURES.stream().map(Architecture::modelType).toList();
-        return Nearest.names(type, types).stream().findFirst().map(n -> "the nearest in name is '" + n + "'");
+        return Nearest.names(type, modelTypes()).stream().findFirst().map(n -> "the nearest in name is '" + n + "'");
     }
 
     private static String modelClass(HfConfig config, Architecture architecture) {
