@@ -14,6 +14,7 @@ module dev.octet.converter {
     exports dev.octet.converter.checkpoint;
     exports dev.octet.converter.compare;
     exports dev.octet.converter.evaluate;
+    exports dev.octet.converter.generate;
     exports dev.octet.converter.gguf;
     // a test there holds the list of operators in the documentation against the table
     exports dev.octet.converter.expand to

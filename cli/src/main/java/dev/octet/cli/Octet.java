@@ -33,6 +33,7 @@ public final class Octet {
             new DiffCommand(),
             new EvaluateCommand(),
             new SensitivityCommand(),
+            new GenerateCommand(),
             new ConfigCommand(),
             new PlanCommand(),
             new TrainCommand(),

@@ -110,6 +110,9 @@ class JsonAnswersTest {
                 TESTDATA.resolve("models/op-grad/add_both.onnx").toString(),
                 "--golden",
                 TESTDATA.resolve("models/op-grad/add_both.safetensors").toString());
+        JsonNode said = answer("generate", TINY.toString(), "--prompt-tokens", "5,6", "--max-tokens", "3");
+        assertEquals(3, said.get("tokens").size());
+        assertTrue(said.get("text").isNull(), "the folder has no tokenizer");
         answer("report", at("run"));
         Path texts = Files.write(
                 folder.resolve("texts.yaml"),

@@ -17,6 +17,7 @@ import java.lang.foreign.Arena;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.Arrays;
+import java.util.List;
 import java.util.Map;
 import java.util.SplittableRandom;
 import java.util.TreeMap;
@@ -75,6 +76,30 @@ class QuantizeFolderTest {
                 .path("cosine_mean")
                 .asDouble();
         assertTrue(cosine > 0.98 && cosine < 1, "FP8 of random weights: " + compared);
+    }
+
+    /** Decoders and encoders of further families, as a checkpoint and as an ONNX file: both compute nearly what the original does. */
+    @ParameterizedTest
+    @ValueSource(
+            strings = {
+                "phi3", "olmo2", "smollm3", "granite", "gemma3", "cohere", "cohere2", "llama-yarn", "roberta", "distilbert", "modernbert"
+            })
+    void every_family_is_quantised_and_evaluated(String name) throws IOException {
+        String model = TESTDATA.resolve("models/tiny-hf").resolve(name).toString();
+        String data = tokens(8, 12, 37).toString();
+        String checkpoint = folder.resolve("fp8").toString();
+        ok("quantize", model, "-o", checkpoint, "--recipe", "fp8-dynamic", "--json", "--quiet");
+        String onnx = folder.resolve("fp8.onnx").toString();
+        ok("quantize", model, "-o", onnx, "--target", "onnxruntime", "--calibration", data, "--json", "--quiet");
+        for (String candidate : List.of(checkpoint, onnx)) {
+            JsonNode compared = ok("evaluate", model, candidate, "--data", data, "--no-layers", "--json", "--quiet");
+            double cosine = compared.path("comparison")
+                    .path("outputs")
+                    .get(0)
+                    .path("cosine_mean")
+                    .asDouble();
+            assertTrue(cosine > 0.95 && cosine < 1, "FP8 of random weights: " + compared);
+        }
     }
 
     /** Those of {@code octet calibrate DIR} are named by modules, the graph's values are not. */

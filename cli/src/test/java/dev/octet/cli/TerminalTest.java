@@ -112,6 +112,14 @@ class TerminalTest {
         shown(ExitCode.OK, "convert", BERT, "-o", at("bert"), "--target", "huggingface");
         shown(
                 ExitCode.OK,
+                "generate",
+                TESTDATA.resolve("models/tiny-hf/llama").toString(),
+                "--prompt-tokens",
+                "5,6",
+                "--max-tokens",
+                "12");
+        shown(
+                ExitCode.OK,
                 "gradient",
                 TESTDATA.resolve("models/op-grad/add_both.onnx").toString(),
                 "--golden",

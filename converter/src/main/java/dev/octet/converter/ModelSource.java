@@ -14,6 +14,7 @@ import dev.octet.converter.runtime.SessionSettings;
 import dev.octet.formats.ModelFile;
 import dev.octet.formats.checkpoint.Checkpoint;
 import dev.octet.formats.checkpoint.ModelConfig;
+import dev.octet.formats.error.UnsupportedModelException;
 import dev.octet.formats.file.Sha256;
 import dev.octet.formats.graph.GraphModel;
 import dev.octet.formats.graph.Initializer;
@@ -32,6 +33,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.OptionalLong;
+import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -92,9 +94,14 @@ public final class ModelSource implements AutoCloseable {
             notes = List.copyOf(notes);
         }
 
-        /** Limits of its tokens, from its configuration. */
+        /** Limits of its tokens, from its configuration; rotary positions of type {@code dynamic} grow with the text and have none. */
         public TokenLimits tokenLimits() {
-            return new TokenLimits(first("vocab_size"), first("max_position_embeddings", "n_positions"));
+            boolean grow = Stream.of("rope_parameters", "rope_scaling")
+                    .map(config::path)
+                    .flatMap(rope -> Stream.of(rope.path("rope_type"), rope.path("type")))
+                    .anyMatch(type -> type.asText().equals("dynamic"));
+            return new TokenLimits(
+                    first("vocab_size"), grow ? OptionalLong.empty() : first("max_position_embeddings", "n_positions"));
         }
 
         private OptionalLong first(String... keys) {
@@ -122,7 +129,28 @@ public final class ModelSource implements AutoCloseable {
 
     /** The same, with a choice for checkpoints that are quantised. */
     public static ModelSource open(Path path, Activations activations) throws IOException {
-        return opened(path, (file, arena) -> of(file, activations, false, arena));
+        return opened(path, (file, arena) -> of(file, activations, false, HfImporter.Use.SEQUENCES, arena));
+    }
+
+    /**
+     * Opens a Hugging Face checkpoint to continue texts: its graph has a {@linkplain dev.octet.converter.hf.KeyValueCache cache of keys and
+     * values}, and treats quantised inputs {@link Activations#AS_CONSUMERS}.
+     *
+     * @throws dev.octet.formats.error.UnsupportedModelException also for an ONNX file, and a class that does not predict the next token
+     * @throws IOException when it cannot be read
+     */
+    public static ModelSource openForGeneration(Path path) throws IOException {
+        return opened(path, (file, arena) -> {
+            ModelSource source = of(file, Activations.AS_CONSUMERS, false, HfImporter.Use.GENERATION, arena);
+            if (source.huggingFace == null) {
+                throw new UnsupportedModelException(
+                        "there is no config.json, from which a graph with a cache is built",
+                        path.toString(),
+                        "give a Hugging Face folder; `octet convert MODEL --target huggingface` makes one of an"
+                                + " export");
+            }
+            return source;
+        });
     }
 
     private static ModelSource opened(Path path, Opening opening) throws IOException {
@@ -153,7 +181,7 @@ public final class ModelSource implements AutoCloseable {
         return opened(path, (file, arena) -> {
             Optional<GraphModel> graph = file.model().graph();
             if (graph.isEmpty()) {
-                return of(file, Activations.PLAIN, true, arena);
+                return of(file, Activations.PLAIN, true, HfImporter.Use.SEQUENCES, arena);
             }
             GraphModel coded = CodedConstants.of(graph.get(), new PassLog());
             return new ModelSource(file, Model.of(coded), null, arena);
@@ -164,7 +192,8 @@ public final class ModelSource implements AutoCloseable {
         ModelSource of(ModelFile file, Arena arena) throws IOException;
     }
 
-    private static ModelSource of(ModelFile file, Activations activations, boolean asStored, Arena arena)
+    private static ModelSource of(
+            ModelFile file, Activations activations, boolean asStored, HfImporter.Use use, Arena arena)
             throws IOException {
         if (file.model().graph().isPresent() || !Checkpoint.isCheckpoint(file.path())) {
             return new ModelSource(file, file.model(), null, arena);
@@ -178,6 +207,7 @@ public final class ModelSource implements AutoCloseable {
             HfImporter.Imported imported = HfImporter.ofConstants(
                     config.get(),
                     constants(file.model(), checkpoint, asStored, arena),
+                    use,
                     folder.resolve(ModelConfig.FILE_NAME).toString());
             GraphModel graph = imported.model();
             List<String> notes = List.of();

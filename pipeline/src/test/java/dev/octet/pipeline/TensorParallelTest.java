@@ -675,11 +675,10 @@ class TensorParallelTest {
                 "adapter: {r: 4, lora_alpha: 8, target_modules: [q_proj]}",
                 "distributed: {tensor: 2}");
         try (TrainingJob job = open(base.toString(), text, Collectives.alone())) {
-            InvalidOptionException refused =
-                    assertThrows(InvalidOptionException.class, () -> job.trainer().plan());
+            InvalidOptionException refused = assertThrows(
+                    InvalidOptionException.class, () -> job.trainer().plan());
             assertTrue(
-                    refused.what()
-                            .endsWith("stays in the codes of its file, and ranks have parts of floats alone"),
+                    refused.what().endsWith("stays in the codes of its file, and ranks have parts of floats alone"),
                     refused.what());
         }
     }

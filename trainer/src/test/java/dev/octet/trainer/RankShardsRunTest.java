@@ -465,9 +465,7 @@ class RankShardsRunTest {
         AtomicLong largest = new AtomicLong();
         TrainingParts parts = parts(2, 2, "zero: 3, bucket_size: 1", precision);
         RankThreads.run(
-                2,
-                DEADLINE,
-                world -> run(parts, folder.resolve(name), watched(world, largest), RunOptions.defaults()));
+                2, DEADLINE, world -> run(parts, folder.resolve(name), watched(world, largest), RunOptions.defaults()));
         return largest.get();
     }
 

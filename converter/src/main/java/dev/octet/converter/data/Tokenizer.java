@@ -11,13 +11,14 @@ import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
+import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.OptionalInt;
 
 /** A {@code tokenizer.json} of Hugging Face's tokenizers library, run by that library. */
-final class Tokenizer implements AutoCloseable {
+public final class Tokenizer implements AutoCloseable {
     private final HuggingFaceTokenizer tokenizer;
     private final Optional<TokenizerPadding> padding;
     private final Path path;
@@ -45,7 +46,7 @@ final class Tokenizer implements AutoCloseable {
      *
      * @param maxLength longer texts are cut to this many tokens; empty for no limit
      */
-    static Tokenizer unpadded(Path path, OptionalInt maxLength) throws IOException {
+    public static Tokenizer unpadded(Path path, OptionalInt maxLength) throws IOException {
         return open(path, false, maxLength);
     }
 
@@ -133,6 +134,32 @@ final class Tokenizer implements AutoCloseable {
         } catch (RuntimeException e) {
             throw new InvalidDataException(
                     "the tokenizer cannot encode the text: " + e.getMessage(),
+                    path.toString(),
+                    "give the tokenizer.json that belongs to the model",
+                    e);
+        }
+    }
+
+    /**
+     * Tokens of one text, with the special tokens of the tokenizer's template.
+     *
+     * @throws InvalidDataException when the text cannot be encoded
+     */
+    public List<Long> tokens(String text) {
+        return Arrays.stream(encode(List.of(text)).getFirst().ids()).boxed().toList();
+    }
+
+    /**
+     * The text of tokens, without special ones.
+     *
+     * @throws InvalidDataException when they are none of the tokenizer's
+     */
+    public String text(List<Long> tokens) {
+        try {
+            return tokenizer.decode(tokens.stream().mapToLong(t -> t).toArray(), true);
+        } catch (RuntimeException e) {
+            throw new InvalidDataException(
+                    "the tokenizer cannot decode the tokens: " + e.getMessage(),
                     path.toString(),
                     "give the tokenizer.json that belongs to the model",
                     e);

@@ -18,6 +18,7 @@ final class Activations {
             Map.entry("gelu_new", (d, p, x) -> d.gelu(p, x, "tanh")),
             Map.entry("gelu_fast", (d, p, x) -> d.gelu(p, x, "tanh")),
             Map.entry("gelu_pytorch_tanh", (d, p, x) -> d.gelu(p, x, "tanh")),
+            Map.entry("quick_gelu", Activations::quickGelu),
             Map.entry("relu", (d, p, x) -> d.op(p, "Relu", List.of(x))),
             Map.entry("tanh", (d, p, x) -> d.op(p, "Tanh", List.of(x))),
             Map.entry("sigmoid", (d, p, x) -> d.op(p, "Sigmoid", List.of(x))),
@@ -30,6 +31,11 @@ final class Activations {
         return draft.op(path + "/Mul", "Mul", List.of(x, draft.op(path + "/Sigmoid", "Sigmoid", List.of(x))));
     }
 
+    private static String quickGelu(GraphDraft draft, String path, String x) {
+        String steep = draft.scaled(path + "/quick", x, "quick_gelu", 1.702f);
+        return draft.op(path + "/Mul", "Mul", List.of(x, draft.op(path + "/Sigmoid", "Sigmoid", List.of(steep))));
+    }
+
     /**
      * The activation that a key of the configuration names.
      *
@@ -37,7 +43,11 @@ final class Activations {
      * @throws dev.octet.formats.error.UnsupportedModelException for an unknown one
      */
     static String of(HfConfig config, String key, String fallback) {
-        String name = config.text(fallback, key);
+        return known(config, key, config.text(fallback, key));
+    }
+
+    /** The same name, which a key of the configuration has somewhere in its text. */
+    static String known(HfConfig config, String key, String name) {
         if (!ALL.containsKey(name)) {
             throw config.unsupported(key, name, String.join(", ", ALL.keySet()));
         }

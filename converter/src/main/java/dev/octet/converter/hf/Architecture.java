@@ -20,6 +20,11 @@ interface Architecture {
     /** Prefix that files of models with a head have in front of the body's names, with its dot, and files of bare models have not. */
     String prefix();
 
+    /** Whether files of a class that gives the last layer keep the prefix, as those with CLIP's projections do. */
+    default boolean keepsPrefix(String modelClass) {
+        return false;
+    }
+
     /**
      * Tensors that files may hold although the model does not compute with them: buffers of old versions, heads of another task. A match
      * anywhere in the name counts.

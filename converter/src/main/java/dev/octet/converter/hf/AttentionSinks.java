@@ -10,7 +10,7 @@ import java.util.Map;
  * Attention whose heads may look at nothing: each has a learned score, its sink, that takes part in the softmax and adds no value (gpt-oss). Written with
  * ordinary attention: a key in front of the tokens' that all queries see, with a value of zero. Heads of q and k get one element more, which is 0 in
  * the tokens' keys, 1 in that key, and the sink divided by the scale in each query: so tokens' scores stay as they are, and that key's is the
- * sink. Source: transformers/models/gpt_oss/modeling_gpt_oss.py.
+ * sink. A cache of keys and values holds the tokens' own. Source: transformers/models/gpt_oss/modeling_gpt_oss.py.
  *
  * @param heads of attention without sinks
  * @param size of a head
@@ -18,6 +18,14 @@ import java.util.Map;
 record AttentionSinks(AttentionHeads heads, int size) {
     /** The attention of the module over q, k and v [batch, sequence, heads·size]. */
     String attend(GraphDraft draft, Tokens tokens, String module, String q, String k, String v, String mask) {
+        int width = heads.keyHeads() * size;
+        List<String> all = draft.cache()
+                .map(c -> c.extended(GraphDraft.path(module), k, v, width, width))
+                .orElse(List.of(k, v));
+        return behindSink(draft, tokens, module, List.of(q, all.get(0), all.get(1)), mask);
+    }
+
+    private String behindSink(GraphDraft draft, Tokens tokens, String module, List<String> qkv, String mask) {
         String path = GraphDraft.path(module) + "/sinks";
         int count = heads.heads();
         int keyHeads = heads.keyHeads();
@@ -29,9 +37,9 @@ record AttentionSinks(AttentionHeads heads, int size) {
                 List.of(
                         draft.op(path + "/Mul", "Mul", List.of(sinks, inverse)),
                         draft.longs("sinks_" + count, Shape.of(4), 1, 1, count, 1)));
-        String queries = widened(draft, tokens, path + "/q", q, count, column);
+        String queries = widened(draft, path + "/q", qkv.get(0), count, column, tokens.shapeOf(count, 1));
         String zero = draft.floats("sinks_zero", Shape.of(1, 1, 1, 1), 0);
-        String keys = widened(draft, tokens, path + "/k", k, keyHeads, zero);
+        String keys = widened(draft, path + "/k", qkv.get(1), keyHeads, zero, tokens.shapeOfKeys(keyHeads, 1));
         // in front of each sample's keys and values
         float[] first = new float[keyHeads * (size + 1)];
         for (int h = 1; h <= keyHeads; h++) {
@@ -40,18 +48,23 @@ record AttentionSinks(AttentionHeads heads, int size) {
         String key = draft.floats("sinks_key", Shape.of(1, 1, first.length), first);
         String value = draft.floats("sinks_value", Shape.of(1, 1, (long) keyHeads * size), new float[keyHeads * size]);
         keys = inFront(draft, tokens, path + "/k", key, first.length, keys);
-        String values = inFront(draft, tokens, path + "/v", value, keyHeads * size, v);
-        AttentionHeads open = new AttentionHeads(count, keyHeads, heads.scale(), false, heads.softcap());
+        String values = inFront(draft, tokens, path + "/v", value, keyHeads * size, qkv.get(2));
+        AttentionHeads open =
+                new AttentionHeads(count, keyHeads, size + 1, size, heads.scale(), false, heads.softcap());
         String y = open.attend(draft, module, queries, keys, values, tokens.behindOne(mask));
         draft.mark(Map.of(Node.SINKS, "1"));
         return y;
     }
 
-    /** Each head with one element more, [batch, sequence, heads·(size + 1)]. */
-    private String widened(GraphDraft draft, Tokens tokens, String path, String x, int count, String element) {
+    /**
+     * Each head with one element more, [batch, sequence, heads·(size + 1)].
+     *
+     * @param spread shape of that element for all heads of all tokens
+     */
+    private String widened(GraphDraft draft, String path, String x, int count, String element, String spread) {
         String shape = draft.longs("heads_" + count + "_of_" + size, Shape.of(4), 0, 0, count, size);
         String byHead = draft.op(path + "/Reshape", "Reshape", List.of(x, shape));
-        String last = draft.op(path + "/Expand", "Expand", List.of(element, tokens.shapeOf(count, 1)));
+        String last = draft.op(path + "/Expand", "Expand", List.of(element, spread));
         String both = draft.op(path + "/Concat", "Concat", List.of(byHead, last), Attribute.of("axis", -1));
         long width = count * (size + 1L);
         return draft.op(

@@ -198,6 +198,46 @@ final class CheckpointParameters {
      * @throws MalformedModelException naming all missing, extra and misshapen tensors
      */
     List<String> check(List<Pattern> ignored) {
+        Differences found = differences(ignored);
+        if (found.count() > 0) {
+            throw new MalformedModelException(
+                    "the tensors do not fit config.json: " + found.text(MAX_LINES),
+                    where,
+                    "see that config.json and the tensors are of the same model; keys like num_hidden_layers decide"
+                            + " which there must be");
+        }
+        return found.unread();
+    }
+
+    /**
+     * What was asked for beside what is there.
+     *
+     * @param unread tensors that are there and not read, as allowed
+     * @param missing parameters that are not there
+     * @param extra tensors that no one asked for
+     * @param wrong what is wrong with others
+     * @param right number of parameters that are as they should be
+     */
+    record Differences(List<String> unread, List<String> missing, List<String> extra, List<String> wrong, int right) {
+        int count() {
+            return missing.size() + extra.size() + wrong.size();
+        }
+
+        /** All of them, {@code limit} of each kind. */
+        String text(int limit) {
+            List<String> problems = new ArrayList<>();
+            add(problems, "missing", missing, limit);
+            add(problems, "not in this architecture", extra, limit);
+            if (!wrong.isEmpty()) {
+                problems.add(String.join("; ", wrong.stream().limit(limit).toList())
+                        + (wrong.size() > limit ? "; and " + (wrong.size() - limit) + " more" : ""));
+            }
+            return String.join("; ", problems);
+        }
+    }
+
+    /** @param ignored tensors that may be there without being read */
+    Differences differences(List<Pattern> ignored) {
         List<String> unread = new ArrayList<>();
         List<String> extra = new ArrayList<>();
         for (String name : tensors.keySet()) {
@@ -208,28 +248,14 @@ final class CheckpointParameters {
                     || ignored.stream().anyMatch(p -> p.matcher(name).find());
             (allowed ? unread : extra).add(name);
         }
-        if (missing.isEmpty() && extra.isEmpty() && wrong.isEmpty()) {
-            return unread;
-        }
-        List<String> problems = new ArrayList<>();
-        add(problems, "missing", missing);
-        add(problems, "not in this architecture", extra);
-        if (!wrong.isEmpty()) {
-            problems.add(String.join("; ", wrong.stream().limit(MAX_LINES).toList())
-                    + (wrong.size() > MAX_LINES ? "; and " + (wrong.size() - MAX_LINES) + " more" : ""));
-        }
-        throw new MalformedModelException(
-                "the tensors do not fit config.json: " + String.join("; ", problems),
-                where,
-                "see that config.json and the tensors are of the same model; keys like num_hidden_layers decide which"
-                        + " there must be");
+        return new Differences(unread, List.copyOf(missing), extra, List.copyOf(wrong), used.size());
     }
 
-    private static void add(List<String> problems, String what, Iterable<String> names) {
+    private static void add(List<String> problems, String what, Iterable<String> names, int limit) {
         List<String> lines = compact(names);
         if (!lines.isEmpty()) {
-            problems.add(what + ": " + lines.stream().limit(MAX_LINES).collect(Collectors.joining(", "))
-                    + (lines.size() > MAX_LINES ? " and " + (lines.size() - MAX_LINES) + " more" : ""));
+            problems.add(what + ": " + lines.stream().limit(limit).collect(Collectors.joining(", "))
+                    + (lines.size() > limit ? " and " + (lines.size() - limit) + " more" : ""));
         }
     }
 

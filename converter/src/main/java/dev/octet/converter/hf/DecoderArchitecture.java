@@ -6,31 +6,40 @@ import java.util.EnumSet;
 import java.util.List;
 import java.util.Optional;
 import java.util.Set;
+import java.util.function.Consumer;
 import java.util.regex.Pattern;
 
 /**
  * A family of decoders that share Llama's layers, described by what it computes differently. {@link RotaryDecoder} builds the graph. One more
- * family is one more constant here and its row in {@link HfImporter#ARCHITECTURES}.
+ * family is one more constant in {@link Decoders}.
  *
  * @param modelType {@code model_type} in {@code config.json}
- * @param family what the names of its classes begin with, {@code Llama} of {@code LlamaForCausalLM}
+ * @param classes with an output layer and without
  * @param attentionBias which Linears of attention have biases
  * @param window which layers see only a window of positions
+ * @param rotated which layers have rotary positions
+ * @param rotary what its configurations leave out of the angles
  * @param headSize {@code head_dim} where the key is absent; empty for {@code hidden_size / num_attention_heads}
  * @param activation of the MLP
- * @param scores what attention does with its scores
+ * @param scores what attention does with its scores, and the output layer with logits
  * @param mixture of experts in place of the MLP; empty for none
+ * @param epsilon of the norms where the key is absent
+ * @param padding {@code pad_token_id} where the key is absent
  * @param features what else differs
  */
 record DecoderArchitecture(
         String modelType,
-        String family,
+        List<String> classes,
         AttentionBias attentionBias,
         SlidingWindow window,
+        RotatedLayers rotated,
+        RotaryAngles.Family rotary,
         Optional<Integer> headSize,
         MlpActivation activation,
         ScoreScaling scores,
         Optional<Mixture> mixture,
+        double epsilon,
+        Optional<Integer> padding,
         Set<Feature> features)
         implements Architecture {
     /** Which Linears of attention have biases. */
@@ -58,86 +67,44 @@ record DecoderArchitecture(
         OUTPUT_NORMS,
         /** The output layer has the embedding's weight unless {@code tie_word_embeddings} is false. */
         TIED,
+        /** Norms are LayerNorm without a bias instead of RMSNorm. */
+        LAYER_NORMS,
+        /** What attention and MLP give is normalised before it is added to the residual; what they read is not. */
+        OUTPUT_NORMS_ONLY,
+        /** Attention and MLP read the same norm, and both are added to the residual. */
+        PARALLEL,
+        /** All heads of q together, and of k, are normalised before they are rotated. */
+        PROJECTION_NORMS,
+        /** Each head of q and k is normalised with a weight of its own where {@code use_qk_norm} is true. */
+        CONFIGURED_HEAD_NORMS,
+        /** q, k and v come from one Linear. */
+        FUSED_QKV,
+        /** Gate and up come from one Linear. */
+        FUSED_GATE_UP,
+        /** Pairs that rotate are neighbours. */
+        INTERLEAVED,
+        /** {@code embedding_multiplier} and {@code residual_multiplier}, the latter for what attention and MLP give. */
+        MULTIPLIERS,
         /** Keys and values are made of one short vector for all heads. */
         LATENT_ATTENTION,
         /** Heads have a score of their own for looking at nothing. */
-        SINKS,
-        /** Row 0 of the embedding is padding where {@code pad_token_id} is absent. */
-        PADDED
+        SINKS
     }
 
-    /** Llama 1 to 3 and other models of this type. Source: transformers/models/llama. */
-    static final Architecture LLAMA =
-            of("llama", "Llama").withAttentionBias(AttentionBias.CONFIGURED).with(Feature.MLP_BIAS);
-
-    /** Mistral: all layers may see only a window of positions. Source: transformers/models/mistral. */
-    static final Architecture MISTRAL = of("mistral", "Mistral").withWindow(SlidingWindow.ALL_LAYERS);
-
-    /** Qwen2 and Qwen2.5: biases on q, k and v, windows in some layers. Source: transformers/models/qwen2. */
-    static final Architecture QWEN2 =
-            of("qwen2", "Qwen2").withAttentionBias(AttentionBias.QKV).withWindow(SlidingWindow.UPPER_LAYERS);
-
-    /** Qwen3: heads of q and k are normalised and have a size of their own. Source: transformers/models/qwen3. */
-    static final Architecture QWEN3 = of("qwen3", "Qwen3")
-            .withAttentionBias(AttentionBias.CONFIGURED)
-            .withWindow(SlidingWindow.UPPER_LAYERS)
-            .withHeadSize(128)
-            .with(Feature.HEAD_NORMS);
-
-    /** Gemma: norms around one, scaled and tied embeddings, Gelu. Source: transformers/models/gemma. */
-    static final Architecture GEMMA = of("gemma", "Gemma")
-            .withAttentionBias(AttentionBias.CONFIGURED)
-            .withHeadSize(256)
-            .withActivation(MlpActivation.GEMMA)
-            .with(Feature.NORM_OFFSET, Feature.SCALED_EMBEDDINGS, Feature.TIED, Feature.PADDED);
-
-    /** Gemma 2: capped scores and logits, norms behind attention and MLP, windows in every other layer. Source: transformers/models/gemma2. */
-    static final Architecture GEMMA2 = of("gemma2", "Gemma2")
-            .withAttentionBias(AttentionBias.CONFIGURED)
-            .withWindow(SlidingWindow.EVERY_OTHER_LAYER)
-            .withHeadSize(256)
-            .withActivation(MlpActivation.GEMMA)
-            .withScores(ScoreScaling.GEMMA2)
-            .with(Feature.NORM_OFFSET, Feature.SCALED_EMBEDDINGS, Feature.OUTPUT_NORMS, Feature.TIED, Feature.PADDED);
-
-    /** Mixtral: Mistral's layers with experts. Source: transformers/models/mixtral. */
-    static final Architecture MIXTRAL =
-            of("mixtral", "Mixtral").withWindow(SlidingWindow.ALL_LAYERS).withMixture(Mixture.MIXTRAL);
-
-    /** Qwen2-MoE, such as Qwen1.5-MoE-A2.7B: Qwen2's layers with experts. Source: transformers/models/qwen2_moe. */
-    static final Architecture QWEN2_MOE = of("qwen2_moe", "Qwen2Moe")
-            .withAttentionBias(AttentionBias.QKV_CONFIGURED)
-            .withWindow(SlidingWindow.LOWER_EVEN_LAYERS)
-            .withMixture(Mixture.QWEN2);
-
-    /** Qwen3-MoE: Qwen3's layers with experts. Source: transformers/models/qwen3_moe. */
-    static final Architecture QWEN3_MOE = of("qwen3_moe", "Qwen3Moe")
-            .withAttentionBias(AttentionBias.CONFIGURED)
-            .withWindow(SlidingWindow.SWITCHED)
-            .with(Feature.HEAD_NORMS)
-            .withMixture(Mixture.QWEN3);
-
-    /** DeepSeek-V2: latent attention, groups of experts. Source: transformers/models/deepseek_v2. */
-    static final Architecture DEEPSEEK_V2 = of("deepseek_v2", "DeepseekV2")
-            .withAttentionBias(AttentionBias.CONFIGURED)
-            .withScores(ScoreScaling.YARN)
-            .with(Feature.LATENT_ATTENTION)
-            .withMixture(Mixture.DEEPSEEK_V2);
-
-    /** DeepSeek-V3 and R1: that with another router. Source: transformers/models/deepseek_v3. */
-    static final Architecture DEEPSEEK_V3 = of("deepseek_v3", "DeepseekV3")
-            .withAttentionBias(AttentionBias.CONFIGURED)
-            .withScores(ScoreScaling.YARN)
-            .with(Feature.LATENT_ATTENTION)
-            .withMixture(Mixture.DEEPSEEK_V3);
-
-    /** gpt-oss: sinks, windows in every other layer, clamped experts with biases. Source: transformers/models/gpt_oss. */
-    static final Architecture GPT_OSS = of("gpt_oss", "GptOss")
-            .withAttentionBias(AttentionBias.CONFIGURED)
-            .withWindow(SlidingWindow.EVERY_OTHER_LAYER)
-            .withHeadSize(64)
-            .with(Feature.SINKS)
-            .withMixture(Mixture.GPT_OSS);
+    /** Features that {@link GraphTraits} does not show: models are restored with their configuration only. */
+    private static final Set<Feature> UNSEEN_FEATURES = EnumSet.of(
+            Feature.OUTPUT_NORMS,
+            Feature.OUTPUT_NORMS_ONLY,
+            Feature.LAYER_NORMS,
+            Feature.PARALLEL,
+            Feature.PROJECTION_NORMS,
+            Feature.CONFIGURED_HEAD_NORMS,
+            Feature.FUSED_QKV,
+            Feature.FUSED_GATE_UP,
+            Feature.INTERLEAVED,
+            Feature.MULTIPLIERS,
+            Feature.LATENT_ATTENTION,
+            Feature.SINKS);
 
     /** Frequencies that files of old versions keep; they follow from the configuration. */
     private static final Pattern FREQUENCIES = Pattern.compile("\\.rotary_emb\\.inv_freq$");
@@ -148,69 +115,116 @@ record DecoderArchitecture(
     private static final List<String> UNSEEN = List.of(
             "max_position_embeddings", "attention_dropout", "initializer_range", "bos_token_id", "eos_token_id");
 
+    private static final String CAUSAL_LM = "ForCausalLM";
+
     DecoderArchitecture {
+        classes = List.copyOf(classes);
         features = Set.copyOf(features);
     }
 
-    /** Llama's layers without biases: RMSNorm before attention and before a gated MLP with SiLU, rotary positions, grouped heads. */
-    private static DecoderArchitecture of(String modelType, String family) {
+    /**
+     * Llama's layers without biases: RMSNorm before attention and before a gated MLP with SiLU, rotary positions, grouped heads.
+     *
+     * @param family what the names of its classes begin with, {@code Llama} of {@code LlamaForCausalLM}
+     */
+    static DecoderArchitecture of(String modelType, String family) {
         return new DecoderArchitecture(
                 modelType,
-                family,
+                List.of(family + CAUSAL_LM, family + "Model"),
                 AttentionBias.NONE,
                 SlidingWindow.NONE,
+                RotatedLayers.ALL,
+                RotaryAngles.Family.LLAMA,
                 Optional.empty(),
                 MlpActivation.SILU,
                 ScoreScaling.PLAIN,
                 Optional.empty(),
+                1e-6,
+                Optional.empty(),
                 Set.of());
     }
 
-    private DecoderArchitecture withAttentionBias(AttentionBias bias) {
-        return new DecoderArchitecture(
-                modelType, family, bias, window, headSize, activation, scores, mixture, features);
+    /** A copy that is being changed. */
+    private final class Change {
+        private List<String> named = classes;
+        private AttentionBias biases = attentionBias;
+        private SlidingWindow layers = window;
+        private RotatedLayers turning = rotated;
+        private RotaryAngles.Family angles = rotary;
+        private Optional<Integer> size = headSize;
+        private MlpActivation mlp = activation;
+        private ScoreScaling scaling = scores;
+        private Optional<Mixture> experts = mixture;
+        private double small = epsilon;
+        private Optional<Integer> pad = padding;
+        private Set<Feature> all = features;
+
+        private DecoderArchitecture made() {
+            return new DecoderArchitecture(
+                    modelType, named, biases, layers, turning, angles, size, mlp, scaling, experts, small, pad, all);
+        }
     }
 
-    private DecoderArchitecture withWindow(SlidingWindow layers) {
-        return new DecoderArchitecture(
-                modelType, family, attentionBias, layers, headSize, activation, scores, mixture, features);
+    private DecoderArchitecture changed(Consumer<Change> change) {
+        Change c = new Change();
+        change.accept(c);
+        return c.made();
     }
 
-    private DecoderArchitecture withHeadSize(int fallback) {
-        return new DecoderArchitecture(
-                modelType, family, attentionBias, window, Optional.of(fallback), activation, scores, mixture, features);
+    /** Where the class without an output layer is not called like the family. */
+    DecoderArchitecture withBareClass(String name) {
+        return changed(c -> c.named = List.of(classes.getFirst(), name));
     }
 
-    private DecoderArchitecture withActivation(MlpActivation mlp) {
-        return new DecoderArchitecture(
-                modelType, family, attentionBias, window, headSize, mlp, scores, mixture, features);
+    DecoderArchitecture withAttentionBias(AttentionBias bias) {
+        return changed(c -> c.biases = bias);
     }
 
-    private DecoderArchitecture withScores(ScoreScaling kind) {
-        return new DecoderArchitecture(
-                modelType, family, attentionBias, window, headSize, activation, kind, mixture, features);
+    DecoderArchitecture withWindow(SlidingWindow layers) {
+        return changed(c -> c.layers = layers);
     }
 
-    private DecoderArchitecture withMixture(Mixture experts) {
-        return new DecoderArchitecture(
-                modelType, family, attentionBias, window, headSize, activation, scores, Optional.of(experts), features);
+    DecoderArchitecture withRotated(RotatedLayers layers) {
+        return changed(c -> c.turning = layers);
     }
 
-    private DecoderArchitecture with(Feature... more) {
-        Set<Feature> all = EnumSet.noneOf(Feature.class);
-        all.addAll(features);
-        all.addAll(List.of(more));
-        return new DecoderArchitecture(
-                modelType, family, attentionBias, window, headSize, activation, scores, mixture, all);
+    DecoderArchitecture withRotary(RotaryAngles.Family angles) {
+        return changed(c -> c.angles = angles);
+    }
+
+    DecoderArchitecture withHeadSize(int fallback) {
+        return changed(c -> c.size = Optional.of(fallback));
+    }
+
+    DecoderArchitecture withActivation(MlpActivation mlp) {
+        return changed(c -> c.mlp = mlp);
+    }
+
+    DecoderArchitecture withScores(ScoreScaling kind) {
+        return changed(c -> c.scaling = kind);
+    }
+
+    DecoderArchitecture withMixture(Mixture experts) {
+        return changed(c -> c.experts = Optional.of(experts));
+    }
+
+    DecoderArchitecture withEpsilon(double fallback) {
+        return changed(c -> c.small = fallback);
+    }
+
+    DecoderArchitecture withPadding(int fallback) {
+        return changed(c -> c.pad = Optional.of(fallback));
+    }
+
+    DecoderArchitecture with(Feature... more) {
+        Set<Feature> both = EnumSet.noneOf(Feature.class);
+        both.addAll(features);
+        both.addAll(List.of(more));
+        return changed(c -> c.all = both);
     }
 
     boolean has(Feature feature) {
         return features.contains(feature);
-    }
-
-    @Override
-    public List<String> classes() {
-        return List.of(family + "ForCausalLM", family + "Model");
     }
 
     @Override
@@ -230,7 +244,19 @@ record DecoderArchitecture(
 
     @Override
     public void build(HfConfig config, String modelClass, GraphDraft draft) {
-        RotaryDecoder.of(this, config, draft).build(modelClass.endsWith("ForCausalLM"));
+        RotaryDecoder.of(this, config, draft).build(modelClass.endsWith(CAUSAL_LM));
+    }
+
+    /** How many norms a layer has, without those of q and k. */
+    int normsOfLayer() {
+        return has(Feature.OUTPUT_NORMS) ? 4 : has(Feature.PARALLEL) ? 1 : 2;
+    }
+
+    /** Weights of the norms of q and k in a layer. */
+    int normWeightsOfHeads(HfConfig config, int heads, int keyHeads, int size) {
+        boolean each = has(Feature.PROJECTION_NORMS)
+                || (has(Feature.CONFIGURED_HEAD_NORMS) && config.flag(false, "use_qk_norm"));
+        return each ? (heads + keyHeads) * size : has(Feature.HEAD_NORMS) ? 2 * size : 0;
     }
 
     /** Whether q, k and v have biases. */
@@ -246,6 +272,11 @@ record DecoderArchitecture(
     /** Whether the Linear behind attention has a bias. */
     boolean hasOutputBias(HfConfig config) {
         return attentionBias == AttentionBias.CONFIGURED && config.flag(false, "attention_bias");
+    }
+
+    /** Whether pairs that rotate are neighbours. */
+    boolean hasNeighbours(HfConfig config) {
+        return has(Feature.INTERLEAVED) || (has(Feature.LATENT_ATTENTION) && config.flag(true, "rope_interleave"));
     }
 
     /** Elements of a head that positions turn, or some of them. */
@@ -274,7 +305,8 @@ record DecoderArchitecture(
                 && t.rmsNorm()
                 && t.headNorms() == has(Feature.HEAD_NORMS)
                 && t.normOffset() == has(Feature.NORM_OFFSET)
-                && !has(Feature.OUTPUT_NORMS)
+                && features.stream().noneMatch(UNSEEN_FEATURES::contains)
+                && rotated == RotatedLayers.ALL
                 && mixture.isEmpty()
                 && (t.window().isEmpty() || window == SlidingWindow.ALL_LAYERS);
         if (!fits || rope.isEmpty()) {

@@ -15,6 +15,18 @@ record GatedMlp(int hidden, int inner, String activation, boolean bias) {
     String emit(GraphDraft draft, String module, String gate, String up, String down, String x) {
         String gated = draft.linear(module + "." + gate, x, hidden, inner, bias);
         String wide = draft.linear(module + "." + up, x, hidden, inner, bias);
+        return down(draft, module, down, gated, wide);
+    }
+
+    /** The same where gate and up are the halves of one Linear. */
+    String emitFused(GraphDraft draft, String module, String both, String down, String x) {
+        String fused = module + "." + both;
+        List<String> halves =
+                draft.split(GraphDraft.path(fused), draft.linear(fused, x, hidden, 2 * inner, bias), inner, inner);
+        return down(draft, module, down, halves.get(0), halves.get(1));
+    }
+
+    private String down(GraphDraft draft, String module, String down, String gated, String wide) {
         String path = GraphDraft.path(module);
         String active = Activations.emit(draft, path + "/act_fn", activation, gated);
         String product = draft.op(path + "/Mul", "Mul", List.of(active, wide));

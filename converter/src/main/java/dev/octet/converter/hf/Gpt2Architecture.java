@@ -92,7 +92,7 @@ final class Gpt2Architecture implements Architecture {
             if (config.flag(false, "scale_attn_by_inverse_layer_idx")) {
                 scale /= i + 1;
             }
-            x = layer(draft, PREFIX + "h." + i, x, sizes, AttentionHeads.causal(heads, scale), tokens);
+            x = layer(draft, PREFIX + "h." + i, x, sizes, AttentionHeads.causal(heads, headSize, scale), tokens);
         }
         x = draft.layerNorm(PREFIX + "ln_f", x, hidden, sizes.epsilon());
         if (!modelClass.equals("GPT2LMHeadModel")) {
@@ -102,7 +102,7 @@ final class Gpt2Architecture implements Architecture {
         boolean tied = config.flag(true, "tie_word_embeddings");
         String weight =
                 TiedHead.weight(draft, config, tied, "lm_head.weight", PREFIX + "wte.weight", vocabulary, hidden);
-        String logits = draft.linear("lm_head", x, weight, null, 1);
+        String logits = draft.linear("lm_head", draft.last(x), weight, null, 1);
         draft.output("logits", logits, Tokens.BATCH, Tokens.SEQUENCE, Dim.of(vocabulary));
     }
 

@@ -13,11 +13,13 @@ import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.Tensor;
 import java.lang.foreign.Arena;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.stream.Collectors;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -39,10 +41,52 @@ final class GraphDraft {
 
     private final Map<String, Integer> used = new HashMap<>();
 
-    /** @param arena owns the small constants */
+    private final HfImporter.Use use;
+    private final Map<String, String> metadata = new LinkedHashMap<>();
+    private @Nullable KeyValueCache cache;
+
+    /** A graph of whole sequences; {@code arena} owns the small constants. */
     GraphDraft(CheckpointParameters parameters, Arena arena) {
+        this(parameters, HfImporter.Use.SEQUENCES, arena);
+    }
+
+    /** @param arena owns the small constants */
+    GraphDraft(CheckpointParameters parameters, HfImporter.Use use, Arena arena) {
         this.parameters = parameters;
+        this.use = use;
         this.arena = arena;
+    }
+
+    /** Whether attention continues what a cache holds. */
+    boolean isCached() {
+        return use == HfImporter.Use.GENERATION;
+    }
+
+    /** Gives the graph its cache, where it is to have one. */
+    void useCache(Tokens tokens) {
+        cache = isCached() ? new KeyValueCache(this, tokens) : null;
+    }
+
+    /** Takes note that keys of texts beyond this length are rotated otherwise. */
+    void limitCache(int length) {
+        metadata.put(KeyValueCache.LIMIT_KEY, Integer.toString(length));
+    }
+
+    /** What the graph's metadata say of it. */
+    Map<String, String> metadata() {
+        return metadata;
+    }
+
+    /** The cache that attention extends, where there is one. */
+    Optional<KeyValueCache> cache() {
+        return Optional.ofNullable(cache);
+    }
+
+    /** What the output layer reads of x [batch, sequence, size]: all, or the last token where only the next one is asked for. */
+    String last(String x) {
+        return isCached()
+                ? op("/last", "Gather", List.of(x, longs("last_one", Shape.of(1), -1)), Attribute.of("axis", 1))
+                : x;
     }
 
     /** The checkpoint's tensors. */
@@ -186,11 +230,37 @@ final class GraphDraft {
 
     /** {@code nn.LayerNorm} over the last axis. */
     String layerNorm(String module, String x, int size, double epsilon) {
+        String weight = stored(module + ".weight", size);
+        return layerNorm(path(module), List.of(x, weight, stored(module + ".bias", size)), epsilon);
+    }
+
+    /** LayerNorm without a bias. */
+    String centredNorm(String module, String x, int size, double epsilon) {
+        return layerNorm(path(module), List.of(x, stored(module + ".weight", size)), epsilon);
+    }
+
+    /** LayerNorm without a bias over each of {@code count} heads, which have weights of their own: [count, size]. */
+    String centredHeadNorm(String module, String x, int count, int size, double epsilon) {
+        String path = path(module);
+        String centred = op(path + "/Sub", "Sub", List.of(x, mean(path + "/ReduceMean", x)));
+        String squared = op(path + "/Mul_squared", "Mul", List.of(centred, centred));
+        String small = floats("epsilon_" + epsilon, Shape.SCALAR, (float) epsilon);
+        String variance = add(path, mean(path + "/ReduceMean_squared", squared), small);
+        String root = op(path + "/Sqrt", "Sqrt", List.of(variance));
+        String plain = op(path + "/Div", "Div", List.of(centred, root));
+        return op(path + "/Mul", "Mul", List.of(plain, widened(module + ".weight", count, size)));
+    }
+
+    private String mean(String path, String x) {
+        return op(path, "ReduceMean", List.of(x, longs("axes_last", Shape.of(1), -1)), Attribute.of("keepdims", 1));
+    }
+
+    private String layerNorm(String path, List<String> in, double epsilon) {
         return node(
-                path(module),
+                path,
                 CanonicalOps.LAYER_NORM,
                 Node.OCTET_DOMAIN,
-                List.of(x, stored(module + ".weight", size), stored(module + ".bias", size)),
+                in,
                 Attribute.of("axis", -1),
                 Attribute.of("epsilon", (float) epsilon));
     }
@@ -240,6 +310,18 @@ final class GraphDraft {
         boolean narrow = constant != null
                 && constant.tensor().map(t -> t.dtype() != DType.F32).orElse(false);
         return narrow ? toF32(path(module), rows) : rows;
+    }
+
+    /** {@code x} times a number; {@code x} itself for 1. */
+    String scaled(String path, String x, String name, float factor) {
+        return factor == 1 ? x : op(path + "/Mul", "Mul", List.of(x, floats(name, Shape.SCALAR, factor)));
+    }
+
+    /** {@code x} cut along its last axis into parts of these sizes. */
+    List<String> split(String path, String x, long... sizes) {
+        String name = "parts_" + Arrays.stream(sizes).mapToObj(Long::toString).collect(Collectors.joining("_"));
+        String parts = longs(name, Shape.of(sizes.length), sizes);
+        return ops(path + "/Split", "Split", List.of(x, parts), sizes.length, Attribute.of("axis", -1));
     }
 
     String add(String path, String a, String b) {

@@ -1,9 +1,12 @@
 package dev.octet.converter.hf;
 
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import dev.octet.converter.hf.TextImageArchitecture.Family;
+import dev.octet.converter.hf.TextImageArchitecture.Part;
 import dev.octet.converter.rule.CanonicalOps;
 import dev.octet.formats.OctetVersion;
 import dev.octet.formats.checkpoint.ModelConfig;
+import dev.octet.formats.error.Nearest;
 import dev.octet.formats.error.UnsupportedModelException;
 import dev.octet.formats.graph.Graph;
 import dev.octet.formats.graph.GraphModel;
@@ -19,26 +22,30 @@ import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.TreeSet;
+import java.util.stream.Stream;
 
 /** Turns {@code config.json} and the tensors of a checkpoint into a graph. */
 public final class HfImporter {
     /** All architectures. One more is a line here, see {@link Architecture}. */
-    static final List<Architecture> ARCHITECTURES = List.of(
-            new BertArchitecture(),
-            new VitArchitecture(),
-            new Gpt2Architecture(),
-            DecoderArchitecture.LLAMA,
-            DecoderArchitecture.MISTRAL,
-            DecoderArchitecture.QWEN2,
-            DecoderArchitecture.QWEN3,
-            DecoderArchitecture.GEMMA,
-            DecoderArchitecture.GEMMA2,
-            DecoderArchitecture.MIXTRAL,
-            DecoderArchitecture.QWEN2_MOE,
-            DecoderArchitecture.QWEN3_MOE,
-            DecoderArchitecture.DEEPSEEK_V2,
-            DecoderArchitecture.DEEPSEEK_V3,
-            DecoderArchitecture.GPT_OSS);
+    static final List<Architecture> ARCHITECTURES = Stream.concat(
+                    Stream.of(
+                            new BertArchitecture(),
+                            new RobertaArchitecture("roberta", "Roberta"),
+                            new RobertaArchitecture("xlm-roberta", "XLMRoberta"),
+                            new DistilBertArchitecture(),
+                            new ModernBertArchitecture(),
+                            new T5Architecture(),
+                            new WhisperArchitecture(),
+                            new VitArchitecture(),
+                            new TextImageArchitecture("clip", Family.CLIP, Part.BOTH),
+                            new TextImageArchitecture("clip_text_model", Family.CLIP, Part.TEXT),
+                            new TextImageArchitecture("clip_vision_model", Family.CLIP, Part.IMAGE),
+                            new TextImageArchitecture("siglip", Family.SIGLIP, Part.BOTH),
+                            new TextImageArchitecture("siglip_text_model", Family.SIGLIP, Part.TEXT),
+                            new TextImageArchitecture("siglip_vision_model", Family.SIGLIP, Part.IMAGE),
+                            new Gpt2Architecture()),
+                    Decoders.ALL.stream())
+            .toList();
 
     /** The first with Attention, RotaryEmbedding and RMSNormalization. */
     private static final long OPSET = 23;
@@ -88,6 +95,11 @@ public final class HfImporter {
                 ARCHITECTURES.stream().flatMap(a -> a.classes().stream()).toList()));
     }
 
+    /** Values of {@code model_type} that have a graph here, by the alphabet. */
+    public static List<String> modelTypes() {
+        return ARCHITECTURES.stream().map(Architecture::modelType).sorted().toList();
+    }
+
     /**
      * Makes the graph. No element of a weight is read, but for a few where a file says the same twice.
      *
@@ -101,27 +113,46 @@ public final class HfImporter {
     public static Imported of(ObjectNode config, Map<String, Tensor> tensors, String where) {
         Map<String, Initializer> constants = new LinkedHashMap<>();
         tensors.forEach((name, t) -> constants.put(name, Initializer.of(t)));
-        return ofConstants(config, constants, where);
+        return ofConstants(config, constants, Use.SEQUENCES, where);
+    }
+
+    /** What a graph is for. */
+    public enum Use {
+        /** Whole sequences at once: training, calibration, evaluation. */
+        SEQUENCES,
+        /** The next token after those of a cache: a graph with a {@link KeyValueCache}, whose logits are those of the last token. */
+        GENERATION
     }
 
     /**
      * Makes the graph of constants that may be coded; otherwise as {@link #of}.
      *
      * @param constants dense ones of F32, BF16 or F16, and coded ones, under their names
+     * @throws UnsupportedModelException also for a class that does not predict the next token, where the graph is for {@link Use#GENERATION}
      */
-    public static Imported ofConstants(ObjectNode config, Map<String, Initializer> constants, String where) {
+    public static Imported ofConstants(ObjectNode config, Map<String, Initializer> constants, Use use, String where) {
         HfConfig hf = new HfConfig(config, where);
-        Architecture architecture = architecture(hf);
+        Architecture architecture = architecture(hf).orElseThrow(() -> unknown(hf, constants));
         String modelClass = modelClass(hf, architecture);
+        if (use == Use.GENERATION && !isCausal(modelClass)) {
+            throw hf.unsupported(
+                    "architectures",
+                    modelClass,
+                    String.join(
+                            ", ",
+                            classes().stream().filter(HfImporter::isCausal).toList()));
+        }
         Arena arena = Arena.ofAuto(); // small constants live as long as the graph
         CheckpointParameters parameters = new CheckpointParameters(constants, architecture.prefix(), where, arena);
-        GraphDraft draft = new GraphDraft(parameters, arena);
+        GraphDraft draft = new GraphDraft(parameters, use, arena);
         architecture.build(hf, modelClass, draft);
         List<String> unread = parameters.check(architecture.ignored());
         Graph graph = draft.build(modelClass);
+        Map<String, String> metadata = new LinkedHashMap<>(draft.metadata());
+        metadata.put(CONFIG_KEY, config.toString());
         GraphModel model = GraphModel.of(graph, IR, OPSET)
                 .withOpset(Node.OCTET_DOMAIN, CanonicalOps.VERSION, IR)
-                .withMetadata(Map.of(CONFIG_KEY, config.toString()))
+                .withMetadata(metadata)
                 .withProducer(new GraphModel.Producer("octet", OctetVersion.current(), "", 0, ""));
         return new Imported(model, architecture.modelType(), modelClass, unread);
     }
@@ -136,7 +167,7 @@ public final class HfImporter {
      */
     public static Blueprint blueprint(ObjectNode config, boolean optional, String where) {
         HfConfig hf = new HfConfig(config, where);
-        Architecture architecture = architecture(hf);
+        Architecture architecture = architecture(hf).orElseThrow(() -> unknown(hf, Map.of()));
         String modelClass = modelClass(hf, architecture);
         Arena arena = Arena.ofAuto();
         Map<String, Initializer> present = new LinkedHashMap<>();
@@ -157,7 +188,7 @@ public final class HfImporter {
                 parameters.asked(),
                 architecture.modelType(),
                 modelClass,
-                bare ? architecture.prefix() : "",
+                bare && !architecture.keepsPrefix(modelClass) ? architecture.prefix() : "",
                 architecture.unseen(),
                 bare && !optional ? architecture.optional() : List.of());
     }
@@ -169,19 +200,34 @@ public final class HfImporter {
                 .toList();
     }
 
-    private static Architecture architecture(HfConfig config) {
+    /** Whether a class predicts the next token. */
+    private static boolean isCausal(String modelClass) {
+        return modelClass.endsWith("ForCausalLM") || modelClass.endsWith("LMHeadModel");
+    }
+
+    private static Optional<Architecture> architecture(HfConfig config) {
         String type = config.text("", "model_type");
-        Optional<Architecture> found =
-                ARCHITECTURES.stream().filter(a -> a.modelType().equals(type)).findFirst();
-        return found.orElseThrow(() -> new UnsupportedModelException(
-                type.isEmpty() ? "config.json has no model_type" : "there is no graph for model_type '" + type + "'",
+        return ARCHITECTURES.stream().filter(a -> a.modelType().equals(type)).findFirst();
+    }
+
+    private static UnsupportedModelException unknown(HfConfig config, Map<String, Initializer> constants) {
+        String type = config.text("", "model_type");
+        return new UnsupportedModelException(
+                type.isEmpty()
+                        ? "config.json has no model_type"
+                        : "there is no graph for model_type '" + type + "'"
+                                + NearestArchitecture.of(config, constants)
+                                        .map(NearestArchitecture::toString)
+                                        .or(() -> nearestName(type))
+                                        .map(n -> "; " + n)
+                                        .orElse(""),
                 config.where(),
-                new UnknownFamily(config)
-                                .advice(ARCHITECTURES.stream()
-                                        .map(Architecture::modelType)
-                                        .toList())
-                        + "known are " + String.join(", ", classes())
-                        + "; give an .onnx export, or add the architecture (docs/huggingface.md says where)"));
+                "known are " + String.join(", ", modelTypes())
+                        + "; give an .onnx export, or add the architecture (docs/huggingface.md says where)");
+    }
+
+    private static Optional<String> nearestName(String type) {
+        return Nearest.names(type, modelTypes()).stream().findFirst().map(n -> "the nearest in name is '" + n + "'");
     }
 
     private static String modelClass(HfConfig config, Architecture architecture) {

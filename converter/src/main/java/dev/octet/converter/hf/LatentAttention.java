@@ -19,7 +19,6 @@ import org.jspecify.annotations.Nullable;
  * @param rotated elements of them with positions
  * @param value elements of a head of v
  * @param bias whether the Linears to the short vectors and behind attention have biases
- * @param interleaved whether pairs that are rotated are neighbours
  * @param scale of the scores
  */
 record LatentAttention(
@@ -31,7 +30,6 @@ record LatentAttention(
         int rotated,
         int value,
         boolean bias,
-        boolean interleaved,
         float scale) {
     /** Of the norms of the short vectors; not configured. */
     private static final double EPSILON = 1e-6;
@@ -59,7 +57,6 @@ record LatentAttention(
                 rotated,
                 config.size("v_head_dim"),
                 bias,
-                config.flag(true, "rope_interleave"),
                 scores.scale(config, plain + rotated));
     }
 
@@ -68,8 +65,8 @@ record LatentAttention(
         String path = GraphDraft.path(module);
         String q = queries(draft, module, x);
         List<String> parts = split(draft, path + "/q", q, plain, rotated);
-        String turned = tables.turn(
-                draft, path + "/q_rotary", joined(draft, path + "/q", parts.getLast(), rotated), heads, interleaved);
+        String turned =
+                tables.turn(draft, path + "/q_rotary", joined(draft, path + "/q", parts.getLast(), rotated), heads);
         q = concat(draft, path + "/q", parts.getFirst(), turned);
 
         String down = draft.linear(module + ".kv_a_proj_with_mqa", x, hidden, keyRank + rotated, bias);
@@ -79,7 +76,7 @@ record LatentAttention(
                 List.of(down, draft.longs("split_" + keyRank + "_" + rotated, Shape.of(2), keyRank, rotated)),
                 2,
                 Attribute.of("axis", -1));
-        String shared = tables.turn(draft, path + "/k_rotary", low.getLast(), 1, interleaved);
+        String shared = tables.turn(draft, path + "/k_rotary", low.getLast(), 1);
         // each head has the same: heads lie side by side
         String spread = draft.op(
                 path + "/Tile", "Tile", List.of(shared, draft.longs("each_of_" + heads, Shape.of(3), 1, 1, heads)));
@@ -88,7 +85,8 @@ record LatentAttention(
         List<String> kv = split(draft, path + "/kv", both, plain, value);
         String k = concat(draft, path + "/k", kv.getFirst(), spread);
         String v = joined(draft, path + "/v", kv.getLast(), value);
-        String y = new AttentionHeads(heads, heads, scale, true, 0).attend(draft, module, q, k, v, mask);
+        String y = new AttentionHeads(heads, heads, plain + rotated, value, scale, true, 0)
+                .attend(draft, module, q, k, v, mask);
         return draft.linear(module + ".o_proj", y, heads * value, hidden, bias);
     }
 

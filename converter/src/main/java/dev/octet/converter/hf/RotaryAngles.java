@@ -1,6 +1,5 @@
 package dev.octet.converter.hf;
 
-import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.JsonNodeFactory;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import dev.octet.formats.graph.Attribute;
@@ -10,13 +9,14 @@ import java.math.BigDecimal;
 import java.math.MathContext;
 import java.util.List;
 import java.util.Optional;
+import java.util.Set;
 import java.util.stream.IntStream;
 import java.util.stream.Stream;
 
 /**
  * Rotary position embeddings (Su et al. 2021, arXiv:2104.09864) as transformers computes them: the angle of pair i at position p is
  * {@code p * frequency[i]}, {@code frequency[i] = theta^(-2i/rotated)}, rescaled by {@code rope_type}. Pairs are elements i and
- * i + rotated/2 of a head. Source: transformers/modeling_rope_utils.py.
+ * i + rotated/2 of a head, or neighbours. Source: transformers/modeling_rope_utils.py.
  */
 final class RotaryAngles {
     static final double DEFAULT_THETA = 10_000;
@@ -27,19 +27,75 @@ final class RotaryAngles {
     /** Powers of torch and of Java differ by the last bits. */
     private static final int MAX_ULPS = 4;
 
-    private static final String KNOWN = "default, linear, llama3, yarn";
-
     /** One for each pair. */
     private final float[] frequencies;
     /** Elements of a head that are rotated, the first ones. */
     private final int rotated;
-    /** What cosines and sines are multiplied with. */
-    private final float factor;
+    /** What cosines and sines are multiplied by. */
+    private final float magnitude;
 
-    private RotaryAngles(float[] frequencies, int rotated, float factor) {
+    private final Beyond beyond;
+
+    /** How frequencies depend on the length of a text. */
+    sealed interface Beyond {
+        /** Not at all. */
+        enum Same implements Beyond {
+            INSTANCE
+        }
+
+        /** Texts of more than {@code limit} positions have others. */
+        record Others(int limit, float[] frequencies) implements Beyond {}
+
+        /**
+         * Texts of L more than {@code limit} positions have a base that is greater by g^(rotated / (rotated - 2)), g = factor L / limit -
+         * (factor - 1).
+         */
+        record GrowingBase(int limit, double factor) implements Beyond {
+            /** What g is to the power of, for each pair, as a factor of its frequency. */
+            private static float[] exponents(int rotated) {
+                float[] e = new float[rotated / 2];
+                for (int i = 0; i < e.length; i++) {
+                    e[i] = -2f * i / (rotated - 2);
+                }
+                return e;
+            }
+        }
+    }
+
+    RotaryAngles(float[] frequencies, int rotated, float magnitude, Beyond beyond) {
         this.frequencies = frequencies;
         this.rotated = rotated;
-        this.factor = factor;
+        this.magnitude = magnitude;
+        this.beyond = beyond;
+    }
+
+    /** The same for texts of any length, cosines and sines as they are. */
+    static RotaryAngles fixed(float[] frequencies, int rotated) {
+        return new RotaryAngles(frequencies, rotated, 1, Beyond.Same.INSTANCE);
+    }
+
+    /** Of a family whose base is {@link #DEFAULT_THETA} and whose heads turn whole. */
+    static RotaryAngles of(HfConfig config, int size) {
+        return of(config, size, Family.LLAMA);
+    }
+
+    /**
+     * What a family's configurations leave out.
+     *
+     * @param theta base where none is given
+     * @param share of a head that turns where none is given
+     * @param longrope names that the family's files give that type
+     */
+    record Family(double theta, double share, Set<String> longrope) {
+        static final Family LLAMA = new Family(DEFAULT_THETA, 1, Set.of());
+
+        Family {
+            longrope = Set.copyOf(longrope);
+        }
+
+        Family withTheta(double base) {
+            return new Family(base, share, longrope);
+        }
     }
 
     /**
@@ -48,29 +104,27 @@ final class RotaryAngles {
      * @param size of a head
      * @throws dev.octet.formats.error.UnsupportedModelException for an unknown rope_type
      */
-    static RotaryAngles of(HfConfig config, int size) {
-        ObjectNode rope = config.object("rope_parameters")
-                .or(() -> config.object("rope_scaling"))
-                .orElseGet(JsonNodeFactory.instance::objectNode);
-        HfConfig inner = new HfConfig(rope, config.where());
-        String type = inner.text("default", "rope_type", "type");
-        double theta = inner.positive(config.positive(DEFAULT_THETA, "rope_theta"), "rope_theta");
-        double share = inner.positive(config.positive(1, "partial_rotary_factor"), "partial_rotary_factor");
+    static RotaryAngles of(HfConfig config, int size, Family family) {
+        HfConfig inner = parameters(config);
+        String text = inner.text("default", "rope_type", "type");
+        RopeType type = family.longrope().contains(text) ? RopeType.LONGROPE : RopeType.of(text, config);
+        double theta = inner.positive(config.positive(family.theta(), "rope_theta"), "rope_theta");
+        double share =
+                inner.positive(config.positive(family.share(), "partial_rotary_factor"), "partial_rotary_factor");
         int rotated = (int) (size * share);
         if (share > 1 || rotated < 2 || rotated % 2 != 0) {
             throw config.malformed(
                     "rotary embeddings rotate " + rotated + " of " + size + " elements of a head, not an even number");
         }
-        float[] frequencies = frequencies(theta, rotated);
-        float scale = 1;
-        switch (type) {
-            case "default" -> {}
-            case "yarn" -> scale = YarnScaling.of(inner, config).apply(frequencies, theta);
-            case "linear" -> divide(frequencies, inner.positive(inner.json().path("factor"), "rope_scaling.factor"));
-            case "llama3" -> llama3(frequencies, inner, config);
-            default -> throw config.unsupported("rope_type", type, KNOWN);
-        }
-        return new RotaryAngles(frequencies, rotated, scale);
+        return type.angles(new RopeType.Parameters(inner, config, theta, size, rotated));
+    }
+
+    /** {@code rope_parameters} or {@code rope_scaling}; nothing where there is neither. */
+    static HfConfig parameters(HfConfig config) {
+        ObjectNode rope = config.object("rope_parameters")
+                .or(() -> config.object("rope_scaling"))
+                .orElseGet(JsonNodeFactory.instance::objectNode);
+        return new HfConfig(rope, config.where());
     }
 
     /**
@@ -125,8 +179,9 @@ final class RotaryAngles {
                                 .put("original_max_position_embeddings", 8192)))
                 .filter(rope -> {
                     HfConfig config = new HfConfig(rope, "rope_parameters");
-                    float[] made = frequencies(rope.get("rope_theta").doubleValue(), 2 * n);
-                    llama3(made, config, config);
+                    double theta = rope.get("rope_theta").doubleValue();
+                    float[] made = frequencies(theta, 2 * n);
+                    RopeType.llama3(made, new RopeType.Parameters(config, config, theta, 2 * n, 2 * n));
                     return same(made, f);
                 })
                 .findFirst();
@@ -164,64 +219,95 @@ final class RotaryAngles {
         return f;
     }
 
-    private static void divide(float[] frequencies, double factor) {
-        for (int i = 0; i < frequencies.length; i++) {
-            frequencies[i] /= (float) factor;
-        }
-    }
-
-    /** Long waves are stretched, short ones stay, those between are blended. */
-    private static void llama3(float[] frequencies, HfConfig rope, HfConfig config) {
-        double factor = rope.positive(rope.json().path("factor"), "factor");
-        double low = rope.positive(rope.json().path("low_freq_factor"), "low_freq_factor");
-        double high = rope.positive(rope.json().path("high_freq_factor"), "high_freq_factor");
-        JsonNode original = rope.json().path("original_max_position_embeddings");
-        double length = original.isNumber()
-                ? rope.positive(original, "original_max_position_embeddings")
-                : config.size("original_max_position_embeddings", "max_position_embeddings");
-        if (high <= low) {
-            throw config.malformed("high_freq_factor " + high + " is not above low_freq_factor " + low);
-        }
-        for (int i = 0; i < frequencies.length; i++) {
-            float f = frequencies[i];
-            float wave = (float) (2 * Math.PI) / f;
-            if (wave > length / low) {
-                frequencies[i] = f / (float) factor;
-            } else if (wave >= length / high) {
-                float smooth = ((float) length / wave - (float) low) / (float) (high - low);
-                float stretched = f / (float) factor;
-                frequencies[i] = (1 - smooth) * stretched + smooth * f;
-            }
-        }
-    }
-
     /** Radians by which a position rotates each pair. */
     float[] frequencies() {
         return frequencies.clone();
     }
 
-    /** The nodes that all layers share: tables of the sequence's positions and which row is whose. */
-    Tables tables(GraphDraft draft, Tokens tokens) {
-        String path = "/rotary_emb";
+    /** Those of a text of {@code length} positions. */
+    float[] frequencies(int length) {
+        return switch (beyond) {
+            case Beyond.Same _ -> frequencies();
+            case Beyond.Others o -> length > o.limit() ? o.frequencies().clone() : frequencies();
+            case Beyond.GrowingBase g -> {
+                float grown = (float) (g.factor() * Math.max(length, g.limit()) / g.limit() - (g.factor() - 1));
+                float[] exponents = Beyond.GrowingBase.exponents(rotated);
+                float[] f = frequencies();
+                for (int i = 0; i < f.length; i++) {
+                    f[i] *= (float) Math.pow(grown, exponents[i]);
+                }
+                yield f;
+            }
+        };
+    }
+
+    /** What cosines and sines are multiplied by. */
+    float magnitude() {
+        return magnitude;
+    }
+
+    /**
+     * The nodes that all layers share: tables of the sequence's positions and which row is whose.
+     *
+     * @param name of the module, different for each base
+     * @param interleaved whether pairs are neighbours, not elements half a rotation apart
+     */
+    Tables tables(GraphDraft draft, Tokens tokens, String name, boolean interleaved) {
+        String path = "/" + name;
         String column = draft.op(
                 path + "/Unsqueeze", "Unsqueeze", List.of(tokens.positions(), draft.longs("axes_1", Shape.of(1), 1)));
         String positions = draft.op(path + "/Cast", "Cast", List.of(column), Attribute.of("to", DType.F32.onnxId()));
-        String rates = draft.floats("rotary_emb.inv_freq", Shape.of(1, frequencies.length), frequencies);
-        String angles = draft.op(path + "/Mul", "Mul", List.of(positions, rates));
+        String angles = draft.op(path + "/Mul", "Mul", List.of(positions, rates(draft, tokens, name)));
         return new Tables(
-                scaled(draft, path + "/Cos", draft.op(path + "/Cos", "Cos", List.of(angles))),
-                scaled(draft, path + "/Sin", draft.op(path + "/Sin", "Sin", List.of(angles))),
-                tokens.positionIds(),
-                rotated);
+                scaled(draft, name, draft.op(path + "/Cos", "Cos", List.of(angles))),
+                scaled(draft, name, draft.op(path + "/Sin", "Sin", List.of(angles))),
+                tokens.rows(),
+                rotated,
+                interleaved);
     }
 
-    private String scaled(GraphDraft draft, String path, String values) {
-        return factor == 1
-                ? values
+    /** Frequencies as a value, F32 [1, rotated / 2]. */
+    private String rates(GraphDraft draft, Tokens tokens, String name) {
+        Shape row = Shape.of(1, frequencies.length);
+        String path = "/" + name;
+        String plain = draft.floats(name + ".inv_freq", row, frequencies);
+        return switch (beyond) {
+            case Beyond.Same _ -> plain;
+            case Beyond.Others o -> {
+                if (draft.isCached()) {
+                    draft.limitCache(o.limit());
+                }
+                String limit = draft.longs(name + ".limit", Shape.of(), o.limit());
+                String isLong = draft.op(path + "/Greater", "Greater", List.of(tokens.length(), limit));
+                String others = draft.floats(name + ".long_inv_freq", row, o.frequencies());
+                yield draft.op(path + "/Where", "Where", List.of(isLong, others, plain));
+            }
+            case Beyond.GrowingBase g -> {
+                String length = draft.op(
+                        path + "/Cast_length",
+                        "Cast",
+                        List.of(tokens.length()),
+                        Attribute.of("to", DType.F32.onnxId()));
+                String limit = draft.floats(name + ".limit", Shape.SCALAR, g.limit());
+                String longer = draft.op(path + "/Max", "Max", List.of(length, limit));
+                String slope = draft.floats(name + ".slope", Shape.SCALAR, (float) (g.factor() / g.limit()));
+                String shift = draft.floats(name + ".shift", Shape.SCALAR, (float) (g.factor() - 1));
+                String steep = draft.op(path + "/Mul_length", "Mul", List.of(longer, slope));
+                String grown = draft.op(path + "/Sub", "Sub", List.of(steep, shift));
+                String exponents = draft.floats(name + ".exponents", row, Beyond.GrowingBase.exponents(rotated));
+                String powers = draft.op(path + "/Pow", "Pow", List.of(grown, exponents));
+                yield draft.op(path + "/Mul_base", "Mul", List.of(plain, powers));
+            }
+        };
+    }
+
+    private String scaled(GraphDraft draft, String name, String x) {
+        return magnitude == 1
+                ? x
                 : draft.op(
-                        path + "/Mul",
+                        "/" + name + "/Mul_magnitude",
                         "Mul",
-                        List.of(values, draft.floats("rotary_emb.attention_factor", Shape.SCALAR, factor)));
+                        List.of(x, draft.floats(name + ".attention_scaling", Shape.SCALAR, magnitude)));
     }
 
     /**
@@ -229,18 +315,9 @@ final class RotaryAngles {
      * @param sin [sequence, rotated / 2]
      * @param ids row of each token, I64 [batch, sequence]
      */
-    record Tables(String cos, String sin, String ids, int rotated) {
+    record Tables(String cos, String sin, String ids, int rotated, boolean interleaved) {
         /** {@code x} [batch, sequence, heads·size] with all heads rotated. */
         String turn(GraphDraft draft, String path, String x, int heads) {
-            return turn(draft, path, x, heads, false);
-        }
-
-        /**
-         * {@code x} with all heads rotated.
-         *
-         * @param interleaved whether pairs are neighbours
-         */
-        String turn(GraphDraft draft, String path, String x, int heads, boolean interleaved) {
             return draft.op(
                     path,
                     "RotaryEmbedding",

@@ -10,6 +10,7 @@ import dev.octet.quant.number.Half;
 import java.util.List;
 import java.util.Optional;
 import java.util.function.IntFunction;
+import java.util.function.IntPredicate;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -18,8 +19,6 @@ import org.jspecify.annotations.Nullable;
  */
 final class RotaryDecoder {
     static final String PREFIX = "model.";
-
-    private static final double EPSILON = 1e-6;
 
     /**
      * Sizes of the model, the same in all layers.
@@ -44,6 +43,7 @@ final class RotaryDecoder {
     private final Sizes sizes;
     private final Biases biases;
     private final double epsilon;
+    private final float residualFactor;
     private final String activation;
     private final AttentionHeads heads;
     private final IntFunction<Optional<Integer>> window;
@@ -63,7 +63,10 @@ final class RotaryDecoder {
         this.biases = biases;
         this.heads = heads;
         this.tokens = new Tokens(draft);
-        this.epsilon = config.positive(EPSILON, "rms_norm_eps");
+        String key = architecture.has(Feature.LAYER_NORMS) ? "layer_norm_eps" : "rms_norm_eps";
+        this.epsilon = config.positive(architecture.epsilon(), key);
+        this.residualFactor =
+                architecture.has(Feature.MULTIPLIERS) ? (float) config.positive(1, "residual_multiplier") : 1;
         this.activation = architecture.activation().of(config);
         this.window = architecture.window().of(config);
     }
@@ -93,6 +96,8 @@ final class RotaryDecoder {
                 new AttentionHeads(
                         heads,
                         keyHeads,
+                        headSize,
+                        headSize,
                         architecture.scores().scale(config, headSize),
                         true,
                         architecture.scores().scoreCap(config).orElse(0f)));
@@ -101,14 +106,13 @@ final class RotaryDecoder {
     /** Adds the model; {@code causalLm} with its output layer. */
     void build(boolean causalLm) {
         int hidden = sizes.hidden();
-        RotaryAngles angles = RotaryAngles.of(config, architecture.turnedSize(config));
         String x = embedding(tokens.ids());
-        RotaryAngles.Tables tables = angles.tables(draft, tokens);
+        IntFunction<Optional<RotaryAngles.Tables>> tables = tables();
         int longest = config.sizeOr(Integer.MAX_VALUE, "max_position_embeddings");
         for (int i = 0; i < sizes.layers(); i++) {
             String mask =
                     window.apply(i).filter(w -> w < longest).map(tokens::window).orElseGet(tokens::padding);
-            x = layer(i, x, tables, mask);
+            x = layer(i, x, tables.apply(i), mask);
         }
         x = norm(PREFIX + "norm", x, hidden);
         if (!causalLm) {
@@ -119,7 +123,11 @@ final class RotaryDecoder {
         int vocabulary = sizes.vocabulary();
         String weight = TiedHead.weight(
                 draft, config, tied, "lm_head.weight", PREFIX + "embed_tokens.weight", vocabulary, hidden);
-        String logits = draft.linear("lm_head", x, weight, null, 1);
+        String logits = draft.scaled(
+                "/lm_head",
+                draft.linear("lm_head", draft.last(x), weight, null, 1),
+                "logit_scale",
+                architecture.scores().logitScale(config));
         Optional<Float> cap = architecture.scores().logitCap(config);
         draft.output(
                 "logits",
@@ -129,12 +137,38 @@ final class RotaryDecoder {
                 Dim.of(vocabulary));
     }
 
+    /** Angles by the number of a layer; empty for layers without positions. */
+    private IntFunction<Optional<RotaryAngles.Tables>> tables() {
+        RotatedLayers layers = architecture.rotated();
+        IntPredicate rotate = layers.rotate(config, i -> window.apply(i).isPresent());
+        RotaryAngles.Tables global = tables(layers.global(config), architecture.rotary(), "rotary_emb");
+        if (!layers.hasLocalBase()) {
+            return i -> rotate.test(i) ? Optional.of(global) : Optional.empty();
+        }
+        if (config.json().path("sliding_window").isNull()) {
+            throw config.unsupported("sliding_window", "null", "a number of positions");
+        }
+        RotaryAngles.Tables local = tables(
+                layers.local(config), architecture.rotary().withTheta(RotaryAngles.DEFAULT_THETA), "rotary_emb_local");
+        return i -> Optional.of(window.apply(i).isPresent() ? local : global);
+    }
+
+    private RotaryAngles.Tables tables(HfConfig own, RotaryAngles.Family family, String name) {
+        return RotaryAngles.of(own, architecture.turnedSize(config), family)
+                .tables(draft, tokens, name, architecture.hasNeighbours(config));
+    }
+
     private String embedding(String ids) {
         String module = PREFIX + "embed_tokens";
         int vocabulary = sizes.vocabulary();
-        boolean byDefault = architecture.has(Feature.PADDED) && !config.json().has("pad_token_id");
-        String rows = draft.embedding(
-                module, ids, vocabulary, sizes.hidden(), byDefault ? Optional.of(0) : config.padding(vocabulary));
+        Optional<Integer> padding = config.json().has("pad_token_id")
+                ? config.padding(vocabulary)
+                : architecture.padding().filter(p -> p < vocabulary);
+        String rows = draft.embedding(module, ids, vocabulary, sizes.hidden(), padding);
+        if (architecture.has(Feature.MULTIPLIERS)) {
+            float factor = (float) config.positive(1, "embedding_multiplier");
+            return draft.scaled(GraphDraft.path(module), rows, module + ".multiplier", factor);
+        }
         if (!architecture.has(Feature.SCALED_EMBEDDINGS)) {
             return rows;
         }
@@ -162,61 +196,109 @@ final class RotaryDecoder {
     }
 
     private String norm(String module, String x, int size) {
+        if (architecture.has(Feature.LAYER_NORMS)) {
+            return draft.centredNorm(module, x, size, epsilon);
+        }
         return architecture.has(Feature.NORM_OFFSET)
                 ? draft.offsetRmsNorm(module, x, size, epsilon)
                 : draft.rmsNorm(module, x, size, epsilon);
     }
 
-    private String layer(int index, String x, RotaryAngles.Tables tables, @Nullable String mask) {
+    private String layer(int index, String x, Optional<RotaryAngles.Tables> tables, @Nullable String mask) {
         String module = PREFIX + "layers." + index;
-        boolean outputNorms = architecture.has(Feature.OUTPUT_NORMS);
-        String residual = GraphDraft.path(module) + "/residual";
-        String attended =
-                attention(module + ".self_attn", norm(module + ".input_layernorm", x, sizes.hidden()), tables, mask);
-        if (outputNorms) {
-            attended = norm(module + ".post_attention_layernorm", attended, sizes.hidden());
+        String attention = module + ".self_attn";
+        String before = module + ".input_layernorm";
+        String between = module + ".post_attention_layernorm";
+        String behind = module + ".post_feedforward_layernorm";
+        int size = sizes.hidden();
+        if (architecture.has(Feature.PARALLEL)) {
+            String normed = norm(before, x, size);
+            String attended = added(module, x, attention(attention, normed, tables, mask));
+            return added(module, attended, mlp(index, module, normed));
         }
-        String middle = draft.add(residual, x, attended);
-        String beforeMlp = outputNorms ? ".pre_feedforward_layernorm" : ".post_attention_layernorm";
-        String y = mlp(index, module, norm(module + beforeMlp, middle, sizes.hidden()));
-        if (outputNorms) {
-            y = norm(module + ".post_feedforward_layernorm", y, sizes.hidden());
+        if (architecture.has(Feature.OUTPUT_NORMS_ONLY)) {
+            String middle = added(module, x, norm(between, attention(attention, x, tables, mask), size));
+            return added(module, middle, norm(behind, mlp(index, module, middle), size));
         }
-        return draft.add(residual, middle, y);
+        String attended = attention(attention, norm(before, x, size), tables, mask);
+        if (architecture.has(Feature.OUTPUT_NORMS)) {
+            String middle = added(module, x, norm(between, attended, size));
+            String normed = norm(module + ".pre_feedforward_layernorm", middle, size);
+            return added(module, middle, norm(behind, mlp(index, module, normed), size));
+        }
+        String middle = added(module, x, attended);
+        return added(module, middle, mlp(index, module, norm(between, middle, size)));
     }
 
-    private String attention(String module, String x, RotaryAngles.Tables tables, @Nullable String mask) {
+    private String added(String module, String residual, String x) {
+        String path = GraphDraft.path(module) + "/residual";
+        return draft.add(path, residual, draft.scaled(path, x, "residual_multiplier", residualFactor));
+    }
+
+    private String attention(String module, String x, Optional<RotaryAngles.Tables> tables, @Nullable String mask) {
         if (architecture.has(Feature.LATENT_ATTENTION)) {
             return LatentAttention.of(config, architecture.scores(), biases.out())
-                    .emit(draft, module, x, tables, mask);
+                    .emit(draft, module, x, tables.orElseThrow(), mask);
         }
         int queryWidth = heads.heads() * sizes.headSize();
-        int keyWidth = heads.keyHeads() * sizes.headSize();
-        String q = draft.linear(module + ".q_proj", x, sizes.hidden(), queryWidth, biases.qkv());
-        String k = draft.linear(module + ".k_proj", x, sizes.hidden(), keyWidth, biases.qkv());
-        String v = draft.linear(module + ".v_proj", x, sizes.hidden(), keyWidth, biases.qkv());
-        if (architecture.has(Feature.HEAD_NORMS)) {
-            q = headNorm(module + ".q_norm", q, heads.heads());
-            k = headNorm(module + ".k_norm", k, heads.keyHeads());
-        }
+        List<String> qkv = normed(module, projected(module, x));
         String path = GraphDraft.path(module);
-        q = tables.turn(draft, path + "/q_rotary", q, heads.heads());
-        k = tables.turn(draft, path + "/k_rotary", k, heads.keyHeads());
+        String q = turned(tables, path + "/q_rotary", qkv.get(0), heads.heads());
+        String k = turned(tables, path + "/k_rotary", qkv.get(1), heads.keyHeads());
         String y = architecture.has(Feature.SINKS)
                 ? new AttentionSinks(heads, sizes.headSize())
-                        .attend(draft, tokens, module, q, k, v, mask == null ? tokens.padding() : mask)
-                : heads.attend(draft, module, q, k, v, mask);
+                        .attend(draft, tokens, module, q, k, qkv.get(2), mask == null ? tokens.padding() : mask)
+                : heads.attend(draft, module, q, k, qkv.get(2), mask);
         return draft.linear(module + ".o_proj", y, queryWidth, sizes.hidden(), biases.out());
     }
 
-    private String headNorm(String module, String x, int count) {
+    private String turned(Optional<RotaryAngles.Tables> tables, String path, String x, int count) {
+        return tables.map(t -> t.turn(draft, path, x, count)).orElse(x);
+    }
+
+    /** q, k and v. */
+    private List<String> projected(String module, String x) {
+        int queryWidth = heads.heads() * sizes.headSize();
+        int keyWidth = heads.keyHeads() * sizes.headSize();
+        if (architecture.has(Feature.FUSED_QKV)) {
+            String all = draft.linear(module + ".qkv_proj", x, sizes.hidden(), queryWidth + 2 * keyWidth, biases.qkv());
+            return draft.split(GraphDraft.path(module) + "/qkv_proj", all, queryWidth, keyWidth, keyWidth);
+        }
+        return List.of(
+                draft.linear(module + ".q_proj", x, sizes.hidden(), queryWidth, biases.qkv()),
+                draft.linear(module + ".k_proj", x, sizes.hidden(), keyWidth, biases.qkv()),
+                draft.linear(module + ".v_proj", x, sizes.hidden(), keyWidth, biases.qkv()));
+    }
+
+    /** The same with q and k normalised, where the family does so. */
+    private List<String> normed(String module, List<String> qkv) {
+        String q = module + ".q_norm";
+        String k = module + ".k_norm";
+        int size = sizes.headSize();
+        if (architecture.has(Feature.PROJECTION_NORMS)) {
+            return List.of(
+                    norm(q, qkv.get(0), heads.heads() * size),
+                    norm(k, qkv.get(1), heads.keyHeads() * size),
+                    qkv.get(2));
+        }
+        boolean each = architecture.has(Feature.CONFIGURED_HEAD_NORMS) && config.flag(false, "use_qk_norm");
+        if (!each && !architecture.has(Feature.HEAD_NORMS)) {
+            return qkv;
+        }
+        return List.of(
+                headNorm(q, qkv.get(0), heads.heads(), each),
+                headNorm(k, qkv.get(1), heads.keyHeads(), each),
+                qkv.get(2));
+    }
+
+    private String headNorm(String module, String x, int count, boolean each) {
         String path = GraphDraft.path(module);
         int size = sizes.headSize();
         String split = draft.op(
                 path + "/Reshape",
                 "Reshape",
                 List.of(x, draft.longs("heads_" + count + "_of_" + size, Shape.of(4), 0, 0, count, size)));
-        String normed = norm(module, split, size);
+        String normed = each ? draft.centredHeadNorm(module, split, count, size, epsilon) : norm(module, split, size);
         long width = (long) count * size;
         return draft.op(
                 path + "/Reshape_joined",
@@ -230,7 +312,10 @@ final class RotaryDecoder {
             return new ExpertBlock(mixture.get(), config, draft, sizes.hidden(), activation)
                     .emit(layer + "." + mixture.get().block(), x);
         }
-        return new GatedMlp(sizes.hidden(), config.size("intermediate_size"), activation, biases.mlp())
-                .emit(draft, layer + ".mlp", "gate_proj", "up_proj", "down_proj", x);
+        GatedMlp mlp = new GatedMlp(sizes.hidden(), config.size("intermediate_size"), activation, biases.mlp());
+        String module = layer + ".mlp";
+        return architecture.has(Feature.FUSED_GATE_UP)
+                ? mlp.emitFused(draft, module, "gate_up_proj", "down_proj", x)
+                : mlp.emit(draft, module, "gate_proj", "up_proj", "down_proj", x);
     }
 }

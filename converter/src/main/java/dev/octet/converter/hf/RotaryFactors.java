@@ -1,6 +1,7 @@
 package dev.octet.converter.hf;
 
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import dev.octet.formats.error.UnsupportedModelException;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
@@ -39,7 +40,7 @@ public final class RotaryFactors {
      *
      * @param size of a head
      * @param where the configuration, for messages
-     * @throws dev.octet.formats.error.UnsupportedModelException for an unknown rope_type
+     * @throws dev.octet.formats.error.UnsupportedModelException for a rope_type other than default, linear and llama3
      * @throws dev.octet.formats.error.MalformedModelException when a key is missing or absurd
      */
     public static Optional<float[]> of(ObjectNode config, int size, String where) {
@@ -47,8 +48,17 @@ public final class RotaryFactors {
         ObjectNode rope = (ObjectNode) Optional.of(config.path("rope_parameters"))
                 .filter(r -> r.isObject())
                 .orElse(config.path("rope_scaling").isObject() ? config.path("rope_scaling") : config);
-        if (!rope.path("rope_type").asText(rope.path("type").asText()).equals("llama3")) {
-            return Optional.empty();
+        String type = rope.path("rope_type").asText(rope.path("type").asText("default"));
+        switch (type) {
+            case "default", "linear" -> {
+                return Optional.empty();
+            }
+            case "llama3" -> {}
+            default ->
+                throw new UnsupportedModelException(
+                        "rope_type '" + type + "' has no counterpart as factors of frequencies",
+                        where,
+                        "known are: default, linear, llama3");
         }
         double theta =
                 rope.path("rope_theta").asDouble(config.path("rope_theta").asDouble(DEFAULT_THETA));

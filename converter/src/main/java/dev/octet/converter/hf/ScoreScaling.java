@@ -18,6 +18,47 @@ enum ScoreScaling {
             return (float) (1 / Math.sqrt(headSize) * YarnScaling.ofScores(config));
         }
     },
+    /** As {@link #GEMMA2}, without bounds where none are given (Gemma3TextConfig). */
+    GEMMA3 {
+        @Override
+        float scale(HfConfig config, int headSize) {
+            return GEMMA2.scale(config, headSize);
+        }
+
+        @Override
+        Optional<Float> scoreCap(HfConfig config) {
+            return given(config, "attn_logit_softcapping");
+        }
+
+        @Override
+        Optional<Float> logitCap(HfConfig config) {
+            return given(config, "final_logit_softcapping");
+        }
+    },
+    /** Scores are scaled by {@code attention_multiplier}, logits divided by {@code logits_scaling} (GraniteConfig). */
+    GRANITE {
+        @Override
+        float scale(HfConfig config, int headSize) {
+            return (float) config.positive(1, "attention_multiplier");
+        }
+
+        @Override
+        float logitScale(HfConfig config) {
+            return (float) (1 / config.positive(1, "logits_scaling"));
+        }
+    },
+    /** Logits are multiplied by {@code logit_scale} (CohereConfig). */
+    COHERE {
+        @Override
+        float scale(HfConfig config, int headSize) {
+            return PLAIN.scale(config, headSize);
+        }
+
+        @Override
+        float logitScale(HfConfig config) {
+            return (float) config.positive(0.0625, "logit_scale");
+        }
+    },
     /**
      * Scores are scaled by {@code 1 / sqrt(query_pre_attn_scalar)}; scores and logits x become {@code cap·tanh(x / cap)}. Defaults are those of
      * Gemma2Config.
@@ -50,6 +91,15 @@ enum ScoreScaling {
     /** Bound of the logits; empty for none. */
     Optional<Float> logitCap(HfConfig config) {
         return Optional.empty();
+    }
+
+    /** What logits are multiplied by. */
+    float logitScale(HfConfig config) {
+        return 1;
+    }
+
+    private static Optional<Float> given(HfConfig config, String key) {
+        return config.json().hasNonNull(key) ? Optional.of((float) config.positive(1, key)) : Optional.empty();
     }
 
     /** {@code null} turns a cap off; an absent key does not. */

@@ -3,6 +3,7 @@ package dev.octet.converter.hf;
 import java.util.List;
 import java.util.Optional;
 import java.util.function.IntFunction;
+import java.util.function.IntPredicate;
 
 /** Which layers of a decoder see only a window of positions, and which keys of the configuration say so. */
 enum SlidingWindow {
@@ -17,6 +18,14 @@ enum SlidingWindow {
         @Override
         IntFunction<Optional<Integer>> of(HfConfig config) {
             Optional<Integer> window = size(config);
+            return layer -> window;
+        }
+    },
+    /** {@code sliding_window} holds for all layers where it is given (Phi3Config). */
+    ALL_LAYERS_IF_GIVEN {
+        @Override
+        IntFunction<Optional<Integer>> of(HfConfig config) {
+            Optional<Integer> window = config.optionalSize("sliding_window");
             return layer -> window;
         }
     },
@@ -58,6 +67,33 @@ enum SlidingWindow {
         IntFunction<Optional<Integer>> of(HfConfig config) {
             return byType(config, size(config), layer -> layer % 2 == 0);
         }
+    },
+    /** By {@code layer_types}, or in all but each fourth, or {@code sliding_window_pattern}th, layer (Cohere2Config). */
+    THREE_OF_FOUR {
+        @Override
+        IntFunction<Optional<Integer>> of(HfConfig config) {
+            return allBut(config, 4);
+        }
+    },
+    /** By {@code layer_types}, or in all but each sixth, or {@code sliding_window_pattern}th, layer (Gemma3TextConfig). */
+    FIVE_OF_SIX {
+        @Override
+        IntFunction<Optional<Integer>> of(HfConfig config) {
+            return allBut(config, 6);
+        }
+    },
+    /**
+     * By {@code layer_types}, or in the layers that have no rotary positions; none unless {@code use_sliding_window} and {@code sliding_window}
+     * (SmolLM3Config).
+     */
+    WITHOUT_POSITIONS {
+        @Override
+        IntFunction<Optional<Integer>> of(HfConfig config) {
+            Optional<Integer> window =
+                    config.flag(false, "use_sliding_window") ? config.optionalSize("sliding_window") : Optional.empty();
+            IntPredicate rotate = RotatedLayers.LISTED.rotate(config, layer -> false);
+            return byType(config, window, layer -> !rotate.test(layer));
+        }
     };
 
     /** Value of {@code sliding_window} where the key is absent (MistralConfig, Qwen2Config, Qwen3Config, Gemma2Config). */
@@ -73,10 +109,25 @@ enum SlidingWindow {
         return config.json().has("sliding_window") ? config.optionalSize("sliding_window") : Optional.of(DEFAULT_SIZE);
     }
 
+    private static IntFunction<Optional<Integer>> allBut(HfConfig config, int fallback) {
+        int pattern = config.sizeOr(fallback, "sliding_window_pattern", "_sliding_window_pattern");
+        return byType(config, size(config), layer -> (layer + 1) % pattern != 0);
+    }
+
     private static IntFunction<Optional<Integer>> byType(
-            HfConfig config, Optional<Integer> window, IntFunction<Boolean> fallback) {
+            HfConfig config, Optional<Integer> window, IntPredicate fallback) {
         List<String> types = config.texts("layer_types");
-        if (!types.isEmpty() && types.size() != config.layers("num_hidden_layers")) {
+        IntPredicate slides = types.isEmpty() ? fallback : isSliding(config, types);
+        return layer -> window.filter(w -> slides.test(layer));
+    }
+
+    /**
+     * Which layers see a window.
+     *
+     * @param types {@code layer_types}, one for each layer
+     */
+    static IntPredicate isSliding(HfConfig config, List<String> types) {
+        if (types.size() != config.layers("num_hidden_layers")) {
             throw config.malformed("layer_types names " + types.size() + " layers, num_hidden_layers is "
                     + config.layers("num_hidden_layers"));
         }
@@ -85,7 +136,6 @@ enum SlidingWindow {
                 throw config.unsupported("layer_types", type, "full_attention, " + SLIDING);
             }
         }
-        return layer -> window.filter(
-                w -> types.isEmpty() ? fallback.apply(layer) : types.get(layer).equals(SLIDING));
+        return layer -> types.get(layer).equals(SLIDING);
     }
 }

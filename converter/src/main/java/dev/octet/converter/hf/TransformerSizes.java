@@ -32,10 +32,7 @@ public record TransformerSizes(
     private static final String GPT2 = "gpt2";
 
     /** Decoders like Llama; each is described by its constant. */
-    private static final List<DecoderArchitecture> DECODERS = HfImporter.ARCHITECTURES.stream()
-            .filter(DecoderArchitecture.class::isInstance)
-            .map(DecoderArchitecture.class::cast)
-            .toList();
+    private static final List<DecoderArchitecture> DECODERS = Decoders.ALL;
 
     /**
      * Attention.
@@ -45,9 +42,9 @@ public record TransformerSizes(
      * @param size elements of a head
      * @param inputBias whether the products of queries, keys and values have biases
      * @param outputBias whether the product behind attention has one
-     * @param normed whether each query and key is normalised, with one weight for all heads
+     * @param normWeights weights of the norms of queries and keys
      */
-    public record Heads(int queries, int keys, int size, boolean inputBias, boolean outputBias, boolean normed) {
+    public record Heads(int queries, int keys, int size, boolean inputBias, boolean outputBias, int normWeights) {
         /** Elements of a token's queries. */
         public long queryElements() {
             return (long) queries * size;
@@ -135,7 +132,7 @@ public record TransformerSizes(
                 GPT2,
                 hf.layers("n_layer", "num_hidden_layers"),
                 hidden,
-                new Heads(heads, heads, hf.divided(hidden, "n_embd", heads, "n_head"), true, true, false),
+                new Heads(heads, heads, hf.divided(hidden, "n_embd", heads, "n_head"), true, true, 0),
                 new Mlp(inner, false, true, 1, 1),
                 new Embedding(hf.size("vocab_size"), positions, hf.flag(true, "tie_word_embeddings"), positions),
                 new Norms(2, 2),
@@ -148,6 +145,7 @@ public record TransformerSizes(
         int keys = hf.sizeOr(queries, "num_key_value_heads");
         hf.divided(queries, "num_attention_heads", keys, "num_key_value_heads");
         int layers = hf.layers("num_hidden_layers");
+        int size = family.headSize(hf);
         Optional<Mixture> mixture = family.mixture();
         boolean uniform = !family.has(Feature.LATENT_ATTENTION)
                 && !family.has(Feature.SINKS)
@@ -168,10 +166,10 @@ public record TransformerSizes(
                 new Heads(
                         queries,
                         keys,
-                        family.headSize(hf),
+                        size,
                         family.hasInputBias(hf),
                         family.hasOutputBias(hf),
-                        family.has(Feature.HEAD_NORMS)),
+                        family.normWeightsOfHeads(hf, queries, keys, size)),
                 new Mlp(
                         hf.size(mixture.map(Mixture::inner).orElse("intermediate_size")),
                         true,
@@ -183,19 +181,18 @@ public record TransformerSizes(
                         0,
                         hf.flag(family.has(Feature.TIED), "tie_word_embeddings"),
                         hf.sizeOr(2048, "max_position_embeddings")),
-                new Norms(family.has(Feature.OUTPUT_NORMS) ? 4 : 2, 1),
+                new Norms(family.normsOfLayer(), 1),
                 false);
     }
 
     /** Parameters of the products of attention in a layer, biases included. */
     public long attentionParameters() {
         long in = heads.queryElements() + 2 * heads.keyElements();
-        long norms = heads.normed() ? 2L * heads.size() : 0;
         return hidden * in
                 + (heads.inputBias() ? in : 0)
                 + heads.queryElements() * hidden
                 + (heads.outputBias() ? hidden : 0)
-                + norms;
+                + heads.normWeights();
     }
 
     /** Parameters of one expert of a layer, or of its only MLP. */

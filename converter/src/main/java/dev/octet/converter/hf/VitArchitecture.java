@@ -3,7 +3,6 @@ package dev.octet.converter.hf;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import dev.octet.formats.graph.Attribute;
 import dev.octet.formats.graph.Dim;
-import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
 import java.util.ArrayList;
 import java.util.List;
@@ -100,12 +99,8 @@ final class VitArchitecture implements Architecture {
                 Activations.of(config, "hidden_act", "gelu"),
                 config.flag(true, "qkv_bias"),
                 AttentionHeads.bidirectional(heads, headSize));
-        int[] image = config.sizes("image_size");
-        int[] patch = config.sizes("patch_size");
-        int rows = config.divided(image[0], "image_size", patch[0], "patch_size");
-        int columns = config.divided(image[1], "image_size", patch[1], "patch_size");
-        long patches = (long) rows * columns;
-        String x = embeddings(config, draft, image, patch, patches, hidden);
+        Patches patches = Patches.of(config);
+        String x = embeddings(draft, patches, hidden);
         for (int i = 0; i < layers; i++) {
             x = layer(draft, PREFIX + "encoder.layer." + i, x, sizes);
         }
@@ -119,50 +114,21 @@ final class VitArchitecture implements Architecture {
                     Dim.of(labels));
             return;
         }
-        draft.output("last_hidden_state", x, Tokens.BATCH, Dim.of(patches + 1), Dim.of(hidden));
+        draft.output("last_hidden_state", x, Tokens.BATCH, Dim.of(patches.count() + 1), Dim.of(hidden));
         if (draft.parameters().has(PREFIX + "pooler.dense.weight")) {
             pooler(config, draft, x, hidden);
         }
     }
 
-    private static String embeddings(
-            HfConfig config, GraphDraft draft, int[] image, int[] patch, long patches, int hidden) {
+    private static String embeddings(GraphDraft draft, Patches patches, int hidden) {
         String module = PREFIX + "embeddings";
         String path = GraphDraft.path(module);
-        int channels = config.sizeOr(3, "num_channels");
-        String pixels = draft.input(
-                "pixel_values", DType.F32, Tokens.BATCH, Dim.of(channels), Dim.of(image[0]), Dim.of(image[1]));
-        String projection = module + ".patch_embeddings.projection";
-        String grid = draft.op(
-                GraphDraft.path(projection),
-                "Conv",
-                List.of(
-                        pixels,
-                        draft.widened(projection + ".weight", hidden, channels, patch[0], patch[1]),
-                        draft.widened(projection + ".bias", hidden)),
-                Attribute.of("kernel_shape", List.of((long) patch[0], (long) patch[1])),
-                Attribute.of("strides", List.of((long) patch[0], (long) patch[1])));
-        String flat = draft.op(
-                path + "/Reshape",
-                "Reshape",
-                List.of(grid, draft.longs("patches_" + patches, Shape.of(3), 0, hidden, patches)));
-        String tokens =
-                draft.op(path + "/Transpose", "Transpose", List.of(flat), Attribute.of("perm", List.of(0L, 2L, 1L)));
-        String shape = draft.op(path + "/Shape", "Shape", List.of(pixels));
-        String batch = draft.op(
-                path + "/Gather",
-                "Gather",
-                List.of(shape, draft.longs("axes_0", Shape.of(1), 0)),
-                Attribute.of("axis", 0));
-        String wanted = draft.op(
-                path + "/Concat_shape",
-                "Concat",
-                List.of(batch, draft.longs("class_token", Shape.of(2), 1, hidden)),
-                Attribute.of("axis", 0));
-        String token = draft.op(
-                path + "/Expand", "Expand", List.of(draft.widened(module + ".cls_token", 1, 1, hidden), wanted));
+        String pixels = patches.input(draft, Tokens.BATCH);
+        String tokens = patches.tokens(draft, path, module + ".patch_embeddings.projection", pixels, hidden, true);
+        String token =
+                Patches.repeated(draft, path, pixels, draft.widened(module + ".cls_token", 1, 1, hidden), hidden);
         String all = draft.op(path + "/Concat", "Concat", List.of(token, tokens), Attribute.of("axis", 1));
-        return draft.add(path, all, draft.widened(module + ".position_embeddings", 1, patches + 1, hidden));
+        return draft.add(path, all, draft.widened(module + ".position_embeddings", 1, patches.count() + 1, hidden));
     }
 
     private static String layer(GraphDraft draft, String module, String x, Sizes s) {

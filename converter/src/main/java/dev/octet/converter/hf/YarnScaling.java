@@ -1,6 +1,7 @@
 package dev.octet.converter.hf;
 
 import com.fasterxml.jackson.databind.JsonNode;
+import dev.octet.converter.hf.RotaryAngles.Beyond;
 import java.util.Optional;
 
 /**
@@ -15,32 +16,22 @@ import java.util.Optional;
  * @param attention what cosines and sines are multiplied with
  */
 record YarnScaling(double factor, double length, double fast, double slow, boolean truncate, double attention) {
-    /**
-     * Reads the parameters.
-     *
-     * @param rope {@code rope_parameters} or {@code rope_scaling}
-     * @throws dev.octet.formats.error.MalformedModelException when a number is absurd
-     */
-    static YarnScaling of(HfConfig rope, HfConfig config) {
-        JsonNode original = rope.json().path("original_max_position_embeddings");
-        double length = original.isNumber()
-                ? rope.positive(original, "original_max_position_embeddings")
-                : config.size("original_max_position_embeddings", "max_position_embeddings");
-        double factor = number(rope, "factor").orElseGet(() -> config.size("max_position_embeddings") / length);
-        double attention = number(rope, "attention_factor").orElseGet(() -> {
-            Optional<Double> one = number(rope, "mscale");
-            Optional<Double> all = number(rope, "mscale_all_dim");
-            return one.isPresent() && all.isPresent()
-                    ? magnitude(factor, one.get()) / magnitude(factor, all.get())
-                    : magnitude(factor, 1);
-        });
+    /** @throws dev.octet.formats.error.MalformedModelException when a number is absurd */
+    static YarnScaling of(RopeType.Parameters p) {
+        HfConfig rope = p.rope();
+        double factor = p.factor();
+        Optional<Double> one = number(rope, "mscale");
+        Optional<Double> all = number(rope, "mscale_all_dim");
+        double fallback = one.isPresent() && all.isPresent()
+                ? magnitude(factor, one.get()) / magnitude(factor, all.get())
+                : magnitude(factor, 1);
         return new YarnScaling(
                 factor,
-                length,
+                p.originalLength(),
                 number(rope, "beta_fast").orElse(32.0),
                 number(rope, "beta_slow").orElse(1.0),
                 rope.flag(true, "truncate"),
-                attention);
+                rope.positive(fallback, "attention_factor"));
     }
 
     /** A number; empty where it is absent, null or 0, which Python takes for absent. */
@@ -62,46 +53,43 @@ record YarnScaling(double factor, double length, double fast, double slow, boole
      * @param config whose {@code rope_parameters} or {@code rope_scaling} are read
      */
     static double ofScores(HfConfig config) {
-        Optional<HfConfig> rope = config.object("rope_parameters")
-                .or(() -> config.object("rope_scaling"))
-                .map(r -> new HfConfig(r, config.where()));
-        if (rope.isEmpty() || rope.get().text("default", "rope_type", "type").equals("default")) {
+        HfConfig rope = RotaryAngles.parameters(config);
+        if (rope.text("default", "rope_type", "type").equals("default")) {
             return 1;
         }
-        double m = number(rope.get(), "mscale_all_dim")
-                .map(all -> magnitude(number(rope.get(), "factor").orElse(1.0), all))
+        double m = number(rope, "mscale_all_dim")
+                .map(all -> magnitude(number(rope, "factor").orElse(1.0), all))
                 .orElse(1.0);
         return m * m;
     }
 
     /**
-     * Stretches the frequencies.
+     * The angles of heads of which {@code rotated} elements turn.
      *
-     * @return what cosines and sines are multiplied with
+     * @param theta base
      */
-    float apply(float[] frequencies, double theta) {
-        int rotated = 2 * frequencies.length;
-        double low = bound(fast, rotated, theta);
-        double high = bound(slow, rotated, theta);
+    RotaryAngles angles(double theta, int rotated) {
+        double low = pair(fast, theta, rotated);
+        double high = pair(slow, theta, rotated);
         if (truncate) {
             low = Math.floor(low);
             high = Math.ceil(high);
         }
-        float from = (float) Math.max(low, 0);
-        float to = (float) Math.min(high, rotated - 1);
-        if (from == to) {
-            to += 0.001f;
+        low = Math.max(low, 0);
+        high = Math.min(high, rotated - 1);
+        float width = (float) (low == high ? 0.001 : high - low);
+        float[] f = new float[rotated / 2];
+        for (int i = 0; i < f.length; i++) {
+            float wave = (float) Math.pow((float) theta, (float) (2 * i) / rotated);
+            float ramp = Math.clamp((i - (float) low) / width, 0, 1);
+            float kept = 1 - ramp;
+            f[i] = 1 / ((float) factor * wave) * (1 - kept) + 1 / wave * kept;
         }
-        for (int i = 0; i < frequencies.length; i++) {
-            float ramp = Math.clamp((i - from) / (to - from), 0, 1);
-            float stretched = frequencies[i] / (float) factor;
-            frequencies[i] = stretched * ramp + frequencies[i] * (1 - ramp);
-        }
-        return (float) attention;
+        return new RotaryAngles(f, rotated, (float) attention, Beyond.Same.INSTANCE);
     }
 
-    /** The pair that turns so often within the length. */
-    private double bound(double turns, int rotated, double theta) {
+    /** The pair, between whole numbers, whose wave fits {@code turns} times into the length. */
+    private double pair(double turns, double theta, int rotated) {
         return rotated * Math.log(length / (turns * 2 * Math.PI)) / (2 * Math.log(theta));
     }
 }

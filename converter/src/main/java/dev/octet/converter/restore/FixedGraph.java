@@ -165,6 +165,11 @@ final class FixedGraph {
         OTHER
     }
 
+    /** Whether a value is computed from a running sum, as positions are that leave out padding. */
+    private boolean isCounted(String value) {
+        return upstream(value).stream().map(producers::get).anyMatch(n -> n != null && n.is("CumSum"));
+    }
+
     /** The source of indices: an input by its name, or constants; all zeros are types, 0, 1, 2... are positions. */
     Index index(String value) {
         Set<String> from = sources(value);
@@ -174,8 +179,8 @@ final class FixedGraph {
         if (from.contains(OnnxInputs.POSITIONS)) {
             return Index.POSITIONS;
         }
-        if (from.contains(OnnxInputs.TOKENS)) {
-            return Index.TOKENS;
+        if (from.contains(OnnxInputs.TOKENS) || from.contains(OnnxInputs.TARGETS)) {
+            return isCounted(value) ? Index.OTHER : Index.TOKENS;
         }
         return from.isEmpty() ? indexOfConstants(value) : Index.OTHER;
     }

@@ -13,6 +13,7 @@ import java.util.HashSet;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import java.util.Set;
 import org.jspecify.annotations.Nullable;
 
@@ -175,7 +176,7 @@ final class GraphMatcher {
 
     private boolean nodes(Pair pair, @Nullable Node a, Node b) {
         if (b.is("RotaryEmbedding")) {
-            String x = unrotated(pair.file());
+            String x = unrotated(pair.file(), twin.producer(twin.unmoved(b.input(0))));
             return x == null
                     ? fail(named(a, pair) + " is not a rotation of heads as in " + b.name())
                     : match(x, b.input(0));
@@ -274,13 +275,38 @@ final class GraphMatcher {
         if (Math.abs(heads.scale() - scale) > 1e-5 * scale) {
             return fail(a.id() + " scales by " + heads.scale() + ", the configuration says " + scale);
         }
-        return match(a.input(0), b.input(0)) && match(a.input(1), b.input(1)) && match(a.input(2), b.input(2));
+        return match(a.input(0), b.input(0))
+                && match(a.input(1), b.input(1))
+                && match(a.input(2), b.input(2))
+                && biases(a, b);
+    }
+
+    /** Binds parameters that masks are computed from, as biases of positions are: the only constant of their shape behind the file's mask. */
+    private boolean biases(Node a, Node b) {
+        for (Tensor placeholder : b.hasInput(3) ? twin.floatsBehind(b.input(3), Long.MAX_VALUE) : List.<Tensor>of()) {
+            Shape wanted = blueprint.parameters().get(placeholder.name());
+            if (wanted == null) {
+                continue;
+            }
+            List<Tensor> found = (a.hasInput(3)
+                            ? file.floatsBehind(a.input(3), wanted.elementCount())
+                            : List.<Tensor>of())
+                    .stream().filter(t -> t.shape().equals(wanted)).toList();
+            if (found.size() != 1) {
+                return fail(a.id() + " has " + found.size() + " biases of shape " + wanted + ", " + b.name() + " has "
+                        + placeholder.name());
+            }
+            if (!bind(found.getFirst().name(), placeholder.name(), false, true)) {
+                return false;
+            }
+        }
+        return true;
     }
 
     private boolean embedding(Node a, Node b) {
         FixedGraph.Index mine = file.index(a.input(1));
         FixedGraph.Index wanted =
-                twin.isInput(twin.unmoved(b.input(1))) ? twin.index(b.input(1)) : FixedGraph.Index.POSITIONS;
+                twin.producer(twin.unmoved(b.input(1))) == null ? twin.index(b.input(1)) : FixedGraph.Index.POSITIONS;
         boolean possible = mine == wanted || (mine == FixedGraph.Index.OTHER && wanted == FixedGraph.Index.POSITIONS);
         return possible
                 ? bind(a.input(0), b.input(0), false, false)
@@ -328,28 +354,51 @@ final class GraphMatcher {
         return false;
     }
 
-    /** What a rotation of heads by position was applied to; null when {@code value} is none. */
-    private @Nullable String unrotated(String value) {
+    /**
+     * What a rotation of heads by position was applied to; null when {@code value} is none.
+     *
+     * @param source what gives it in the blueprint; null for an input
+     */
+    private @Nullable String unrotated(String value, @Nullable Node source) {
         Node n = file.maker(value);
         if (n != null && n.is("RotaryEmbedding")) {
             return n.input(0);
         }
         Set<String> found = new HashSet<>();
-        collect(file.unmoved(value), found, new HashSet<>());
+        collect(file.unmoved(value), source, found, new HashSet<>());
         return found.size() == 1 ? found.iterator().next() : null;
     }
 
-    private void collect(String value, Set<String> found, Set<String> seen) {
+    private void collect(String value, @Nullable Node source, Set<String> found, Set<String> seen) {
         String v = file.unmoved(value);
         Node n = file.producer(v);
         if (!seen.add(v) || n == null || (n.domain().isEmpty() && ANGLES.contains(n.opType()))) {
             return;
         }
-        if (!n.domain().isEmpty() || !ROTATION.contains(n.opType())) {
+        if (!n.domain().isEmpty() || !ROTATION.contains(n.opType()) || isLike(n, source)) {
             found.add(v);
             return;
         }
-        n.inputs().stream().filter(i -> !i.isEmpty()).forEach(i -> collect(i, found, seen));
+        n.inputs().stream().filter(i -> !i.isEmpty()).forEach(i -> collect(i, source, found, seen));
+    }
+
+    /** Whether a node is no part of a rotation but what the blueprint has before it: q, k and v being parted, or heads being scaled. */
+    private boolean isLike(Node n, @Nullable Node source) {
+        if (source == null || !n.opType().equals(source.opType())) {
+            return false;
+        }
+        return switch (n.opType()) {
+            case "Split" -> n.outputs().size() == source.outputs().size();
+            case "Mul" ->
+                source.inputs().stream()
+                        .map(i -> blueprint.parameters().get(twin.unmoved(i)))
+                        .filter(Objects::nonNull)
+                        .anyMatch(shape -> n.inputs().stream()
+                                .map(file::constant)
+                                .filter(Objects::nonNull)
+                                .anyMatch(t -> t.shape().equals(shape)));
+            default -> false;
+        };
     }
 
     private boolean bind(String fileValue, String parameter, boolean transposed, boolean exactly) {

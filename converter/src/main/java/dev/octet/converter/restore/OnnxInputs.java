@@ -18,7 +18,10 @@ public final class OnnxInputs {
     static final String POSITIONS = "position_ids";
     static final String PIXELS = "pixel_values";
 
-    private static final Set<String> KNOWN = Set.of(TOKENS, MASK, TYPES, POSITIONS, PIXELS);
+    static final String FEATURES = "input_features";
+    static final String TARGETS = "decoder_input_ids";
+
+    private static final Set<String> KNOWN = Set.of(TOKENS, MASK, TYPES, POSITIONS, PIXELS, FEATURES, TARGETS);
     private static final long BATCH = 2;
     /** Differs from usual sizes of a model, so that dimensions are not confused. */
     private static final long SEQUENCE = 7;

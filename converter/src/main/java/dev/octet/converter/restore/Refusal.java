@@ -11,7 +11,7 @@ final class Refusal {
         return new UnsupportedModelException(
                 "the graph matches no known architecture: " + reason,
                 where,
-                "known are " + String.join(", ", HfImporter.classes())
+                "known are models of type " + String.join(", ", HfImporter.modelTypes())
                         + "; where the model is one of these, give its config.json with --config");
     }
 }

@@ -1,5 +1,6 @@
 package dev.octet.converter.restore;
 
+import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import dev.octet.converter.data.Batch;
 import dev.octet.converter.runtime.InstrumentedModel;
@@ -24,6 +25,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Objects;
 import java.util.SplittableRandom;
+import java.util.stream.Stream;
 
 /**
  * Runs the file and the graph of the restored checkpoint on the same random inputs in ONNX Runtime and compares the outputs.
@@ -61,12 +63,13 @@ public record RestorationProof(double error, int runs, double tolerance) {
         double tolerance = isNarrow(source.graph()) ? NARROW_TOLERANCE : F32_TOLERANCE;
         SessionSettings settings = SessionSettings.defaults();
         double error = 0;
-        List<Integer> lengths = lengths(source.graph(), config);
+        ObjectNode texts = config.path("text_config") instanceof ObjectNode own ? own : config;
+        List<Integer> lengths = lengths(source.graph(), texts);
         try (InstrumentedModel a = InstrumentedModel.open(source, outputs.values(), settings);
                 InstrumentedModel b = InstrumentedModel.open(twin, outputs.keySet(), settings)) {
             for (int run = 0; run < lengths.size(); run++) {
                 try (Arena arena = Arena.ofShared()) {
-                    Inputs inputs = new Inputs(source.graph(), config, lengths.get(run), run > 0, arena);
+                    Inputs inputs = new Inputs(source.graph(), texts, lengths.get(run), run > 0, arena);
                     try (OnnxRuntimeSession.Outputs mine = a.run(inputs.of(source.graph()));
                             OnnxRuntimeSession.Outputs others = b.run(inputs.of(twin.graph()))) {
                         for (Map.Entry<String, String> output : outputs.entrySet()) {
@@ -136,8 +139,12 @@ public record RestorationProof(double error, int runs, double tolerance) {
                 return List.of(fixed, fixed);
             }
         }
-        int longest = config.path("max_position_embeddings")
-                .asInt(config.path("n_positions").asInt(LONGEST));
+        int longest = Stream.of("max_position_embeddings", "n_positions", "max_target_positions")
+                .map(config::path)
+                .filter(JsonNode::isIntegralNumber)
+                .mapToInt(JsonNode::intValue)
+                .findFirst()
+                .orElse(LONGEST);
         int window = config.path("sliding_window").asInt(0);
         int wanted = window > 0 && window + LONG <= LONGEST ? window + LONG : LONG;
         return List.of(Math.min(SHORT, longest), Math.min(wanted, longest));
@@ -183,6 +190,7 @@ public record RestorationProof(double error, int runs, double tolerance) {
                 Arrays.fill(mask, 1);
             }
             tokens.put(OnnxInputs.TOKENS, ids);
+            tokens.put(OnnxInputs.TARGETS, ids);
             tokens.put(OnnxInputs.MASK, mask);
             tokens.put(OnnxInputs.TYPES, types);
             tokens.put(OnnxInputs.POSITIONS, positions);

@@ -145,11 +145,29 @@ public final class OnnxRuntimeSession implements AutoCloseable {
      * @throws InvalidDataException when the batch does not fit the model, or the model fails on it
      */
     public Outputs run(Batch batch, Set<String> wanted) {
+        return run(batch, wanted, Map.of());
+    }
+
+    /**
+     * Runs a batch for all outputs, with inputs that another run gave: their memory is used without a copy.
+     *
+     * @param before of this session, not closed
+     * @param carried outputs of {@code before}, by input
+     * @throws InvalidDataException when the batch does not fit the model, or the model fails on it
+     */
+    public Outputs run(Batch batch, Outputs before, Map<String, String> carried) {
+        Map<String, OnnxTensor> inputs = new LinkedHashMap<>();
+        carried.forEach((input, output) -> inputs.put(input, before.tensor(output)));
+        return run(batch, outputs(), inputs);
+    }
+
+    private Outputs run(Batch batch, Set<String> wanted, Map<String, OnnxTensor> carried) {
         Map<String, OnnxTensor> fed = new LinkedHashMap<>();
         try {
             Map<String, OnnxTensor> all = new LinkedHashMap<>(weights);
+            all.putAll(carried);
             for (String name : session.getInputNames()) {
-                if (weights.containsKey(name)) {
+                if (all.containsKey(name)) {
                     continue;
                 }
                 Tensor tensor = batch.tensors().get(name);
@@ -274,11 +292,7 @@ public final class OnnxRuntimeSession implements AutoCloseable {
          * @throws IllegalArgumentException when there is no such output
          */
         public Tensor read(String name) {
-            OnnxTensor t = tensors.get(name);
-            if (t == null) {
-                throw new IllegalArgumentException("no numeric output '" + name + "'");
-            }
-            return OutputReader.toF32(name, t);
+            return OutputReader.toF32(name, tensor(name));
         }
 
         /**
@@ -287,11 +301,15 @@ public final class OnnxRuntimeSession implements AutoCloseable {
          * @throws IllegalArgumentException when there is no such output
          */
         Tensor readAsIs(String name) {
+            return OutputReader.asIs(name, tensor(name));
+        }
+
+        private OnnxTensor tensor(String name) {
             OnnxTensor t = tensors.get(name);
             if (t == null) {
                 throw new IllegalArgumentException("no numeric output '" + name + "'");
             }
-            return OutputReader.asIs(name, t);
+            return t;
         }
 
         @Override

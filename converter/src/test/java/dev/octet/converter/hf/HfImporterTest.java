@@ -196,7 +196,7 @@ class HfImporterTest {
     @CsvSource(
             delimiter = '|',
             value = {
-                "llama|model_type|mamba|there is no graph for model_type 'mamba'|LlamaForCausalLM",
+                "llama|model_type|mamba|there is no graph for model_type 'mamba'|llama, mistral",
                 "llama|hidden_act|gelu_10|hidden_act 'gelu_10'|gelu_new",
                 "gpt2|activation_function|laplace|activation_function 'laplace'|relu",
                 "bert|position_embedding_type|relative_key|position_embedding_type 'relative_key'|absolute"
@@ -208,21 +208,42 @@ class HfImporterTest {
     }
 
     @Test
-    void an_unknown_family_is_refused_with_the_nearest_and_with_what_no_family_has() throws IOException {
-        String misspelt = spoiled("llama", c -> c.config().put("model_type", "qwen3_mo"))
-                .refusal(UnsupportedModelException.class);
-        assertTrue(misspelt.contains("the nearest known family is qwen3_moe"), misspelt);
-        String latent = spoiled(
-                        "deepseek-v3",
-                        c -> c.config().put("model_type", "longcat").put("index_topk", 8))
+    void an_unknown_model_type_is_refused_with_the_nearest_architecture_and_what_differs() throws IOException {
+        String told =
+                spoiled("qwen3", c -> c.config().put("model_type", "qwen9")).refusal(UnsupportedModelException.class);
+        assertTrue(told.contains("its tensors are those of Qwen3ForCausalLM"), told);
+        told = spoiled("llama", c -> {
+                    c.config().put("model_type", "llama9");
+                    c.tensors().remove("model.norm.weight");
+                    c.add("model.layers.0.mlp.router.weight", DType.F32, 4, 32);
+                    c.add("model.layers.1.mlp.router.weight", DType.F32, 4, 32);
+                })
                 .refusal(UnsupportedModelException.class);
         assertTrue(
-                latent.contains("the nearest known family is deepseek_v3; no known family has sparse attention"),
-                latent);
-        String encoder = spoiled(
-                        "llama", c -> c.config().put("model_type", "t5").put("is_encoder_decoder", true))
+                told.contains("the nearest is LlamaForCausalLM, from which its tensors differ: missing:"
+                        + " model.norm.weight; not in this architecture: model.layers.{0-1}.mlp.router.weight"),
+                told);
+    }
+
+    @Test
+    void an_unknown_mixture_is_refused_with_the_nearest_and_what_it_has_besides() throws IOException {
+        String told = spoiled("deepseek-v3", c -> {
+                    c.config().put("model_type", "longcat");
+                    c.add("model.layers.0.self_attn.indexer.wk.weight", DType.F32, 4, 32);
+                })
                 .refusal(UnsupportedModelException.class);
-        assertTrue(encoder.contains("no known family has an encoder with cross-attention"), encoder);
+        assertTrue(
+                told.contains("the nearest is DeepseekV3ForCausalLM, from which its tensors differ:"
+                        + " not in this architecture: model.layers.0.self_attn.indexer.wk.weight"),
+                told);
+    }
+
+    @Test
+    void a_misspelt_model_type_without_tensors_is_refused_with_the_nearest_in_name() {
+        ObjectNode config = JSON.createObjectNode().put("model_type", "qwen3_mo");
+        UnsupportedModelException e =
+                assertThrows(UnsupportedModelException.class, () -> HfImporter.blueprint(config, false, "config.json"));
+        assertTrue(e.what().contains("the nearest in name is 'qwen3_moe'"), e.what());
     }
 
     @Test
@@ -283,10 +304,9 @@ class HfImporterTest {
     void yarn_stretches_as_transformers_does() {
         // inv_freq and the factor of ROPE_INIT_FUNCTIONS["yarn"] for theta 1000, 8 elements, factor 4, length 16,
         // beta_fast 8, beta_slow 1
-        float[] f = RotaryAngles.frequencies(1000, 8);
-        float factor = new YarnScaling(4, 16, 8, 1, true, YarnScaling.magnitude(4, 1)).apply(f, 1000);
-        assertArrayEquals(YARN, f, 1e-8f);
-        assertEquals(1.1386294f, factor, 1e-7f);
+        RotaryAngles angles = new YarnScaling(4, 16, 8, 1, true, YarnScaling.magnitude(4, 1)).angles(1000, 8);
+        assertArrayEquals(YARN, angles.frequencies(), 1e-8f);
+        assertEquals(1.1386294f, angles.magnitude(), 1e-7f);
     }
 
     private static final float[] YARN = {1.0f, 0.044456985f, 0.007905695f, 0.0014058533f};
@@ -304,10 +324,12 @@ class HfImporterTest {
                         "llama",
                         c -> c.config()
                                 .putObject("rope_parameters")
-                                .put("rope_type", "longrope")
+                                .put("rope_type", "spiral")
                                 .put("factor", 4.0))
                 .refusal(UnsupportedModelException.class);
-        assertTrue(told.contains("rope_type 'longrope'") && told.contains("default, linear, llama3, yarn"), told);
+        assertTrue(
+                told.contains("rope_type 'spiral'") && told.contains("default, linear, proportional, dynamic, yarn"),
+                told);
     }
 
     @Test

@@ -38,7 +38,14 @@ class TransformerSizesTest {
                 "qwen2-window",
                 "qwen3",
                 "gemma",
-                "gemma2"
+                "gemma2",
+                "gemma3",
+                "phi3",
+                "olmo2",
+                "smollm3",
+                "granite",
+                "cohere",
+                "cohere2"
             })
     void parameters_are_as_many_as_the_graph_asks_the_checkpoint_for(String model) throws IOException {
         TransformerSizes sizes = TransformerSizes.of(config(model), model);

@@ -26,7 +26,8 @@ import java.util.function.BiPredicate;
  *   <li>the table of a Gather: unless its rows are used only as factors, or a sine or cosine is taken of them: then it is a rotation table;
  *   <li>a summand of Add: unless it is a mask, which either holds only 0 and large negative numbers, or has three or more axes and is added
  *       before a Softmax over the last axis;
- *   <li>a factor of Mul: when it has one axis, as scales of channels have;
+ *   <li>a factor of Mul: when it has one axis, as scales of channels have, or when the other factor was divided by a root, as in a
+ *       normalisation whose heads have scales of their own;
  *   <li>a part of Concat with computed values;
  *   <li>q, k and v of Attention, and the bias added to its scores, with the exceptions of cases 2 and 4.
  * </ol>
@@ -56,6 +57,7 @@ final class ParameterUses {
             "RMSNormalization");
 
     private final Map<String, List<Reader>> readers = new HashMap<>();
+    private final Map<String, Node> makers = new HashMap<>();
     private final Set<String> constants;
 
     private record Reader(Node node, int input) {
@@ -67,6 +69,7 @@ final class ParameterUses {
     ParameterUses(Graph graph) {
         constants = graph.initializers().keySet();
         for (Node n : graph.nodes()) {
+            n.outputs().forEach(o -> makers.put(o, n));
             for (int i = 0; i < n.inputs().size(); i++) {
                 if (n.hasInput(i)) {
                     readers.computeIfAbsent(n.input(i), v -> new ArrayList<>()).add(new Reader(n, i));
@@ -136,7 +139,8 @@ final class ParameterUses {
             case "MatMul", "Einsum" -> !becomesAngle(n.output()); // case 2
             case "Gather" -> r.input() == 0 && !isRotationTable(n.output()); // case 3
             case "Add" -> !isMask(n.output(), t); // case 4
-            case "Mul" -> t.shape().rank() == 1 && !becomesAngle(n.output()); // case 5
+            case "Mul" ->
+                (t.shape().rank() == 1 && !becomesAngle(n.output())) || isNormalised(n.input(1 - r.input())); // case 5
             case "Concat" -> n.inputs().stream().anyMatch(i -> !constants.contains(i)); // case 6
             case "Attention" -> r.input() < 3 || (r.input() == 3 && t.shape().rank() < 3 && !hides(t)); // case 7
             default -> false;
@@ -153,6 +157,12 @@ final class ParameterUses {
             case "Attention" -> input == 3 ? Use.BIAS : Use.WEIGHT;
             default -> Use.WEIGHT;
         };
+    }
+
+    private boolean isNormalised(String value) {
+        Node division = makers.get(value);
+        Node divisor = division == null || !division.is("Div") ? null : makers.get(division.input(1));
+        return divisor != null && divisor.is("Sqrt");
     }
 
     /** Whether a sine or cosine is taken of a value, after no more than constant scaling and concatenation. */

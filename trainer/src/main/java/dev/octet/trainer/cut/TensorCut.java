@@ -78,7 +78,8 @@ public record TensorCut(
             throw new InvalidOptionException(
                     "'" + search.coded().iterator().next()
                             + "' stays in the codes of its file, and ranks have parts of floats alone",
-                    "distributed.tensor: " + place.ranks() + ", " + search.coded().size() + " weights",
+                    "distributed.tensor: " + place.ranks() + ", "
+                            + search.coded().size() + " weights",
                     "dequantise the base first (octet dequantize), or leave tensor out");
         }
         requireEven(graph, search, place);

@@ -1,0 +1,82 @@
+package dev.octet.converter.hf;
+
+import dev.octet.formats.graph.Attribute;
+import dev.octet.formats.graph.Dim;
+import dev.octet.formats.tensor.Shape;
+import java.util.List;
+import org.jspecify.annotations.Nullable;
+
+/** What stands behind the layers of encoders of tokens. */
+final class EncoderHeads {
+    private EncoderHeads() {}
+
+    /** The last layer's output as the model's. */
+    static void bare(GraphDraft draft, String x, int hidden) {
+        draft.output(HfImporter.BARE_OUTPUT, x, Tokens.BATCH, Tokens.SEQUENCE, Dim.of(hidden));
+    }
+
+    /** The first token of each sample, [batch, hidden]. */
+    static String first(GraphDraft draft, String path, String x) {
+        return draft.op(
+                path + "/Gather", "Gather", List.of(x, draft.longs("zero", Shape.of(), 0)), Attribute.of("axis", 1));
+    }
+
+    /** A Linear over the first token, and a hyperbolic tangent: BERT's pooler. */
+    static String pooled(GraphDraft draft, String module, String x, int hidden) {
+        String path = GraphDraft.path(module);
+        String dense = draft.linear(module + ".dense", first(draft, path, x), hidden, hidden, true);
+        return draft.op(path + "/activation/Tanh", "Tanh", List.of(dense));
+    }
+
+    /** The pooler as a second output, where the checkpoint has one. */
+    static void optionalPooler(GraphDraft draft, String module, String x, int hidden) {
+        if (draft.parameters().has(module + ".dense.weight")) {
+            draft.output("pooler_output", pooled(draft, module, x, hidden), Tokens.BATCH, Dim.of(hidden));
+        }
+    }
+
+    /** Takes note of a pooler that files of the hub keep although the class has none. */
+    static void ignorePooler(GraphDraft draft, String module) {
+        draft.parameters().account(module + ".dense.weight");
+        draft.parameters().account(module + ".dense.bias");
+    }
+
+    /** Scores of classes. */
+    static void classes(GraphDraft draft, HfConfig config, String module, String x, int hidden) {
+        int labels = Labels.count(config);
+        draft.output("logits", draft.linear(module, x, hidden, labels, true), Tokens.BATCH, Dim.of(labels));
+    }
+
+    /**
+     * Scores of all words for each token.
+     *
+     * @param decoder module of the Linear
+     * @param bias its bias; null for none
+     * @param embedding whose weight it has where the configuration ties it
+     */
+    static void words(
+            GraphDraft draft,
+            HfConfig config,
+            String decoder,
+            @Nullable String bias,
+            String embedding,
+            String x,
+            int hidden) {
+        int vocabulary = config.size("vocab_size");
+        String weight = TiedHead.weight(
+                draft,
+                config,
+                config.flag(true, "tie_word_embeddings"),
+                decoder + ".weight",
+                embedding + ".weight",
+                vocabulary,
+                hidden);
+        String stored = bias == null ? null : draft.stored(bias, vocabulary);
+        draft.output(
+                "logits",
+                draft.linear(decoder, x, weight, stored, 1),
+                Tokens.BATCH,
+                Tokens.SEQUENCE,
+                Dim.of(vocabulary));
+    }
+}
