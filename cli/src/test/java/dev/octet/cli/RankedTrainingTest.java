@@ -260,7 +260,8 @@ class RankedTrainingTest {
                 .map(String::strip)
                 .toList();
         assertEquals(3, rows.size(), text.out());
-        assertTrue(rows.getFirst().endsWith("2 of 2 chunks of layers each, for 4 micro-batches of a step:"), text.out());
+        assertTrue(
+                rows.getFirst().endsWith("2 of 2 chunks of layers each, for 4 micro-batches of a step:"), text.out());
         assertTrue(
                 rows.get(1)
                         .matches("1: [0-9.]+ % of the work, [0-9,]+ weights, at most 6 in flight; [0-9.]+ kB, of it"

@@ -19,8 +19,8 @@ import dev.octet.trainer.device.cpu.CpuDevice;
 import dev.octet.trainer.dialect.DialectFiles;
 import dev.octet.trainer.hook.RunEnd;
 import dev.octet.trainer.hook.RunPlan;
-import dev.octet.trainer.hook.TrainingHook;
 import dev.octet.trainer.hook.StagePlan;
+import dev.octet.trainer.hook.TrainingHook;
 import dev.octet.trainer.hook.ZeroPlan;
 import java.io.IOException;
 import java.nio.file.Files;
@@ -328,12 +328,7 @@ public final class Train {
         Optional<Shortage> shortage =
                 world.isAlone() ? SmallerRun.shortage(request, planned.plan(), job) : Optional.empty();
         return new Planned(
-                planned.setup(),
-                planned.plan(),
-                planned.firstStep(),
-                planned.shards(),
-                planned.stages(),
-                shortage);
+                planned.setup(), planned.plan(), planned.firstStep(), planned.shards(), planned.stages(), shortage);
     }
 
     private interface Work<T> {

@@ -167,7 +167,8 @@ class StagesOfModelsTest {
         String model = "tiny-onnx/llama_eager_dynamo18.onnx";
         String staged = text(model, 4, "mode: bf16") + "distributed: {pipeline: " + stages + "}\n";
         assertEquals(
-                ranks(model, staged, stages), ranks(model, staged + "gradient_checkpointing: {" + again + "}\n", stages));
+                ranks(model, staged, stages),
+                ranks(model, staged + "gradient_checkpointing: {" + again + "}\n", stages));
     }
 
     /** A block of attention or of an MLP begins with its norm, and between blocks the residual stream alone passes. */
@@ -214,7 +215,10 @@ class StagesOfModelsTest {
                 ranks,
                 DEADLINE,
                 world -> Train.run(
-                        request.withSettings(all), _ -> List.of(), Job.defaults().withThreads(1), world));
+                        request.withSettings(all),
+                        _ -> List.of(),
+                        Job.defaults().withThreads(1),
+                        world));
     }
 
     private Map<String, List<Float>> weights(String run) throws IOException {
@@ -238,8 +242,8 @@ class StagesOfModelsTest {
         String text = TinyData.lines(model, folder)
                 + "batch_size: 2\nsteps: 1\ngradient_accumulation: 4\noptimizer: {type: sgd, lr: 1.0}\n";
         Map<String, float[]> one = moved(model, text, Collectives.alone());
-        List<Map<String, float[]>> stages = RankThreads.run(
-                3, DEADLINE, world -> moved(model, text + "distributed: {pipeline: 3}\n", world));
+        List<Map<String, float[]>> stages =
+                RankThreads.run(3, DEADLINE, world -> moved(model, text + "distributed: {pipeline: 3}\n", world));
         Map<String, Integer> seen = new TreeMap<>();
         for (Map<String, float[]> stage : stages) {
             stage.forEach((name, weights) -> {
@@ -273,8 +277,8 @@ class StagesOfModelsTest {
     @Test
     void the_page_has_what_is_planned_for_the_stages_of_tiny_gpt2() throws IOException {
         String model = "tiny-onnx/gpt2_eager_dynamo18.onnx";
-        String text = text(model, 8, "mode: bf16").replace("sequence: 6", "sequence: 8")
-                + "distributed: {pipeline: 4}\n";
+        String text =
+                text(model, 8, "mode: bf16").replace("sequence: 6", "sequence: 8") + "distributed: {pipeline: 4}\n";
         StagePlan planned;
         try (TrainingJob job = open(model, text, Collectives.alone())) {
             planned = job.trainer().stagePlan().orElseThrow();
@@ -307,8 +311,8 @@ class StagesOfModelsTest {
             String model, int data, int stages, int chunks, int microBatches, String distributed, String line)
             throws IOException {
         String ranks = data == 1 ? "" : ", ranks: " + data + ", gradient_reduction: f32";
-        String text = text(model, microBatches, "mode: bf16" + ranks) + "distributed: {" + distributed + "}\n" + line
-                + "\n";
+        String text =
+                text(model, microBatches, "mode: bf16" + ranks) + "distributed: {" + distributed + "}\n" + line + "\n";
         StagePlan planned;
         try (TrainingJob job = open(model, text, Collectives.alone())) {
             planned = job.trainer().stagePlan().orElseThrow();
@@ -331,8 +335,6 @@ class StagesOfModelsTest {
             assertTrue(own.stream().anyMatch(r -> r.temporaryBytes() == stage.temporaryBytes()), "stage " + s);
         }
         assertEquals(
-                1,
-                planned.stages().stream().mapToDouble(StagePlan.Stage::share).sum(),
-                1e-9);
+                1, planned.stages().stream().mapToDouble(StagePlan.Stage::share).sum(), 1e-9);
     }
 }

@@ -92,7 +92,8 @@ final class RankSupport {
         }
         String own = "distributed.pipeline: " + stages;
         int chunks = config.distributed().chunks();
-        int data = Math.max(config.distributed().data(), config.precision().ranks().ranks());
+        int data =
+                Math.max(config.distributed().data(), config.precision().ranks().ranks());
         int microBatches = config.gradientAccumulation() / data;
         if (chunks > 1 && microBatches % stages != 0) {
             throw refused(
@@ -100,8 +101,7 @@ final class RankSupport {
                     "distributed.chunks: " + chunks + ", gradient_accumulation: " + config.gradientAccumulation(),
                     microBatches + " micro-batches of a step go through " + stages
                             + " stages in groups of as many, where stages have chunks",
-                    "set gradient_accumulation to a multiple of " + stages * data
-                            + ", or leave chunks out");
+                    "set gradient_accumulation to a multiple of " + stages * data + ", or leave chunks out");
         }
         if (config.distributed().zero().cutsGradients()) {
             throw refused(
@@ -111,13 +111,14 @@ final class RankSupport {
                     "set zero: 1, or leave pipeline out");
         }
         if (config.precision().msamp().isPresent()) {
-            throw refused(world, "precision.mode: msamp; " + own, "windows of MS-AMP move on one rank", "use mode: fp8");
+            throw refused(
+                    world, "precision.mode: msamp; " + own, "windows of MS-AMP move on one rank", "use mode: fp8");
         }
-        if (config.precision().ranks().isOn()
-                && config.precision().ranks().reduction() != GradientReduction.F32) {
+        if (config.precision().ranks().isOn() && config.precision().ranks().reduction() != GradientReduction.F32) {
             throw refused(
                     world,
-                    "precision.gradient_reduction: " + config.precision().ranks().reduction().text() + "; " + own,
+                    "precision.gradient_reduction: "
+                            + config.precision().ranks().reduction().text() + "; " + own,
                     "gradients of stages are averaged in F32 alone",
                     "set gradient_reduction: f32, or leave it out");
         }

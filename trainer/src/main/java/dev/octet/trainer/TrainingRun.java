@@ -792,7 +792,11 @@ final class TrainingRun implements RunControl {
                         new CheckpointFolder.Sharers(
                                 world, sharesParameters, trainer.session().parts()));
             } else {
-                written = checkpoints.write(state(numbers, own, adapts ? adapter : weights(elsewhere, arena), arena), keeping(), coded, trainer.session()::settle);
+                written = checkpoints.write(
+                        state(numbers, own, adapts ? adapter : weights(elsewhere, arena), arena),
+                        keeping(),
+                        coded,
+                        trainer.session()::settle);
             }
         }
         lastCheckpoint = done;

@@ -18,14 +18,12 @@ import dev.octet.trainer.checkpoint.CheckpointFile;
 import dev.octet.trainer.checkpoint.CheckpointFolder;
 import dev.octet.trainer.collective.Collectives;
 import dev.octet.trainer.collective.RankThreads;
-import dev.octet.trainer.data.Samples;
 import dev.octet.trainer.device.Device;
 import dev.octet.trainer.device.cpu.CpuDevice;
 import dev.octet.trainer.hook.NonFinite;
 import dev.octet.trainer.hook.RunEnd;
 import dev.octet.trainer.hook.TrainingHook;
 import java.io.IOException;
-import java.lang.foreign.Arena;
 import java.lang.foreign.ValueLayout;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
@@ -246,7 +244,12 @@ class RankShardsRunTest {
         for (String zero : List.of("zero: 0", "zero: 2", "zero: 3")) {
             TrainingParts good = parts(2, 4, zero, F32);
             TrainingParts parts = new TrainingParts(
-                    good.config(), good.model(), Optional.empty(), SmallRun.spoiled(good.train()), Optional.empty(), Map.of());
+                    good.config(),
+                    good.model(),
+                    Optional.empty(),
+                    SmallRun.spoiled(good.train()),
+                    Optional.empty(),
+                    Map.of());
             List<String> seen = new ArrayList<>();
             RankThreads.run(
                     2,

@@ -113,19 +113,21 @@ class StagesRunTest {
                 "2 | 4 | pipeline: 2 | mode: fp8, amax_history_len: 4 |",
                 "2 | 4 | pipeline: 2, zero: 1 | mode: bf16 |",
                 "2 | 6 | pipeline: 2, zero: 1, bucket_size: 100 | mode: fp8 | optimizer: {type: muon, lr: 0.01}",
-                "1 | 4 | pipeline: 2 | mode: fp32 | averaging: {ema: {decay: 0.9}} ; gradient_checkpointing: {match: act}",
+                "1 | 4 | pipeline: 2 | mode: fp32 | averaging: {ema: {decay: 0.9}} ; gradient_checkpointing: {match:"
+                        + " act}",
                 "1 | 4 | pipeline: 2 | mode: fp32 | train_only: [w2]",
                 "1 | 4 | pipeline: 2 | mode: qat, weights: {format: int4}, inputs: {format: int8} |",
                 "2 | 4 | pipeline: 2, zero: 1 | mode: qat, method: lsq+, weights: {format: int4}, inputs: {format:"
                         + " uint4} |",
                 "2 | 4 | pipeline: 2, zero: 1 | mode: bf16 | adapter: {r: 2, lora_alpha: 4, target_modules: [first,"
                         + " second], lora_dropout: 0.2} ; eval_every: 2 ; data: {train: made, eval: more}",
-                "1 | 4 | pipeline: 2 | mode: bf16 | optimizer: {type: adamw, lr: 0.01, states: {engine: torchao, format:"
-                        + " fp8}}",
+                "1 | 4 | pipeline: 2 | mode: bf16 | optimizer: {type: adamw, lr: 0.01, states: {engine: torchao,"
+                        + " format: fp8}}",
                 "2 | 4 | pipeline: 2 | mode: bf16 | optimizer: {type: adamw, lr: 0.01, states: {engine: te,"
                         + " store_param_remainders: true}}",
-                "2 | 4 | pipeline: 2, zero: 1 | mode: bf16 | batch_size: 6 ; data: {train: made, eval: more, shuffle: true}"
-                        + " ; eval_every: 2 ; eval_on_start: true ; schedule: {type: reduce_lr_on_plateau, patience: 1}"
+                "2 | 4 | pipeline: 2, zero: 1 | mode: bf16 | batch_size: 6 ; data: {train: made, eval: more, shuffle:"
+                    + " true} ; eval_every: 2 ; eval_on_start: true ; schedule: {type: reduce_lr_on_plateau, patience:"
+                    + " 1}"
             })
     void a_checkpoint_of_stages_has_the_bytes_of_the_run_that_has_the_whole_model(
             int data, int accumulation, String distributed, String precision, @Nullable String line)
@@ -160,8 +162,7 @@ class StagesRunTest {
         requireSame(data, accumulation, distributed, precision, line);
     }
 
-    private void requireSame(
-            int data, int accumulation, String distributed, String precision, @Nullable String line)
+    private void requireSame(int data, int accumulation, String distributed, String precision, @Nullable String line)
             throws IOException {
         String[] lines = line == null ? new String[0] : line.split(" ; ", -1);
         Path whole = folder.resolve("whole");
@@ -199,7 +200,11 @@ class StagesRunTest {
         run(parts(2, 4, "", "mode: bf16"), whole, Collectives.alone(), RunOptions.defaults());
         Path pieces = folder.resolve("pieces");
         String reshape = "reshape: true";
-        threads(4, parts(2, 4, "pipeline: 2", "mode: bf16"), pieces, RunOptions.defaults().withMaxSteps(1));
+        threads(
+                4,
+                parts(2, 4, "pipeline: 2", "mode: bf16"),
+                pieces,
+                RunOptions.defaults().withMaxSteps(1));
         threads(4, parts(2, 4, "pipeline: 2, zero: 1", "mode: bf16"), pieces, one());
         run(parts(2, 4, reshape, "mode: bf16"), pieces, Collectives.alone(), one());
         threads(4, parts(2, 4, "reshape: true, pipeline: 2", "mode: bf16"), pieces, one());
@@ -261,18 +266,14 @@ class StagesRunTest {
             RankThreads.run(
                     ranks,
                     DEADLINE,
-                    world -> run(
-                            parts,
-                            run,
-                            world,
-                            RunOptions.defaults().withHooks(List.of(new TrainingHook() {
-                                @Override
-                                public void nonFiniteSeen(NonFinite what) {
-                                    if (world.isFirst()) {
-                                        seen.add(what.step() + " " + what.what() + " " + what.where());
-                                    }
-                                }
-                            }))));
+                    world -> run(parts, run, world, RunOptions.defaults().withHooks(List.of(new TrainingHook() {
+                        @Override
+                        public void nonFiniteSeen(NonFinite what) {
+                            if (world.isFirst()) {
+                                seen.add(what.step() + " " + what.what() + " " + what.where());
+                            }
+                        }
+                    }))));
             found.add(seen);
         }
         assertTrue(found.getFirst().getFirst().endsWith("loss node 'first', Linear, forward (fprop): NaN"));
@@ -307,12 +308,7 @@ class StagesRunTest {
                 "1 | 2 | pipeline: 2 | mode: msamp | | precision.mode: msamp; distributed.pipeline: 2; rank"
             })
     void what_stages_cannot_do_is_refused_with_the_key(
-            int data,
-            int accumulation,
-            String distributed,
-            String precision,
-            @Nullable String line,
-            String where) {
+            int data, int accumulation, String distributed, String precision, @Nullable String line, String where) {
         String[] lines = line == null ? new String[0] : new String[] {line};
         InvalidOptionException why = refused(
                 2 * data, parts(data, accumulation, distributed, precision, lines), folder, RunOptions.defaults());
@@ -337,7 +333,11 @@ class StagesRunTest {
 
     @Test
     void another_number_of_stages_is_refused_unless_it_is_accepted() throws IOException {
-        threads(2, parts(1, 4, "pipeline: 2", "mode: fp32"), folder, RunOptions.defaults().withMaxSteps(2));
+        threads(
+                2,
+                parts(1, 4, "pipeline: 2", "mode: fp32"),
+                folder,
+                RunOptions.defaults().withMaxSteps(2));
         InvalidOptionException why = assertThrows(
                 InvalidOptionException.class,
                 () -> run(

@@ -142,13 +142,10 @@ final class MpiCollectives extends OrderedCollectives {
     }
 
     private void await(Call call, List<Integer> open) {
-        await(
-                call,
-                () -> "rank " + open.getFirst() % size,
-                () -> {
-                    open.removeIf(number -> mpi.isDone(request(number), flag));
-                    return open.isEmpty();
-                });
+        await(call, () -> "rank " + open.getFirst() % size, () -> {
+            open.removeIf(number -> mpi.isDone(request(number), flag));
+            return open.isEmpty();
+        });
     }
 
     /** @param others whom it waits for */

@@ -62,8 +62,8 @@ final class ThreadCollectives extends OrderedCollectives {
             throw late(Call.MESSAGE, from);
         }
         if (posted.byteSize() != data.byteSize()) {
-            throw new IllegalStateException(name() + " takes " + data.byteSize() + " bytes, rank " + from + " has posted "
-                    + posted.byteSize());
+            throw new IllegalStateException(
+                    name() + " takes " + data.byteSize() + " bytes, rank " + from + " has posted " + posted.byteSize());
         }
         data.copyFrom(posted);
     }

@@ -47,8 +47,7 @@ final class ShardedUpdate {
     Program program() {
         // what all ranks keep, whether or not a parameter of this one needs it
         whole.values().stream()
-                .filter(v ->
-                        v.role() == ValueRole.STATE && cut.owner(v.name()).isEmpty())
+                .filter(v -> v.role() == ValueRole.STATE && cut.owner(v.name()).isEmpty())
                 .forEach(this::copy);
         cut.averaged().forEach(this::average);
         boolean measured = false;

@@ -89,7 +89,8 @@ record StageCut(int parts, Map<String, Integer> partOf) {
             for (int i = 0; i < n; i++) {
                 for (Value v : forward.get(i).operands()) {
                     Value root = roots.of(v);
-                    if (root.role() == ValueRole.TEMPORARY && !preliminaries.results().contains(root)) {
+                    if (root.role() == ValueRole.TEMPORARY
+                            && !preliminaries.results().contains(root)) {
                         made.putIfAbsent(root, i);
                         last.put(root, i);
                     }

@@ -167,9 +167,7 @@ final class StagedProgram {
             for (Value v : steps.get(open.remove()).operands()) {
                 Integer maker = makers.get(v);
                 boolean isOwnToo = maker != null
-                        && (partOf[maker] < 0
-                                || steps.get(maker).isView()
-                                || preliminaries.contains(steps.get(maker)));
+                        && (partOf[maker] < 0 || steps.get(maker).isView() || preliminaries.contains(steps.get(maker)));
                 if (isOwnToo && (v.role() == ValueRole.PREPARED || v.role() == ValueRole.TEMPORARY) && own.add(maker)) {
                     open.add(maker);
                 }

@@ -64,8 +64,7 @@ public final class Stages {
      * @param chunks of each
      * @throws InvalidOptionException when the model cannot be cut into so many parts
      */
-    public Stages(
-            Program model, Program training, UpdateProgram whole, StateForms states, int count, int chunks) {
+    public Stages(Program model, Program training, UpdateProgram whole, StateForms states, int count, int chunks) {
         this.count = count;
         this.chunks = chunks;
         this.training = training;
@@ -84,8 +83,7 @@ public final class Stages {
                 gradients.computeIfAbsent(v, _ -> new LinkedHashSet<>()).add(stage); // in the order of parts
             }
         }
-        training.gradients()
-                .forEach((name, g) -> having.put(name, List.copyOf(gradients.getOrDefault(g, Set.of()))));
+        training.gradients().forEach((name, g) -> having.put(name, List.copyOf(gradients.getOrDefault(g, Set.of()))));
         having.values().removeIf(List::isEmpty);
     }
 
@@ -129,8 +127,7 @@ public final class Stages {
                 gradients.put(name, own);
             }
         });
-        return new Program(
-                values, List.of(), Map.of(), Map.of(), gradients, Map.of(), Map.of(), Map.of());
+        return new Program(values, List.of(), Map.of(), Map.of(), gradients, Map.of(), Map.of(), Map.of());
     }
 
     /**
@@ -142,8 +139,7 @@ public final class Stages {
         UpdateFacts facts = UpdateFacts.of(training, whole);
         Map<String, Integer> owners = new LinkedHashMap<>();
         facts.parameters().keySet().forEach(name -> owners.put(name, owner(name)));
-        UpdateCut each =
-                new UpdateCut(whole, facts, new Partition(count, owners), true, List.of(), List.of(), states);
+        UpdateCut each = new UpdateCut(whole, facts, new Partition(count, owners), true, List.of(), List.of(), states);
         return whole.with(new ShardedUpdate(each, stage, pipeline).program());
     }
 
@@ -180,7 +176,8 @@ public final class Stages {
         having.forEach((name, all) -> {
             for (Value v : kept(name)) {
                 for (int other = 0; other < count; other++) {
-                    boolean passes = other != all.getFirst() && lasting.get(other).contains(v.name());
+                    boolean passes =
+                            other != all.getFirst() && lasting.get(other).contains(v.name());
                     List<Value> own = passes && (stage == all.getFirst() || stage == other)
                             ? List.of(
                                     v.role() == ValueRole.PARAMETER

@@ -83,14 +83,12 @@ final class SharedScales implements AutoCloseable {
                     Value history = Objects.requireNonNull(s.inputs().get(2 * i + 1));
                     if (used.test(quantScale.name())) {
                         slots.add(op.slots().get(i));
-                        states.add(builder.state(
-                                quantScale.name(), quantScale.type(), initial(training, quantScale)));
+                        states.add(builder.state(quantScale.name(), quantScale.type(), initial(training, quantScale)));
                         states.add(builder.state(history.name(), history.type(), initial(training, history)));
                         pending.put(history.name(), states.getLast());
                     }
                 }
-                builder.step(
-                        Phase.UPDATE, s.node(), new AmaxUpdate(slots, op.fused()), List.copyOf(states), states);
+                builder.step(Phase.UPDATE, s.node(), new AmaxUpdate(slots, op.fused()), List.copyOf(states), states);
             } else if (s.op() instanceof QuantizeFp8 op && op.records()) {
                 Value amax = Objects.requireNonNull(s.outputs().getLast());
                 amaxes.put(amax.name(), amax);

@@ -46,8 +46,8 @@ record StageMemory(Stages stages, Program training, CallOrder order, TrainingSet
             temporary += order.inFlight(stage, c) * arena(program);
             inFlight += order.inFlight(stage, c);
         }
-        List<Program> besides = new ArrayList<>(
-                List.of(stages.beforeUpdate(stage, none), stages.afterUpdate(stage, none)));
+        List<Program> besides =
+                new ArrayList<>(List.of(stages.beforeUpdate(stage, none), stages.afterUpdate(stage, none)));
         if (setup.ranks().isOn()) {
             RankPrograms averaging = RankPrograms.ofOne(stages.gradients(stage), setup.ranks(), Set.of());
             besides.add(averaging.collect().getFirst());

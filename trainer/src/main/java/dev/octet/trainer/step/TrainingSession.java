@@ -422,7 +422,8 @@ public final class TrainingSession implements AutoCloseable {
         TensorCut made = TensorCut.of(
                 whole.model(),
                 all,
-                new CutPlace(tensor.rank(), tensor.size(), setup.shards().sequences()), cutConstants);
+                new CutPlace(tensor.rank(), tensor.size(), setup.shards().sequences()),
+                cutConstants);
         TensorCut before = cut;
         if (before == null) {
             memory.offer(made.parameters(setup.parameters().all()));
@@ -489,7 +490,12 @@ public final class TrainingSession implements AutoCloseable {
         memory.requireRoom(made == null ? List.of(program) : List.of(program, made.program()));
         SharedScales scales = scalesLater
                 ? new SharedScales(
-                        plan.program(), Set.of(Phase.values()), _ -> true, setup.ranks().ranks(), memory, groups)
+                        plan.program(),
+                        Set.of(Phase.values()),
+                        _ -> true,
+                        setup.ranks().ranks(),
+                        memory,
+                        groups)
                 : null;
         Chunk chunk = new Chunk(program, memory, 1, null, scales);
         if (made != null) {
@@ -502,8 +508,7 @@ public final class TrainingSession implements AutoCloseable {
         return loaded(graph, program, List.of(chunk), plan, trains);
     }
 
-    private Loaded loaded(
-            LossGraph graph, Program program, List<Chunk> chunks, ActivationPlan plan, boolean trains) {
+    private Loaded loaded(LossGraph graph, Program program, List<Chunk> chunks, ActivationPlan plan, boolean trains) {
         Set<String> nodes = program.steps().stream().map(Step::node).collect(Collectors.toSet());
         Fp8Choice fp8 = policy.fp8(graph.model().graph()).of(nodes);
         String loss = trains ? Program.LOSS : graph.loss();
@@ -527,8 +532,7 @@ public final class TrainingSession implements AutoCloseable {
         List<ActivationPlan> plans = new ArrayList<>();
         List<Program> together = new ArrayList<>();
         for (int c = 0; c < mesh.chunks(); c++) {
-            plans.add(ActivationPlan.ofPart(
-                    dealt.program(whole, stage, c, pipeline), setup.activations(), casts));
+            plans.add(ActivationPlan.ofPart(dealt.program(whole, stage, c, pipeline), setup.activations(), casts));
             inFlight.add(trains ? order(setup.shards().microBatches()).inFlight(stage, c) : 1);
             for (int i = 0; i < inFlight.get(c); i++) {
                 together.add(plans.getLast().program());
@@ -774,7 +778,8 @@ public final class TrainingSession implements AutoCloseable {
             boolean isLast = call.microBatch() == batches.size() - 1;
             if (!call.backward()) {
                 Executable executable = chunk.begin(call.microBatch());
-                StepObserver casts = watch == null ? null : watch.of(loaded.fp8().layers());
+                StepObserver casts =
+                        watch == null ? null : watch.of(loaded.fp8().layers());
                 StepObserver read = tensors == null ? null : tensors.ofMicroBatch(call.microBatch() == 0);
                 StepObserver measured = products == null ? null : products.observer();
                 executable.observe(both(both(casts, read), measured));
@@ -837,8 +842,7 @@ public final class TrainingSession implements AutoCloseable {
     }
 
     /** Its loss, where this rank computes it. */
-    private Optional<Supplier<LossValue>> forward(
-            Loaded loaded, Chunk chunk, Executable executable, MicroBatch batch) {
+    private Optional<Supplier<LossValue>> forward(Loaded loaded, Chunk chunk, Executable executable, MicroBatch batch) {
         executable.program().inputs().forEach((name, value) -> {
             Tensor tensor = batch.tensors().get(name);
             if (tensor != null) {
@@ -987,7 +991,9 @@ public final class TrainingSession implements AutoCloseable {
                 chunk.release(number);
             }
             int place = call.backward() ? 2 * parts - 1 - part : part;
-            found = found.where().isEmpty() ? new Found(number, place, search.where().orElse("")) : found;
+            found = found.where().isEmpty()
+                    ? new Found(number, place, search.where().orElse(""))
+                    : found;
         }
         return found;
     }
@@ -1004,7 +1010,8 @@ public final class TrainingSession implements AutoCloseable {
                     "no rank has all gradients, which a hook of the run reads",
                     (isStaged()
                                     ? "distributed.pipeline: " + mesh.pipeline()
-                                    : "distributed.zero: " + setup.shards().zero().number())
+                                    : "distributed.zero: "
+                                            + setup.shards().zero().number())
                             + "; " + world.name(),
                     isStaged() ? "leave the hook out" : "set distributed: {zero: 1}, or leave the hook out");
         }

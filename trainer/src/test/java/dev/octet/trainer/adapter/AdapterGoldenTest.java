@@ -310,7 +310,11 @@ class AdapterGoldenTest {
                 AdaptedGraph continued =
                         adapted(base, files.config(), InitialValues.continuing(files.tensors(), "written"));
                 try (TrainingSession session = session(continued, device)) {
-                    assertEquals(losses.getLast(), session.evaluate(batch).orElseThrow().total(), 1e-5, start + " dora " + dora);
+                    assertEquals(
+                            losses.getLast(),
+                            session.evaluate(batch).orElseThrow().total(),
+                            1e-5,
+                            start + " dora " + dora);
                 }
             }
         }

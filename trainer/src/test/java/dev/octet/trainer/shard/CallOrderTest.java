@@ -33,7 +33,9 @@ class CallOrderTest {
         assertEquals("f0 f1 f2 b0 f3 b1 b2 b3", text(order.of(0)));
         assertEquals("f0 f1 b0 f2 b1 f3 b2 b3", text(order.of(1)));
         assertEquals("f0 b0 f1 b1 f2 b2 f3 b3", text(order.of(2)));
-        assertEquals(List.of(3, 2, 1), IntStream.range(0, 3).mapToObj(s -> order.inFlight(s, 0)).toList());
+        assertEquals(
+                List.of(3, 2, 1),
+                IntStream.range(0, 3).mapToObj(s -> order.inFlight(s, 0)).toList());
     }
 
     @Test
