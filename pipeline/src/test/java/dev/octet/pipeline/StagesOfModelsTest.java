@@ -22,6 +22,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
+import java.util.Objects;
 import java.util.TreeMap;
 import org.junit.jupiter.api.DisplayNameGeneration;
 import org.junit.jupiter.api.DisplayNameGenerator;
@@ -248,7 +249,7 @@ class StagesOfModelsTest {
         for (Map<String, float[]> stage : stages) {
             stage.forEach((name, weights) -> {
                 seen.merge(name, 1, Integer::sum);
-                float[] expected = one.get(name);
+                float[] expected = Objects.requireNonNull(one.get(name), name);
                 for (int i = 0; i < weights.length; i++) {
                     assertEquals(expected[i], weights[i], 1e-5, name + " " + i);
                 }

@@ -27,6 +27,7 @@ import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.SortedSet;
 import java.util.TreeSet;
 import java.util.function.Predicate;
 import java.util.stream.Collectors;
@@ -154,7 +155,7 @@ final class StagedProgram {
     }
 
     /** Numbers of the steps of a part: its own, the views that it reads through, the preliminaries it needs, and what is prepared for them. */
-    private TreeSet<Integer> stepsOf(int part) {
+    private SortedSet<Integer> stepsOf(int part) {
         TreeSet<Integer> own = new TreeSet<>();
         Deque<Integer> open = new ArrayDeque<>();
         for (int k = 0; k < partOf.length; k++) {
@@ -165,15 +166,20 @@ final class StagedProgram {
         }
         while (!open.isEmpty()) {
             for (Value v : steps.get(open.remove()).operands()) {
-                Integer maker = makers.get(v);
-                boolean isOwnToo = maker != null
-                        && (partOf[maker] < 0 || steps.get(maker).isView() || preliminaries.contains(steps.get(maker)));
-                if (isOwnToo && (v.role() == ValueRole.PREPARED || v.role() == ValueRole.TEMPORARY) && own.add(maker)) {
+                int maker = makers.getOrDefault(v, -1);
+                boolean canBeMade = v.role() == ValueRole.PREPARED || v.role() == ValueRole.TEMPORARY;
+                if (maker >= 0 && canBeMade && isForAll(maker) && own.add(maker)) {
                     open.add(maker);
                 }
             }
         }
         return own;
+    }
+
+    /** Whether each part that needs what a step makes has the step itself. */
+    private boolean isForAll(int step) {
+        Step s = steps.get(step);
+        return partOf[step] < 0 || s.isView() || preliminaries.contains(s);
     }
 
     /** Values that outlive a micro-batch and that a part uses. */
@@ -207,7 +213,7 @@ final class StagedProgram {
      */
     Program part(int part, Collectives pipeline) {
         List<Step> own = new ArrayList<>();
-        TreeSet<Integer> numbers = stepsOf(part);
+        SortedSet<Integer> numbers = stepsOf(part);
         for (Phase phase : List.of(Phase.PREPARE, Phase.FORWARD, Phase.BACKWARD)) {
             List<Step> of = numbers.stream()
                     .map(steps::get)
