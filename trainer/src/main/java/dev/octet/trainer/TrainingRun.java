@@ -707,9 +707,7 @@ final class TrainingRun implements RunControl {
     /** What a rank wants that all must do together: where stages compute the model, each measures a part of it. */
     private boolean onAll(boolean wanted) {
         boolean together = trainer.session().isStaged() && config.precision().isFp8();
-        return together
-                ? world.allReduce(wanted ? 1 : 0, RankReduction.MAX) > 0
-                : wanted;
+        return together ? world.allReduce(wanted ? 1 : 0, RankReduction.MAX) > 0 : wanted;
     }
 
     private boolean watches(Predicate<TrainingHook> what) {
