@@ -24,6 +24,7 @@ import dev.octet.trainer.collective.RankThreads;
 import dev.octet.trainer.config.TrainingConfig;
 import dev.octet.trainer.hook.RunEnd;
 import dev.octet.trainer.hook.RunPlan;
+import dev.octet.trainer.hook.TrainingHook;
 import dev.octet.trainer.step.StepResult;
 import dev.octet.trainer.yaml.YamlFile;
 import java.io.IOException;
@@ -367,7 +368,8 @@ class TensorParallelTest {
             a.state()
                     .state()
                     .forEach((state, tensor) -> assertEquals(
-                            tensor.spec(), b.state().state().get(state).spec()));
+                            tensor.spec(),
+                            requireNonNull(b.state().state().get(state)).spec()));
         }
     }
 
@@ -681,5 +683,39 @@ class TensorParallelTest {
                     refused.what().endsWith("stays in the codes of its file, and ranks have parts of floats alone"),
                     refused.what());
         }
+    }
+
+    /** Ranks drop other elements of what they share, so that no run of one process has the same losses. */
+    @Test
+    void what_is_dropped_is_the_same_on_all_ranks_and_after_a_resume() throws IOException {
+        String model = "tiny-hf/llama";
+        String adapter =
+                "adapter: {r: 4, lora_alpha: 8, lora_dropout: 0.3, target_modules: [q_proj, o_proj, down_proj]}";
+        String shared = text(model, adapter, "distributed: {tensor: 2, sequence_parallel: true}");
+        List<List<StepResult>> all = ranks(2, model, shared);
+        assertEquals(all.getFirst(), all.getLast());
+        runRanks(2, model, shared, "halves", RunOptions.defaults().withMaxSteps(7));
+        runRanks(2, model, shared, "halves", RunOptions.defaults().resuming());
+        List<Double> losses = losses("halves");
+        for (int i = 0; i < STEPS; i++) {
+            assertEquals(all.getFirst().get(i).loss(), losses.get(i), 0, "step " + (i + 1));
+        }
+    }
+
+    @Test
+    void a_hook_that_reads_gradients_is_refused() throws IOException {
+        String text = text("tiny-hf/gpt2", "distributed: {tensor: 2}");
+        TrainingHook reading = new TrainingHook() {
+            @Override
+            public boolean watchesGradients() {
+                return true;
+            }
+        };
+        UnavailableException failed = assertThrows(
+                UnavailableException.class,
+                () -> runRanks(
+                        2, "tiny-hf/gpt2", text, "run", RunOptions.defaults().withHooks(List.of(reading))));
+        InvalidOptionException why = assertInstanceOf(InvalidOptionException.class, failed.getCause());
+        assertEquals("no rank has whole gradients, which a hook of the run reads", why.what());
     }
 }

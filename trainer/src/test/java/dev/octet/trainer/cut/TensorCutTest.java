@@ -136,7 +136,9 @@ class TensorCutTest {
         assertEquals("axis 1 8-16", ranges(cut, "w2"));
         assertFalse(cut.parts().containsKey("b2"));
         assertEquals(List.of("Linear", "Gelu", "Linear", "LEAVE", "Add", "ReduceMean"), types(cut));
-        Tensor w1 = cut.model().graph().initializers().get("w1").tensor().orElseThrow();
+        Tensor w1 = requireNonNull(cut.model().graph().initializers().get("w1"))
+                .tensor()
+                .orElseThrow();
         assertEquals(Shape.of(8, 8), w1.shape());
         assertEquals(8, w1.toFloats()[0]);
         assertEquals(24, w1.toFloats()[8]);
