@@ -15,6 +15,7 @@ import dev.octet.formats.error.UnavailableException;
 import dev.octet.formats.npy.NpzWriter;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.Tensor;
+import dev.octet.quant.recipe.Recipes;
 import dev.octet.trainer.RunOptions;
 import dev.octet.trainer.checkpoint.CheckpointFile;
 import dev.octet.trainer.checkpoint.CheckpointFolder;
@@ -23,6 +24,7 @@ import dev.octet.trainer.collective.RankThreads;
 import dev.octet.trainer.config.TrainingConfig;
 import dev.octet.trainer.hook.RunEnd;
 import dev.octet.trainer.hook.RunPlan;
+import dev.octet.trainer.hook.TrainingHook;
 import dev.octet.trainer.step.StepResult;
 import dev.octet.trainer.yaml.YamlFile;
 import java.io.IOException;
@@ -658,5 +660,61 @@ class TensorParallelTest {
             });
         }
         assertTrue(files("ranks", STEPS).containsKey("adapter_model.safetensors"));
+    }
+
+    @Test
+    void a_base_that_stays_in_codes_is_refused() throws IOException {
+        Path base = folder.resolve("base");
+        Quantize.run(
+                Quantize.CheckpointRequest.of(
+                        MODELS.resolve("tiny-hf/llama"),
+                        base,
+                        requireNonNull(Recipes.byName(Recipes.CHECKPOINT).get("fp8-weight-only"))),
+                Job.defaults());
+        String text = text(
+                "tiny-hf/llama",
+                "adapter: {r: 4, lora_alpha: 8, target_modules: [q_proj]}",
+                "distributed: {tensor: 2}");
+        try (TrainingJob job = open(base.toString(), text, Collectives.alone())) {
+            InvalidOptionException refused = assertThrows(
+                    InvalidOptionException.class, () -> job.trainer().plan());
+            assertTrue(
+                    refused.what().endsWith("stays in the codes of its file, and ranks have parts of floats alone"),
+                    refused.what());
+        }
+    }
+
+    /** Ranks drop other elements of what they share, so that no run of one process has the same losses. */
+    @Test
+    void what_is_dropped_is_the_same_on_all_ranks_and_after_a_resume() throws IOException {
+        String model = "tiny-hf/llama";
+        String adapter =
+                "adapter: {r: 4, lora_alpha: 8, lora_dropout: 0.3, target_modules: [q_proj, o_proj, down_proj]}";
+        String shared = text(model, adapter, "distributed: {tensor: 2, sequence_parallel: true}");
+        List<List<StepResult>> all = ranks(2, model, shared);
+        assertEquals(all.getFirst(), all.getLast());
+        runRanks(2, model, shared, "halves", RunOptions.defaults().withMaxSteps(7));
+        runRanks(2, model, shared, "halves", RunOptions.defaults().resuming());
+        List<Double> losses = losses("halves");
+        for (int i = 0; i < STEPS; i++) {
+            assertEquals(all.getFirst().get(i).loss(), losses.get(i), 0, "step " + (i + 1));
+        }
+    }
+
+    @Test
+    void a_hook_that_reads_gradients_is_refused() throws IOException {
+        String text = text("tiny-hf/gpt2", "distributed: {tensor: 2}");
+        TrainingHook reading = new TrainingHook() {
+            @Override
+            public boolean watchesGradients() {
+                return true;
+            }
+        };
+        UnavailableException failed = assertThrows(
+                UnavailableException.class,
+                () -> runRanks(
+                        2, "tiny-hf/gpt2", text, "run", RunOptions.defaults().withHooks(List.of(reading))));
+        InvalidOptionException why = assertInstanceOf(InvalidOptionException.class, failed.getCause());
+        assertEquals("no rank has whole gradients, which a hook of the run reads", why.what());
     }
 }

@@ -41,6 +41,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.TreeSet;
 import java.util.function.BooleanSupplier;
 import org.jspecify.annotations.Nullable;
 
@@ -62,6 +63,7 @@ final class CutSearch {
     private final Set<Node> summed = identities();
     private final Set<String> ofVocabulary = new HashSet<>();
     private final List<String> failures = new ArrayList<>();
+    private final Set<String> coded = new TreeSet<>();
 
     private Map<String, Cut> trial = Map.of();
     private Set<Node> trialSummed = Set.of();
@@ -130,6 +132,11 @@ final class CutSearch {
         return ofVocabulary.contains(value);
     }
 
+    /** Weights that would be cut, but that are kept as codes with scales. */
+    Set<String> coded() {
+        return coded;
+    }
+
     /** Why some layers stay whole. */
     List<String> failures() {
         return failures;
@@ -190,6 +197,7 @@ final class CutSearch {
             return refuse("'" + value + "' is an input");
         }
         if (constant != null && constant.tensor().isEmpty()) {
+            coded.add(value);
             return refuse("'" + value + "' stays in the codes of its file");
         }
         if (producer != null && !relate(producer)) {

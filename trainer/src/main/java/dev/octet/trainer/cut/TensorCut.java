@@ -68,12 +68,20 @@ public record TensorCut(
      * @param options what a training program needs of it
      * @param place of the rank
      * @param kept parts of constants that stay in their file's bytes, by name; those that are made are added, so that programs of other shapes have the same
-     * @throws InvalidOptionException when heads, or the features of a layer, are not divided by the number of ranks, and when there is no layer to share
+     * @throws InvalidOptionException when a weight that would be cut stays in codes, when heads, or the features of a layer, are not divided by the number of ranks, and when there is no layer to share
      */
     public static TensorCut of(GraphModel model, ProgramOptions options, CutPlace place, Map<String, Tensor> kept) {
         ReadGraph graph = ReadGraph.of(model, options);
         CutSearch search = new CutSearch(graph, model.graph().initializers(), place.ranks());
         search.run();
+        if (!search.coded().isEmpty()) {
+            throw new InvalidOptionException(
+                    "'" + search.coded().iterator().next()
+                            + "' stays in the codes of its file, and ranks have parts of floats alone",
+                    "distributed.tensor: " + place.ranks() + ", "
+                            + search.coded().size() + " weights",
+                    "dequantise the base first (octet dequantize), or leave tensor out");
+        }
         requireEven(graph, search, place);
         List<String> shared = new ArrayList<>();
         List<String> whole = new ArrayList<>();

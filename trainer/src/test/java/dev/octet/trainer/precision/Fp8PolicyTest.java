@@ -9,6 +9,7 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.octet.formats.error.InvalidOptionException;
+import dev.octet.formats.graph.Attribute;
 import dev.octet.formats.graph.Graph;
 import dev.octet.formats.graph.GraphEdit;
 import dev.octet.formats.graph.GraphModel;
@@ -440,6 +441,22 @@ class Fp8PolicyTest {
         assertEquals(
                 List.of("first delayed first", "third delayed third"),
                 layers(policy(DELAYED, false, false, LayerFilter.MULTIPLE_OF_16)));
+    }
+
+    @Test
+    void a_layer_whose_columns_ranks_share_unevenly_is_left_alone_by_all_where_one_would() {
+        Graph graph = two().graph();
+        GraphEdit edit = GraphEdit.of(graph);
+        Node third = graph.nodes().stream()
+                .filter(n -> n.id().equals("third"))
+                .findFirst()
+                .orElseThrow();
+        edit.replace(third, third.with(Attribute.of(LinearModule.COLUMNS, List.of(32L, 33L))));
+        assertEquals(
+                List.of("first"),
+                policy(DELAYED, false, false, LayerFilter.MULTIPLE_OF_16).layers(edit.build()).stream()
+                        .map(Fp8Layer::node)
+                        .toList());
     }
 
     @Test
