@@ -196,8 +196,7 @@ public final class DcpFolder {
     private Attempt attempt(OpenFiles files, Map.Entry<String, DcpKey> e) {
         try {
             Located tensor = located(files, e.getValue());
-            return new Attempt(
-                    new Located(tensor.spec().withName(e.getKey()), tensor.pieces()), null, null);
+            return new Attempt(new Located(tensor.spec().withName(e.getKey()), tensor.pieces()), null, null);
         } catch (MalformedModelException broken) {
             return new Attempt(null, broken, null);
         } catch (IOException failed) {
