@@ -22,13 +22,14 @@ final class GenerateCommand implements Command {
     private static final Option PROMPT = Flags.value("prompt", "TEXT", "text to continue");
     private static final Option PROMPT_TOKENS =
             Flags.value("prompt-tokens", "ID,ID,..", "tokens to continue, instead of a text");
-    private static final Option TOKENS = Flags.value(
-            "max-tokens", "N", "tokens to add at most (default: " + Generate.DEFAULT_TOKENS + ")");
+    private static final Option TOKENS =
+            Flags.value("max-tokens", "N", "tokens to add at most (default: " + Generate.DEFAULT_TOKENS + ")");
     private static final Option TEMPERATURE = Flags.value(
             "temperature",
             "T",
             "draw tokens, from logits divided by T (default: the most probable token; 1 with --top-k or --top-p)");
-    private static final Option TOP_K = Flags.value("top-k", "K", "draw from the K most probable tokens (default: all)");
+    private static final Option TOP_K =
+            Flags.value("top-k", "K", "draw from the K most probable tokens (default: all)");
     private static final Option TOP_P = Flags.value(
             "top-p", "P", "draw from the most probable tokens that together reach the probability P (default: 1)");
     private static final Option SEED = Flags.value("seed", "N", "seed of the draws (default: 0)");
@@ -70,15 +71,7 @@ final class GenerateCommand implements Command {
     @Override
     public List<Option> options() {
         return List.of(
-                PROMPT,
-                PROMPT_TOKENS,
-                TOKENS,
-                TEMPERATURE,
-                TOP_K,
-                TOP_P,
-                SEED,
-                DataFlags.TOKENIZER,
-                Flags.THREADS);
+                PROMPT, PROMPT_TOKENS, TOKENS, TEMPERATURE, TOP_K, TOP_P, SEED, DataFlags.TOKENIZER, Flags.THREADS);
     }
 
     @Override
@@ -102,8 +95,7 @@ final class GenerateCommand implements Command {
                 sampling(arguments),
                 arguments.integer(SEED, 0, Integer.MIN_VALUE, Integer.MAX_VALUE),
                 arguments.path(DataFlags.TOKENIZER));
-        Generate.Result made =
-                Generate.run(request, arguments.job(TaskListener.NONE), json ? piece -> {} : heard);
+        Generate.Result made = Generate.run(request, arguments.job(TaskListener.NONE), json ? piece -> {} : heard);
         String end = made.end().name().toLowerCase(Locale.ROOT).replace('_', '-');
         if (json) {
             screen.out()

@@ -38,8 +38,7 @@ class GenerateCommandTest {
 
     @Test
     void tokens_are_told_where_there_is_no_tokenizer() {
-        CommandLine run =
-                CommandLine.run("generate", LLAMA, "--prompt-tokens", "63,90,94,75,18", "--max-tokens", "4");
+        CommandLine run = CommandLine.run("generate", LLAMA, "--prompt-tokens", "63,90,94,75,18", "--max-tokens", "4");
         assertEquals(ExitCode.OK, run.code(), run.err());
         assertEquals("14,14,17,14\n", run.out()); // golden/generate/greedy.json
         assertTrue(run.err().contains("4 tokens behind 5 of the prompt, end: length"), run.err());
@@ -48,7 +47,17 @@ class GenerateCommandTest {
     @Test
     void the_text_that_is_told_piece_by_piece_is_the_text_of_the_answer() throws IOException {
         String[] words = {
-            "generate", LLAMA, "--prompt", "the cat", "--tokenizer", WORDS, "--temperature", "2", "--seed", "5", "--quiet"
+            "generate",
+            LLAMA,
+            "--prompt",
+            "the cat",
+            "--tokenizer",
+            WORDS,
+            "--temperature",
+            "2",
+            "--seed",
+            "5",
+            "--quiet"
         };
         CommandLine run = CommandLine.run(words);
         assertEquals(ExitCode.OK, run.code(), run.err());
@@ -73,7 +82,15 @@ class GenerateCommandTest {
     void a_quantised_folder_says_nearly_what_the_original_does() throws IOException {
         Path quantised = folder.resolve("fp8");
         CommandLine run = CommandLine.run(
-                "quantize", LLAMA, "-o", quantised.toString(), "--recipe", "fp8-dynamic", "--keep", "lm_head", "--quiet");
+                "quantize",
+                LLAMA,
+                "-o",
+                quantised.toString(),
+                "--recipe",
+                "fp8-dynamic",
+                "--keep",
+                "lm_head",
+                "--quiet");
         assertEquals(ExitCode.OK, run.code(), run.err());
         JsonNode told = answer(quantised.toString(), "--prompt-tokens", "63,90,94,75,18", "--max-tokens", "2");
         assertEquals("compressed-tensors", told.path("layout").asText());

@@ -14,8 +14,8 @@ import dev.octet.converter.runtime.SessionSettings;
 import dev.octet.formats.ModelFile;
 import dev.octet.formats.checkpoint.Checkpoint;
 import dev.octet.formats.checkpoint.ModelConfig;
-import dev.octet.formats.file.Sha256;
 import dev.octet.formats.error.UnsupportedModelException;
+import dev.octet.formats.file.Sha256;
 import dev.octet.formats.graph.GraphModel;
 import dev.octet.formats.graph.Initializer;
 import dev.octet.formats.model.Model;
@@ -101,8 +101,7 @@ public final class ModelSource implements AutoCloseable {
                     .flatMap(rope -> Stream.of(rope.path("rope_type"), rope.path("type")))
                     .anyMatch(type -> type.asText().equals("dynamic"));
             return new TokenLimits(
-                    first("vocab_size"),
-                    grow ? OptionalLong.empty() : first("max_position_embeddings", "n_positions"));
+                    first("vocab_size"), grow ? OptionalLong.empty() : first("max_position_embeddings", "n_positions"));
         }
 
         private OptionalLong first(String... keys) {
@@ -142,13 +141,13 @@ public final class ModelSource implements AutoCloseable {
      */
     public static ModelSource openForGeneration(Path path) throws IOException {
         return opened(path, (file, arena) -> {
-            ModelSource source =
-                    of(file, Activations.AS_CONSUMERS, false, HfImporter.Use.GENERATION, arena);
+            ModelSource source = of(file, Activations.AS_CONSUMERS, false, HfImporter.Use.GENERATION, arena);
             if (source.huggingFace == null) {
                 throw new UnsupportedModelException(
                         "there is no config.json, from which a graph with a cache is built",
                         path.toString(),
-                        "give a Hugging Face folder; `octet convert MODEL --target huggingface` makes one of an export");
+                        "give a Hugging Face folder; `octet convert MODEL --target huggingface` makes one of an"
+                                + " export");
             }
             return source;
         });

@@ -134,8 +134,42 @@ class RestoredCheckpointTest {
 
     @ParameterizedTest
     @CsvSource({
-        "bert,21", "gpt2,21", "llama,21", "vit,21", "gemma,21", "llama,23", "vit,23", "gemma,23", "llama-yarn,21", "llama-dynamic,21", "phi3,21", "olmo2,21",
-        "smollm3,21", "granite,21", "roberta,21", "xlm-roberta,21", "roberta-bare,21", "distilbert,21", "distilbert-cls,21", "modernbert,21", "modernbert-cls,21", "whisper,21", "t5,21", "t5-gated,21", "t5-encoder,21", "clip,21", "clip-text,21", "clip-vision,21", "siglip,21", "gemma3,21", "cohere,21", "cohere2,21", "llama-yarn,23", "phi3,23", "gemma3,23", "cohere,23"
+        "bert,21",
+        "gpt2,21",
+        "llama,21",
+        "vit,21",
+        "gemma,21",
+        "llama,23",
+        "vit,23",
+        "gemma,23",
+        "llama-yarn,21",
+        "llama-dynamic,21",
+        "phi3,21",
+        "olmo2,21",
+        "smollm3,21",
+        "granite,21",
+        "roberta,21",
+        "xlm-roberta,21",
+        "roberta-bare,21",
+        "distilbert,21",
+        "distilbert-cls,21",
+        "modernbert,21",
+        "modernbert-cls,21",
+        "whisper,21",
+        "t5,21",
+        "t5-gated,21",
+        "t5-encoder,21",
+        "clip,21",
+        "clip-text,21",
+        "clip-vision,21",
+        "siglip,21",
+        "gemma3,21",
+        "cohere,21",
+        "cohere2,21",
+        "llama-yarn,23",
+        "phi3,23",
+        "gemma3,23",
+        "cohere,23"
     })
     void what_octet_made_a_graph_of_comes_back_with_every_key_of_its_configuration(String architecture, int opset)
             throws IOException {

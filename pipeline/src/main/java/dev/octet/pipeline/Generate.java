@@ -57,12 +57,10 @@ public final class Generate {
      * @param seed of the draws
      * @param tokenizer {@code tokenizer.json}; empty for the one in the model's folder
      */
-    public record Request(
-            Path model, Prompt prompt, int most, Sampling sampling, long seed, Optional<Path> tokenizer) {
+    public record Request(Path model, Prompt prompt, int most, Sampling sampling, long seed, Optional<Path> tokenizer) {
         /** Up to {@value Generate#DEFAULT_TOKENS} tokens, always the most probable ones. */
         public static Request of(Path model, String prompt) {
-            return new Request(
-                    model, new Prompt.Text(prompt), DEFAULT_TOKENS, Sampling.GREEDY, 0, Optional.empty());
+            return new Request(model, new Prompt.Text(prompt), DEFAULT_TOKENS, Sampling.GREEDY, 0, Optional.empty());
         }
 
         /** The same for another number of tokens. */

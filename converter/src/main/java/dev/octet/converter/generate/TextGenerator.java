@@ -183,14 +183,11 @@ public final class TextGenerator implements AutoCloseable {
             long[] ids = all.stream().skip(first).mapToLong(t -> t).toArray();
             long[] mask = all.stream().mapToLong(t -> 1).toArray();
             fed.put("input_ids", Tensor.ofLongs(arena, "input_ids", Shape.of(1, count), ids));
-            fed.put(
-                    Batch.ATTENTION_MASK,
-                    Tensor.ofLongs(arena, Batch.ATTENTION_MASK, Shape.of(1, all.size()), mask));
+            fed.put(Batch.ATTENTION_MASK, Tensor.ofLongs(arena, Batch.ATTENTION_MASK, Shape.of(1, all.size()), mask));
             OnnxRuntimeSession.Outputs outputs;
             if (before == null) {
                 widths.forEach((input, width) -> fed.put(
-                        input,
-                        Tensor.allocate(arena, new TensorSpec(input, DType.F32, Shape.of(1, 0, width)))));
+                        input, Tensor.allocate(arena, new TensorSpec(input, DType.F32, Shape.of(1, 0, width)))));
                 outputs = session.run(new Batch(0, 1, fed));
             } else {
                 Map<String, String> carried = new LinkedHashMap<>();

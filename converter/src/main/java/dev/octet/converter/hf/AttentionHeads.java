@@ -45,7 +45,8 @@ record AttentionHeads(int heads, int keyHeads, int size, int valueSize, float sc
     String attend(GraphDraft draft, String module, String q, String k, String v, @Nullable String mask) {
         Optional<KeyValueCache> cache = causal ? draft.cache() : Optional.empty();
         if (cache.isPresent()) {
-            List<String> all = cache.get().extended(GraphDraft.path(module), k, v, keyHeads * size, keyHeads * valueSize);
+            List<String> all =
+                    cache.get().extended(GraphDraft.path(module), k, v, keyHeads * size, keyHeads * valueSize);
             String allowed = cache.get().causal(Objects.requireNonNull(mask));
             return attend(draft, module, List.of(q, all.get(0), all.get(1), allowed), false);
         }
@@ -61,10 +62,6 @@ record AttentionHeads(int heads, int keyHeads, int size, int valueSize, float sc
         if (softcap != 0) {
             attributes.add(Attribute.of("softcap", softcap));
         }
-        return draft.op(
-                GraphDraft.path(module) + NODE,
-                "Attention",
-                in,
-                attributes.toArray(Attribute[]::new));
+        return draft.op(GraphDraft.path(module) + NODE, "Attention", in, attributes.toArray(Attribute[]::new));
     }
 }

@@ -41,7 +41,8 @@ record AttentionSinks(AttentionHeads heads, int size) {
         String value = draft.floats("sinks_value", Shape.of(1, 1, (long) keyHeads * size), new float[keyHeads * size]);
         keys = inFront(draft, tokens, path + "/k", key, first.length, keys);
         String values = inFront(draft, tokens, path + "/v", value, keyHeads * size, v);
-        AttentionHeads open = new AttentionHeads(count, keyHeads, size + 1, size, heads.scale(), false, heads.softcap());
+        AttentionHeads open =
+                new AttentionHeads(count, keyHeads, size + 1, size, heads.scale(), false, heads.softcap());
         String y = open.attend(draft, module, queries, keys, values, tokens.behindOne(mask));
         draft.mark(Map.of(Node.SINKS, "1"));
         return y;

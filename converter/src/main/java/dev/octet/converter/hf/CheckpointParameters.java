@@ -203,8 +203,8 @@ final class CheckpointParameters {
             throw new MalformedModelException(
                     "the tensors do not fit config.json: " + found.text(MAX_LINES),
                     where,
-                    "see that config.json and the tensors are of the same model; keys like num_hidden_layers decide which"
-                            + " there must be");
+                    "see that config.json and the tensors are of the same model; keys like num_hidden_layers decide"
+                            + " which there must be");
         }
         return found.unread();
     }
@@ -218,8 +218,7 @@ final class CheckpointParameters {
      * @param wrong what is wrong with others
      * @param right number of parameters that are as they should be
      */
-    record Differences(
-            List<String> unread, List<String> missing, List<String> extra, List<String> wrong, int right) {
+    record Differences(List<String> unread, List<String> missing, List<String> extra, List<String> wrong, int right) {
         int count() {
             return missing.size() + extra.size() + wrong.size();
         }

@@ -160,8 +160,25 @@ final class Decoders {
 
     /** One more family is one more constant and its place here. */
     static final List<DecoderArchitecture> ALL = List.of(
-            LLAMA, MISTRAL, QWEN2, QWEN3, GEMMA, GEMMA2, GEMMA3, PHI3, OLMO2, SMOLLM3, GRANITE, COHERE, COHERE2, MIXTRAL,
-            QWEN2_MOE, QWEN3_MOE, DEEPSEEK_V2, DEEPSEEK_V3, GPT_OSS);
+            LLAMA,
+            MISTRAL,
+            QWEN2,
+            QWEN3,
+            GEMMA,
+            GEMMA2,
+            GEMMA3,
+            PHI3,
+            OLMO2,
+            SMOLLM3,
+            GRANITE,
+            COHERE,
+            COHERE2,
+            MIXTRAL,
+            QWEN2_MOE,
+            QWEN3_MOE,
+            DEEPSEEK_V2,
+            DEEPSEEK_V3,
+            GPT_OSS);
 
     private Decoders() {}
 }

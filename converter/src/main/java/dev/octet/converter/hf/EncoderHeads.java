@@ -55,8 +55,13 @@ final class EncoderHeads {
      * @param embedding whose weight it has where the configuration ties it
      */
     static void words(
-            GraphDraft draft, HfConfig config, String decoder, @Nullable String bias,
-            String embedding, String x, int hidden) {
+            GraphDraft draft,
+            HfConfig config,
+            String decoder,
+            @Nullable String bias,
+            String embedding,
+            String x,
+            int hidden) {
         int vocabulary = config.size("vocab_size");
         String weight = TiedHead.weight(
                 draft,

@@ -21,8 +21,8 @@ record GatedMlp(int hidden, int inner, String activation, boolean bias) {
     /** The same where gate and up are the halves of one Linear. */
     String emitFused(GraphDraft draft, String module, String both, String down, String x) {
         String fused = module + "." + both;
-        List<String> halves = draft.split(
-                GraphDraft.path(fused), draft.linear(fused, x, hidden, 2 * inner, bias), inner, inner);
+        List<String> halves =
+                draft.split(GraphDraft.path(fused), draft.linear(fused, x, hidden, 2 * inner, bias), inner, inner);
         return down(draft, module, down, halves.get(0), halves.get(1));
     }
 

@@ -129,14 +129,17 @@ public final class HfImporter {
      * @param constants dense ones of F32, BF16 or F16, and coded ones, under their names
      * @throws UnsupportedModelException also for a class that does not predict the next token, where the graph is for {@link Use#GENERATION}
      */
-    public static Imported ofConstants(
-            ObjectNode config, Map<String, Initializer> constants, Use use, String where) {
+    public static Imported ofConstants(ObjectNode config, Map<String, Initializer> constants, Use use, String where) {
         HfConfig hf = new HfConfig(config, where);
         Architecture architecture = architecture(hf).orElseThrow(() -> unknown(hf, constants));
         String modelClass = modelClass(hf, architecture);
         if (use == Use.GENERATION && !isCausal(modelClass)) {
             throw hf.unsupported(
-                    "architectures", modelClass, String.join(", ", classes().stream().filter(HfImporter::isCausal).toList()));
+                    "architectures",
+                    modelClass,
+                    String.join(
+                            ", ",
+                            classes().stream().filter(HfImporter::isCausal).toList()));
         }
         Arena arena = Arena.ofAuto(); // small constants live as long as the graph
         CheckpointParameters parameters = new CheckpointParameters(constants, architecture.prefix(), where, arena);

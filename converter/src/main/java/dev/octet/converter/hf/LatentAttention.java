@@ -88,7 +88,8 @@ record LatentAttention(
         List<String> kv = split(draft, path + "/kv", both, plain, value);
         String k = concat(draft, path + "/k", kv.getFirst(), spread);
         String v = joined(draft, path + "/v", kv.getLast(), value);
-        String y = new AttentionHeads(heads, heads, plain + rotated, value, scale, true, 0).attend(draft, module, q, k, v, mask);
+        String y = new AttentionHeads(heads, heads, plain + rotated, value, scale, true, 0)
+                .attend(draft, module, q, k, v, mask);
         return draft.linear(module + ".o_proj", y, heads * value, hidden, bias);
     }
 

@@ -93,7 +93,8 @@ final class ModernBertArchitecture implements Architecture {
                             EMBEDDINGS + ".tok_embeddings",
                             head(x),
                             hidden);
-                case CLASSIFICATION -> EncoderHeads.classes(draft, config, "classifier", head(pooled(x, tokens)), hidden);
+                case CLASSIFICATION ->
+                    EncoderHeads.classes(draft, config, "classifier", head(pooled(x, tokens)), hidden);
                 default -> {
                     List.of("head.dense.weight", "head.dense.bias", "head.norm.weight", "head.norm.bias")
                             .forEach(draft.parameters()::account);

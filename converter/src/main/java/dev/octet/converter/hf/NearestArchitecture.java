@@ -21,10 +21,11 @@ record NearestArchitecture(String modelClass, CheckpointParameters.Differences d
     static Optional<NearestArchitecture> of(HfConfig config, Map<String, Initializer> constants) {
         NearestArchitecture best = null;
         for (Architecture architecture : HfImporter.ARCHITECTURES) {
-            for (NearestArchitecture n :
-                    architecture.classes().stream().flatMap(c -> as(architecture, c, config, constants)).toList()) {
-                boolean near = n.differences.right() > n.differences.missing().size()
-                        + n.differences.wrong().size();
+            for (NearestArchitecture n : architecture.classes().stream()
+                    .flatMap(c -> as(architecture, c, config, constants))
+                    .toList()) {
+                boolean near = n.differences.right()
+                        > n.differences.missing().size() + n.differences.wrong().size();
                 if (near && (best == null || n.differences.count() < best.differences.count())) {
                     best = n;
                 }

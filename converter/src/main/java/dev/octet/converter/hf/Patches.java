@@ -32,12 +32,7 @@ record Patches(int channels, List<Integer> image, List<Integer> patch, long coun
     /** The input {@code pixel_values}, F32. */
     String input(GraphDraft draft, Dim batch) {
         return draft.input(
-                "pixel_values",
-                DType.F32,
-                batch,
-                Dim.of(channels),
-                Dim.of(image.getFirst()),
-                Dim.of(image.getLast()));
+                "pixel_values", DType.F32, batch, Dim.of(channels), Dim.of(image.getFirst()), Dim.of(image.getLast()));
     }
 
     /**

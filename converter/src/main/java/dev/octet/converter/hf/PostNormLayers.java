@@ -113,7 +113,8 @@ record PostNormLayers(Names names, int hidden, int inner, double epsilon, String
         String attended = draft.linear(layer + names.attended(), y, hidden, hidden, true);
         String middle = summed(draft, layer + names.attendedNorm(), attended, x);
         String wide = draft.linear(layer + names.wide(), middle, hidden, inner, true);
-        String active = Activations.emit(draft, GraphDraft.path(parent(layer + names.wide())) + "/act", activation, wide);
+        String active =
+                Activations.emit(draft, GraphDraft.path(parent(layer + names.wide())) + "/act", activation, wide);
         String narrow = draft.linear(layer + names.narrow(), active, inner, hidden, true);
         return summed(draft, layer + names.narrowNorm(), narrow, middle);
     }

@@ -98,8 +98,7 @@ enum RopeType {
     };
 
     /** Names of the types, for messages. */
-    static final String KNOWN =
-            Arrays.stream(values()).map(RopeType::text).collect(Collectors.joining(", "));
+    static final String KNOWN = Arrays.stream(values()).map(RopeType::text).collect(Collectors.joining(", "));
 
     /**
      * What a type is computed from.

@@ -289,8 +289,7 @@ final class RotaryAngles {
                 String shift = draft.floats(name + ".shift", Shape.SCALAR, (float) (g.factor() - 1));
                 String steep = draft.op(path + "/Mul_length", "Mul", List.of(longer, slope));
                 String grown = draft.op(path + "/Sub", "Sub", List.of(steep, shift));
-                String exponents =
-                        draft.floats(name + ".exponents", row, Beyond.GrowingBase.exponents(rotated));
+                String exponents = draft.floats(name + ".exponents", row, Beyond.GrowingBase.exponents(rotated));
                 String powers = draft.op(path + "/Pow", "Pow", List.of(grown, exponents));
                 yield draft.op(path + "/Mul_base", "Mul", List.of(plain, powers));
             }

@@ -149,9 +149,7 @@ final class RotaryDecoder {
             throw config.unsupported("sliding_window", "null", "a number of positions");
         }
         RotaryAngles.Tables local = tables(
-                layers.local(config),
-                architecture.rotary().withTheta(RotaryAngles.DEFAULT_THETA),
-                "rotary_emb_local");
+                layers.local(config), architecture.rotary().withTheta(RotaryAngles.DEFAULT_THETA), "rotary_emb_local");
         return i -> Optional.of(window.apply(i).isPresent() ? local : global);
     }
 
@@ -263,8 +261,7 @@ final class RotaryDecoder {
         int queryWidth = heads.heads() * sizes.headSize();
         int keyWidth = heads.keyHeads() * sizes.headSize();
         if (architecture.has(Feature.FUSED_QKV)) {
-            String all =
-                    draft.linear(module + ".qkv_proj", x, sizes.hidden(), queryWidth + 2 * keyWidth, biases.qkv());
+            String all = draft.linear(module + ".qkv_proj", x, sizes.hidden(), queryWidth + 2 * keyWidth, biases.qkv());
             return draft.split(GraphDraft.path(module) + "/qkv_proj", all, queryWidth, keyWidth, keyWidth);
         }
         return List.of(
@@ -280,14 +277,18 @@ final class RotaryDecoder {
         int size = sizes.headSize();
         if (architecture.has(Feature.PROJECTION_NORMS)) {
             return List.of(
-                    norm(q, qkv.get(0), heads.heads() * size), norm(k, qkv.get(1), heads.keyHeads() * size), qkv.get(2));
+                    norm(q, qkv.get(0), heads.heads() * size),
+                    norm(k, qkv.get(1), heads.keyHeads() * size),
+                    qkv.get(2));
         }
         boolean each = architecture.has(Feature.CONFIGURED_HEAD_NORMS) && config.flag(false, "use_qk_norm");
         if (!each && !architecture.has(Feature.HEAD_NORMS)) {
             return qkv;
         }
         return List.of(
-                headNorm(q, qkv.get(0), heads.heads(), each), headNorm(k, qkv.get(1), heads.keyHeads(), each), qkv.get(2));
+                headNorm(q, qkv.get(0), heads.heads(), each),
+                headNorm(k, qkv.get(1), heads.keyHeads(), each),
+                qkv.get(2));
     }
 
     private String headNorm(String module, String x, int count, boolean each) {
@@ -297,8 +298,7 @@ final class RotaryDecoder {
                 path + "/Reshape",
                 "Reshape",
                 List.of(x, draft.longs("heads_" + count + "_of_" + size, Shape.of(4), 0, 0, count, size)));
-        String normed =
-                each ? draft.centredHeadNorm(module, split, count, size, epsilon) : norm(module, split, size);
+        String normed = each ? draft.centredHeadNorm(module, split, count, size, epsilon) : norm(module, split, size);
         long width = (long) count * size;
         return draft.op(
                 path + "/Reshape_joined",

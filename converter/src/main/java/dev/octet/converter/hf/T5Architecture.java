@@ -37,7 +37,8 @@ final class T5Architecture implements Architecture {
     public List<Pattern> ignored() {
         return List.of(
                 Pattern.compile("^(encoder|decoder)\\.embed_tokens\\.weight$"),
-                Pattern.compile("^decoder\\.block\\.0\\.layer\\.1\\.EncDecAttention\\.relative_attention_bias\\.weight$"));
+                Pattern.compile(
+                        "^decoder\\.block\\.0\\.layer\\.1\\.EncDecAttention\\.relative_attention_bias\\.weight$"));
     }
 
     @Override
@@ -132,8 +133,7 @@ final class T5Architecture implements Architecture {
                 throw config.malformed("relative_attention_max_distance " + bias.farthest()
                         + " is within the exact ones of relative_attention_num_buckets " + bias.buckets());
             }
-            return bias.emit(
-                    draft, stack + ".block.0.layer.0.SelfAttention.relative_attention_bias", tokens, heads);
+            return bias.emit(draft, stack + ".block.0.layer.0.SelfAttention.relative_attention_bias", tokens, heads);
         }
 
         /**

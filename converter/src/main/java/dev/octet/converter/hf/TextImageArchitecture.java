@@ -174,8 +174,8 @@ record TextImageArchitecture(String modelType, Family family, Part part) impleme
         PreNormLayers layers = PreNormLayers.of(config, clip, family.activation, family.epsilon);
         int hidden = layers.hidden();
         Tokens tokens = new Tokens(draft);
-        String words = draft.embedding(
-                TEXT + ".embeddings.token_embedding", tokens.ids(), config.size("vocab_size"), hidden);
+        String words =
+                draft.embedding(TEXT + ".embeddings.token_embedding", tokens.ids(), config.size("vocab_size"), hidden);
         String places = draft.embedding(
                 TEXT + ".embeddings.position_embedding",
                 tokens.positions(),
@@ -211,14 +211,14 @@ record TextImageArchitecture(String modelType, Family family, Part part) impleme
             marked = draft.op(path + "/Cast", "Cast", List.of(is), Attribute.of("to", DType.I64.onnxId()));
         }
         String axis = draft.longs("axes_1", Shape.of(1), 1);
-        String most =
-                draft.op(path + "/ReduceMax", "ReduceMax", List.of(marked, axis), Attribute.of("keepdims", 1));
+        String most = draft.op(path + "/ReduceMax", "ReduceMax", List.of(marked, axis), Attribute.of("keepdims", 1));
         String all = draft.op(path + "/Equal_most", "Equal", List.of(marked, most));
         String ones = draft.op(path + "/Cast_all", "Cast", List.of(all), Attribute.of("to", DType.I64.onnxId()));
         String counts = draft.op(path + "/CumSum", "CumSum", List.of(ones, draft.longs("one", Shape.of(), 1)));
         String first = draft.op(path + "/Equal_first", "Equal", List.of(counts, draft.longs("one", Shape.of(), 1)));
         String chosen = draft.op(path + "/And", "And", List.of(first, all));
-        String weight = draft.op(path + "/Cast_chosen", "Cast", List.of(chosen), Attribute.of("to", DType.F32.onnxId()));
+        String weight =
+                draft.op(path + "/Cast_chosen", "Cast", List.of(chosen), Attribute.of("to", DType.F32.onnxId()));
         String column =
                 draft.op(path + "/Unsqueeze", "Unsqueeze", List.of(weight, draft.longs("axes_2", Shape.of(1), 2)));
         String kept = draft.op(path + "/Mul", "Mul", List.of(x, column));

@@ -110,15 +110,13 @@ final class Tokens {
     }
 
     private String range(String what, String first, String end) {
-        return draft.op(
-                ROOT + "/Range" + what, "Range", List.of(first, end, draft.longs("one", Shape.of(), 1)));
+        return draft.op(ROOT + "/Range" + what, "Range", List.of(first, end, draft.longs("one", Shape.of(), 1)));
     }
 
     /** Which row of a table of {@link #positions()} is whose, for each sample; I64 [batch, sequence]. */
     String rows() {
-        String each = draft.isCached()
-                ? range("_rows", draft.longs("zero", Shape.of(), 0), size("_rows", ids))
-                : positions();
+        String each =
+                draft.isCached() ? range("_rows", draft.longs("zero", Shape.of(), 0), size("_rows", ids)) : positions();
         String row = draft.op(ROOT + "/Unsqueeze", "Unsqueeze", List.of(each, draft.longs("axes_0", Shape.of(1), 0)));
         return draft.op(ROOT + "/Expand", "Expand", List.of(row, draft.op(ROOT + "/Shape_ids", "Shape", List.of(ids))));
     }
@@ -170,9 +168,7 @@ final class Tokens {
         if (causal == null) {
             String path = "/causal";
             String queries = draft.op(
-                    path + "/Unsqueeze",
-                    "Unsqueeze",
-                    List.of(positions(), draft.longs("axes_1", Shape.of(1), 1)));
+                    path + "/Unsqueeze", "Unsqueeze", List.of(positions(), draft.longs("axes_1", Shape.of(1), 1)));
             String all = draft.op(
                     path + "/Unsqueeze_keys",
                     "Unsqueeze",

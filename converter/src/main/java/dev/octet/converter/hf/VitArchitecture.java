@@ -124,8 +124,7 @@ final class VitArchitecture implements Architecture {
         String module = PREFIX + "embeddings";
         String path = GraphDraft.path(module);
         String pixels = patches.input(draft, Tokens.BATCH);
-        String tokens =
-                patches.tokens(draft, path, module + ".patch_embeddings.projection", pixels, hidden, true);
+        String tokens = patches.tokens(draft, path, module + ".patch_embeddings.projection", pixels, hidden, true);
         String token =
                 Patches.repeated(draft, path, pixels, draft.widened(module + ".cls_token", 1, 1, hidden), hidden);
         String all = draft.op(path + "/Concat", "Concat", List.of(token, tokens), Attribute.of("axis", 1));

@@ -164,9 +164,7 @@ final class WhisperArchitecture implements Architecture {
             String wide = draft.linear(layer + ".fc1", normed, hidden, inner, true);
             String active = Activations.emit(draft, GraphDraft.path(layer) + "/activation_fn", activation, wide);
             return draft.add(
-                    GraphDraft.path(layer) + "/residual",
-                    x,
-                    draft.linear(layer + ".fc2", active, inner, hidden, true));
+                    GraphDraft.path(layer) + "/residual", x, draft.linear(layer + ".fc2", active, inner, hidden, true));
         }
     }
 }

@@ -288,7 +288,9 @@ final class GraphMatcher {
             if (wanted == null) {
                 continue;
             }
-            List<Tensor> found = (a.hasInput(3) ? file.floatsBehind(a.input(3), wanted.elementCount()) : List.<Tensor>of())
+            List<Tensor> found = (a.hasInput(3)
+                            ? file.floatsBehind(a.input(3), wanted.elementCount())
+                            : List.<Tensor>of())
                     .stream().filter(t -> t.shape().equals(wanted)).toList();
             if (found.size() != 1) {
                 return fail(a.id() + " has " + found.size() + " biases of shape " + wanted + ", " + b.name() + " has "

@@ -74,8 +74,8 @@ class TextGeneratorTest {
         List<Long> heard = new ArrayList<>();
         try (TextGenerator generator = open(given.path("model").asText())) {
             TextGenerator.Settings settings = new TextGenerator.Settings(12, Sampling.GREEDY, Set.of(END));
-            Continuation made = generator.generate(
-                    tokens(given.path("prompt")), settings, new SplittableRandom(1), heard::add);
+            Continuation made =
+                    generator.generate(tokens(given.path("prompt")), settings, new SplittableRandom(1), heard::add);
             assertEquals(expected, made.tokens());
             assertEquals(expected, heard);
             assertEquals(
@@ -87,7 +87,13 @@ class TextGeneratorTest {
     @ParameterizedTest
     @ValueSource(
             strings = {
-                "ct-fp8-dynamic", "ct-fp8-static", "ct-fp8-weights-only", "ct-int8", "ct-nvfp4", "hf-fp8-block", "torchao-fp8-dynamic"
+                "ct-fp8-dynamic",
+                "ct-fp8-static",
+                "ct-fp8-weights-only",
+                "ct-int8",
+                "ct-nvfp4",
+                "hf-fp8-block",
+                "torchao-fp8-dynamic"
             })
     void a_quantised_model_says_what_the_graph_without_a_cache_computes(String name) throws IOException {
         Path folder = TESTDATA.resolve("checkpoints/foreign").resolve(name);
@@ -102,9 +108,11 @@ class TextGeneratorTest {
                         "input_ids",
                         Tensor.ofLongs(arena, "input_ids", shape, ids),
                         "attention_mask",
-                        Tensor.ofLongs(arena, "attention_mask", shape, LongStream.generate(() -> 1)
-                                .limit(ids.length)
-                                .toArray()));
+                        Tensor.ofLongs(
+                                arena,
+                                "attention_mask",
+                                shape,
+                                LongStream.generate(() -> 1).limit(ids.length).toArray()));
                 try (OnnxRuntimeSession.Outputs outputs = session.run(new Batch(0, 1, fed))) {
                     float[] logits = outputs.read("logits").toFloats();
                     int vocabulary = logits.length / ids.length;
@@ -116,8 +124,7 @@ class TextGeneratorTest {
         try (ModelSource source = ModelSource.openForGeneration(folder);
                 TextGenerator generator = TextGenerator.open(source, 1)) {
             TextGenerator.Settings settings = new TextGenerator.Settings(8, Sampling.GREEDY, Set.of());
-            Continuation made =
-                    generator.generate(whole.subList(0, 3), settings, new SplittableRandom(0), token -> {});
+            Continuation made = generator.generate(whole.subList(0, 3), settings, new SplittableRandom(0), token -> {});
             assertEquals(whole.subList(3, whole.size()), made.tokens());
         }
     }
@@ -135,7 +142,8 @@ class TextGeneratorTest {
         Sampling hot = new Sampling(2, 0, 1);
         List<Long> once = generated("llama", hot, 20, Set.of(), 5L).tokens();
         assertEquals(once, generated("llama", hot, 20, Set.of(), 5L).tokens());
-        assertNotEquals(once, generated("llama", Sampling.GREEDY, 20, Set.of(), 5L).tokens());
+        assertNotEquals(
+                once, generated("llama", Sampling.GREEDY, 20, Set.of(), 5L).tokens());
     }
 
     @Test
@@ -147,8 +155,8 @@ class TextGeneratorTest {
 
     @Test
     void an_empty_prompt_and_one_that_is_too_long_are_refused() {
-        InvalidDataException empty = assertThrows(
-                InvalidDataException.class, () -> generated("mistral", Sampling.GREEDY, 1, Set.of()));
+        InvalidDataException empty =
+                assertThrows(InvalidDataException.class, () -> generated("mistral", Sampling.GREEDY, 1, Set.of()));
         assertTrue(empty.what().contains("no tokens"), empty.what());
         Long[] many = LongStream.range(0, 33).map(i -> 3).boxed().toArray(Long[]::new);
         InvalidDataException longer = assertThrows(

@@ -209,8 +209,8 @@ class HfImporterTest {
 
     @Test
     void an_unknown_model_type_is_refused_with_the_nearest_architecture_and_what_differs() throws IOException {
-        String told = spoiled("qwen3", c -> c.config().put("model_type", "qwen9"))
-                .refusal(UnsupportedModelException.class);
+        String told =
+                spoiled("qwen3", c -> c.config().put("model_type", "qwen9")).refusal(UnsupportedModelException.class);
         assertTrue(told.contains("its tensors are those of Qwen3ForCausalLM"), told);
         told = spoiled("llama", c -> {
                     c.config().put("model_type", "llama9");
@@ -324,7 +324,9 @@ class HfImporterTest {
                                 .put("rope_type", "spiral")
                                 .put("factor", 4.0))
                 .refusal(UnsupportedModelException.class);
-        assertTrue(told.contains("rope_type 'spiral'") && told.contains("default, linear, proportional, dynamic, yarn"), told);
+        assertTrue(
+                told.contains("rope_type 'spiral'") && told.contains("default, linear, proportional, dynamic, yarn"),
+                told);
     }
 
     @Test

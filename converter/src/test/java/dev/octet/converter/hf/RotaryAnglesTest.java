@@ -46,7 +46,8 @@ class RotaryAnglesTest {
     @ParameterizedTest
     @MethodSource("cases")
     void every_rope_type_gives_the_angles_of_transformers(JsonNode given) {
-        RotaryAngles angles = angles(given.path("config"), given.path("head_size").asInt());
+        RotaryAngles angles =
+                angles(given.path("config"), given.path("head_size").asInt());
         for (JsonNode text : given.path("texts")) {
             int length = text.path("length").asInt();
             float[] found = angles.frequencies(length);
