@@ -3,7 +3,6 @@ package dev.octet.converter.generate;
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
-import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.util.SplittableRandom;
 import org.junit.jupiter.api.DisplayNameGeneration;
@@ -78,8 +77,6 @@ class SamplingTest {
         assertThrows(IllegalArgumentException.class, () -> new Sampling(-1, 0, 1));
         assertThrows(IllegalArgumentException.class, () -> new Sampling(1, -1, 1));
         assertThrows(IllegalArgumentException.class, () -> new Sampling(1, 0, 0));
-        assertTrue(assertThrows(IllegalArgumentException.class, () -> new Sampling(Double.NaN, 0, 1))
-                .getMessage()
-                .contains("NaN"));
+        assertThrows(IllegalArgumentException.class, () -> new Sampling(Double.NaN, 0, 1));
     }
 }
