@@ -12,8 +12,6 @@ import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import dev.octet.formats.error.InvalidOptionException;
 import dev.octet.formats.error.UnavailableException;
-import dev.octet.formats.npy.NpzWriter;
-import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.quant.recipe.Recipes;
 import dev.octet.trainer.RunOptions;
@@ -29,16 +27,13 @@ import dev.octet.trainer.step.StepResult;
 import dev.octet.trainer.yaml.YamlFile;
 import java.io.IOException;
 import java.io.UncheckedIOException;
-import java.lang.foreign.Arena;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
-import java.util.Arrays;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
-import java.util.SplittableRandom;
 import java.util.TreeMap;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.DisplayNameGeneration;
@@ -62,58 +57,7 @@ class TensorParallelTest {
     Path folder;
 
     private String data(String model) throws IOException {
-        SplittableRandom random = new SplittableRandom(3);
-        if (model.contains("bert")) {
-            return bert(model, random);
-        }
-        if (model.contains("vit")) {
-            float[] pixels = new float[32 * 3 * 16 * 16];
-            long[] labels = new long[32];
-            for (int i = 0; i < pixels.length; i++) {
-                pixels[i] = (float) random.nextDouble();
-            }
-            for (int i = 0; i < labels.length; i++) {
-                labels[i] = random.nextInt(5);
-            }
-            try (Arena arena = Arena.ofConfined();
-                    NpzWriter writer = NpzWriter.stored(folder.resolve("images.npz"))) {
-                writer.add(Tensor.ofFloats(arena, "pixel_values", Shape.of(32, 3, 16, 16), pixels));
-                writer.add(Tensor.ofLongs(arena, "labels", Shape.of(32), labels));
-                writer.commit();
-            }
-            return "data: {train: images.npz}\nloss: {type: cross-entropy}\n";
-        }
-        byte[] tokens = new byte[2 * 600];
-        for (int i = 0; i < tokens.length; i += 2) {
-            tokens[i] = (byte) random.nextInt(37);
-        }
-        Files.write(folder.resolve("tokens.bin"), tokens);
-        return "data: {train: tokens.bin, sequence: 6}\nloss: {type: causal-lm}\n";
-    }
-
-    private String bert(String model, SplittableRandom random) throws IOException {
-        long[] ids = new long[32 * 6];
-        for (int i = 0; i < ids.length; i++) {
-            ids[i] = random.nextInt(37);
-        }
-        boolean perToken = !model.contains("cls");
-        long[] labels = new long[perToken ? ids.length : 32];
-        for (int i = 0; i < labels.length; i++) {
-            labels[i] = random.nextInt(3);
-        }
-        try (Arena arena = Arena.ofConfined();
-                NpzWriter writer = NpzWriter.stored(folder.resolve("texts.npz"))) {
-            long[] ones = new long[ids.length];
-            Arrays.fill(ones, 1);
-            writer.add(Tensor.ofLongs(arena, "input_ids", Shape.of(32, 6), ids));
-            writer.add(Tensor.ofLongs(arena, "attention_mask", Shape.of(32, 6), ones));
-            if (model.startsWith("tiny-hf")) {
-                writer.add(Tensor.ofLongs(arena, "token_type_ids", Shape.of(32, 6), new long[ids.length]));
-            }
-            writer.add(Tensor.ofLongs(arena, "labels", perToken ? Shape.of(32, 6) : Shape.of(32), labels));
-            writer.commit();
-        }
-        return "data: {train: texts.npz}\nloss: {type: cross-entropy}\n";
+        return TinyData.lines(model, folder);
     }
 
     private String text(String model, String... lines) throws IOException {
@@ -368,8 +312,7 @@ class TensorParallelTest {
             a.state()
                     .state()
                     .forEach((state, tensor) -> assertEquals(
-                            tensor.spec(),
-                            requireNonNull(b.state().state().get(state)).spec()));
+                            tensor.spec(), b.state().state().get(state).spec()));
         }
     }
 
