@@ -5,9 +5,6 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.octet.formats.error.InvalidOptionException;
-import dev.octet.formats.npy.NpzWriter;
-import dev.octet.formats.tensor.Shape;
-import dev.octet.formats.tensor.Tensor;
 import dev.octet.trainer.collective.Collectives;
 import dev.octet.trainer.collective.RankThreads;
 import dev.octet.trainer.config.TrainingConfig;
@@ -17,7 +14,6 @@ import dev.octet.trainer.reduction.GradientReduction;
 import dev.octet.trainer.step.StepResult;
 import dev.octet.trainer.yaml.YamlFile;
 import java.io.IOException;
-import java.lang.foreign.Arena;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -25,7 +21,6 @@ import java.util.ArrayList;
 import java.util.Comparator;
 import java.util.List;
 import java.util.Locale;
-import java.util.SplittableRandom;
 import org.junit.jupiter.api.DisplayNameGeneration;
 import org.junit.jupiter.api.DisplayNameGenerator;
 import org.junit.jupiter.api.Tag;
@@ -46,30 +41,7 @@ class RanksOfModelsTest {
     Path folder;
 
     private String data(String model) throws IOException {
-        SplittableRandom random = new SplittableRandom(3);
-        if (model.equals("vit")) {
-            float[] pixels = new float[32 * 3 * 16 * 16];
-            long[] labels = new long[32];
-            for (int i = 0; i < pixels.length; i++) {
-                pixels[i] = (float) random.nextDouble();
-            }
-            for (int i = 0; i < labels.length; i++) {
-                labels[i] = random.nextInt(5);
-            }
-            try (Arena arena = Arena.ofConfined();
-                    NpzWriter writer = NpzWriter.stored(folder.resolve("images.npz"))) {
-                writer.add(Tensor.ofFloats(arena, "pixel_values", Shape.of(32, 3, 16, 16), pixels));
-                writer.add(Tensor.ofLongs(arena, "labels", Shape.of(32), labels));
-                writer.commit();
-            }
-            return "data: {train: images.npz}\nloss: {type: cross-entropy}\n";
-        }
-        byte[] tokens = new byte[2 * 600];
-        for (int i = 0; i < tokens.length; i += 2) {
-            tokens[i] = (byte) random.nextInt(100);
-        }
-        Files.write(folder.resolve("tokens.bin"), tokens);
-        return "data: {train: tokens.bin, sequence: 6}\nloss: {type: causal-lm}\n";
+        return TinyData.lines(model, folder);
     }
 
     private TrainingConfig config(String text, int ranks) {
