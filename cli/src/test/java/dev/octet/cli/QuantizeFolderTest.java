@@ -82,7 +82,17 @@ class QuantizeFolderTest {
     @ParameterizedTest
     @ValueSource(
             strings = {
-                "phi3", "olmo2", "smollm3", "granite", "gemma3", "cohere", "cohere2", "llama-yarn", "roberta", "distilbert", "modernbert"
+                "phi3",
+                "olmo2",
+                "smollm3",
+                "granite",
+                "gemma3",
+                "cohere",
+                "cohere2",
+                "llama-yarn",
+                "roberta",
+                "distilbert",
+                "modernbert"
             })
     void every_family_is_quantised_and_evaluated(String name) throws IOException {
         String model = TESTDATA.resolve("models/tiny-hf").resolve(name).toString();

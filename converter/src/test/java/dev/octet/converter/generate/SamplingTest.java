@@ -1,5 +1,6 @@
 package dev.octet.converter.generate;
 
+import static java.util.Objects.requireNonNull;
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
@@ -78,8 +79,8 @@ class SamplingTest {
         assertThrows(IllegalArgumentException.class, () -> new Sampling(-1, 0, 1));
         assertThrows(IllegalArgumentException.class, () -> new Sampling(1, -1, 1));
         assertThrows(IllegalArgumentException.class, () -> new Sampling(1, 0, 0));
-        assertTrue(assertThrows(IllegalArgumentException.class, () -> new Sampling(Double.NaN, 0, 1))
-                .getMessage()
-                .contains("NaN"));
+        IllegalArgumentException nan =
+                assertThrows(IllegalArgumentException.class, () -> new Sampling(Double.NaN, 0, 1));
+        assertTrue(requireNonNull(nan.getMessage()).contains("NaN"));
     }
 }
