@@ -8,8 +8,8 @@ import java.util.List;
 import java.util.OptionalInt;
 
 /**
- * Keys and values of the tokens before those that a run of the graph is given: inputs {@link #past}, to which attention appends its own, and
- * outputs {@link #present} of all of them, F32 [batch, tokens, key heads·size] as attention reads them (k is rotated). An empty past gives
+ * Keys and values of the tokens before those that a run of the graph is given: inputs {@code past_key_values}, to which attention appends its own, and
+ * outputs {@code present} of all of them, F32 [batch, tokens, key heads·size] as attention reads them (k is rotated). An empty past gives
  * what the graph without a cache does.
  */
 public final class KeyValueCache {

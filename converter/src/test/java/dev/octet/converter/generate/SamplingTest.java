@@ -1,8 +1,10 @@
 package dev.octet.converter.generate;
 
+import static java.util.Objects.requireNonNull;
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.util.SplittableRandom;
 import org.junit.jupiter.api.DisplayNameGeneration;
@@ -77,6 +79,8 @@ class SamplingTest {
         assertThrows(IllegalArgumentException.class, () -> new Sampling(-1, 0, 1));
         assertThrows(IllegalArgumentException.class, () -> new Sampling(1, -1, 1));
         assertThrows(IllegalArgumentException.class, () -> new Sampling(1, 0, 0));
-        assertThrows(IllegalArgumentException.class, () -> new Sampling(Double.NaN, 0, 1));
+        IllegalArgumentException nan =
+                assertThrows(IllegalArgumentException.class, () -> new Sampling(Double.NaN, 0, 1));
+        assertTrue(requireNonNull(nan.getMessage()).contains("NaN"));
     }
 }
