@@ -29,7 +29,9 @@ public final class TrainingGraph {
     @SuppressWarnings("ReferenceEquality") // the same object where nothing was expanded
     public static GraphModel of(GraphModel canonical, Map<String, Long> sizes, PassLog log) {
         GraphModel concrete = ImportPasses.specialise(canonical, sizes, log);
-        GraphModel expanded = TrainingExpansions.apply(GroupedExperts.apply(concrete, log));
+        GraphModel grouped = GroupedExperts.apply(
+                concrete, (node, why) -> log.note("grouped-experts", node, "each expert computes all tokens: " + why));
+        GraphModel expanded = TrainingExpansions.apply(grouped);
         if (expanded != concrete) { // masks and sizes of the expanded operators are known now, too
             concrete = new ConstantFolding().apply(new ShapeInference().apply(expanded, log), log);
         }

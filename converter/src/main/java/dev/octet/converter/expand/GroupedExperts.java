@@ -1,7 +1,6 @@
 package dev.octet.converter.expand;
 
 import dev.octet.converter.infer.Analysis;
-import dev.octet.converter.pass.PassLog;
 import dev.octet.converter.rule.CanonicalOps;
 import dev.octet.formats.graph.Attribute;
 import dev.octet.formats.graph.Dim;
@@ -20,6 +19,7 @@ import java.util.Map;
 import java.util.Objects;
 import java.util.Optional;
 import java.util.Set;
+import java.util.function.BiConsumer;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -31,8 +31,6 @@ import org.jspecify.annotations.Nullable;
  * for gets the weight 0: the same result, at as many times the work as there are experts for each one chosen.
  */
 public final class GroupedExperts {
-    private static final String NAME = "grouped-experts";
-
     private final GraphEdit edit;
     private final Analysis analysis;
     private final Map<String, Node> producers = new HashMap<>();
@@ -58,8 +56,9 @@ public final class GroupedExperts {
      * The model with its mixtures in groups; the same object when it has none.
      *
      * @param model at concrete shapes
+     * @param masked gets the node of each mixture whose experts compute all tokens, and why
      */
-    public static GraphModel apply(GraphModel model, PassLog log) {
+    public static GraphModel apply(GraphModel model, BiConsumer<String, String> masked) {
         List<Node> sums = model.graph().nodes().stream()
                 .filter(n -> n.isOctet(CanonicalOps.EXPERT_SUM))
                 .toList();
@@ -71,7 +70,7 @@ public final class GroupedExperts {
         for (Node sum : sums) {
             Optional<String> reason = pass.group(sum);
             reason.ifPresent(why -> {
-                log.note(NAME, sum.id(), "each expert computes all tokens: " + why);
+                masked.accept(sum.id(), why);
                 pass.mask(sum);
             });
         }

@@ -14,6 +14,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.SortedMap;
 import java.util.TreeMap;
 
 /** Constants that are parts of one tensor of a file, such as the weights of all experts, put together again. */
@@ -38,8 +39,8 @@ public final class FusedParts {
         return all;
     }
 
-    private static Map<String, TreeMap<Integer, Initializer>> byWhole(Graph graph) {
-        Map<String, TreeMap<Integer, Initializer>> wholes = new LinkedHashMap<>();
+    private static Map<String, SortedMap<Integer, Initializer>> byWhole(Graph graph) {
+        Map<String, SortedMap<Integer, Initializer>> wholes = new LinkedHashMap<>();
         graph.initializers().values().forEach(c -> {
             String of = c.metadata().get(Initializer.PART_OF);
             if (of != null) {
@@ -70,8 +71,8 @@ public final class FusedParts {
     }
 
     private static Tensor whole(
-            String name, TreeMap<Integer, Initializer> parts, Map<String, Tensor> trained, Arena arena) {
-        String sizes = parts.firstEntry().getValue().metadata().getOrDefault(Initializer.WHOLE, "");
+            String name, SortedMap<Integer, Initializer> parts, Map<String, Tensor> trained, Arena arena) {
+        String sizes = parts.values().iterator().next().metadata().getOrDefault(Initializer.WHOLE, "");
         Shape shape = Shape.of(
                 Arrays.stream(sizes.split("x", -1)).mapToLong(Long::parseLong).toArray());
         Tensor whole = Tensor.allocate(arena, new TensorSpec(name, DType.F32, shape));

@@ -103,7 +103,7 @@ final class RouterLoss {
         String shares = onnx("Div", List.of(Objects.requireNonNull(chosen), tokens));
         String means = onnx("Div", List.of(Objects.requireNonNull(probable), tokens));
         String product = onnx("ReduceSum", List.of(onnx("Mul", List.of(shares, means))), Attribute.of("keepdims", 0L));
-        return onnx("Mul", List.of(product, number(experts)));
+        return onnx("Mul", List.of(product, number((double) experts)));
     }
 
     /** The mean square of the scores' log Σ exp, a scalar. */
