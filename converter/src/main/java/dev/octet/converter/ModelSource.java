@@ -4,6 +4,7 @@ import com.fasterxml.jackson.databind.node.ObjectNode;
 import dev.octet.converter.checkpoint.ConsumersGraph;
 import dev.octet.converter.checkpoint.WeightReader;
 import dev.octet.converter.data.TokenLimits;
+import dev.octet.converter.generate.TextGenerator;
 import dev.octet.converter.hf.HfImporter;
 import dev.octet.converter.pass.CodedConstants;
 import dev.octet.converter.pass.PassLog;
@@ -308,6 +309,20 @@ public final class ModelSource implements AutoCloseable {
         try (Converter converter = converter()) {
             return GraphSession.open(runnable(converter), new SessionSettings(threads, false));
         }
+    }
+
+    /**
+     * Loads a model that was {@linkplain #openForGeneration opened for generation}; this may be closed before the generator is.
+     *
+     * @param threads threads of one operator
+     * @throws dev.octet.formats.error.UnsupportedModelException when ONNX Runtime refuses the graph
+     * @throws dev.octet.formats.error.UnavailableException when ONNX Runtime cannot be loaded
+     * @throws IOException when a temporary file cannot be written
+     */
+    public TextGenerator generator(int threads) throws IOException {
+        TokenLimits limits = huggingFace().orElseThrow().tokenLimits();
+        GraphModel graph = model.graph().orElseThrow();
+        return TextGenerator.of(load(threads), graph, path().toString(), limits);
     }
 
     /**

@@ -112,7 +112,7 @@ public final class Generate {
             ModelSource.HuggingFace model = source.huggingFace().orElseThrow();
             Optional<Path> file = tokenizer(request, model.folder());
             try (Texts texts = Texts.open(file, heard);
-                    TextGenerator generator = TextGenerator.open(source, job.threads())) {
+                    TextGenerator generator = source.generator(job.threads())) {
                 List<Long> prompt = texts.tokens(request, job);
                 Set<Long> ends = EndTokens.of(model.folder(), model.config());
                 double loaded = watch.seconds();

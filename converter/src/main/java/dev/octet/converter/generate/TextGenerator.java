@@ -1,7 +1,5 @@
 package dev.octet.converter.generate;
 
-import dev.octet.converter.Converter;
-import dev.octet.converter.ModelSource;
 import dev.octet.converter.data.Batch;
 import dev.octet.converter.data.TokenLimits;
 import dev.octet.converter.hf.KeyValueCache;
@@ -14,7 +12,6 @@ import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.formats.tensor.TensorSpec;
-import java.io.IOException;
 import java.lang.foreign.Arena;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
@@ -71,19 +68,15 @@ public final class TextGenerator implements AutoCloseable {
     }
 
     /**
-     * Loads a model.
+     * A loaded model.
      *
-     * @param source of {@link ModelSource#openForGeneration}; it may be closed afterwards
-     * @param threads threads of one operator
-     * @throws dev.octet.formats.error.OctetException when ONNX Runtime refuses the model, or cannot be loaded
-     * @throws IOException when a temporary file cannot be written
+     * @param session closed with this
+     * @param graph that it computes, with a {@link KeyValueCache}
+     * @param name of the model, for messages
+     * @param limits of its tokens
      */
-    public static TextGenerator open(ModelSource source, int threads) throws IOException {
-        GraphModel graph = source.model().graph().orElseThrow();
-        TokenLimits limits = source.huggingFace().orElseThrow().tokenLimits();
-        try (Converter _ = source.converter()) { // refuses what contradicts itself, by the model's name
-            return new TextGenerator(source.load(threads), graph, source.path().toString(), limits);
-        }
+    public static TextGenerator of(OnnxRuntimeSession session, GraphModel graph, String name, TokenLimits limits) {
+        return new TextGenerator(session, graph, name, limits);
     }
 
     /**

@@ -48,7 +48,7 @@ enum RopeType {
                     RotaryAngles.frequencies(p.theta, p.rotated),
                     p.rotated,
                     1,
-                    new Beyond.GrowingBase(p.config.size("max_position_embeddings"), p.number("factor")));
+                    new Beyond.GrowingTheta(p.config.size("max_position_embeddings"), p.number("factor")));
         }
     },
     /** Long waves are stretched, short ones stay, a ramp over the pairs lies between (Peng et al. 2023, arXiv:2309.00071). */

@@ -50,7 +50,7 @@ final class RotaryAngles {
          * Texts of L more than {@code limit} positions have a base that is greater by g^(rotated / (rotated - 2)), g = factor L / limit -
          * (factor - 1).
          */
-        record GrowingBase(int limit, double factor) implements Beyond {
+        record GrowingTheta(int limit, double factor) implements Beyond {
             /** What g is to the power of, for each pair, as a factor of its frequency. */
             private static float[] exponents(int rotated) {
                 float[] e = new float[rotated / 2];
@@ -229,9 +229,9 @@ final class RotaryAngles {
         return switch (beyond) {
             case Beyond.Same _ -> frequencies();
             case Beyond.Others o -> length > o.limit() ? o.frequencies().clone() : frequencies();
-            case Beyond.GrowingBase g -> {
+            case Beyond.GrowingTheta g -> {
                 float grown = (float) (g.factor() * Math.max(length, g.limit()) / g.limit() - (g.factor() - 1));
-                float[] exponents = Beyond.GrowingBase.exponents(rotated);
+                float[] exponents = Beyond.GrowingTheta.exponents(rotated);
                 float[] f = frequencies();
                 for (int i = 0; i < f.length; i++) {
                     f[i] *= (float) Math.pow(grown, exponents[i]);
@@ -282,7 +282,7 @@ final class RotaryAngles {
                 String others = draft.floats(name + ".long_inv_freq", row, o.frequencies());
                 yield draft.op(path + "/Where", "Where", List.of(isLong, others, plain));
             }
-            case Beyond.GrowingBase g -> {
+            case Beyond.GrowingTheta g -> {
                 String length = draft.op(
                         path + "/Cast_length",
                         "Cast",
@@ -294,7 +294,7 @@ final class RotaryAngles {
                 String shift = draft.floats(name + ".shift", Shape.SCALAR, (float) (g.factor() - 1));
                 String steep = draft.op(path + "/Mul_length", "Mul", List.of(longer, slope));
                 String grown = draft.op(path + "/Sub", "Sub", List.of(steep, shift));
-                String exponents = draft.floats(name + ".exponents", row, Beyond.GrowingBase.exponents(rotated));
+                String exponents = draft.floats(name + ".exponents", row, Beyond.GrowingTheta.exponents(rotated));
                 String powers = draft.op(path + "/Pow", "Pow", List.of(grown, exponents));
                 yield draft.op(path + "/Mul_base", "Mul", List.of(plain, powers));
             }

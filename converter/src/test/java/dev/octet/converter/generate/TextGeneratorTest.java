@@ -40,7 +40,7 @@ class TextGeneratorTest {
 
     private static TextGenerator open(String model) throws IOException {
         try (ModelSource source = ModelSource.openForGeneration(MODELS.resolve(model))) {
-            return TextGenerator.open(source, 1);
+            return source.generator(1);
         }
     }
 
@@ -122,7 +122,7 @@ class TextGeneratorTest {
             }
         }
         try (ModelSource source = ModelSource.openForGeneration(folder);
-                TextGenerator generator = TextGenerator.open(source, 1)) {
+                TextGenerator generator = source.generator(1)) {
             TextGenerator.Settings settings = new TextGenerator.Settings(8, Sampling.GREEDY, Set.of());
             Continuation made = generator.generate(whole.subList(0, 3), settings, new SplittableRandom(0), token -> {});
             assertEquals(whole.subList(3, whole.size()), made.tokens());
