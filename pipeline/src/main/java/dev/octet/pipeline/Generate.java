@@ -2,8 +2,8 @@ package dev.octet.pipeline;
 
 import dev.octet.converter.ModelSource;
 import dev.octet.converter.data.Tokenizer;
-import dev.octet.converter.generate.Continuation;
 import dev.octet.converter.generate.EndTokens;
+import dev.octet.converter.generate.GeneratedTokens;
 import dev.octet.converter.generate.Sampling;
 import dev.octet.converter.generate.TextGenerator;
 import dev.octet.formats.error.InvalidOptionException;
@@ -92,7 +92,7 @@ public final class Generate {
             List<Long> prompt,
             List<Long> tokens,
             Optional<String> text,
-            Continuation.End end,
+            GeneratedTokens.End end,
             String layout,
             List<String> notes,
             double loadSeconds,
@@ -117,7 +117,7 @@ public final class Generate {
                 Set<Long> ends = EndTokens.of(model.folder(), model.config());
                 double loaded = watch.seconds();
                 List<Double> first = new ArrayList<>();
-                Continuation made = generator.generate(
+                GeneratedTokens made = generator.generate(
                         prompt,
                         new TextGenerator.Settings(request.most(), request.sampling(), ends),
                         new SplittableRandom(request.seed()),

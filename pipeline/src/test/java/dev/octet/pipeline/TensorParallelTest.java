@@ -312,7 +312,8 @@ class TensorParallelTest {
             a.state()
                     .state()
                     .forEach((state, tensor) -> assertEquals(
-                            tensor.spec(), b.state().state().get(state).spec()));
+                            tensor.spec(),
+                            requireNonNull(b.state().state().get(state)).spec()));
         }
     }
 

@@ -138,6 +138,6 @@ class VerifyJobTest {
     void a_model_that_is_not_there_is_named() {
         VerifyJob job = new VerifyJob(spark, shared + "/none");
         NoSuchFileException e = assertThrows(NoSuchFileException.class, job::run);
-        assertTrue(e.getMessage().contains("none"), e.getMessage());
+        assertTrue(String.valueOf(e.getMessage()).contains("none"), e.toString());
     }
 }

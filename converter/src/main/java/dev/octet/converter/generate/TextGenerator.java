@@ -88,7 +88,7 @@ public final class TextGenerator implements AutoCloseable {
      * @throws InvalidDataException when a token is none of the vocabulary, the prompt has more tokens than the model has positions, or logits
      *     are not finite
      */
-    public Continuation generate(List<Long> prompt, Settings settings, RandomGenerator random, LongConsumer heard) {
+    public GeneratedTokens generate(List<Long> prompt, Settings settings, RandomGenerator random, LongConsumer heard) {
         requireFit(prompt);
         List<Long> all = new ArrayList<>(prompt);
         List<Long> made = new ArrayList<>();
@@ -100,13 +100,13 @@ public final class TextGenerator implements AutoCloseable {
                 all.add(next);
                 heard.accept(next);
                 if (settings.ends().contains(next)) {
-                    return new Continuation(made, Continuation.End.END_OF_TEXT);
+                    return new GeneratedTokens(made, GeneratedTokens.End.END_OF_TEXT);
                 }
                 if (made.size() == settings.most()) {
-                    return new Continuation(made, Continuation.End.LENGTH);
+                    return new GeneratedTokens(made, GeneratedTokens.End.LENGTH);
                 }
                 if (all.size() > limits.positions().orElse(Long.MAX_VALUE)) {
-                    return new Continuation(made, Continuation.End.POSITIONS);
+                    return new GeneratedTokens(made, GeneratedTokens.End.POSITIONS);
                 }
                 Step before = step;
                 step = isTurnedAnew(all.size()) ? run(all, 0, null) : run(all, all.size() - 1, before);

@@ -44,6 +44,7 @@ final class RotaryAngles {
         }
 
         /** Texts of more than {@code limit} positions have others. */
+        @SuppressWarnings("ArrayRecordComponent") // never compared
         record Others(int limit, float[] frequencies) implements Beyond {}
 
         /**

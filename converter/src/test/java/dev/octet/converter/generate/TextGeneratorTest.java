@@ -44,7 +44,7 @@ class TextGeneratorTest {
         }
     }
 
-    private static Continuation generated(String model, Sampling sampling, int most, Set<Long> ends, Long... prompt)
+    private static GeneratedTokens generated(String model, Sampling sampling, int most, Set<Long> ends, Long... prompt)
             throws IOException {
         try (TextGenerator generator = open(model)) {
             TextGenerator.Settings settings = new TextGenerator.Settings(most, sampling, ends);
@@ -74,12 +74,13 @@ class TextGeneratorTest {
         List<Long> heard = new ArrayList<>();
         try (TextGenerator generator = open(given.path("model").asText())) {
             TextGenerator.Settings settings = new TextGenerator.Settings(12, Sampling.GREEDY, Set.of(END));
-            Continuation made =
+            GeneratedTokens made =
                     generator.generate(tokens(given.path("prompt")), settings, new SplittableRandom(1), heard::add);
             assertEquals(expected, made.tokens());
             assertEquals(expected, heard);
             assertEquals(
-                    expected.getLast() == END ? Continuation.End.END_OF_TEXT : Continuation.End.LENGTH, made.end());
+                    expected.getLast() == END ? GeneratedTokens.End.END_OF_TEXT : GeneratedTokens.End.LENGTH,
+                    made.end());
         }
     }
 
@@ -124,7 +125,8 @@ class TextGeneratorTest {
         try (ModelSource source = ModelSource.openForGeneration(folder);
                 TextGenerator generator = source.generator(1)) {
             TextGenerator.Settings settings = new TextGenerator.Settings(8, Sampling.GREEDY, Set.of());
-            Continuation made = generator.generate(whole.subList(0, 3), settings, new SplittableRandom(0), token -> {});
+            GeneratedTokens made =
+                    generator.generate(whole.subList(0, 3), settings, new SplittableRandom(0), token -> {});
             assertEquals(whole.subList(3, whole.size()), made.tokens());
         }
     }
@@ -132,8 +134,8 @@ class TextGeneratorTest {
     @Test
     void a_text_ends_where_learned_positions_do() throws IOException {
         // gpt2-hub has 32 positions: the last token that is run stands at the last of them
-        Continuation made = generated("gpt2-hub", Sampling.GREEDY, 100, Set.of(), 5L, 6L);
-        assertEquals(Continuation.End.POSITIONS, made.end());
+        GeneratedTokens made = generated("gpt2-hub", Sampling.GREEDY, 100, Set.of(), 5L, 6L);
+        assertEquals(GeneratedTokens.End.POSITIONS, made.end());
         assertEquals(32 + 1, 2 + made.tokens().size());
     }
 

@@ -60,7 +60,7 @@ class PieceReaderTest {
         int rank = 1 + random.nextInt(4);
         long[] dims = new long[rank];
         for (int k = 0; k < rank; k++) {
-            dims[k] = 1 + random.nextInt(9);
+            dims[k] = 1L + random.nextInt(9);
         }
         Shape shape = Shape.of(dims);
         int total = (int) shape.elementCount();

@@ -35,7 +35,7 @@ public record ExpertDispatch(String node, OperandType x, OperandType chosen, int
         OperandType chosen = source.input(1);
         ExpertDispatch op = new ExpertDispatch(
                 source.node().id(), x, chosen, Math.toIntExact(source.node().intAttribute("experts", 0)));
-        if (x.shape().rank() < 2 || op.experts < 1 || op.tokens() * op.choices() != chosen.count()) {
+        if (x.shape().rank() < 2 || op.experts < 1 || (long) op.tokens() * op.choices() != chosen.count()) {
             throw source.refusal(
                     "x is " + x.shape() + ", the choices are " + chosen.shape() + " among " + op.experts + " experts",
                     "convert the model again");

@@ -8,8 +8,8 @@ import java.util.List;
  * @param tokens the token that ends the text included
  * @param end why no more follow
  */
-public record Continuation(List<Long> tokens, End end) {
-    public Continuation {
+public record GeneratedTokens(List<Long> tokens, End end) {
+    public GeneratedTokens {
         tokens = List.copyOf(tokens);
     }
 
