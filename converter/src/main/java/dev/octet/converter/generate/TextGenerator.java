@@ -17,6 +17,7 @@ import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import java.util.OptionalInt;
 import java.util.Set;
 import java.util.function.LongConsumer;
@@ -46,7 +47,9 @@ public final class TextGenerator implements AutoCloseable {
         this.turnedAnew = KeyValueCache.limit(graph);
         for (ValueInfo input : graph.graph().inputs()) {
             if (KeyValueCache.isPast(input.name()) && input.type() instanceof ValueType.TensorType t) {
-                widths.put(input.name(), t.dims().getLast().size());
+                widths.put(
+                        input.name(),
+                        Objects.requireNonNull(t.dims(), name).getLast().size());
             }
         }
     }

@@ -56,7 +56,7 @@ record RelativeBias(int buckets, int farthest, boolean bothWays) {
         int distance = bothWays ? Math.abs(keyMinusQuery) : -Math.min(keyMinusQuery, 0);
         int exact = count / 2;
         if (distance < exact) {
-            return first + distance;
+            return (long) first + distance;
         }
         float share = (float) Math.log((float) distance / exact) / (float) Math.log((double) farthest / exact);
         return first + Math.min(exact + (long) (share * (count - exact)), count - 1);

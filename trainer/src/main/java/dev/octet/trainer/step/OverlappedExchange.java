@@ -22,7 +22,7 @@ import java.util.function.Consumer;
  */
 final class OverlappedExchange {
     /** The step that completes gradients, with these. */
-    private final Map<Step, List<String>> completed = new IdentityHashMap<>();
+    private final IdentityHashMap<Step, List<String>> completed = new IdentityHashMap<>();
 
     private final List<List<String>> buckets;
     private final Consumer<List<String>> exchange;

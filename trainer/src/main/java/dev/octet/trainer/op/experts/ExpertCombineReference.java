@@ -12,7 +12,7 @@ final class ExpertCombineReference implements ReferenceKernel<ExpertCombine> {
         Arrays.fill(y, 0);
         int size = op.size();
         for (int slot = 0; slot < op.tokens() * op.choices(); slot++) {
-            int from = (int) frame.input(1)[slot] * size;
+            int from = ((int) frame.input(1)[slot]) * size;
             int to = slot / op.choices() * size;
             for (int i = 0; i < size; i++) {
                 y[to + i] += frame.input(2)[slot] * frame.input(0)[from + i];
@@ -24,7 +24,7 @@ final class ExpertCombineReference implements ReferenceKernel<ExpertCombine> {
     public void backward(ExpertCombine op, Frame<double[]> frame) {
         int size = op.size();
         for (int slot = 0; slot < op.tokens() * op.choices(); slot++) {
-            int row = (int) frame.input(1)[slot] * size;
+            int row = ((int) frame.input(1)[slot]) * size;
             int token = slot / op.choices() * size;
             for (int i = 0; i < size; i++) {
                 double dy = frame.upstream(0)[token + i];

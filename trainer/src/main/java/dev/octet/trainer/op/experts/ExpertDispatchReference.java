@@ -30,7 +30,7 @@ final class ExpertDispatchReference implements ReferenceKernel<ExpertDispatch> {
         }
         for (int slot = 0; slot < op.slots(); slot++) {
             int to = slot / op.choices() * op.size();
-            int from = (int) frame.output(1)[slot] * op.size();
+            int from = ((int) frame.output(1)[slot]) * op.size();
             for (int i = 0; i < op.size(); i++) {
                 frame.gradient(0)[to + i] += frame.upstream(0)[from + i];
             }
