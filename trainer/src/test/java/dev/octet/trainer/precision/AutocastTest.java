@@ -53,7 +53,8 @@ class AutocastTest {
         assertEquals(names(losses), names(AutocastList.ALL, Rule.F32));
         for (AutocastList list : AutocastList.values()) {
             assertEquals(
-                    names("CosineLoss CutCrossEntropyLoss GridQuantize KlDivergenceLoss MeanSquaredErrorLoss MixedLoss"
+                    names("CosineLoss CutCrossEntropyLoss ExpertCombine ExpertDispatch ExpertRows ExpertSum"
+                            + " GridQuantize KlDivergenceLoss MeanSquaredErrorLoss MixedLoss"
                             + " SoftmaxCrossEntropyLoss"),
                     names(list, Rule.AS_THEY_ARE));
         }
