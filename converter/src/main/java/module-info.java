@@ -28,6 +28,9 @@ module dev.octet.converter {
     exports dev.octet.converter.pass;
     exports dev.octet.converter.plan;
     exports dev.octet.converter.report;
+    // layers inside experts are not compared
+    exports dev.octet.converter.rule to
+            dev.octet.pipeline;
     exports dev.octet.converter.runtime;
     exports dev.octet.converter.sensitivity;
     exports dev.octet.converter.trained;
