@@ -72,6 +72,11 @@ public final class Generate {
         public Request withSampling(Sampling how, long from) {
             return new Request(model, prompt, most, how, from, tokenizer);
         }
+
+        /** The same with a tokenizer that lies elsewhere. */
+        public Request withTokenizer(Path file) {
+            return new Request(model, prompt, most, sampling, seed, Optional.of(file));
+        }
     }
 
     /**
