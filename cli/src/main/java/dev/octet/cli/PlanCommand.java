@@ -60,9 +60,13 @@ final class PlanCommand implements Command {
             "with --recipe: the layout, as quantize takes it (default: as there)");
     private static final PathOption STATISTICS =
             PathOption.read("statistics", "FILE", "with --recipe: scales of inputs, as quantize takes them");
-    private static final PathOption OUTPUT = PathOption.output(
-            "FOLDER",
-            "with --recipe: where the result would be written, for the room there (default: beside the model)");
+    /** No file is written there: it is asked how much room there is. */
+    private static final Option OUTPUT = Option.builder("o")
+            .longOpt("output")
+            .hasArg()
+            .argName("FOLDER")
+            .desc("with --recipe: where the result would be written, for the room there (default: beside the model)")
+            .get();
 
     /** What is asked of training alone. */
     private static final List<Option> OF_TRAINING =
@@ -126,7 +130,7 @@ final class PlanCommand implements Command {
                 .resolveSibling(name + "-" + arguments.text(RECIPE).orElse(""));
         Quantize.CheckpointRequest request = Quantize.CheckpointRequest.of(
                 model,
-                arguments.path(OUTPUT).orElse(beside),
+                arguments.text(OUTPUT).map(Path::of).orElse(beside),
                 arguments.choice(RECIPE, CheckpointFlags.RECIPES, Recipes.FP8_DYNAMIC));
         request = request.withTarget(arguments.choice(TARGET, CheckpointFlags.TARGETS, request.target()));
         Optional<Path> statistics = arguments.path(STATISTICS);

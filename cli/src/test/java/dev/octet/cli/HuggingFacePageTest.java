@@ -16,7 +16,8 @@ import org.junit.jupiter.api.Test;
 @DisplayNameGeneration(DisplayNameGenerator.ReplaceUnderscores.class)
 class HuggingFacePageTest {
     private static final Path PAGE = Path.of(System.getProperty("octet.testdata"), "../docs/huggingface.md");
-    private static final Pattern ROW = Pattern.compile("^\\| `\\w+` \\| (`\\w+`(?:, `\\w+`)*) \\|$", Pattern.MULTILINE);
+    private static final Pattern ROW =
+            Pattern.compile("^\\| `[\\w-]+` \\| (`\\w+`(?:, `\\w+`)*) \\|$", Pattern.MULTILINE);
 
     @Test
     void the_page_names_the_classes_that_have_a_graph() throws IOException {
