@@ -36,6 +36,9 @@ public final class ConversionPlan {
     /** Weights of a trial: enough that a run of it is mostly casting, few enough that it ends soon. */
     private static final long TRIAL_BYTES = 96L << 20;
 
+    /** Weights of a smaller one, whose time is taken off: what a run takes whatever its size. */
+    private static final long SMALL_TRIAL_BYTES = 24L << 20;
+
     /** Read of a file of the model, to see how fast its disk gives it. */
     private static final long READ_BYTES = 128L << 20;
 
@@ -66,7 +69,7 @@ public final class ConversionPlan {
      * @param targetBytes that are written; unfinished files lie in the same folder, so nothing is needed besides
      * @param freeBytes of the disk of the output
      * @param memoryBytes of the process at its peak, the page cache not counted
-     * @param readPerSecond bytes a second that the model's disk gave
+     * @param readPerSecond bytes a second that the model's disk gave, or memory for what the system has there
      * @param convertedPerSecond bytes of the model a second that the trial converted and wrote
      * @param seconds of the whole run
      */
@@ -106,11 +109,12 @@ public final class ConversionPlan {
             Trial trial = new Trial(folder.path(), checkpoint, shards.plans());
             double converted = trial.bytesPerSecond(request, job);
             double read = readPerSecond(checkpoint);
+            double again = readPerSecond(checkpoint); // from memory, as a trial reads
             int files = shards.plans().size();
             double seconds = START
                     + files * syncSeconds(folder.path())
                     + outcome.sourceBytes() / converted
-                    + outcome.sourceBytes() / read;
+                    + outcome.sourceBytes() * Math.max(0, 1 / read - 1 / again);
             long memory = PROCESS_BYTES
                     + job.threads() * THREAD_BYTES
                     + checkpoint.tensors().size() * TENSOR_BYTES;
@@ -188,29 +192,46 @@ public final class ConversionPlan {
 
     /** Some of the weights, in a checkpoint of their own. */
     private record Trial(Path folder, Checkpoint checkpoint, List<ShardPlan> plans) {
+        /** From the difference of two trials, in turn. */
         double bytesPerSecond(Quantize.CheckpointRequest request, Job job) throws IOException {
-            Set<String> chosen = chosen();
-            if (chosen.isEmpty()) {
+            Sample large = sample(TRIAL_BYTES, "large");
+            Sample small = sample(SMALL_TRIAL_BYTES, "small");
+            if (large.bytes == 0) {
                 return Double.POSITIVE_INFINITY;
             }
-            Path model = Files.createDirectory(folder.resolve("model"));
-            long bytes = write(chosen, model.resolve("model.safetensors"));
+            double most = Double.POSITIVE_INFINITY;
+            double least = Double.POSITIVE_INFINITY;
+            long begun = System.nanoTime();
+            while (most == Double.POSITIVE_INFINITY || seconds(begun) < TRIAL_SECONDS) {
+                most = Math.min(most, convert(large, request, job));
+                least = Math.min(least, convert(small, request, job));
+            }
+            long apart = large.bytes - small.bytes;
+            return apart > 0 && most > least ? apart / (most - least) : large.bytes / most;
+        }
+
+        /** A model of some of the weights. */
+        private record Sample(Path model, long bytes) {}
+
+        private Sample sample(long most, String name) throws IOException {
+            Set<String> chosen = chosen(most);
+            Path model = Files.createDirectory(folder.resolve(name));
+            long bytes = chosen.isEmpty() ? 0 : write(chosen, model.resolve("model.safetensors"));
             Path config = checkpoint.folder().resolve(ModelConfig.FILE_NAME);
             if (Files.exists(config)) {
                 Files.copy(config, model.resolve(ModelConfig.FILE_NAME), StandardCopyOption.REPLACE_EXISTING);
             }
-            double best = Double.POSITIVE_INFINITY;
-            long begun = System.nanoTime();
-            while (best == Double.POSITIVE_INFINITY || seconds(begun) < TRIAL_SECONDS) {
-                long start = System.nanoTime();
-                Quantize.run(request.between(model, folder.resolve("converted")), job.overwriting());
-                best = Math.min(best, seconds(start));
-            }
-            return bytes / best;
+            return new Sample(model, bytes);
+        }
+
+        private double convert(Sample sample, Quantize.CheckpointRequest request, Job job) throws IOException {
+            long start = System.nanoTime();
+            Quantize.run(request.between(sample.model, folder.resolve("converted")), job.overwriting());
+            return seconds(start);
         }
 
         /** The first weights that fit, and those of scales that they bring along; at least one. */
-        private Set<String> chosen() {
+        private Set<String> chosen(long most) {
             Set<String> chosen = new TreeSet<>();
             long bytes = 0;
             for (ShardPlan plan : plans) {
@@ -220,7 +241,7 @@ public final class ConversionPlan {
                         continue;
                     }
                     long own = stored.spec().byteSize();
-                    if (chosen.isEmpty() || bytes + own <= TRIAL_BYTES) {
+                    if (chosen.isEmpty() || bytes + own <= most) {
                         chosen.add(step.name());
                         bytes += own;
                     }

@@ -413,8 +413,9 @@ public final class Convert {
             GgufExport export = request.type().isPresent()
                     ? GgufExport.of(converter.checkpoint(), converter.stored(), type)
                     : GgufExport.of(converter.checkpoint(), converter.stored(), type, GgufExport.Nvfp4.KEPT);
-            GgufExport.Result done =
-                    job.dryRun() ? export.plan(request.tokenizer()) : export.write(output, request.tokenizer());
+            GgufExport.Result done = job.dryRun()
+                    ? export.plan(request.tokenizer())
+                    : export.write(output, request.tokenizer(), job.streaming("convert"));
             return new GgufResult(
                     request.model().toString(),
                     output.toString(),

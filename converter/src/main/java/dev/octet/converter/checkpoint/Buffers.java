@@ -4,7 +4,7 @@ import java.lang.foreign.MemorySegment;
 
 /** Memory for the processing steps of one tile. */
 @FunctionalInterface
-interface Buffers {
+public interface Buffers {
     /** The purpose of a buffer; a tile holds one buffer per purpose. */
     enum Use {
         SOURCE,

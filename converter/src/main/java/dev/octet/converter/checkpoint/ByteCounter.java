@@ -1,7 +1,7 @@
 package dev.octet.converter.checkpoint;
 
 /** Adds up the bytes that several threads process and reports to a listener from time to time. */
-final class ByteCounter {
+public final class ByteCounter {
     private static final long EVERY_BYTES = 16L << 20;
 
     private final ByteProgress listener;
@@ -9,12 +9,18 @@ final class ByteCounter {
     private long done;
     private long told;
 
-    ByteCounter(ByteProgress listener, long total) {
+    /**
+     * Starts at zero.
+     *
+     * @param total bytes of the whole run
+     */
+    public ByteCounter(ByteProgress listener, long total) {
         this.listener = listener;
         this.total = total;
     }
 
-    synchronized void add(long bytes) {
+    /** So many more bytes are done. */
+    public synchronized void add(long bytes) {
         done += bytes;
         if (done - told >= EVERY_BYTES || done >= total) {
             told = done;

@@ -8,7 +8,7 @@ import java.util.Queue;
 import java.util.concurrent.ConcurrentLinkedQueue;
 
 /** Buffers of one worker, used again for every tile; each grows to the largest tile it meets. */
-final class TileScratch implements Buffers {
+public final class TileScratch implements Buffers {
     private static final long ALIGNMENT = 64;
 
     private final Arena arena;
@@ -29,16 +29,21 @@ final class TileScratch implements Buffers {
     }
 
     /** Hands scratch memory to as many workers as ask at a time; closing frees all of it. */
-    static final class Pool implements AutoCloseable {
+    public static final class Pool implements AutoCloseable {
         private final Arena arena = Arena.ofShared();
         private final Queue<TileScratch> free = new ConcurrentLinkedQueue<>();
 
-        TileScratch take() {
+        /** An empty pool. */
+        public Pool() {}
+
+        /** Scratch memory that nobody else has until it is {@linkplain #give given back}. */
+        public TileScratch take() {
             TileScratch scratch = free.poll();
             return scratch == null ? new TileScratch(arena) : scratch;
         }
 
-        void give(TileScratch scratch) {
+        /** Takes scratch memory back. */
+        public void give(TileScratch scratch) {
             free.add(scratch);
         }
 

@@ -76,9 +76,20 @@ public final class WeightReader {
      * @throws MalformedModelException when the weight has no scale
      */
     public void read(String name, long fromRow, long toRow, MemorySegment floats) throws IOException {
+        try (Arena arena = Arena.ofConfined()) {
+            read(name, fromRow, toRow, floats, in(arena));
+        }
+    }
+
+    /**
+     * The same with scratch memory of the caller's.
+     *
+     * @param buffers whose {@code STORED} and {@code READ_...} are overwritten
+     */
+    public void read(String name, long fromRow, long toRow, MemorySegment floats, Buffers buffers) throws IOException {
         StoredWeight weight = stored.weights().get(name);
         if (weight == null) {
-            readPlain(plain(name), fromRow, toRow, DType.F32, floats);
+            readPlain(plain(name), fromRow, toRow, DType.F32, floats, buffers);
             return;
         }
         Blocks matrix = weight.blocks();
@@ -87,15 +98,14 @@ public final class WeightReader {
             long end = Math.min(toRow, (row / matrix.rows() + 1) * matrix.rows());
             long offset = (row - fromRow) * matrix.cols() * Float.BYTES;
             long bytes = (end - row) * matrix.cols() * Float.BYTES;
-            try (Arena arena = Arena.ofConfined()) {
-                readQuantized(weight, row, end, DType.F32, floats.asSlice(offset, bytes), in(arena));
-            }
+            readQuantized(weight, row, end, DType.F32, floats.asSlice(offset, bytes), buffers);
             row = end;
         }
     }
 
     /** Reads rows of an unquantised tensor as {@code type}: F32, BF16 or F16. */
-    private void readPlain(TensorSpec spec, long fromRow, long toRow, DType type, MemorySegment floats)
+    private void readPlain(
+            TensorSpec spec, long fromRow, long toRow, DType type, MemorySegment floats, Buffers buffers)
             throws IOException {
         StoredTensor tensor = tensor(spec);
         long cols = Blocks.cols(spec.shape());
@@ -110,14 +120,10 @@ public final class WeightReader {
                     "tensor '" + spec.name() + "'",
                     "leave the tensor as it is (`octet quantize --keep`), or convert it to F32, BF16 or F16");
         }
-        try (Arena scratch = Arena.ofConfined()) {
-            long width = spec.dtype().bits() / 8;
-            MemorySegment raw = scratch.allocate(Math.max(1, count * width), 64);
-            checkpoint.read(tensor, fromRow * cols * width, raw.asSlice(0, count * width));
-            for (long i = 0; i < count; i++) {
-                Floats.set(type, floats, i, Floats.get(spec.dtype(), raw, i));
-            }
-        }
+        long width = spec.dtype().bits() / 8;
+        MemorySegment raw = buffers.buffer(Use.STORED, count * width);
+        checkpoint.read(tensor, fromRow * cols * width, raw);
+        Floats.convert(spec.dtype(), raw, type, floats, count);
     }
 
     /**
@@ -153,8 +159,8 @@ public final class WeightReader {
         }
     }
 
-    /** The codes of rows: integers one to a byte, floats of four bits two. */
-    void readCodes(StoredWeight weight, long fromRow, MemorySegment codes, Buffers buffers) throws IOException {
+    /** The same with scratch memory of the caller's. */
+    public void readCodes(StoredWeight weight, long fromRow, MemorySegment codes, Buffers buffers) throws IOException {
         long cols = Blocks.cols(weight.shape());
         if (weight.inWords()) {
             Words packing = Words.of(weight.codes().bits());

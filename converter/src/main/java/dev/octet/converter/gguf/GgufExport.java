@@ -1,15 +1,16 @@
 package dev.octet.converter.gguf;
 
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import dev.octet.converter.checkpoint.ByteCounter;
+import dev.octet.converter.checkpoint.StreamOptions;
+import dev.octet.converter.checkpoint.TileScratch;
 import dev.octet.converter.checkpoint.WeightReader;
 import dev.octet.converter.gguf.GgufFamily.Trait;
 import dev.octet.converter.hf.RotaryFactors;
 import dev.octet.formats.checkpoint.Checkpoint;
-import dev.octet.formats.checkpoint.StoredTensor;
 import dev.octet.formats.error.InvalidDataException;
 import dev.octet.formats.error.MalformedModelException;
 import dev.octet.formats.error.UnsupportedModelException;
-import dev.octet.formats.file.ByteSink;
 import dev.octet.formats.gguf.GgufFileType;
 import dev.octet.formats.gguf.GgufTensor;
 import dev.octet.formats.gguf.GgufType;
@@ -17,7 +18,6 @@ import dev.octet.formats.gguf.GgufValue;
 import dev.octet.formats.gguf.GgufWriter;
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
-import dev.octet.formats.tensor.Tensor;
 import dev.octet.quant.block.Granularity;
 import dev.octet.quant.ggml.GgmlEncode;
 import dev.octet.quant.ggml.Nvfp4Blocks;
@@ -27,10 +27,9 @@ import dev.octet.quant.layout.StoredWeight;
 import dev.octet.quant.number.Float8Format;
 import dev.octet.quant.number.QuantType;
 import dev.octet.quant.scale.GlobalScale;
+import dev.octet.quant.work.Workers;
 import java.io.IOException;
-import java.lang.foreign.Arena;
-import java.lang.foreign.MemorySegment;
-import java.lang.foreign.ValueLayout;
+import java.io.UncheckedIOException;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Collections;
@@ -42,7 +41,7 @@ import java.util.Objects;
 import java.util.Optional;
 import java.util.SequencedMap;
 import java.util.Set;
-import java.util.function.LongUnaryOperator;
+import java.util.TreeMap;
 import java.util.stream.Collectors;
 
 /**
@@ -50,12 +49,7 @@ import java.util.stream.Collectors;
  * tile, so memory does not grow with the model.
  */
 public final class GgufExport {
-    private static final int NVFP4_GROUP = 16;
-
     private static final int QUANTIZATION_VERSION = 2;
-
-    /** Elements that are read at once, at least a row. */
-    private static final int TILE = 1 << 18;
 
     private final Checkpoint checkpoint;
     private final StoredCheckpoint stored;
@@ -67,7 +61,6 @@ public final class GgufExport {
     private final SequencedMap<GgufTensor, String> parameters = new LinkedHashMap<>();
     private final List<String> notes = new ArrayList<>();
     private final List<String> keptNotes = new ArrayList<>();
-    private final Map<String, Long> lost = new LinkedHashMap<>();
     private final Optional<float[]> factors;
     private final Nvfp4 nvfp4;
     private final int headSize;
@@ -246,7 +239,7 @@ public final class GgufExport {
                 && scale != null
                 && weight.unread() == null
                 && weight.codes() == QuantType.E2M1
-                && weight.granularity().equals(new Granularity.PerGroup(-1, NVFP4_GROUP))
+                && weight.granularity().equals(new Granularity.PerGroup(-1, GgufTiles.NVFP4_GROUP))
                 && scale.number() == DType.F8_E4M3FN;
     }
 
@@ -318,7 +311,7 @@ public final class GgufExport {
      */
     public Result plan(Tokenizer tokenizer) throws IOException {
         SequencedMap<GgufTensor, Float> scales = scales();
-        return result(metadata(tokenizer), scales);
+        return result(metadata(tokenizer), scales, Map.of());
     }
 
     /** The scales of whole tensors that lie beside kept weights, and those of their inputs: each one F32, a multiplier. */
@@ -384,11 +377,12 @@ public final class GgufExport {
         return true;
     }
 
-    private Result result(SequencedMap<String, GgufValue> metadata, SequencedMap<GgufTensor, Float> scales) {
+    private Result result(
+            SequencedMap<String, GgufValue> metadata, SequencedMap<GgufTensor, Float> scales, Map<String, Long> lost) {
         boolean tokenizer = metadata.containsKey(TokenizerImport.PREFIX + "tokens");
         List<String> all = new ArrayList<>(notes);
         all.addAll(keptNotes);
-        lost.forEach((parameter, blocks) -> all.add(blocks + " blocks of '" + parameter
+        new TreeMap<>(lost).forEach((parameter, blocks) -> all.add(blocks + " blocks of '" + parameter
                 + "' became zero: " + type + " has no scale that small"
                 + (type == GgufType.NVFP4 ? "; mxfp4 has" : "")));
         if (!tokenizer) {
@@ -415,175 +409,51 @@ public final class GgufExport {
     }
 
     /**
-     * Writes the file atomically.
+     * Writes the file atomically, the same for any number of threads. An earlier file is replaced.
      *
      * @throws UnsupportedModelException when llama.cpp would tokenise otherwise
      * @throws InvalidDataException when a weight is not finite, or larger than its type's largest
      * @throws IOException when reading or writing fails; nothing half-written is left
      */
-    public Result write(Path output, Tokenizer tokenizer) throws IOException {
+    public Result write(Path output, Tokenizer tokenizer, StreamOptions options) throws IOException {
         SequencedMap<String, GgufValue> metadata = metadata(tokenizer);
         SequencedMap<GgufTensor, Float> scales = scales();
-        List<GgufTensor> tensors = new ArrayList<>(parameters.keySet());
-        factors.ifPresent(
-                f -> tensors.addFirst(new GgufTensor(GgufNames.ROPE_FACTORS, Shape.of(f.length), GgufType.F32)));
-        tensors.addAll(scales.keySet());
-        GgufWriter.write(output, metadata, Collections.unmodifiableList(tensors), (tensor, sink) -> {
-            String parameter = parameters.get(tensor);
-            Float scale = scales.get(tensor);
-            if (parameter == null) {
-                floats(scale == null ? factors.orElseThrow() : new float[] {scale}, sink);
-            } else if (isKept(parameter)) {
-                copy(tensor, Objects.requireNonNull(stored.weights().get(parameter)), sink);
-            } else {
-                encode(tensor, parameter, sink);
-            }
+        GgufTiles encoder = new GgufTiles(checkpoint, stored, family, headSize);
+        List<GgufTensor> tensors = new ArrayList<>();
+        List<GgufTiles.Tile> tiles = new ArrayList<>();
+        factors.ifPresent(f -> {
+            tensors.add(new GgufTensor(GgufNames.ROPE_FACTORS, Shape.of(f.length), GgufType.F32));
+            tiles.add(encoder.of(tensors.getFirst(), f));
         });
-        return result(metadata, scales);
-    }
-
-    private static void floats(float[] f, ByteSink sink) throws IOException {
-        byte[] bytes = new byte[f.length * Float.BYTES];
-        GgmlEncode.encode(GgufType.F32, f, f.length, MemorySegment.ofArray(bytes));
-        sink.write(MemorySegment.ofArray(bytes));
-    }
-
-    /** The codes and scales of a matrix as they are, in the order of blocks and rows of the file. */
-    private void copy(GgufTensor tensor, StoredWeight weight, ByteSink sink) throws IOException {
-        long cols = tensor.rowElements();
-        long rows = tensor.shape().dim(0);
-        long step = step(rows, cols);
-        long blocksOfRow = cols / GgufType.NVFP4.blockElements();
-        long scalesOfRow = cols / NVFP4_GROUP;
-        long rowBytes = GgufType.NVFP4.bytes(cols);
-        LongUnaryOperator order = order(tensor);
-        ScaleTensor scale = Objects.requireNonNull(weight.scale());
-        StoredTensor scaleTensor = Objects.requireNonNull(checkpoint.tensor(scale.name()));
-        try (Arena scratch = Arena.ofConfined()) {
-            MemorySegment codes = scratch.allocate(step * cols / 2, 64);
-            MemorySegment scales = scratch.allocate(step * scalesOfRow, 64);
-            MemorySegment blocks = scratch.allocate(step * rowBytes, 64);
-            for (long first = 0; first < rows; first += step) {
-                long count = Math.min(step, rows - first);
-                reader.readCodes(weight, first, codes.asSlice(0, count * cols / 2));
-                checkpoint.read(scaleTensor, first * scalesOfRow, scales.asSlice(0, count * scalesOfRow));
-                for (long r = 0; r < count; r++) {
-                    long from = order.applyAsLong(first + r) - first; // heads lie within a tile
-                    long bad = Nvfp4Blocks.pack(
-                            codes.asSlice(from * cols / 2, cols / 2),
-                            scales.asSlice(from * scalesOfRow, scalesOfRow),
-                            blocksOfRow,
-                            blocks.asSlice(r * rowBytes, rowBytes));
-                    if (bad >= 0) {
-                        throw impossible(
-                                scale,
-                                (first + from) * scalesOfRow + bad,
-                                scales.get(ValueLayout.JAVA_BYTE, from * scalesOfRow + bad));
-                    }
+        parameters.forEach((tensor, parameter) -> {
+            tensors.add(tensor);
+            tiles.addAll(encoder.of(tensor, parameter, isKept(parameter)));
+        });
+        scales.forEach((tensor, scale) -> {
+            tensors.add(tensor);
+            tiles.add(encoder.of(tensor, new float[] {scale}));
+        });
+        ByteCounter counter = new ByteCounter(
+                options.progress(),
+                tiles.stream().mapToLong(GgufTiles.Tile::bytes).sum());
+        try (TileScratch.Pool pool = new TileScratch.Pool();
+                GgufWriter file = GgufWriter.create(output, metadata, Collections.unmodifiableList(tensors))) {
+            Workers.run(tiles.size(), options.threads(), i -> {
+                GgufTiles.Tile tile = tiles.get(i);
+                TileScratch scratch = pool.take();
+                try {
+                    tile.write(file, scratch);
+                } catch (IOException e) {
+                    throw new UncheckedIOException(e);
+                } finally {
+                    pool.give(scratch);
                 }
-                sink.write(blocks.asSlice(0, count * rowBytes));
-            }
+                counter.add(tile.bytes());
+            });
+            file.commit();
+        } catch (UncheckedIOException e) {
+            throw Objects.requireNonNullElseGet(e.getCause(), () -> new IOException(e));
         }
-    }
-
-    private static InvalidDataException impossible(ScaleTensor scale, long index, byte code) {
-        return new InvalidDataException(
-                "scale " + index + " is " + Float8Format.E4M3FN.decode(code & 0xff)
-                        + ", and ggml has only scales from 0 to 448, without a sign",
-                "tensor '" + scale.name() + "'",
-                "export the checkpoint again; `octet verify` lists every such scale");
-    }
-
-    private void encode(GgufTensor tensor, String parameter, ByteSink sink) throws IOException {
-        boolean vector = tensor.shape().rank() < 2;
-        long cols = vector ? tensor.shape().elementCount() : tensor.rowElements();
-        long rows = vector ? 1 : tensor.shape().dim(0);
-        LongUnaryOperator order = order(tensor);
-        float offset = family.has(Trait.NORM_OFFSET) && GgufNames.isNorm(tensor.name()) ? 1 : 0;
-        long step = step(rows, cols);
-        float[] values = new float[Math.toIntExact(step * cols)];
-        try (Arena scratch = Arena.ofConfined()) {
-            MemorySegment floats = scratch.allocate(Math.max(1, step * cols) * Float.BYTES, 64);
-            MemorySegment blocks = scratch.allocate(Math.max(1, tensor.type().bytes(step * cols)), 64);
-            for (long first = 0; first < rows; first += step) {
-                long count = Math.min(step, rows - first);
-                reader.read(parameter, first, first + count, floats.asSlice(0, count * cols * Float.BYTES));
-                for (long r = 0; r < count; r++) {
-                    // rows of a matrix are reordered, of a bias its elements; heads lie within a tile
-                    long from = vector ? 0 : (order.applyAsLong(first + r) - first) * cols;
-                    MemorySegment.copy(floats, Tensor.F32_LE, from * Float.BYTES, values, (int) (r * cols), (int) cols);
-                }
-                if (vector) {
-                    reorder(values, order, offset);
-                }
-                requireStorable(tensor.type(), parameter, values, (int) (count * cols));
-                int zeros = encode(tensor.type(), parameter, values, (int) (count * cols), blocks);
-                if (zeros > 0) {
-                    lost.merge(parameter, (long) zeros, Long::sum);
-                }
-                sink.write(blocks.asSlice(0, tensor.type().bytes(count * cols)));
-            }
-        }
-    }
-
-    private static void reorder(float[] vector, LongUnaryOperator order, float offset) {
-        float[] stored = vector.clone();
-        for (int i = 0; i < vector.length; i++) {
-            vector[i] = stored[(int) order.applyAsLong(i)] + offset;
-        }
-    }
-
-    private static void requireStorable(GgufType type, String parameter, float[] values, int count) {
-        int largest = 0; // a loop that the compiler turns into vectors
-        for (int i = 0; i < count; i++) {
-            largest = Math.max(largest, Float.floatToRawIntBits(values[i]) & Integer.MAX_VALUE);
-        }
-        float amax = Float.intBitsToFloat(largest); // NaN and infinity are above all others
-        if (!Float.isFinite(amax)) {
-            float v = Float.NaN;
-            for (int i = 0; i < count; i++) {
-                if (!Float.isFinite(values[i])) {
-                    v = values[i];
-                    break;
-                }
-            }
-            throw new InvalidDataException(
-                    "an element is " + v, "tensor '" + parameter + "'", "repair the checkpoint first");
-        }
-        if (type == GgufType.NVFP4 && amax > GgmlEncode.NVFP4_MAX) {
-            throw new InvalidDataException(
-                    "an element is " + amax + " without its sign, NVFP4 ends at 2688 in GGUF",
-                    "tensor '" + parameter + "'",
-                    "give --type bf16");
-        }
-    }
-
-    private static int encode(GgufType type, String parameter, float[] values, int count, MemorySegment blocks) {
-        try {
-            return GgmlEncode.encode(type, values, count, blocks);
-        } catch (ArithmeticException e) {
-            throw new InvalidDataException(
-                    String.valueOf(e.getMessage()),
-                    "tensor '" + parameter + "'",
-                    type == GgufType.BF16 ? "give --type f32" : "give --type bf16",
-                    e);
-        }
-    }
-
-    /** Rows of a tile: whole heads where rows are reordered, whole blocks of scales where the checkpoint is quantised. */
-    private long step(long rows, long cols) {
-        long unit = 128; // the largest block of scales
-        while (unit % headSize != 0 && unit < (long) headSize * 128) {
-            unit += 128;
-        }
-        long wanted = Math.max(1, TILE / Math.max(1, cols) / unit) * unit;
-        return Math.clamp(wanted, 1, Math.max(1, rows));
-    }
-
-    private LongUnaryOperator order(GgufTensor tensor) {
-        boolean turned = GgufNames.isQuery(tensor.name()) || GgufNames.isKey(tensor.name());
-        return family.has(Trait.INTERLEAVED_ROTATION) && turned
-                ? RowOrder.fromFile(headSize)
-                : LongUnaryOperator.identity();
+        return result(metadata, scales, encoder.lost());
     }
 }

@@ -288,9 +288,7 @@ public final class PlanRewrite {
             return;
         }
         Tensor wide = Tensor.allocate(arena, new TensorSpec(name, to, t.shape()));
-        for (long k = 0; k < t.shape().elementCount(); k++) {
-            Floats.set(to, wide.bytes(), k, Floats.get(t.dtype(), t.bytes(), k));
-        }
+        Floats.convert(t.dtype(), t.bytes(), to, wide.bytes(), t.shape().elementCount());
         edit.putInitializer(Initializer.of(wide));
     }
 

@@ -10,6 +10,7 @@ import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import dev.octet.converter.CheckpointConverter;
+import dev.octet.converter.checkpoint.StreamOptions;
 import dev.octet.converter.checkpoint.WeightReader;
 import dev.octet.formats.ModelFile;
 import dev.octet.formats.checkpoint.ModelConfig;
@@ -76,7 +77,7 @@ class GgufNvfp4Test {
     private GgufExport.Result write(Path model, GgufType type, GgufExport.Nvfp4 nvfp4) throws IOException {
         try (CheckpointConverter opened = CheckpointConverter.open(model)) {
             return GgufExport.of(opened.checkpoint(), opened.stored(), type, nvfp4)
-                    .write(file(), GgufExport.Tokenizer.LEFT_OUT);
+                    .write(file(), GgufExport.Tokenizer.LEFT_OUT, StreamOptions.defaults());
         }
     }
 

@@ -1,5 +1,6 @@
 package dev.octet.converter.gguf;
 
+import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
@@ -19,6 +20,11 @@ import dev.octet.formats.gguf.GgufWriter;
 import dev.octet.formats.safetensors.SafetensorsWriter;
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Tensor;
+import dev.octet.converter.checkpoint.StreamOptions;
+import java.nio.file.StandardCopyOption;
+import java.util.SequencedMap;
+import dev.octet.formats.tensor.Shape;
+import dev.octet.quant.ggml.GgmlDecode;
 import java.io.IOException;
 import java.lang.foreign.Arena;
 import java.nio.file.Files;
@@ -63,8 +69,12 @@ class GgufRoundTripTest {
     }
 
     private GgufExport.Result write(Path model, GgufType type) throws IOException {
+        return write(model, type, StreamOptions.defaults());
+    }
+
+    private GgufExport.Result write(Path model, GgufType type, StreamOptions options) throws IOException {
         try (CheckpointConverter opened = CheckpointConverter.open(model)) {
-            return GgufExport.of(opened.checkpoint(), opened.stored(), type).write(file(), NO_TOKENIZER);
+            return GgufExport.of(opened.checkpoint(), opened.stored(), type).write(file(), NO_TOKENIZER, options);
         }
     }
 
@@ -185,6 +195,46 @@ class GgufRoundTripTest {
         assertTrue(halves > 0, types.toString());
         assertTrue(notes.stream().anyMatch(n -> n.startsWith(halves + " matrices are F16")), notes.toString());
         assertEquals(GgufType.F32, types.get("blk.0.attn_norm.weight"));
+    }
+
+    @ParameterizedTest
+    @EnumSource(
+            value = GgufType.class,
+            names = {"F16", "F32", "Q8_0"})
+    void matrices_in_several_pieces_are_the_same_for_any_number_of_threads(GgufType type) throws IOException {
+        int rows = 1 << 13; // of 64 elements: two pieces and more
+        Path model = changed("../../golden/gguf/models/llama", c -> c.put("vocab_size", rows));
+        float[] values = new float[rows * 64];
+        for (int i = 0; i < values.length; i++) {
+            values[i] = (float) Math.sin(i);
+        }
+        try (Arena arena = Arena.ofConfined();
+                ModelFile old = ModelFile.open(model.resolve("model.safetensors"))) {
+            SequencedMap<String, Tensor> tensors = new LinkedHashMap<>();
+            old.model().tensors().forEach((name, tensor) -> {
+                boolean table = name.equals("model.embed_tokens.weight") || name.equals("lm_head.weight");
+                tensors.put(name, table ? Tensor.ofFloats(arena, name, Shape.of(rows, 64), values) : tensor);
+            });
+            SafetensorsWriter.write(folder.resolve("wide.safetensors"), tensors, Map.of("format", "pt"));
+        }
+        Files.move(
+                folder.resolve("wide.safetensors"),
+                model.resolve("model.safetensors"),
+                StandardCopyOption.REPLACE_EXISTING);
+        write(model, type, StreamOptions.defaults().withThreads(1));
+        byte[] one = Files.readAllBytes(file());
+        write(model, type, StreamOptions.defaults().withThreads(3));
+        assertArrayEquals(one, Files.readAllBytes(file()));
+        try (Arena arena = Arena.ofConfined()) {
+            GgufFile file = GgufFile.open(file(), arena);
+            for (GgufHeader.Entry e : file.header().entries()) {
+                if (e.tensor().name().equals("token_embd.weight")) {
+                    float[] read = new float[values.length];
+                    GgmlDecode.decode(type, file.bytes(e), 0, read.length, read);
+                    assertArrayEquals(values, read, type == GgufType.F32 ? 0 : 0.005f);
+                }
+            }
+        }
     }
 
     @ParameterizedTest

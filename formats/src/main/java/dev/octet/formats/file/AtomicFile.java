@@ -166,6 +166,22 @@ public final class AtomicFile implements WritableByteChannel, ByteSink {
         buffers.clear();
     }
 
+    /**
+     * Writes all of {@code bytes} (native memory) at {@code position}, of which {@link #position()} knows nothing. Several threads may write at once, to
+     * different positions.
+     */
+    public void write(long position, MemorySegment bytes) throws IOException {
+        try {
+            for (long done = 0; done < bytes.byteSize(); ) {
+                ByteBuffer buffer = bytes.asSlice(done, Math.min(NATIVE_CHUNK_BYTES, bytes.byteSize() - done))
+                        .asByteBuffer();
+                done += channel.write(buffer, position + done);
+            }
+        } catch (IOException e) {
+            throw named(e, bytes.byteSize());
+        }
+    }
+
     /** Syncs the bytes written so far to disk. Another thread may write meanwhile. */
     public void sync() throws IOException {
         channel.force(false);

@@ -5,18 +5,25 @@ import dev.octet.formats.file.AtomicFile;
 import dev.octet.formats.file.ByteSink;
 import java.io.ByteArrayOutputStream;
 import java.io.IOException;
+import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
+import java.util.HashMap;
 import java.util.HashSet;
 import java.util.List;
+import java.util.Map;
 import java.util.SequencedMap;
 import java.util.Set;
+import java.util.concurrent.atomic.AtomicLong;
 
-/** Writes GGUF files, version 3, tensor by tensor; only the piece that the caller passes is in memory. The same input gives the same bytes. */
-public final class GgufWriter {
+/**
+ * Writes GGUF files, version 3. Where each tensor lies is known from the start, so several threads may write pieces of tensors in any order; only the pieces
+ * that callers pass are in memory. The same input gives the same bytes.
+ */
+public final class GgufWriter implements AutoCloseable {
     private static final int VERSION = 3;
 
     /** ggml's GGML_MAX_NAME, with its closing zero. */
@@ -24,7 +31,16 @@ public final class GgufWriter {
 
     private static final int ALIGNMENT = (int) GgufHeader.DEFAULT_ALIGNMENT;
 
-    private GgufWriter() {}
+    private final AtomicFile file;
+    private final Map<GgufTensor, Place> places;
+
+    /** Where a tensor lies, and how many of its bytes were written. */
+    private record Place(long start, AtomicLong written) {}
+
+    private GgufWriter(AtomicFile file, Map<GgufTensor, Place> places) {
+        this.file = file;
+        this.places = places;
+    }
 
     /** Provides the bytes of one tensor at a time. */
     @FunctionalInterface
@@ -34,41 +50,137 @@ public final class GgufWriter {
     }
 
     /**
-     * Writes a file atomically: a failure leaves an earlier file at {@code path} unchanged.
+     * Writes a file atomically, tensor by tensor: a failure leaves an earlier file at {@code path} unchanged.
      *
-     * @param metadata keys in the order in which they are written; {@code general.alignment} is left out: tensors lie at multiples of 32
-     * @param tensors in the order in which they are written
-     * @throws UnsupportedModelException when the name of a tensor is longer than ggml can read, or there twice
-     * @throws IllegalArgumentException when {@code metadata} has {@code general.alignment}
      * @throws IllegalStateException when {@code content} writes more or fewer bytes than a tensor has
-     * @throws IOException when there is no space or no permission
+     * @see #create
      */
     public static void write(
             Path path, SequencedMap<String, GgufValue> metadata, List<GgufTensor> tensors, Content content)
+            throws IOException {
+        try (GgufWriter writer = create(path, metadata, tensors)) {
+            for (GgufTensor t : tensors) {
+                content.write(t, new InSequence(writer, t));
+            }
+            writer.commit();
+        }
+    }
+
+    /** Pieces of a tensor one behind the other. */
+    private static final class InSequence implements ByteSink {
+        private final GgufWriter writer;
+        private final GgufTensor tensor;
+        private long at;
+
+        InSequence(GgufWriter writer, GgufTensor tensor) {
+            this.writer = writer;
+            this.tensor = tensor;
+        }
+
+        @Override
+        public void write(MemorySegment bytes) throws IOException {
+            writer.write(tensor, at, bytes);
+            at += bytes.byteSize();
+        }
+    }
+
+    /**
+     * Starts a file, whose earlier namesake stays unchanged until {@link #commit}.
+     *
+     * @param metadata keys in the order in which they are written; {@code general.alignment} is left out: tensors lie at multiples of 32
+     * @param tensors in the order in which they lie in the file
+     * @throws UnsupportedModelException when the name of a tensor is longer than ggml can read, or there twice
+     * @throws IllegalArgumentException when {@code metadata} has {@code general.alignment}
+     * @throws IOException when there is no space or no permission
+     */
+    public static GgufWriter create(Path path, SequencedMap<String, GgufValue> metadata, List<GgufTensor> tensors)
             throws IOException {
         if (metadata.containsKey(GgufHeader.ALIGNMENT_KEY)) {
             throw new IllegalArgumentException(GgufHeader.ALIGNMENT_KEY + " is always " + ALIGNMENT + ": leave it out");
         }
         requireWritable(tensors);
         byte[] header = header(metadata, tensors);
+        Map<GgufTensor, Place> places = new HashMap<>();
         long bytes = header.length;
         for (GgufTensor t : tensors) {
+            places.put(t, new Place(bytes, new AtomicLong()));
             bytes = Math.addExact(bytes, padded(t.byteSize()));
         }
-        try (AtomicFile file = AtomicFile.create(path)) {
+        AtomicFile file = AtomicFile.create(path);
+        GgufWriter writer = new GgufWriter(file, places);
+        try {
             file.expect(bytes);
             file.write(MemorySegment.ofArray(header));
             for (GgufTensor t : tensors) {
-                long start = file.position();
-                content.write(t, file);
-                if (file.position() - start != t.byteSize()) {
-                    throw new IllegalStateException(
-                            t + " takes " + t.byteSize() + " bytes, its source wrote " + (file.position() - start));
-                }
-                file.write(MemorySegment.ofArray(new byte[(int) (padded(t.byteSize()) - t.byteSize())]));
+                long size = t.byteSize();
+                writer.put(writer.place(t).start() + size, MemorySegment.ofArray(new byte[(int) (padded(size) - size)]));
             }
-            file.commit();
+            return writer;
+        } catch (IOException | RuntimeException e) {
+            file.close();
+            throw e;
         }
+    }
+
+    private Place place(GgufTensor tensor) {
+        Place place = places.get(tensor);
+        if (place == null) {
+            throw new IllegalArgumentException(tensor + " is none of the file's");
+        }
+        return place;
+    }
+
+    private void put(long position, MemorySegment bytes) throws IOException {
+        if (bytes.heapBase().isEmpty()) {
+            file.write(position, bytes);
+            return;
+        }
+        try (Arena arena = Arena.ofConfined()) {
+            MemorySegment memory = arena.allocate(Math.max(1, bytes.byteSize())).asSlice(0, bytes.byteSize());
+            file.write(position, memory.copyFrom(bytes));
+        }
+    }
+
+    /**
+     * Writes a piece of a tensor. Several threads may write at once, to different places.
+     *
+     * @param offset of the piece in the tensor, bytes
+     * @throws IllegalStateException when it reaches beyond the tensor
+     * @throws IOException when there is no space
+     */
+    public void write(GgufTensor tensor, long offset, MemorySegment bytes) throws IOException {
+        Place place = place(tensor);
+        if (offset + bytes.byteSize() > tensor.byteSize()) {
+            throw wrongSize(tensor, offset + bytes.byteSize());
+        }
+        put(place.start() + offset, bytes);
+        place.written().addAndGet(bytes.byteSize());
+    }
+
+    private static IllegalStateException wrongSize(GgufTensor tensor, long written) {
+        return new IllegalStateException(
+                tensor + " takes " + tensor.byteSize() + " bytes, its source wrote " + written);
+    }
+
+    /**
+     * Makes the file durable and visible under its name.
+     *
+     * @throws IllegalStateException when fewer bytes of a tensor were written than it has
+     */
+    public void commit() throws IOException {
+        for (Map.Entry<GgufTensor, Place> e : places.entrySet()) {
+            long written = e.getValue().written().get();
+            if (written != e.getKey().byteSize()) {
+                throw wrongSize(e.getKey(), written);
+            }
+        }
+        file.commit();
+    }
+
+    /** Removes what was written unless {@link #commit} succeeded. */
+    @Override
+    public void close() throws IOException {
+        file.close();
     }
 
     private static void requireWritable(List<GgufTensor> tensors) {

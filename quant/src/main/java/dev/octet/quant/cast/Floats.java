@@ -8,6 +8,9 @@ import java.lang.foreign.MemorySegment;
 
 /** Single elements of F32, BF16 and F16 memory as {@code float}: widening is exact, narrowing rounds to nearest even. */
 public final class Floats {
+    /** Elements at once: what the nearest cache holds. */
+    private static final int CHUNK = 1 << 12;
+
     private Floats() {}
 
     /**
@@ -35,5 +38,56 @@ public final class Floats {
         }
         short bits = type == DType.BF16 ? BFloat16.fromFloat(value) : Half.fromFloat(value);
         floats.set(Tensor.I16_LE, index * Sizes.width(type), bits);
+    }
+
+    /**
+     * Brings {@code count} elements from one type to another, as {@link #get} and {@link #set} do.
+     *
+     * @param to may be what {@code from} is
+     * @throws IllegalArgumentException when a type is not F32, BF16 or F16
+     */
+    public static void convert(DType fromType, MemorySegment from, DType toType, MemorySegment to, long count) {
+        if (toType != DType.F32 || fromType == DType.F32) {
+            for (long i = 0; i < count; i++) {
+                set(toType, to, i, get(fromType, from, i));
+            }
+            return;
+        }
+        boolean pairs = fromType == DType.BF16;
+        Sizes.width(fromType);
+        int chunk = (int) Math.min(count, CHUNK);
+        int[] two = new int[pairs ? chunk / 2 : 0];
+        int[] bits = new int[two.length * 2];
+        short[] halves = new short[pairs ? 0 : chunk];
+        float[] values = new float[halves.length];
+        for (long first = 0; first < count; first += CHUNK) {
+            int n = (int) Math.min(CHUNK, count - first);
+            if (pairs) {
+                MemorySegment.copy(from, Tensor.I32_LE, first * Short.BYTES, two, 0, n / 2);
+                widenBf16(two, bits, n / 2);
+                MemorySegment.copy(bits, 0, to, Tensor.I32_LE, first * Float.BYTES, n / 2 * 2);
+            } else {
+                MemorySegment.copy(from, Tensor.I16_LE, first * Short.BYTES, halves, 0, n);
+                widenF16(halves, values, n);
+                MemorySegment.copy(values, 0, to, Tensor.F32_LE, first * Float.BYTES, n);
+            }
+        }
+        if (pairs && count % 2 != 0) {
+            set(toType, to, count - 1, get(fromType, from, count - 1));
+        }
+    }
+
+    /** Of pairs in an integer: a loop over {@code short} would take twice as long, as the compiler makes no vectors of it. */
+    private static void widenBf16(int[] pairs, int[] bits, int n) {
+        for (int i = 0; i < n; i++) {
+            bits[2 * i] = pairs[i] << 16;
+            bits[2 * i + 1] = pairs[i] & 0xFFFF0000;
+        }
+    }
+
+    private static void widenF16(short[] halves, float[] values, int n) {
+        for (int i = 0; i < n; i++) {
+            values[i] = Float.float16ToFloat(halves[i]);
+        }
     }
 }

@@ -6,6 +6,7 @@ import dev.octet.quant.number.BFloat16;
 import dev.octet.quant.number.Half;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
+import java.util.Arrays;
 import java.util.Collections;
 import java.util.EnumSet;
 import java.util.Set;
@@ -27,18 +28,26 @@ public final class GgmlEncode {
 
     private static final int NVFP4_GROUP = 16;
 
-    /** Plain numbers at once: what a small cache holds. */
-    private static final int CHUNK = 1 << 12;
+    private static final int Q8_BLOCK = 32;
+    private static final int Q8_BYTES = Q8_BLOCK + Short.BYTES;
 
-    private final float[] x;
+    /** Elements at once: what a small cache holds, and a multiple of every type's block. */
+    private static final int CHUNK = 1 << 11;
+
+    private final MemorySegment source;
     private final MemorySegment out;
-    private final byte[] codes = new byte[32];
+    private final float[] x = new float[CHUNK];
+    private final int[] bits = new int[CHUNK];
+    private final short[] narrow = new short[CHUNK];
+    private final float[] inverses = new float[CHUNK];
+    private final byte[] codes = new byte[CHUNK];
+    private final byte[] blocks = new byte[CHUNK / Q8_BLOCK * Q8_BYTES];
     private int from;
     private long at;
     private int lost;
 
-    private GgmlEncode(float[] x, MemorySegment out) {
-        this.x = x;
+    private GgmlEncode(MemorySegment source, MemorySegment out) {
+        this.source = source;
         this.out = out;
     }
 
@@ -46,35 +55,104 @@ public final class GgmlEncode {
      * Encodes {@code count} elements.
      *
      * @param type one of {@link #TYPES}
-     * @param x finite floats
+     * @param floats finite F32, little-endian
      * @param count a multiple of the type's block
      * @param into the blocks are written from its first byte on
      * @return the number of scales that became zero though their elements were not: all of these are zero now
      * @throws IllegalArgumentException for another type, or when {@code count} is no whole number of blocks
-     * @throws IndexOutOfBoundsException when {@code x} or {@code into} is too short
+     * @throws IndexOutOfBoundsException when {@code floats} or {@code into} is too short
      * @throws ArithmeticException when an element or a scale is larger than the type's largest
      */
-    public static int encode(GgufType type, float[] x, int count, MemorySegment into) {
-        GgmlEncode e = new GgmlEncode(x, into);
-        if (type.blockElements() == 1) {
-            e.floats(type, count);
+    public static int encode(GgufType type, MemorySegment floats, long count, MemorySegment into) {
+        type.bytes(count); // a whole number of blocks
+        if (type == GgufType.F32) {
+            MemorySegment.copy(floats, 0, into, 0, count * Float.BYTES);
             return 0;
         }
-        for (long n = type.bytes(count) / type.blockBytes(); n > 0; n--) {
-            e.block(type);
-            e.from += type.blockElements();
-            e.at += type.blockBytes();
+        GgmlEncode e = new GgmlEncode(floats, into);
+        for (long first = 0; first < count; first += CHUNK) {
+            e.chunk(type, first, (int) Math.min(CHUNK, count - first));
         }
         return e.lost;
+    }
+
+    /** From here on, loops that the compiler turns into vectors; of {@link Float#floatToRawIntBits} it makes none, so bits are copied. */
+    private void chunk(GgufType type, long first, int n) {
+        MemorySegment.copy(source, Tensor.F32_LE, first * Float.BYTES, x, 0, n);
+        MemorySegment.copy(source, Tensor.I32_LE, first * Float.BYTES, bits, 0, n);
+        switch (type) {
+            case F16 -> {
+                requireFits(type, n, Half.toFloat(Half.fromFloat(magnitude(0, n))));
+                halves(x, narrow, n);
+                plain(n);
+            }
+            case BF16 -> {
+                requireFits(type, n, BFloat16.toFloat(BFloat16.fromFloat(magnitude(0, n))));
+                bfloat16s(bits, narrow, n);
+                plain(n);
+            }
+            case Q8_0 -> q8(n);
+            default -> {
+                for (from = 0; from < n; from += type.blockElements()) {
+                    block(type);
+                    at += type.blockBytes();
+                }
+            }
+        }
+    }
+
+    private void plain(int n) {
+        MemorySegment.copy(narrow, 0, out, Tensor.I16_LE, at, n);
+        at += (long) n * Short.BYTES;
+    }
+
+    private float magnitude(int first, int n) {
+        return Float.intBitsToFloat(largest(bits, first, first + n));
+    }
+
+    /** The bits of magnitudes have their order. */
+    private static int largest(int[] bits, int from, int to) {
+        int largest = 0;
+        for (int i = from; i < to; i++) {
+            largest = Math.max(largest, bits[i] & Integer.MAX_VALUE);
+        }
+        return largest;
+    }
+
+    private static void halves(float[] x, short[] narrow, int n) {
+        for (int i = 0; i < n; i++) {
+            narrow[i] = Float.floatToFloat16(x[i]);
+        }
+    }
+
+    /** Of finite numbers; see BFloat16 for others. */
+    private static void bfloat16s(int[] bits, short[] narrow, int n) {
+        for (int i = 0; i < n; i++) {
+            narrow[i] = (short) ((bits[i] + 0x7fff + (bits[i] >>> 16 & 1)) >>> 16);
+        }
+    }
+
+    private void requireFits(GgufType type, int n, float largest) {
+        if (Float.isFinite(largest)) {
+            return;
+        }
+        for (int i = 0; i < n; i++) {
+            boolean fits = type == GgufType.F16
+                    ? Float.isFinite(Half.toFloat(Half.fromFloat(x[i])))
+                    : Float.isFinite(BFloat16.toFloat(BFloat16.fromFloat(x[i])));
+            if (!fits) {
+                throw new ArithmeticException("an element is " + x[i]
+                        + (type == GgufType.F16 ? ", F16 ends at 65504" : ", BF16 ends at 3.39e38"));
+            }
+        }
     }
 
     private void block(GgufType type) {
         switch (type) {
             case Q4_0 -> q4();
-            case Q8_0 -> q8();
             case MXFP4 -> mxfp4();
             case NVFP4 -> nvfp4();
-            case Q4_1, Q5_0, Q5_1, Q8_1, Q2_K, Q3_K, Q4_K, Q5_K, Q6_K, Q8_K, IQ2_XXS, IQ2_XS, IQ3_XXS, IQ1_S, IQ4_NL ->
+            case Q4_1, Q5_0, Q5_1, Q8_0, Q8_1, Q2_K, Q3_K, Q4_K, Q5_K, Q6_K, Q8_K, IQ2_XXS, IQ2_XS, IQ3_XXS, IQ1_S, IQ4_NL ->
                 throw refused(type);
             case IQ3_S, IQ2_S, IQ4_XS, I8, I16, I32, I64, IQ1_M, TQ1_0, TQ2_0, Q1_0 -> throw refused(type);
             case F32, F16, BF16, F64 -> throw refused(type); // no blocks: floats
@@ -89,82 +167,26 @@ public final class GgmlEncode {
         out.set(ValueLayout.JAVA_BYTE, at + offset, (byte) value);
     }
 
-    /** Plain numbers, in loops that the compiler turns into vectors. */
-    private void floats(GgufType type, int count) {
-        if (type == GgufType.F32) {
-            MemorySegment.copy(x, 0, out, Tensor.F32_LE, 0, count);
-            return;
-        }
-        if (type != GgufType.F16 && type != GgufType.BF16) {
-            throw refused(type);
-        }
-        boolean half = type == GgufType.F16;
-        short[] bits = new short[Math.min(count, CHUNK)];
-        for (int first = 0; first < count; first += CHUNK) {
-            int some = Math.min(CHUNK, count - first);
-            int largest = half ? halves(first, some, bits) : bfloat16s(first, some, bits);
-            if (largest >= (half ? 0x7c00 : 0x7f80)) {
-                throw tooLarge(type, first, some);
-            }
-            MemorySegment.copy(bits, 0, out, Tensor.I16_LE, 2L * first, some);
-        }
-    }
-
-    /** Returns the largest bits without their sign: from infinity on no number. */
-    private int halves(int first, int count, short[] bits) {
-        for (int i = 0; i < count; i++) {
-            bits[i] = Float.floatToFloat16(x[first + i]);
-        }
-        return largest(bits, count);
-    }
-
-    private int bfloat16s(int first, int count, short[] bits) {
-        for (int i = 0; i < count; i++) {
-            int f = Float.floatToRawIntBits(x[first + i]); // finite: see BFloat16 for what is not
-            bits[i] = (short) ((f + 0x7fff + (f >>> 16 & 1)) >>> 16);
-        }
-        return largest(bits, count);
-    }
-
-    private static int largest(short[] bits, int count) {
-        int largest = 0;
-        for (int i = 0; i < count; i++) {
-            largest = Math.max(largest, bits[i] & 0x7fff);
-        }
-        return largest;
-    }
-
-    private ArithmeticException tooLarge(GgufType type, int first, int count) {
-        for (int i = first; i < first + count; i++) {
-            boolean fits = type == GgufType.F16
-                    ? Float.isFinite(Half.toFloat(Half.fromFloat(x[i])))
-                    : Float.isFinite(BFloat16.toFloat(BFloat16.fromFloat(x[i])));
-            if (!fits) {
-                return new ArithmeticException("an element is " + x[i]
-                        + (type == GgufType.F16 ? ", F16 ends at 65504" : ", BF16 ends at 3.39e38"));
-            }
-        }
-        throw new IllegalStateException("every element fits " + type);
-    }
-
     /** A block's scale, in its first bytes. */
     private void scale(float value) {
+        out.set(Tensor.I16_LE, at, half(value));
+    }
+
+    /** A scale in F16; counts those that become zero. */
+    private short half(float value) {
         short bits = Half.fromFloat(value);
-        if (!Float.isFinite(Half.toFloat(bits))) {
+        float back = Half.toFloat(bits);
+        if (!Float.isFinite(back)) {
             throw new ArithmeticException("a scale is " + value + ", F16 ends at 65504");
         }
-        out.set(Tensor.I16_LE, at, bits);
-        if (value != 0 && Half.toFloat(out.get(Tensor.I16_LE, at)) == 0) {
+        if (value != 0 && back == 0) {
             lost++;
         }
+        return bits;
     }
 
     private float amax(int first, int count) {
-        float amax = 0;
-        for (int i = 0; i < count; i++) {
-            amax = Math.max(amax, Math.abs(x[from + first + i]));
-        }
-        return amax;
+        return magnitude(from + first, count);
     }
 
     private static float inverse(float d) {
@@ -192,21 +214,39 @@ public final class GgmlEncode {
         }
     }
 
-    private void q8() {
-        float d = amax(0, 32) / 127;
-        float id = inverse(d);
-        scale(d);
-        for (int j = 0; j < 32; j++) {
-            codes[j] = (byte) awayFromZero(x[from + j] * id);
+    private void q8(int n) {
+        for (int block = 0, to = 0; block < n; block += Q8_BLOCK, to += Q8_BYTES) {
+            float d = magnitude(block, Q8_BLOCK) / 127;
+            short scale = half(d);
+            blocks[to] = (byte) scale;
+            blocks[to + 1] = (byte) (scale >> Byte.SIZE);
+            Arrays.fill(inverses, block, block + Q8_BLOCK, inverse(d));
         }
-        MemorySegment.copy(codes, 0, out, ValueLayout.JAVA_BYTE, at + 2, codes.length);
+        awayFromZero(x, inverses, bits, n);
+        narrow(bits, codes, n);
+        int bytes = n / Q8_BLOCK * Q8_BYTES;
+        for (int block = 0, to = Short.BYTES; block < n; block += Q8_BLOCK, to += Q8_BYTES) {
+            System.arraycopy(codes, block, blocks, to, Q8_BLOCK);
+        }
+        MemorySegment.copy(blocks, 0, out, ValueLayout.JAVA_BYTE, at, bytes);
+        at += bytes;
     }
 
-    /** C's roundf of a number within an int: what is cut off is exact. */
-    private static int awayFromZero(float v) {
-        int whole = (int) v;
-        float rest = v - whole;
-        return whole + (rest >= 0.5f ? 1 : 0) - (rest <= -0.5f ? 1 : 0);
+    /** C's roundf of products within a byte: what is cut off is exact, and twice of it is a whole number from one half on. */
+    private static void awayFromZero(float[] x, float[] factors, int[] rounded, int n) {
+        for (int i = 0; i < n; i++) {
+            float v = x[i] * factors[i];
+            int whole = (int) v;
+            float rest = v - whole;
+            rounded[i] = whole + (int) (rest + rest);
+        }
+    }
+
+    /** In a loop of its own, of which the compiler makes vectors. */
+    private static void narrow(int[] rounded, byte[] codes, int n) {
+        for (int i = 0; i < n; i++) {
+            codes[i] = (byte) rounded[i];
+        }
     }
 
     private void mxfp4() {

@@ -15,8 +15,10 @@ import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import java.nio.file.Path;
+import java.util.Arrays;
 import java.util.Map;
 import java.util.Objects;
+import java.util.Random;
 import java.util.Set;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.DisplayNameGeneration;
@@ -78,7 +80,7 @@ class GgmlBlocksTest {
             float[] input = tensor(tensors, "input").toFloats();
             byte[] expected = tensor(tensors, type.name()).bytes().toArray(ValueLayout.JAVA_BYTE);
             byte[] bytes = new byte[expected.length];
-            GgmlEncode.encode(type, input, input.length, MemorySegment.ofArray(bytes));
+            GgmlEncode.encode(type, MemorySegment.ofArray(input), input.length, MemorySegment.ofArray(bytes));
             assertArrayEquals(expected, bytes);
         }
     }
@@ -89,14 +91,39 @@ class GgmlBlocksTest {
         float[] x = new float[64];
         byte[] bytes = new byte[1024];
         x[3] = -largest;
-        GgmlEncode.encode(type, x, 64, MemorySegment.ofArray(bytes));
+        GgmlEncode.encode(type, MemorySegment.ofArray(x), 64, MemorySegment.ofArray(bytes));
         float[] back = new float[64];
         GgmlDecode.decode(type, MemorySegment.ofArray(bytes), 0, 64, back);
         assertEquals(-largest, back[3], largest / 100);
         x[3] = -tooLarge;
         ArithmeticException e = assertThrows(
-                ArithmeticException.class, () -> GgmlEncode.encode(type, x, 64, MemorySegment.ofArray(bytes)));
+                ArithmeticException.class, () -> GgmlEncode.encode(type, MemorySegment.ofArray(x), 64, MemorySegment.ofArray(bytes)));
         assertTrue(String.valueOf(e.getMessage()).contains(" ends at "));
+    }
+
+    @Test
+    void blocks_of_q8_0_are_independent_of_how_many_are_encoded_at_once() {
+        Random random = new Random(5);
+        float[] x = new float[32 * 1000];
+        for (int i = 0; i < x.length; i++) {
+            // halves of steps too: the largest of every third block is 127
+            x[i] = i / 32 % 3 == 0 ? (i % 32 == 7 ? -127 : random.nextInt(253) / 2f - 63) : (float) random.nextGaussian();
+        }
+        byte[] all = new byte[34 * 1000];
+        GgmlEncode.encode(GgufType.Q8_0, MemorySegment.ofArray(x), x.length, MemorySegment.ofArray(all));
+        for (int block = 0; block < 1000; block++) {
+            byte[] one = new byte[34];
+            GgmlEncode.encode(
+                    GgufType.Q8_0,
+                    MemorySegment.ofArray(Arrays.copyOfRange(x, 32 * block, 32 * (block + 1))),
+                    32,
+                    MemorySegment.ofArray(one));
+            assertArrayEquals(one, Arrays.copyOfRange(all, 34 * block, 34 * (block + 1)), "block " + block);
+            for (int i = 0; block % 3 == 0 && i < 32; i++) {
+                double v = x[32 * block + i]; // the scale is 1
+                assertEquals(Math.signum(v) * Math.floor(Math.abs(v) + 0.5), one[2 + i], "of " + v);
+            }
+        }
     }
 
     @Test
@@ -106,12 +133,12 @@ class GgmlBlocksTest {
         x[16] = 1e-2f;
         x[40] = -1e-3f;
         byte[] bytes = new byte[36];
-        assertEquals(2, GgmlEncode.encode(GgufType.NVFP4, x, 64, MemorySegment.ofArray(bytes)));
+        assertEquals(2, GgmlEncode.encode(GgufType.NVFP4, MemorySegment.ofArray(x), 64, MemorySegment.ofArray(bytes)));
         float[] back = new float[64];
         GgmlDecode.decode(GgufType.NVFP4, MemorySegment.ofArray(bytes), 0, 64, back);
         assertEquals(0, back[0]);
         assertEquals(1e-2f, back[16], 2e-3f);
-        assertEquals(0, GgmlEncode.encode(GgufType.MXFP4, x, 64, MemorySegment.ofArray(bytes)));
+        assertEquals(0, GgmlEncode.encode(GgufType.MXFP4, MemorySegment.ofArray(x), 64, MemorySegment.ofArray(bytes)));
     }
 
     @Test
@@ -119,7 +146,7 @@ class GgmlBlocksTest {
         MemorySegment block = MemorySegment.ofArray(new byte[34]);
         assertThrows(
                 IllegalArgumentException.class, () -> GgmlDecode.decode(GgufType.Q8_0, block, 0, 31, new float[32]));
-        assertThrows(IllegalArgumentException.class, () -> GgmlEncode.encode(GgufType.Q8_0, new float[32], 31, block));
+        assertThrows(IllegalArgumentException.class, () -> GgmlEncode.encode(GgufType.Q8_0, MemorySegment.ofArray(new float[32]), 31, block));
     }
 
     @Test
