@@ -126,3 +126,4 @@ make("llama3", "llama", byte_level(LLAMA3, 400, ["<|begin_of_text|>", "<|end_of_
 make("qwen2", "qwen2", byte_level(QWEN, 400, ["<|endoftext|>", "<|im_start|>", "<|im_end|>"], True), None, "<|endoftext|>")
 make("qwen3", "qwen3", byte_level(QWEN, 400, ["<|endoftext|>", "<|im_start|>", "<|im_end|>"], True), None, "<|endoftext|>", head_dim=32)
 make("gemma", "gemma", sentence_piece(420, False), "<s>", "</s>", head_dim=32, tie_word_embeddings=True, initializer_range=0.2)
+make("mistral", "mistral", sentence_piece(420, True), "<s>", "</s>", sliding_window=None, initializer_range=0.2)
