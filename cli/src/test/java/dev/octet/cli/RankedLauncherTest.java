@@ -16,7 +16,7 @@ import org.junit.jupiter.api.DisplayNameGenerator;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** The launcher {@code ./octet} started several times at once by {@code mpirun}, with a Maven and a JDK that only say what they are asked for. */
+/** The launcher {@code ./octet} started several times at once by {@code mpirun} or {@code torchrun}, with a Maven and a JDK that only say what they are asked for. */
 @DisplayNameGeneration(DisplayNameGenerator.ReplaceUnderscores.class)
 class RankedLauncherTest {
     private static final Path ROOT = Path.of(System.getProperty("octet.root", ".."));
@@ -34,6 +34,16 @@ class RankedLauncherTest {
 
     @Test
     void the_first_of_the_ranks_on_a_machine_builds_for_all() throws Exception {
+        requireOneBuild("OMPI_COMM_WORLD_LOCAL_RANK", Map.of());
+    }
+
+    /** A torchrun that Slurm has started: all its processes are the first of their machine to Slurm. */
+    @Test
+    void the_first_of_the_processes_of_torchrun_on_a_machine_builds_for_all() throws Exception {
+        requireOneBuild("LOCAL_RANK", Map.of("TORCHELASTIC_RUN_ID", "none", "SLURM_LOCALID", "0"));
+    }
+
+    private void requireOneBuild(String rank, Map<String, String> variables) throws Exception {
         assumeTrue(Files.isExecutable(Path.of("/bin/bash")), "there is no bash");
         Path home = Files.createDirectories(folder.resolve("home"));
         Files.copy(ROOT.resolve("octet"), home.resolve("octet"));
@@ -65,8 +75,9 @@ class RankedLauncherTest {
             builder.environment()
                     .putAll(Map.of(
                             "JAVA25_HOME", folder.resolve("jdk").toString(),
-                            "OMPI_COMM_WORLD_LOCAL_RANK", String.valueOf(r),
+                            rank, String.valueOf(r),
                             "PATH", folder.resolve("bin") + ":" + System.getenv("PATH")));
+            builder.environment().putAll(variables);
             ranks.add(builder.start());
         }
         for (int r = 0; r < 3; r++) {
