@@ -66,33 +66,35 @@ final class StartedRanks {
 
     /** This command line once more: by the launcher, which knows its own Java, or else by the Java that runs here. */
     private static List<String> again(Arguments arguments) throws IOException {
-        List<String> words = new ArrayList<>();
+        List<String> words = new ArrayList<>(List.of(arguments.verb()));
+        words.addAll(arguments.words());
+        List<String> command = new ArrayList<>();
         String home = System.getProperty("octet.home", "");
         if (home.isEmpty()) {
-            words.addAll(java());
+            command.addAll(java(words));
         } else {
             Path packed = Path.of(home, "bin", "octet");
-            words.add((Files.isExecutable(packed) ? packed : Path.of(home, "octet")).toString());
+            command.add((Files.isExecutable(packed) ? packed : Path.of(home, "octet")).toString());
         }
-        words.add(arguments.verb());
-        words.addAll(arguments.words());
-        return words;
+        command.addAll(words);
+        return command;
     }
 
-    /** The words of this JVM up to its main class, as Linux keeps them. */
-    private static List<String> java() throws IOException {
+    /** The words of this JVM before those of Octet, as Linux keeps them. */
+    private static List<String> java(List<String> words) throws IOException {
         Path line = Path.of("/proc/self/cmdline");
-        if (!Files.isReadable(line)) {
-            throw new UnavailableException(
-                    "the command line of this Java cannot be read, with which ranks are started",
-                    line.toString(),
-                    "start octet train with the launcher of Octet");
+        if (Files.isReadable(line)) {
+            List<String> all = List.of(Files.readString(line).split("\0", -1));
+            int begin = all.size() - 1 - words.size(); // an empty word is behind the last
+            if (begin > 1 && all.subList(begin, all.size() - 1).equals(words)) {
+                List<String> java = new ArrayList<>(all.subList(1, begin));
+                java.addFirst(Path.of(System.getProperty("java.home"), "bin", "java").toString());
+                return java;
+            }
         }
-        List<String> all = List.of(Files.readString(line).split("\0", -1));
-        int main = all.indexOf(Start.class.getName());
-        List<String> words = new ArrayList<>(all.subList(1, main < 0 ? 1 : main));
-        words.addFirst(Path.of(System.getProperty("java.home"), "bin", "java").toString());
-        words.add(Start.class.getName());
-        return words;
+        throw new UnavailableException(
+                "the command line of this Java, with which ranks are started, is not known",
+                line.toString(),
+                "start octet train with the launcher of Octet");
     }
 }

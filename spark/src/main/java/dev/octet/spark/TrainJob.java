@@ -61,6 +61,11 @@ public record TrainJob(JavaSparkContext spark, List<String> arguments, int ranks
 
     private static final String DYNAMIC = "SPARK-24942";
 
+    /** What Spark says of a barrier stage that a task or its executor has left; it does not repeat one whose tasks give results. */
+    private static final String BROKEN = "failed barrier ResultStage";
+
+    private static final String LOST = "ExecutorLostFailure";
+
     public TrainJob {
         arguments = List.copyOf(arguments);
         if (ranks < 1) {
@@ -117,6 +122,9 @@ public record TrainJob(JavaSparkContext spark, List<String> arguments, int ranks
                         "give it more or larger executors, or take fewer ranks",
                         e);
             }
+            if (said.contains(BROKEN) && said.contains(LOST)) {
+                throw lost(e);
+            }
             if (said.contains(DYNAMIC)) {
                 throw new UnavailableException(
                         "ranks must start together, which Spark does not do with dynamic allocation",
@@ -126,6 +134,15 @@ public record TrainJob(JavaSparkContext spark, List<String> arguments, int ranks
             }
         }
         return JobFailure.of(e);
+    }
+
+    private static UnavailableException lost(@Nullable Exception cause) {
+        return new UnavailableException(
+                "an executor was lost, and with it its ranks; the others were ended",
+                "the barrier stage",
+                "see what ended it: ranks take memory besides the executor's heap (spark.executor.memoryOverhead);"
+                        + " train --resume goes on from the last checkpoint",
+                cause);
     }
 
     /** The arguments with names of files that hold on any machine. */
@@ -182,14 +199,7 @@ public record TrainJob(JavaSparkContext spark, List<String> arguments, int ranks
         public Iterator<Answer> apply(Iterator<Integer> number) {
             BarrierTaskContext context = BarrierTaskContext.get();
             Answer answer = context.stageAttemptNumber() > 0
-                    ? new Answer(
-                            null,
-                            new UnavailableException(
-                                    "an executor was lost, and with it its ranks; the others were ended",
-                                    "the barrier stage",
-                                    "see what ended it: ranks take memory besides the executor's heap"
-                                            + " (spark.executor.memoryOverhead); train --resume goes on from the last"
-                                            + " checkpoint"))
+                    ? new Answer(null, lost(null))
                     : ranks(context);
             return CollectionConverters.asScala(List.of(answer).iterator());
         }
