@@ -32,7 +32,9 @@ final class StartedRanks {
      */
     static Optional<ExitCode> run(Arguments arguments, Screen screen) throws IOException {
         Map<String, String> variables = System.getenv();
-        if (RankEnvironment.of(variables).filter(r -> r.launcher() == Launcher.TORCHRUN).isEmpty()) {
+        if (RankEnvironment.of(variables)
+                .filter(r -> r.launcher() == Launcher.TORCHRUN)
+                .isEmpty()) {
             return Optional.empty();
         }
         TorchrunRendezvous processes = TorchrunRendezvous.of(variables);
@@ -41,9 +43,7 @@ final class StartedRanks {
         }
         try {
             int code = PlacedRanks.run(
-                    processes,
-                    RankCommand.of(again(arguments), variables),
-                    new RankOutput(screen.out(), screen.err()));
+                    processes, RankCommand.of(again(arguments), variables), new RankOutput(screen.out(), screen.err()));
             return Optional.of(ended(code));
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt();
@@ -88,7 +88,8 @@ final class StartedRanks {
             int begin = all.size() - 1 - words.size(); // an empty word is behind the last
             if (begin > 1 && all.subList(begin, all.size() - 1).equals(words)) {
                 List<String> java = new ArrayList<>(all.subList(1, begin));
-                java.addFirst(Path.of(System.getProperty("java.home"), "bin", "java").toString());
+                java.addFirst(
+                        Path.of(System.getProperty("java.home"), "bin", "java").toString());
                 return java;
             }
         }

@@ -74,9 +74,12 @@ class RankedLauncherTest {
                     .redirectOutput(folder.resolve("printed-" + r).toFile());
             builder.environment()
                     .putAll(Map.of(
-                            "JAVA25_HOME", folder.resolve("jdk").toString(),
-                            rank, String.valueOf(r),
-                            "PATH", folder.resolve("bin") + ":" + System.getenv("PATH")));
+                            "JAVA25_HOME",
+                            folder.resolve("jdk").toString(),
+                            rank,
+                            String.valueOf(r),
+                            "PATH",
+                            folder.resolve("bin") + ":" + System.getenv("PATH")));
             builder.environment().putAll(variables);
             ranks.add(builder.start());
         }

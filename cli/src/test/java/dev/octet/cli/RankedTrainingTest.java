@@ -230,8 +230,7 @@ class RankedTrainingTest {
 
     @Test
     void a_mesh_that_is_not_torchruns_number_of_processes_is_refused_with_the_code_of_wrong_usage() throws Exception {
-        Process first = startPlaced(
-                Mpirun.OPEN_MPI, onOneMachine(0), words("real", "--set", "distributed.tensor=4"));
+        Process first = startPlaced(Mpirun.OPEN_MPI, onOneMachine(0), words("real", "--set", "distributed.tensor=4"));
         assertTrue(first.waitFor(60, TimeUnit.SECONDS), "the processes ended");
         assertEquals(ExitCode.USAGE.number(), first.exitValue(), printed());
         assertTrue(printed().matches("(?s).*octet: rank [01] of 2 failed, and ends the others:.*"), printed());

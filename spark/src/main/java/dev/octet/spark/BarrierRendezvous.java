@@ -31,8 +31,7 @@ final class BarrierRendezvous implements Rendezvous {
 
     /** Asks where the tasks are; to be called by all. */
     static BarrierRendezvous of(BarrierTaskContext context) {
-        List<String> executors =
-                Arrays.asList(context.allGather(SparkEnv.get().executorId()));
+        List<String> executors = Arrays.asList(context.allGather(SparkEnv.get().executorId()));
         List<String> relays = new ArrayList<>();
         executors.stream().filter(e -> !relays.contains(e)).forEach(relays::add);
         String own = executors.get(context.partitionId());

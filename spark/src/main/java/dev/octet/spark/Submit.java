@@ -250,8 +250,7 @@ public final class Submit {
                     "give it: --conf " + TrainJob.RANKS + "=4");
         }
         TrainJob.Ended ended = new TrainJob(spark, arguments, Integer.parseInt(ranks)).run();
-        return new Answer(
-                lines(ended.printed()), ended.code() == 0 ? "" : lines(ended.errors()), ended.code());
+        return new Answer(lines(ended.printed()), ended.code() == 0 ? "" : lines(ended.errors()), ended.code());
     }
 
     private static String lines(List<String> lines) {

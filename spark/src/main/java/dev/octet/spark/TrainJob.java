@@ -50,8 +50,7 @@ public record TrainJob(JavaSparkContext spark, List<String> arguments, int ranks
     public static final String RANKS = "spark.octet.ranks";
 
     /** Options whose values are names of files. */
-    private static final Set<String> FILES =
-            Set.of("output", "config", "deepspeed", "accelerate", "hf-args", "model");
+    private static final Set<String> FILES = Set.of("output", "config", "deepspeed", "accelerate", "hf-args", "model");
 
     /** What the driver gets of what ranks print. */
     private static final int LINES = 40;
@@ -159,7 +158,8 @@ public record TrainJob(JavaSparkContext spark, List<String> arguments, int ranks
                 words.add(FILES.contains(name) ? shared(option.getValue(), hadoop) : option.getValue());
             }
         }
-        String operand = options.operands(1, options.has("resume") ? "RUN" : "MODEL").getFirst();
+        String operand =
+                options.operands(1, options.has("resume") ? "RUN" : "MODEL").getFirst();
         words.add(shared(operand, hadoop));
         return words;
     }
@@ -181,8 +181,7 @@ public record TrainJob(JavaSparkContext spark, List<String> arguments, int ranks
      * @param ended of the first relay
      * @param refused why the ranks could not run, with which every attempt would end
      */
-    private record Answer(
-            @Nullable Ended ended, @Nullable OctetException refused) implements Serializable {}
+    private record Answer(@Nullable Ended ended, @Nullable OctetException refused) implements Serializable {}
 
     /**
      * A task: one rank.
@@ -198,9 +197,7 @@ public record TrainJob(JavaSparkContext spark, List<String> arguments, int ranks
         @Override
         public Iterator<Answer> apply(Iterator<Integer> number) {
             BarrierTaskContext context = BarrierTaskContext.get();
-            Answer answer = context.stageAttemptNumber() > 0
-                    ? new Answer(null, lost(null))
-                    : ranks(context);
+            Answer answer = context.stageAttemptNumber() > 0 ? new Answer(null, lost(null)) : ranks(context);
             return CollectionConverters.asScala(List.of(answer).iterator());
         }
 
@@ -243,8 +240,7 @@ public record TrainJob(JavaSparkContext spark, List<String> arguments, int ranks
             if (!own.isEmpty()) {
                 command.addAll(Arrays.asList(own.split("\\s+", -1)));
             }
-            command.addAll(List.of(
-                    "-cp", classPath(), TrainingRank.class.getName(), String.valueOf(threads), "train"));
+            command.addAll(List.of("-cp", classPath(), TrainingRank.class.getName(), String.valueOf(threads), "train"));
             command.addAll(words);
             return command;
         }
@@ -263,8 +259,7 @@ public record TrainJob(JavaSparkContext spark, List<String> arguments, int ranks
                     }
                 }
             }
-            entries.addAll(Arrays.asList(
-                    System.getProperty("java.class.path").split(java.io.File.pathSeparator, -1)));
+            entries.addAll(Arrays.asList(System.getProperty("java.class.path").split(java.io.File.pathSeparator, -1)));
             return String.join(java.io.File.pathSeparator, entries);
         }
 

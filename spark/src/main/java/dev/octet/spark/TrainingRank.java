@@ -37,9 +37,8 @@ final class TrainingRank {
         int code;
         try {
             Optional<RankEnvironment> environment = RankEnvironment.of(variables);
-            Collectives world = environment.isPresent()
-                    ? RankProcesses.join(environment.get(), variables)
-                    : Collectives.alone();
+            Collectives world =
+                    environment.isPresent() ? RankProcesses.join(environment.get(), variables) : Collectives.alone();
             code = run(Arrays.asList(words), environment, world);
         } catch (OctetException e) {
             code = Submit.told(e, System.err);
@@ -53,7 +52,8 @@ final class TrainingRank {
             SubmittedVerb options = SubmittedVerb.parse(words.subList(1, words.size()));
             int threads = options.number("threads", Integer.parseInt(words.getFirst()));
             Train.Request request = request(options);
-            DeviceName device = request.device().ofProcess(environment.map(RankEnvironment::local).orElse(0));
+            DeviceName device = request.device()
+                    .ofProcess(environment.map(RankEnvironment::local).orElse(0));
             Job job = Job.named("octet train on Spark").withThreads(threads);
             RunEnd end = Train.run(
                     request.withDevice(world.isAlone() ? request.device() : device),
@@ -88,9 +88,9 @@ final class TrainingRank {
     private static Train.Request request(SubmittedVerb options) throws IOException {
         Path operand = Path.of(options.operands(1, "MODEL").getFirst());
         DialectFiles dialects = dialects(options);
-        Optional<Path> config =
-                options.text("config").map(Path::of).or(() -> dialects.files().values().stream()
-                        .findFirst());
+        Optional<Path> config = options.text("config")
+                .map(Path::of)
+                .or(() -> dialects.files().values().stream().findFirst());
         Train.Request request = options.has("resume") && !options.has("config")
                 ? Train.Request.ofRun(operand, options.text("model").map(Path::of))
                 : Train.Request.of(

@@ -50,8 +50,7 @@ class TrainJobTest {
     @BeforeAll
     static void require_mpirun() {
         assumeTrue(
-                Stream.of(System.getenv("PATH").split(":", -1))
-                        .anyMatch(f -> Files.isExecutable(Path.of(f, "mpirun"))),
+                Stream.of(System.getenv("PATH").split(":", -1)).anyMatch(f -> Files.isExecutable(Path.of(f, "mpirun"))),
                 "there is no mpirun");
     }
 
@@ -114,7 +113,8 @@ class TrainJobTest {
                 .filter(n -> n.startsWith("2 ranks"))
                 .findFirst()
                 .orElseThrow();
-        return Stream.of(note.replaceAll(".*processes (\\d+), (\\d+);.*", "$1 $2").split(" ", -1))
+        return Stream.of(note.replaceAll(".*processes (\\d+), (\\d+);.*", "$1 $2")
+                        .split(" ", -1))
                 .map(pid -> ProcessHandle.of(Long.parseLong(pid)).orElseThrow())
                 .toList();
     }
@@ -122,7 +122,10 @@ class TrainJobTest {
     private static void requireEnd(List<ProcessHandle> ranks) throws Exception {
         for (ProcessHandle rank : ranks) {
             assertTrue(
-                    rank.onExit().orTimeout(20, TimeUnit.SECONDS).handle((_, late) -> late == null).get(),
+                    rank.onExit()
+                            .orTimeout(20, TimeUnit.SECONDS)
+                            .handle((_, late) -> late == null)
+                            .get(),
                     "a rank ended");
         }
     }
@@ -150,9 +153,11 @@ class TrainJobTest {
             TrainJob.Ended ended = new TrainJob(spark, words("real"), 2).run();
             assertEquals(0, ended.code(), ended.errors().toString());
             assertTrue(
-                    ended.printed().getLast().startsWith("completed at step 4; run: "), ended.printed().toString());
+                    ended.printed().getLast().startsWith("completed at step 4; run: "),
+                    ended.printed().toString());
             assertTrue(
-                    ended.errors().stream().anyMatch(l -> l.contains("octet-1 is ")), ended.errors().toString());
+                    ended.errors().stream().anyMatch(l -> l.contains("octet-1 is ")),
+                    ended.errors().toString());
             assertSameAsOneProcess("real");
         }
     }
@@ -167,7 +172,8 @@ class TrainJobTest {
             requireEnd(ranks);
             UnavailableException said = assertInstanceOf(
                     UnavailableException.class,
-                    assertThrows(ExecutionException.class, () -> ended.get(60, TimeUnit.SECONDS)).getCause());
+                    assertThrows(ExecutionException.class, () -> ended.get(60, TimeUnit.SECONDS))
+                            .getCause());
             assertEquals("an executor was lost, and with it its ranks; the others were ended", said.what());
             assertTrue(said.fix().contains("--resume"), said.fix());
         }
@@ -199,8 +205,8 @@ class TrainJobTest {
                 .set("spark.scheduler.barrier.maxConcurrentTasksCheck.interval", "1s")
                 .set("spark.scheduler.barrier.maxConcurrentTasksCheck.maxFailures", "1");
         try (JavaSparkContext spark = new JavaSparkContext(conf)) {
-            UnavailableException refused = assertThrows(
-                    UnavailableException.class, () -> new TrainJob(spark, words("real"), 3).run());
+            UnavailableException refused =
+                    assertThrows(UnavailableException.class, () -> new TrainJob(spark, words("real"), 3).run());
             assertEquals("3 ranks take 3 tasks at once, and Spark has fewer slots", refused.what());
             assertTrue(refused.where().contains("spark.executor.instances"), refused.where());
             InvalidOptionException distant = assertThrows(
@@ -237,7 +243,9 @@ class TrainJobTest {
         ByteArrayOutputStream out = new ByteArrayOutputStream();
         ByteArrayOutputStream err = new ByteArrayOutputStream();
         int got = Submit.run(
-                line, new PrintStream(out, true, StandardCharsets.UTF_8), new PrintStream(err, true, StandardCharsets.UTF_8));
+                line,
+                new PrintStream(out, true, StandardCharsets.UTF_8),
+                new PrintStream(err, true, StandardCharsets.UTF_8));
         String errors = err.toString(StandardCharsets.UTF_8);
         assertEquals(code, got, errors);
         assertTrue(out.toString(StandardCharsets.UTF_8).contains(printed), errors);

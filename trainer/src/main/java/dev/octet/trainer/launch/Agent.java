@@ -29,8 +29,7 @@ final class Agent {
 
     /** Writes down for agents where the first relay listens. */
     static void write(Invitation invitation, Path file) throws IOException {
-        Files.write(
-                file, List.of(invitation.host(), String.valueOf(invitation.port()), invitation.secret()));
+        Files.write(file, List.of(invitation.host(), String.valueOf(invitation.port()), invitation.secret()));
     }
 
     private static int run(String... words) {

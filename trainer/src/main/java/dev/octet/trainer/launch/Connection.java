@@ -48,29 +48,56 @@ final class Connection implements AutoCloseable {
     /** What a frame is. */
     enum Kind {
         /** Nothing but a sign of life. */
-        PULSE,
+        PULSE('p'),
         /** Who calls. */
-        HELLO,
+        HELLO('h'),
         /** A command to run. */
-        RUN,
+        RUN('r'),
         /** What it wrote to its standard output. */
-        OUT,
+        OUT('o'),
         /** What it wrote to its standard error. */
-        ERR,
+        ERR('e'),
         /** Its exit code. */
-        EXIT,
+        EXIT('x'),
         /** That it is to end. */
-        STOP,
+        STOP('s'),
         /** That all is over, with the exit code of the ranks. */
-        DONE,
+        DONE('d'),
         /** Why the other side is not wanted. */
-        REFUSED
+        REFUSED('n');
+
+        private final byte code;
+
+        Kind(char code) {
+            this.code = (byte) code;
+        }
+
+        static Kind of(byte code) throws IOException {
+            for (Kind kind : values()) {
+                if (kind.code == code) {
+                    return kind;
+                }
+            }
+            throw new IOException("no frame of a relay");
+        }
     }
 
     /** A frame. */
-    record Frame(Kind kind, ByteBuffer content) {
+    static final class Frame {
+        private final Kind kind;
+        private final byte[] content;
+
+        Frame(Kind kind, byte[] content) {
+            this.kind = kind;
+            this.content = content;
+        }
+
+        Kind kind() {
+            return kind;
+        }
+
         String text() {
-            return StandardCharsets.UTF_8.decode(content.duplicate()).toString();
+            return new String(content, StandardCharsets.UTF_8);
         }
 
         int number() {
@@ -78,7 +105,7 @@ final class Connection implements AutoCloseable {
         }
 
         void writeTo(OutputStream stream) throws IOException {
-            stream.write(content.array(), content.position(), content.remaining());
+            stream.write(content);
             stream.flush();
         }
     }
@@ -104,7 +131,7 @@ final class Connection implements AutoCloseable {
         byte[] next(Kind kind, byte[] content) {
             byte[] head = ByteBuffer.allocate(Long.BYTES + 1)
                     .putLong(frames++)
-                    .put((byte) kind.ordinal())
+                    .put(kind.code)
                     .array();
             return hmac(key, head, content);
         }
@@ -177,8 +204,7 @@ final class Connection implements AutoCloseable {
         Socket socket = new Socket();
         try {
             socket.setSoTimeout((int) GREETING.toMillis());
-            socket.connect(
-                    new InetSocketAddress(invitation.host(), invitation.port()), (int) GREETING.toMillis());
+            socket.connect(new InetSocketAddress(invitation.host(), invitation.port()), (int) GREETING.toMillis());
             DataInputStream in = new DataInputStream(new BufferedInputStream(socket.getInputStream()));
             DataOutputStream out = new DataOutputStream(new BufferedOutputStream(socket.getOutputStream()));
             byte[] own = nonce();
@@ -273,7 +299,7 @@ final class Connection implements AutoCloseable {
         }
         synchronized (sending) {
             out.writeInt(count);
-            out.writeByte(kind.ordinal());
+            out.writeByte(kind.code);
             out.write(content);
             out.write(sent.next(kind, content));
             out.flush();
@@ -282,7 +308,7 @@ final class Connection implements AutoCloseable {
 
     /** Sends on what came from elsewhere. */
     void send(Frame frame) throws IOException {
-        send(frame.kind, frame.content.array(), frame.content.position(), frame.content.remaining());
+        send(frame.kind, frame.content, 0, frame.content.length);
     }
 
     /** A stream whose bytes arrive as frames. */
@@ -309,17 +335,16 @@ final class Connection implements AutoCloseable {
         while (true) {
             try {
                 int count = in.readInt();
-                int number = in.readUnsignedByte();
-                if (count < 0 || count > LARGEST || number >= Kind.values().length) {
+                Kind kind = Kind.of(in.readByte());
+                if (count < 0 || count > LARGEST) {
                     throw new IOException("no frame of a relay");
                 }
-                Kind kind = Kind.values()[number];
                 byte[] content = bytes(in, count);
                 if (!MessageDigest.isEqual(bytes(in, DIGEST), received.next(kind, content))) {
                     throw new IOException("a frame that the other side has not signed");
                 }
                 if (kind != Kind.PULSE) {
-                    return new Frame(kind, ByteBuffer.wrap(content));
+                    return new Frame(kind, content);
                 }
             } catch (SocketTimeoutException e) {
                 close();

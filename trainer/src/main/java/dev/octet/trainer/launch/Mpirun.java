@@ -117,7 +117,8 @@ record Mpirun(Path program, Family family, String version) {
     List<String> here(int ranks) {
         List<String> words = new ArrayList<>(List.of(program.toString(), "-n", String.valueOf(ranks)));
         if (family == Family.OPEN_MPI) {
-            // as many slots as ranks, whatever the number of cores; a rank shares the cores out among its threads itself
+            // as many slots as ranks, whatever the number of cores; a rank shares the cores out among its threads
+            // itself
             words.addAll(List.of("--host", "localhost:" + ranks, "--bind-to", "none"));
         }
         words.addAll(RANK);

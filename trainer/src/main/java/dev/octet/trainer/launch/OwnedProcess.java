@@ -29,21 +29,21 @@ final class OwnedProcess implements AutoCloseable {
     private static final int BUFFER = 1 << 13;
 
     private static final String GUARDIAN = """
-            exec 3<&0 </dev/null
-            "$@" 3<&- &
-            work=$!
-            trap 'kill "$work" 2>/dev/null' HUP INT TERM
-            { cat <&3; kill "$work"; sleep %d; kill -9 "$work"; } >/dev/null 2>&1 &
-            watch=$!
-            exec 3<&-
-            while :; do
-                wait "$work"
-                code=$?
-                kill -0 "$work" 2>/dev/null || break
-            done
-            kill "$watch" 2>/dev/null
-            exit "$code"
-            """.formatted(PATIENCE);
+        exec 3<&0 </dev/null
+        "$@" 3<&- &
+        work=$!
+        trap 'kill "$work" 2>/dev/null' HUP INT TERM
+        { cat <&3; kill "$work"; sleep %d; kill -9 "$work"; } >/dev/null 2>&1 &
+        watch=$!
+        exec 3<&-
+        while :; do
+            wait "$work"
+            code=$?
+            kill -0 "$work" 2>/dev/null || break
+        done
+        kill "$watch" 2>/dev/null
+        exit "$code"
+        """.formatted(PATIENCE);
 
     private final Process process;
     private final List<Thread> pumps;

@@ -17,7 +17,15 @@ import java.util.stream.Collectors;
 public record RankCommand(List<String> words, Path folder, Map<String, String> variables) {
     /** What launchers and schedulers tell their processes, which would tell ranks, or mpirun, something wrong. */
     private static final List<String> PREFIXES = List.of(
-            "OMPI_COMM_WORLD_", "OMPI_UNIVERSE_", "PMI_", "PMIX_", "PRTE_", "HYDI_", "MPI_LOCAL", "SLURM_", "TORCHELASTIC_");
+            "OMPI_COMM_WORLD_",
+            "OMPI_UNIVERSE_",
+            "PMI_",
+            "PMIX_",
+            "PRTE_",
+            "HYDI_",
+            "MPI_LOCAL",
+            "SLURM_",
+            "TORCHELASTIC_");
 
     private static final Set<String> NAMES = Set.of(
             "RANK",
@@ -53,7 +61,7 @@ public record RankCommand(List<String> words, Path folder, Map<String, String> v
     }
 
     private static boolean isOfLauncher(String name) {
-        return NAMES.contains(name) || PREFIXES.stream().anyMatch(name::startsWith) && !name.contains("_MCA_");
+        return NAMES.contains(name) || (PREFIXES.stream().anyMatch(name::startsWith) && !name.contains("_MCA_"));
     }
 
     /** As a script of the shell. */

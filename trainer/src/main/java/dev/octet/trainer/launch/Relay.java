@@ -93,8 +93,8 @@ final class Relay {
             throw new UnavailableException(
                     "the first relay cannot be reached within " + patience.toSeconds() + " s: " + e.getMessage(),
                     place.text() + "; the first is at " + invitation,
-                    "see what it printed; " + TorchrunRendezvous.PORT + " is where it listens, and " + PlacedRanks.DEADLINE
-                            + " how many seconds to wait",
+                    "see what it printed; " + TorchrunRendezvous.PORT + " is where it listens, and "
+                            + PlacedRanks.DEADLINE + " how many seconds to wait",
                     e);
         }
     }

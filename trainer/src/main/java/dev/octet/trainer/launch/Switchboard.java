@@ -157,7 +157,8 @@ final class Switchboard implements AutoCloseable {
     private void serve(Seat seat) throws IOException {
         synchronized (this) {
             if (seat.number < 0 || seat.number >= place.relays() || seats.containsKey(seat.number)) {
-                seat.relay.send(Kind.REFUSED, "a relay with the number " + seat.number + " is here already, or not wanted");
+                seat.relay.send(
+                        Kind.REFUSED, "a relay with the number " + seat.number + " is here already, or not wanted");
                 return;
             }
             seats.put(seat.number, seat);

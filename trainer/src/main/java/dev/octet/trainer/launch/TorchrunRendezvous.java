@@ -1,7 +1,6 @@
 package dev.octet.trainer.launch;
 
 import dev.octet.formats.error.InvalidOptionException;
-import java.io.IOException;
 import java.net.InetAddress;
 import java.net.InetSocketAddress;
 import java.net.UnknownHostException;
@@ -46,7 +45,8 @@ public final class TorchrunRendezvous implements Rendezvous {
         int relays = variables.containsKey("GROUP_WORLD_SIZE")
                 ? number(variables, "GROUP_WORLD_SIZE")
                 : Math.ceilDiv(ranks, Math.max(1, slots));
-        int number = relays == 1 ? 0 : variables.containsKey("GROUP_RANK") ? number(variables, "GROUP_RANK") : rank / slots;
+        int number =
+                relays == 1 ? 0 : variables.containsKey("GROUP_RANK") ? number(variables, "GROUP_RANK") : rank / slots;
         // with --virtual-local-rank each process is told that it is the first
         boolean first = relays == 1 ? rank == 0 : !grouped || number(variables, "LOCAL_RANK") == 0;
         if (slots < 1 || slots > ranks || number >= relays) {

@@ -127,7 +127,10 @@ class PlacedRanksTest {
 
     private static void requireEnd(ProcessHandle process) throws Exception {
         assertTrue(
-                process.onExit().orTimeout(15, TimeUnit.SECONDS).handle((_, late) -> late == null).get(),
+                process.onExit()
+                        .orTimeout(15, TimeUnit.SECONDS)
+                        .handle((_, late) -> late == null)
+                        .get(),
                 "the process of a rank ended");
     }
 
@@ -189,8 +192,7 @@ class PlacedRanksTest {
     @EnumSource
     void a_relay_that_is_killed_ends_its_ranks_and_all_others_and_is_named(Launcher launcher) throws Exception {
         Invitation invitation = FixedRendezvous.somewhere();
-        CompletableFuture<Integer> first =
-                start(new RelayPlace(0, 2, 1, 2), invitation, shell(launcher, STAYING));
+        CompletableFuture<Integer> first = start(new RelayPlace(0, 2, 1, 2), invitation, shell(launcher, STAYING));
         List<String> words = List.of(
                 Path.of(System.getProperty("java.home"), "bin", "java").toString(),
                 "-XX:TieredStopAtLevel=1",
@@ -212,8 +214,7 @@ class PlacedRanksTest {
         ProcessHandle other = process(0);
         second.destroyForcibly();
         UnavailableException said = failure(UnavailableException.class, first);
-        assertTrue(
-                said.what().matches("relay 1 \\(\\S+ with rank 1\\) is gone, and ends the others"), said.what());
+        assertTrue(said.what().matches("relay 1 \\(\\S+ with rank 1\\) is gone, and ends the others"), said.what());
         requireEnd(its);
         requireEnd(other);
     }

@@ -71,7 +71,16 @@ class TorchrunRendezvousTest {
     @Test
     void processes_of_which_it_is_not_said_who_share_a_machine_are_relays_each() {
         Map<String, String> variables = Map.of(
-                "RANK", "2", "WORLD_SIZE", "3", "MASTER_ADDR", "worker-0", "MASTER_PORT", "23456", "OCTET_RELAY_SECRET", SECRET);
+                "RANK",
+                "2",
+                "WORLD_SIZE",
+                "3",
+                "MASTER_ADDR",
+                "worker-0",
+                "MASTER_PORT",
+                "23456",
+                "OCTET_RELAY_SECRET",
+                SECRET);
         TorchrunRendezvous third = TorchrunRendezvous.of(variables);
         assertEquals(new RelayPlace(2, 3, 1, 3), third.place());
         assertTrue(third.isRelay());
@@ -106,8 +115,9 @@ class TorchrunRendezvousTest {
         homeless.remove("MASTER_ADDR");
         assertEquals(
                 "MASTER_ADDR is not set",
-                assertThrows(InvalidOptionException.class, () -> TorchrunRendezvous.of(homeless)
-                                .await())
+                assertThrows(
+                                InvalidOptionException.class,
+                                () -> TorchrunRendezvous.of(homeless).await())
                         .what());
     }
 
@@ -131,8 +141,8 @@ class TorchrunRendezvousTest {
     void the_page_names_the_variables_of_relays() throws IOException {
         String page =
                 Files.readString(Path.of(System.getProperty("octet.testdata")).resolveSibling("docs/distributed.md"));
-        for (String name : List.of(
-                TorchrunRendezvous.SECRET, TorchrunRendezvous.PORT, PlacedRanks.DEADLINE, Mpirun.PROGRAM)) {
+        for (String name :
+                List.of(TorchrunRendezvous.SECRET, TorchrunRendezvous.PORT, PlacedRanks.DEADLINE, Mpirun.PROGRAM)) {
             assertTrue(page.contains("`" + name + "`"), name);
         }
     }
