@@ -27,6 +27,7 @@ module dev.octet.trainer {
     exports dev.octet.trainer.guard;
     exports dev.octet.trainer.hook;
     exports dev.octet.trainer.kernel;
+    exports dev.octet.trainer.launch;
     exports dev.octet.trainer.loss;
     exports dev.octet.trainer.observe;
     exports dev.octet.trainer.op.qat;

@@ -358,6 +358,11 @@ final class Arguments {
                 .collect(Collectors.joining(" "));
     }
 
+    /** The words behind the verb. */
+    List<String> words() {
+        return words;
+    }
+
     private String where() {
         return "octet " + command.name();
     }

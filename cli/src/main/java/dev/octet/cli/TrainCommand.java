@@ -118,6 +118,7 @@ final class TrainCommand implements Command {
                 "octet train gpt2 --deepspeed ds.json --hf-args args.json --config data.yaml -o runs/third",
                 "octet train --resume runs/first --steps 500",
                 "mpirun -n 2 octet train model.onnx --config train.yaml -o runs/fourth",
+                "torchrun --no-python --nproc-per-node 2 octet train model.onnx --config train.yaml -o runs/fourth",
                 "octet train model.onnx --config train.yaml -o runs/fifth --simulate-ranks 64"
                         + " --set gradient_accumulation=64 --set precision.gradient_reduction=legacy");
     }
@@ -149,6 +150,10 @@ final class TrainCommand implements Command {
         }
         Train.Request all = request;
         DeviceName device = device(arguments);
+        Optional<ExitCode> started = StartedRanks.run(arguments, screen);
+        if (started.isPresent()) {
+            return started.get();
+        }
         return RankSession.join(arguments, screen)
                 .run(rank -> run(all.withDevice(rank.device(device)), arguments, rank));
     }

@@ -193,6 +193,10 @@ class ArchitectureTest {
                 .doNotBelongToAnyOf(NativeTrial.class) // answers from a process of its own
                 .and()
                 .doNotHaveFullyQualifiedName("dev.octet.spark.Submit") // a command line of its own
+                .and()
+                .doNotHaveFullyQualifiedName("dev.octet.spark.TrainingRank") // so is this
+                .and()
+                .doNotHaveFullyQualifiedName("dev.octet.trainer.launch.Agent") // mpirun starts it in place of ssh
                 .should()
                 .accessField(System.class, "out")
                 .orShould()

@@ -8,6 +8,7 @@ import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
+import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.TimeUnit;
@@ -85,15 +86,22 @@ class LauncherBuildTest {
 
     @Test
     void the_first_of_the_ranks_on_a_machine_builds_for_all() throws Exception {
+        requireOneBuild("OMPI_COMM_WORLD_LOCAL_RANK", Map.of());
+    }
+
+    /** A torchrun that Slurm has started: all its processes are the first of their machine to Slurm. */
+    @Test
+    void the_first_of_the_processes_of_torchrun_on_a_machine_builds_for_all() throws Exception {
+        requireOneBuild("LOCAL_RANK", Map.of("TORCHELASTIC_RUN_ID", "none", "SLURM_LOCALID", "0"));
+    }
+
+    private void requireOneBuild(String rank, Map<String, String> variables) throws Exception {
         Path home = checkout("sleep 1.5", "touch cli/target/quick/octet.jar");
         List<Process> ranks = new ArrayList<>();
         for (int r = 0; r < 3; r++) {
-            ranks.add(start(
-                    home,
-                    "printed-" + r,
-                    Map.of("OMPI_COMM_WORLD_LOCAL_RANK", String.valueOf(r)),
-                    "train",
-                    "model.onnx"));
+            Map<String, String> environment = new HashMap<>(variables);
+            environment.put(rank, String.valueOf(r));
+            ranks.add(start(home, "printed-" + r, environment, "train", "model.onnx"));
         }
         for (int r = 0; r < 3; r++) {
             assertTrue(ranks.get(r).waitFor(60, TimeUnit.SECONDS), "rank " + r + " ended");

@@ -15,6 +15,8 @@ import dev.octet.pipeline.Train;
 import dev.octet.trainer.collective.RankThreads;
 import dev.octet.trainer.hook.RunEnd;
 import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.net.ServerSocket;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -141,6 +143,121 @@ class RankedTrainingTest {
     @Test
     void two_processes_leave_the_bytes_that_one_does_and_the_first_speaks_for_both() throws Exception {
         requireSameRun(Mpirun.OPEN_MPI);
+    }
+
+    /** A process of torchrun; all processes print into one file. */
+    private Process startPlaced(Mpirun mpirun, Map<String, String> variables, List<String> words) throws IOException {
+        String program = mpirun.command().getFirst();
+        List<String> command = Child.java("-XX:TieredStopAtLevel=1");
+        command.add(Start.class.getName());
+        command.addAll(words);
+        ProcessBuilder builder = new ProcessBuilder(command)
+                .redirectErrorStream(true)
+                .redirectOutput(ProcessBuilder.Redirect.appendTo(
+                        folder.resolve("printed.txt").toFile()));
+        builder.environment().putAll(variables);
+        builder.environment().put("OCTET_MPIRUN", program);
+        builder.environment().put("TORCHELASTIC_RUN_ID", "none");
+        return builder.start();
+    }
+
+    /** What torchrun tells one of two processes that share a machine. */
+    private static Map<String, String> onOneMachine(int rank) {
+        return Map.of(
+                "RANK", String.valueOf(rank),
+                "WORLD_SIZE", "2",
+                "LOCAL_RANK", String.valueOf(rank),
+                "LOCAL_WORLD_SIZE", "2",
+                "GROUP_RANK", "0",
+                "GROUP_WORLD_SIZE", "1",
+                "MASTER_ADDR", "localhost",
+                "MASTER_PORT", "29500");
+    }
+
+    /** The same of two that are on a machine each. */
+    private static Map<String, String> onTwoMachines(int rank, int port) {
+        Map<String, String> variables = new TreeMap<>(onOneMachine(rank));
+        variables.putAll(Map.of(
+                "LOCAL_RANK", "0",
+                "LOCAL_WORLD_SIZE", "1",
+                "GROUP_RANK", String.valueOf(rank),
+                "GROUP_WORLD_SIZE", "2",
+                "OCTET_RELAY_SECRET", "for the test alone",
+                "OCTET_RELAY_PORT", String.valueOf(port)));
+        return variables;
+    }
+
+    private static int freePort() throws IOException {
+        try (ServerSocket free = new ServerSocket(0)) {
+            return free.getLocalPort();
+        }
+    }
+
+    @Test
+    void processes_that_torchrun_places_on_one_machine_leave_the_bytes_of_one_process() throws Exception {
+        Process first = startPlaced(Mpirun.OPEN_MPI, onOneMachine(0), words("real"));
+        Process second = startPlaced(Mpirun.OPEN_MPI, onOneMachine(1), words("real"));
+        requireSame(first, second);
+    }
+
+    @Test
+    void processes_that_torchrun_places_on_two_machines_leave_the_bytes_of_one_process() throws Exception {
+        requireSameOnTwoMachines(Mpirun.OPEN_MPI);
+    }
+
+    @Tag("sweep")
+    @Test
+    void processes_on_two_machines_are_joined_by_mpich_too() throws Exception {
+        requireSameOnTwoMachines(Mpirun.MPICH);
+    }
+
+    private void requireSameOnTwoMachines(Mpirun mpirun) throws Exception {
+        int port = freePort();
+        Process second = startPlaced(mpirun, onTwoMachines(1, port), words("real"));
+        requireSame(startPlaced(mpirun, onTwoMachines(0, port), words("real")), second);
+        assertTrue(printed().contains("octet-1 is "), printed());
+    }
+
+    private void requireSame(Process first, Process second) throws Exception {
+        play("played");
+        assertTrue(first.waitFor(60, TimeUnit.SECONDS), "the run ended");
+        assertEquals(0, first.exitValue(), printed());
+        assertTrue(second.waitFor(10, TimeUnit.SECONDS), "so did the other process");
+        assertEquals(0, second.exitValue(), printed());
+        assertSameBytes("played", "real", 6);
+        assertEquals(1, printed().split("completed at step 6", -1).length - 1, printed());
+    }
+
+    @Test
+    void a_mesh_that_is_not_torchruns_number_of_processes_is_refused_with_the_code_of_wrong_usage() throws Exception {
+        Process first = startPlaced(Mpirun.OPEN_MPI, onOneMachine(0), words("real", "--set", "distributed.tensor=4"));
+        assertTrue(first.waitFor(60, TimeUnit.SECONDS), "the processes ended");
+        assertEquals(ExitCode.USAGE.number(), first.exitValue(), printed());
+        assertTrue(printed().matches("(?s).*octet: rank [01] of 2 failed, and ends the others:.*"), printed());
+        assertTrue(printed().contains("tensor"), printed());
+    }
+
+    /** SIGKILL, which no program can answer. */
+    @Test
+    void ranks_end_when_the_process_of_torchrun_that_started_them_is_killed() throws Exception {
+        Process first = startPlaced(
+                Mpirun.OPEN_MPI, onOneMachine(0), words("real", "--set", "steps=4000", "--set", "checkpoint.every=1"));
+        Path second = folder.resolve("real/checkpoints/step-2");
+        while (!Files.isDirectory(second) && !first.waitFor(20, TimeUnit.MILLISECONDS)) {}
+        List<ProcessHandle> all = first.descendants().toList();
+        assertTrue(all.stream().anyMatch(p -> p.pid() == Long.parseLong(pidOfRankOne())), "rank 1 is one of them");
+        assertTrue(first.destroyForcibly().waitFor(10, TimeUnit.SECONDS));
+        for (ProcessHandle process : all) {
+            process.onExit().get(20, TimeUnit.SECONDS);
+        }
+    }
+
+    private String pidOfRankOne() {
+        try {
+            return processOfRankOne();
+        } catch (IOException e) {
+            throw new UncheckedIOException(e);
+        }
     }
 
     @Test

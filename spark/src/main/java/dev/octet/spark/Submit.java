@@ -27,16 +27,20 @@ import java.util.Locale;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
+import java.util.stream.Collectors;
 import org.apache.spark.SparkConf;
 import org.apache.spark.api.java.JavaSparkContext;
 
 /** {@code spark-submit --class dev.octet.spark.Submit ... octet-spark.jar quantize MODEL -o OUTPUT}: verbs of {@code octet} on a cluster. */
 public final class Submit {
-    private static final int CHECK_FAILED = 1;
+    static final int CHECK_FAILED = 1;
     private static final int USAGE = 2;
     private static final int INPUT = 3;
     private static final int IO = 4;
     private static final int UNAVAILABLE = 5;
+
+    /** How often Spark looks for slots of a barrier stage before it gives up, at every 15 s: as long as executors need to come. */
+    private static final String BARRIER_LOOKS = "spark.scheduler.barrier.maxConcurrentTasksCheck.maxFailures";
 
     private Submit() {}
 
@@ -57,36 +61,55 @@ public final class Submit {
         try {
             SubmittedVerb options = SubmittedVerb.parse(arguments);
             SparkConf conf = new SparkConf();
-            if (!conf.contains("spark.app.name")) {
-                conf.setAppName("octet " + options.verb());
-            }
+            conf.setIfMissing("spark.app.name", "octet " + options.verb());
+            conf.setIfMissing(BARRIER_LOOKS, "4");
             try (JavaSparkContext spark = new JavaSparkContext(conf)) {
                 Answer answer = run(options, arguments, spark);
                 out.print(answer.page());
-                return answer.passed() ? 0 : CHECK_FAILED;
+                err.print(answer.errors());
+                return answer.code();
             }
-        } catch (OctetException e) {
-            tell(err, e.what(), e.where(), e.fix());
-            return switch (e) {
-                case InvalidOptionException _ -> USAGE;
-                case MalformedModelException _, UnsupportedModelException _, InvalidDataException _ -> INPUT;
-                case UnavailableException _ -> UNAVAILABLE;
-            };
-        } catch (AccessDeniedException e) {
-            tell(
-                    err,
-                    "permission denied: " + Optional.ofNullable(e.getReason()).orElse("the file system refuses it"),
-                    String.valueOf(e.getFile()),
-                    "give the user of driver and executors the right, or choose another place");
-            return IO;
-        } catch (IOException e) {
-            tell(
-                    err,
-                    String.valueOf(e.getMessage()),
-                    "input or output",
-                    "mend it and submit again: it goes on where it stopped");
-            return IO;
+        } catch (OctetException | IOException e) {
+            return told(e, err);
         }
+    }
+
+    /**
+     * Tells why something ended, in three lines.
+     *
+     * @return the exit code that goes with it
+     * @throws RuntimeException what Octet did not foresee
+     */
+    static int told(Exception thrown, PrintStream err) {
+        return switch (thrown) {
+            case OctetException e -> {
+                tell(err, e.what(), e.where(), e.fix());
+                yield switch (e) {
+                    case InvalidOptionException _ -> USAGE;
+                    case MalformedModelException _, UnsupportedModelException _, InvalidDataException _ -> INPUT;
+                    case UnavailableException _ -> UNAVAILABLE;
+                };
+            }
+            case AccessDeniedException e -> {
+                tell(
+                        err,
+                        "permission denied: "
+                                + Optional.ofNullable(e.getReason()).orElse("the file system refuses it"),
+                        String.valueOf(e.getFile()),
+                        "give the user of driver and executors the right, or choose another place");
+                yield IO;
+            }
+            case IOException e -> {
+                tell(
+                        err,
+                        String.valueOf(e.getMessage()),
+                        "input or output",
+                        "mend it and submit again: it goes on where it stopped");
+                yield IO;
+            }
+            case RuntimeException e -> throw e;
+            default -> throw new IllegalStateException(thrown);
+        };
     }
 
     private static void tell(PrintStream err, String what, String where, String fix) {
@@ -99,11 +122,16 @@ public final class Submit {
      * How a verb ended.
      *
      * @param page what is printed
-     * @param passed whether all checks did
+     * @param errors what is printed as such
+     * @param code the exit code
      */
-    private record Answer(String page, boolean passed) {
+    private record Answer(String page, String errors, int code) {
         static Answer of(String page) {
-            return new Answer(page, true);
+            return new Answer(page, "", 0);
+        }
+
+        static Answer of(String page, boolean passed) {
+            return new Answer(page, "", passed ? 0 : CHECK_FAILED);
         }
     }
 
@@ -114,6 +142,7 @@ public final class Submit {
             case "diff" -> Answer.of(diff(options, spark));
             case "verify" -> verify(options, spark);
             case "evaluate" -> evaluate(options, spark);
+            case "train" -> train(arguments.subList(1, arguments.size()), spark);
             default -> Answer.of(shards(options, arguments, spark));
         };
     }
@@ -155,7 +184,7 @@ public final class Submit {
                 found.advice(),
                 found.rulesRun().size(),
                 String.join(", ", found.consumers())));
-        return new Answer(page.toString(), found.passed());
+        return Answer.of(page.toString(), found.passed());
     }
 
     private static Answer evaluate(SubmittedVerb options, JavaSparkContext spark) throws IOException {
@@ -209,7 +238,23 @@ public final class Submit {
                     gate.limit(),
                     gate.passed() ? "passed" : "FAILED"));
         }
-        return new Answer(page.toString(), result.gates().stream().allMatch(Gates.Result::passed));
+        return Answer.of(page.toString(), result.gates().stream().allMatch(Gates.Result::passed));
+    }
+
+    private static Answer train(List<String> arguments, JavaSparkContext spark) throws IOException {
+        String ranks = spark.getConf().get(TrainJob.RANKS, "");
+        if (!ranks.matches("[1-9]\\d{0,5}")) {
+            throw new InvalidOptionException(
+                    ranks.isEmpty() ? "it is not said how many ranks train" : "'" + ranks + "' is no number of ranks",
+                    "Spark's setting " + TrainJob.RANKS,
+                    "give it: --conf " + TrainJob.RANKS + "=4");
+        }
+        TrainJob.Ended ended = new TrainJob(spark, arguments, Integer.parseInt(ranks)).run();
+        return new Answer(lines(ended.printed()), ended.code() == 0 ? "" : lines(ended.errors()), ended.code());
+    }
+
+    private static String lines(List<String> lines) {
+        return lines.stream().map(l -> l + "\n").collect(Collectors.joining());
     }
 
     private static String shards(SubmittedVerb options, List<String> arguments, JavaSparkContext spark)

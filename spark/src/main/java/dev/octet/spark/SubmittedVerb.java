@@ -48,6 +48,23 @@ public record SubmittedVerb(String verb, CommandLine line) {
         verbs.put("calibrate", List.of("output=", "data=", "tokenizer=", "max-length=", "force"));
         verbs.put("diff", List.of("only="));
         verbs.put("verify", List.of("for=", "against=", "tp=", "deep"));
+        verbs.put(
+                "train",
+                List.of(
+                        "output=",
+                        "config=",
+                        "set=",
+                        "deepspeed=",
+                        "accelerate=",
+                        "hf-args=",
+                        "deepspeed-version=",
+                        "resume",
+                        "model=",
+                        "from-step=",
+                        "steps=",
+                        "device=",
+                        "threads=",
+                        "no-memory-check"));
         verbs.put("evaluate", List.of("data=", "tokenizer=", "max-length=", "gate=", "perplexity", "no-layers"));
         return Map.copyOf(verbs);
     }

@@ -202,9 +202,9 @@ class SubmitTest {
         Run missing = Run.of("quantize", folder + "/none", "-o", folder + "/out");
         assertEquals(4, missing.code());
         assertTrue(missing.err().contains(folder + "/none"), missing.err());
-        Run other = Run.of("train", model.toString());
+        Run other = Run.of("merge", model.toString());
         assertEquals(2, other.code());
-        assertTrue(other.err().startsWith("error  'train' is not a verb that runs on Spark"), other.err());
+        assertTrue(other.err().startsWith("error  'merge' is not a verb that runs on Spark"), other.err());
     }
 
     @Test

@@ -18,6 +18,9 @@ public record RankEnvironment(Launcher launcher, int rank, int size, int onHost,
     /** How long a rank waits for others, in seconds. */
     public static final String DEADLINE = "OCTET_RANK_DEADLINE";
 
+    /** Set by torchrun alone. Its processes inherit the variables of the srun or mpirun that started it, which are not theirs. */
+    private static final String TORCHRUN = "TORCHELASTIC_RUN_ID";
+
     /** As long as torch.distributed waits without NCCL: a checkpoint of the first rank must fit in. */
     private static final Duration USUAL_DEADLINE = Duration.ofMinutes(30);
 
@@ -34,7 +37,7 @@ public record RankEnvironment(Launcher launcher, int rank, int size, int onHost,
         MPICH("mpirun (MPICH)", "PMI_RANK", "PMI_SIZE", "MPI_LOCALNRANKS", "MPI_LOCALRANKID"),
         /** srun. Within a job, but outside of a step, there is one process, whatever SLURM_NTASKS is. */
         SLURM("srun (Slurm)", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS_PER_NODE", "SLURM_LOCALID"),
-        /** torchrun. */
+        /** torchrun, and what sets the same variables; it has no MPI, so its processes have {@code mpirun} start the ranks. */
         TORCHRUN("torchrun", "RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "LOCAL_RANK");
 
         private final String text;
@@ -63,13 +66,14 @@ public record RankEnvironment(Launcher launcher, int rank, int size, int onHost,
     }
 
     /**
-     * Reads the variables of the first launcher that has set any.
+     * Reads the variables of the first launcher that has set any; of torchrun before all others where it is there.
      *
      * @return empty for a process that is alone
      * @throws InvalidOptionException when they are not numbers, or the rank is not one of so many
      */
     public static Optional<RankEnvironment> of(Map<String, String> variables) {
-        for (Launcher launcher : Launcher.values()) {
+        for (Launcher launcher :
+                variables.containsKey(TORCHRUN) ? new Launcher[] {Launcher.TORCHRUN} : Launcher.values()) {
             if (variables.containsKey(launcher.rank) && variables.containsKey(launcher.size)) {
                 int size = number(variables, launcher.size, 1);
                 int rank = number(variables, launcher.rank, 0);

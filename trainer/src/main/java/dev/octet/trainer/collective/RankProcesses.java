@@ -17,10 +17,10 @@ public final class RankProcesses {
         String count = environment.size() + " ranks";
         if (environment.launcher() == RankEnvironment.Launcher.TORCHRUN) {
             throw new UnavailableException(
-                    "torchrun started " + count + ", but has no MPI to join them with",
+                    "torchrun started " + count + " without MPI, which joins them",
                     "environment variables RANK and WORLD_SIZE",
-                    "start them with mpirun -n " + environment.size() + " or srun; for one process unset"
-                            + " both variables");
+                    "let octet train start them, or PlacedRanks; or use mpirun -n " + environment.size()
+                            + "; for one process unset both variables");
         }
         SignalHandlers handlers = SignalHandlers.current();
         Mpi mpi = Mpi.load(environment.launcher(), variables);

@@ -14,7 +14,7 @@ import java.util.SplittableRandom;
 import java.util.stream.IntStream;
 
 /** A rank in a process of its own, which {@link RankProcessesTest} starts. */
-final class RankChild {
+public final class RankChild {
     private RankChild() {}
 
     /** Word: {@code calls} for the digest of all calls, or {@code fail} for a rank 1 that fails while the others wait. */
@@ -34,7 +34,7 @@ final class RankChild {
     }
 
     /** What comes of every call with every type, as one digest. */
-    static String digest(Collectives world) {
+    public static String digest(Collectives world) {
         try {
             MessageDigest sha = MessageDigest.getInstance("SHA-256");
             for (DType type : List.of(DType.F32, DType.BF16, DType.F16, DType.F8_E4M3FN, DType.F8_E5M2)) {

@@ -14,6 +14,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
@@ -115,6 +116,13 @@ class RankProcessesTest {
         assertEquals(Optional.of(new RankEnvironment(Launcher.SLURM, 7, 8, 1, 3)), RankEnvironment.of(slurm));
         Map<String, String> torchrun = Map.of("RANK", "1", "WORLD_SIZE", "2", "LOCAL_WORLD_SIZE", "2");
         assertEquals(Optional.of(new RankEnvironment(Launcher.TORCHRUN, 1, 2, 2, 0)), RankEnvironment.of(torchrun));
+        Map<String, String> within = new HashMap<>(slurm);
+        within.putAll(torchrun);
+        within.put("TORCHELASTIC_RUN_ID", "none");
+        assertEquals(
+                Optional.of(new RankEnvironment(Launcher.TORCHRUN, 1, 2, 2, 0)),
+                RankEnvironment.of(within),
+                "a torchrun that srun has started");
     }
 
     @Test
@@ -179,7 +187,7 @@ class RankProcessesTest {
         UnavailableException refused = assertThrows(
                 UnavailableException.class,
                 () -> RankProcesses.join(new RankEnvironment(Launcher.TORCHRUN, 0, 2, 2, 0), Map.of()));
-        assertEquals("torchrun started 2 ranks, but has no MPI to join them with", refused.what());
+        assertEquals("torchrun started 2 ranks without MPI, which joins them", refused.what());
         assertTrue(refused.fix().contains("mpirun -n 2"), refused.fix());
     }
 }
