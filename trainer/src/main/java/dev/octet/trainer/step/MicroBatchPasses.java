@@ -65,7 +65,7 @@ final class MicroBatchPasses {
             boolean isLast = call.microBatch() == batches.size() - 1;
             if (!call.backward()) {
                 Executable executable = chunk.begin(call.microBatch());
-                watching = watches.of(loaded, call.microBatch() == 0);
+                watching = watches.of(loaded, pass(call));
                 executable.observe(watching);
                 if (prepared.add(chunk)) {
                     prepare(chunk, lossScale, ranks.inStep(batches.size()));
@@ -100,6 +100,13 @@ final class MicroBatchPasses {
             memory.writeDraw(step, ranks.inStep(batches.size()) - 1L); // a checkpoint has the step's last one
         }
         return losses;
+    }
+
+    private ObservedPass pass(CallOrder.Call call) {
+        return new ObservedPass(
+                ranks.data().rank() + ranks.inStep(call.microBatch()),
+                call.chunk() * ranks.mesh().pipeline() + ranks.pipeline().rank(),
+                call.microBatch() == 0);
     }
 
     /** Before a chunk's first micro-batch of a step. */

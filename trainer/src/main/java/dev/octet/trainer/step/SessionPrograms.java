@@ -60,6 +60,9 @@ final class SessionPrograms implements AutoCloseable {
         if (!next.equals(models.policy())) {
             programs.clear();
             models.use(next);
+            if (sharding != null) {
+                sharding.precisionChanges();
+            }
         }
     }
 

@@ -16,8 +16,9 @@ import java.util.TreeMap;
  * Scales and amaxes of FP8 tensors in the memory of a session.
  *
  * @param memory has states named {@link Fp8Layer#slot} with a suffix: of the quantisation multiplier, the amax or its history
+ * @param ranks of which a stage has the scales of its own layers
  */
-record SessionScales(PersistentBuffers memory) {
+record SessionScales(PersistentBuffers memory, SessionRanks ranks) {
     private static final String FP8 = "fp8.";
     private static final String QUANT_SCALE = ".quant_scale";
     private static final String AMAX = ".amax";
@@ -50,6 +51,9 @@ record SessionScales(PersistentBuffers memory) {
     void seedScale(String slot, OperandSpec spec, float amax) {
         if (!(spec.scaling() instanceof Scaling.Delayed(int margin, int length, AmaxHistory.Algorithm algorithm))) {
             throw new IllegalArgumentException("the scale of " + slot + " is not delayed");
+        }
+        if (ranks.isStaged() && !memory.has(slot + QUANT_SCALE)) {
+            return; // of another stage
         }
         float[] history = new float[length];
         Arrays.fill(history, amax);

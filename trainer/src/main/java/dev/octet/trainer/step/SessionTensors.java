@@ -155,9 +155,7 @@ final class SessionTensors {
                 shares == null ? Map.of() : shares.partition().owners();
         all.keySet().removeIf(name -> {
             OptionalInt owner = shares == null ? OptionalInt.empty() : shares.owner(name);
-            return !writes(
-                    name,
-                    name.startsWith(CODES) ? owners.getOrDefault(name.substring(CODES.length()), 0) : owner.orElse(0));
+            return !writes(name, name.startsWith(CODES) ? owners.getOrDefault(parameterOf(name), 0) : owner.orElse(0));
         });
         return all;
     }
@@ -254,28 +252,50 @@ final class SessionTensors {
                 weights.putAll(StateTensors.encode(setup.states().parameter(name, shape), master));
             }
         });
-        Sharding shares = programs.sharding().orElse(null);
-        if (shares != null) {
-            weights.keySet().removeIf(name -> isOthers(shares.weightOwner(name), name));
-        }
-        memory.restore(parts.of(ofStage(weights)));
-        if (shares != null) {
-            // the states of other ranks; of weights in few bits all have all parts
-            own.keySet().removeIf(name -> isOthers(shares.owner(name), name));
-        }
-        memory.restore(parts.of(ofStage(own)));
+        memory.restore(ownParameters(weights));
+        // without the states of other ranks; of weights in few bits all have all parts
+        memory.restore(ownStates(own));
+    }
+
+    /** What this rank has of the parameters of a whole model. */
+    Map<String, Tensor> ownParameters(Map<String, Tensor> whole) {
+        Map<String, Tensor> own = new TreeMap<>(whole);
+        programs.sharding()
+                .ifPresent(shares -> own.keySet().removeIf(name -> isOthers(shares.weightOwner(name), name)));
+        return parts.of(ofStage(own));
+    }
+
+    /** What this rank has of the states of a whole model, codes of weights among them. */
+    Map<String, Tensor> ownStates(Map<String, Tensor> whole) {
+        Map<String, Tensor> own = new TreeMap<>(whole);
+        programs.sharding()
+                .ifPresent(shares -> own.keySet().removeIf(name -> {
+                    String parameter = parameterOf(name);
+                    return isOthers(parameter.isEmpty() ? shares.owner(name) : shares.weightOwner(parameter), name);
+                }));
+        return parts.of(ofStage(own));
+    }
+
+    /** The parameter whose codes go by a name; empty for another name. */
+    private static String parameterOf(String codes) {
+        return codes.startsWith(CODES) ? codes.substring(CODES.length()) : "";
+    }
+
+    private boolean has(String name) {
+        String parameter = parameterOf(name);
+        return memory.has(parameter.isEmpty() ? name : parameter);
     }
 
     /** Those of tensors that this rank's stage of the model uses. */
     private Map<String, Tensor> ofStage(Map<String, Tensor> all) {
         if (ranks.isStaged()) {
-            all.keySet().removeIf(name -> !memory.has(name));
+            all.keySet().removeIf(name -> !has(name));
         }
         return all;
     }
 
     private boolean isOthers(OptionalInt owner, String name) {
-        return owner.orElse(ranks.data().rank()) != ranks.data().rank() && !memory.has(name);
+        return owner.orElse(ranks.data().rank()) != ranks.data().rank() && !has(name);
     }
 
     /**

@@ -17,15 +17,24 @@ record StepWatches(
     /**
      * Watches a micro-batch.
      *
-     * @param isFirst whether it is the first one of this process in the step
      * @return null where nothing is read
      */
     @Nullable
-    StepObserver of(LoadedPrograms programs, boolean isFirst) {
+    StepObserver of(LoadedPrograms programs, ObservedPass pass) {
         StepObserver counted = casts == null ? null : casts.of(programs.fp8().layers());
-        StepObserver read = tensors == null ? null : tensors.ofMicroBatch(isFirst);
-        StepObserver measured = products == null ? null : products.observer();
+        StepObserver read = tensors == null ? null : tensors.observer(pass);
+        StepObserver measured = products == null ? null : products.observer(pass);
         return both(both(counted, read), measured);
+    }
+
+    /** The ranks of a step have ended it: each is told what the others have read. */
+    void share(SessionRanks ranks) {
+        if (products != null) {
+            products.share(ranks.world());
+        }
+        if (tensors != null) {
+            tensors.share(ranks.world());
+        }
     }
 
     static @Nullable StepObserver both(@Nullable StepObserver one, @Nullable StepObserver other) {

@@ -105,7 +105,7 @@ public final class TrainingSession implements AutoCloseable {
         this.plans = new SessionPlans(setup, ranks, memory, models, programs);
         this.passes = new MicroBatchPasses(setup, ranks, memory, programs);
         this.tensors = new SessionTensors(setup, ranks, memory, parts, programs);
-        this.scales = new SessionScales(memory);
+        this.scales = new SessionScales(memory, ranks);
         this.scalars = new Scalars();
     }
 
@@ -272,6 +272,7 @@ public final class TrainingSession implements AutoCloseable {
         tensorWatch = null;
         List<Supplier<LossValue>> losses = passes.forwardAndBackward(batches, watches, scale.scale());
         if (!world.isAlone()) {
+            watches.share(ranks);
             float bad = (float) memory.readNumber(program.badLoss());
             scalars.write(memory.memory(), program.badLoss(), world.allReduce(bad, RankReduction.MAX));
         }
@@ -488,7 +489,7 @@ public final class TrainingSession implements AutoCloseable {
 
     /** Scales or amaxes of all stages of the model, from those of this one; they call it together. */
     public Map<String, Float> ofAllStages(Map<String, Float> own) {
-        return isStaged() ? StageReports.numbers(ranks.pipeline(), own) : own;
+        return isStaged() ? RankReports.numbers(ranks.pipeline(), own) : own;
     }
 
     /**
@@ -506,7 +507,7 @@ public final class TrainingSession implements AutoCloseable {
      * @param arena owns the copies of those of other stages
      */
     public Map<String, Tensor> ofAllStages(Map<String, Tensor> own, Arena arena) {
-        return isStaged() ? StageReports.parameters(ranks.pipeline(), own, arena) : own;
+        return isStaged() ? RankReports.parameters(ranks.pipeline(), own, arena) : own;
     }
 
     /** Amaxes of the last step by {@link Fp8Layer#slot}: of inputs, and with delayed scaling of weights and gradients. */
@@ -523,6 +524,16 @@ public final class TrainingSession implements AutoCloseable {
         tensors.restore(parameters, state);
         scale = lossScale;
         restored = true;
+    }
+
+    /** What this rank has of the parameters of a whole model, as a checkpoint gives them; known after {@link #prepare}. */
+    public Map<String, Tensor> ownParameters(Map<String, Tensor> whole) {
+        return tensors.ownParameters(whole);
+    }
+
+    /** What this rank has of the states of a whole model, codes of weights kept in few bits among them; known after {@link #prepare}. */
+    public Map<String, Tensor> ownStates(Map<String, Tensor> whole) {
+        return tensors.ownStates(whole);
     }
 
     /** Whether weights and state are those of a checkpoint. */
