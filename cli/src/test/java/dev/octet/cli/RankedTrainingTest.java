@@ -19,6 +19,7 @@ import java.io.UncheckedIOException;
 import java.net.ServerSocket;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.nio.file.StandardOpenOption;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -330,6 +331,24 @@ class RankedTrainingTest {
         assertSameBytes("played", "real", 6);
         assertEquals(numbers("played"), numbers("real"));
         assertTrue(files("real", 6).containsKey("parameters-00002-of-0000" + processes + ".safetensors"));
+    }
+
+    /** With limits that products exceed and losses leave within six steps. */
+    @Test
+    void processes_with_a_guard_demote_and_go_back_at_the_steps_at_which_one_process_does() throws Exception {
+        Files.writeString(folder.resolve("c.yaml"), """
+            precision: {mode: fp8}
+            guard: {every: 1, warm_up: 1, quiet: 2, cast_error: {demote: 0.035, promote: 0.03},
+              spike: {loss: 0.1, window: 4, snapshot_every: 2, skip: 1, retries: 20}}
+            """, StandardOpenOption.APPEND);
+        Process process = start(Mpirun.OPEN_MPI, words("real", "--set", "distributed.zero=3"));
+        play("played");
+        assertTrue(process.waitFor(60, TimeUnit.SECONDS), "the run ended");
+        assertEquals(0, process.exitValue(), printed());
+        String decisions = Files.readString(folder.resolve("played/guard.jsonl"));
+        assertTrue(decisions.contains("demoted") && decisions.contains("rolled_back"), decisions);
+        assertEquals(decisions, Files.readString(folder.resolve("real/guard.jsonl")));
+        assertEquals(numbers("played"), numbers("real"));
     }
 
     /** A stage that is killed while others wait for what it computes. */

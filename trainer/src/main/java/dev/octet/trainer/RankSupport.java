@@ -7,7 +7,6 @@ import dev.octet.trainer.collective.Mesh;
 import dev.octet.trainer.config.StatesConfig;
 import dev.octet.trainer.config.TrainingConfig;
 import dev.octet.trainer.device.Device;
-import dev.octet.trainer.observe.DebugSettings;
 import dev.octet.trainer.optimizer.Optimizer;
 import dev.octet.trainer.reduction.GradientReduction;
 import dev.octet.trainer.shard.ZeroStage;
@@ -57,16 +56,6 @@ final class RankSupport {
                     "NCCL averages gradients on every rank, and with distributed.zero: "
                             + config.distributed().zero().number() + " no rank has all",
                     "choose gradient_reduction: f32, or zero: 1");
-        }
-        if (config.guard().isOn()) {
-            throw refused(world, "guard", "a guard judges what one process sees", "leave guard out");
-        }
-        if (!config.debug().equals(DebugSettings.NONE)) {
-            throw refused(world, "debug", "it reads the tensors of one process", "leave debug out");
-        }
-        if (config.offload().isOn()) {
-            throw refused(
-                    world, "offload", "offloaded values are not exchanged between ranks yet", "leave offload out");
         }
         if (config.distributed().zero() != ZeroStage.NONE && device.name().startsWith("cuda")) {
             throw refused(

@@ -2,13 +2,16 @@ package dev.octet.trainer;
 
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.formats.tensor.TensorSpec;
+import dev.octet.trainer.checkpoint.TrainingState;
+import dev.octet.trainer.cut.Part;
 import java.lang.foreign.Arena;
 import java.util.Map;
+import java.util.Set;
 import java.util.TreeMap;
 
 /**
  * What a run was after a step, in memory, to go back to: weights, moments, scales and numbers. It takes as much memory as these, and is part of
- * checkpoints, so that a resumed run can go back as far.
+ * checkpoints, so that a resumed run can go back as far. Of a run on ranks each has a snapshot of what it keeps.
  */
 final class RunSnapshot implements AutoCloseable {
     private static final String PREFIX = "guard.snapshot.";
@@ -50,6 +53,19 @@ final class RunSnapshot implements AutoCloseable {
         return new RunSnapshot(arena, step, parameters, trainer.session().state(arena), numbers);
     }
 
+    /** What a rank writes of it, by name. */
+    record Share(Set<String> parameters, Set<String> states) {
+        Share {
+            parameters = Set.copyOf(parameters);
+            states = Set.copyOf(states);
+        }
+    }
+
+    /** All of it. */
+    Share whole() {
+        return new Share(parameters.keySet(), state.keySet());
+    }
+
     long step() {
         return step;
     }
@@ -72,14 +88,46 @@ final class RunSnapshot implements AutoCloseable {
         other.forEach((key, value) -> numbers.put(prefix + key, value));
     }
 
-    /** Adds it to the numbers of a checkpoint, and to its state unless the checkpoint is of the same step and has all of that. */
-    void addTo(long checkpoint, Map<String, String> allNumbers, Map<String, Tensor> allState) {
+    /**
+     * Adds it to the numbers of a checkpoint, and to its state unless the checkpoint is of the same step and has all of that.
+     *
+     * @param share what this rank writes
+     */
+    void addTo(long checkpoint, Map<String, String> allNumbers, Map<String, Tensor> allState, Share share) {
         allNumbers.put(STEP, Long.toString(step));
         if (checkpoint != step) {
             numbers.forEach((key, value) -> allNumbers.put(NUMBER + key, value));
-            parameters.forEach((name, tensor) -> allState.put(PARAMETER + name, tensor));
-            state.forEach((name, tensor) -> allState.put(STATE + name, tensor));
+            parameters.forEach((name, tensor) -> {
+                if (share.parameters.contains(name)) {
+                    allState.put(PARAMETER + name, tensor);
+                }
+            });
+            state.forEach((name, tensor) -> {
+                if (share.states.contains(name)) {
+                    allState.put(STATE + name, tensor);
+                }
+            });
         }
+    }
+
+    /**
+     * What this rank has of tensors that are cut, with those of its snapshot.
+     *
+     * @param parts by name, without it
+     */
+    Map<String, Part> with(Map<String, Part> parts) {
+        Map<String, Part> all = new TreeMap<>(parts);
+        parts.forEach((name, part) -> {
+            Tensor parameter = parameters.get(name);
+            // the weights of an adapter are whole
+            if (parameter != null && parameter.shape().equals(part.shape())) {
+                all.put(PARAMETER + name, part);
+            }
+            if (state.containsKey(name)) {
+                all.put(STATE + name, part);
+            }
+        });
+        return all;
     }
 
     /** Whether a tensor among the state of a checkpoint belongs to a snapshot. */
@@ -93,34 +141,28 @@ final class RunSnapshot implements AutoCloseable {
     }
 
     /**
-     * Reads it from a checkpoint.
+     * Reads it from a checkpoint, whose ranks may have shared it out otherwise.
      *
-     * @param checkpoint step of the checkpoint
+     * @param trainer whose programs are built where ranks share out what there is
      * @throws NumberFormatException when its step is not a number
      */
-    static RunSnapshot from(
-            long checkpoint,
-            Map<String, String> allNumbers,
-            Map<String, Tensor> allParameters,
-            Map<String, Tensor> allState) {
+    static RunSnapshot from(Trainer trainer, TrainingState checkpoint) {
+        Map<String, String> allNumbers = checkpoint.numbers();
         long step = Long.parseLong(allNumbers.getOrDefault(STEP, ""));
-        Arena arena = Arena.ofConfined();
         Map<String, String> numbers = new TreeMap<>();
         Map<String, Tensor> parameters = new TreeMap<>();
         Map<String, Tensor> state = new TreeMap<>();
-        boolean same = step == checkpoint;
+        boolean same = step == checkpoint.step();
         if (same) {
-            allParameters.forEach((name, t) -> parameters.put(name, copy(name, t, arena)));
+            parameters.putAll(checkpoint.parameters());
         }
-        allState.forEach((name, t) -> {
+        checkpoint.state().forEach((name, t) -> {
             if (same && !holds(name)) {
-                state.put(name, copy(name, t, arena));
+                state.put(name, t);
             } else if (name.startsWith(PARAMETER)) {
-                String own = name.substring(PARAMETER.length());
-                parameters.put(own, copy(own, t, arena));
+                parameters.put(name.substring(PARAMETER.length()), t);
             } else if (name.startsWith(STATE)) {
-                String own = name.substring(STATE.length());
-                state.put(own, copy(own, t, arena));
+                state.put(name.substring(STATE.length()), t);
             }
         });
         allNumbers.forEach((key, value) -> {
@@ -130,7 +172,18 @@ final class RunSnapshot implements AutoCloseable {
                 numbers.put(key.substring(NUMBER.length()), value);
             }
         });
-        return new RunSnapshot(arena, step, parameters, state, numbers);
+        Arena arena = Arena.ofConfined();
+        // all ranks keep all of an adapter
+        Map<String, Tensor> own =
+                trainer.adapts() ? parameters : trainer.session().ownParameters(parameters);
+        return new RunSnapshot(
+                arena, step, copies(own, arena), copies(trainer.session().ownStates(state), arena), numbers);
+    }
+
+    private static Map<String, Tensor> copies(Map<String, Tensor> tensors, Arena arena) {
+        Map<String, Tensor> copies = new TreeMap<>();
+        tensors.forEach((name, t) -> copies.put(name, copy(name, t, arena)));
+        return copies;
     }
 
     private static Tensor copy(String name, Tensor tensor, Arena arena) {

@@ -73,6 +73,7 @@ import dev.octet.trainer.replay.Diagnosis;
 import dev.octet.trainer.replay.Examination;
 import dev.octet.trainer.replay.ExaminationOptions;
 import dev.octet.trainer.replay.Excerpt;
+import dev.octet.trainer.shard.ShardSettings;
 import dev.octet.trainer.shard.ZeroStage;
 import dev.octet.trainer.state.StateForm;
 import dev.octet.trainer.state.StateForms;
@@ -81,6 +82,7 @@ import dev.octet.trainer.step.AdapterSaving;
 import dev.octet.trainer.step.GraphSource;
 import dev.octet.trainer.step.ProductWatch;
 import dev.octet.trainer.step.ReferenceModel;
+import dev.octet.trainer.step.SharedLayers;
 import dev.octet.trainer.step.StartingScales;
 import dev.octet.trainer.step.StepResult;
 import dev.octet.trainer.step.Teacher;
@@ -305,11 +307,21 @@ public final class Trainer implements AutoCloseable {
                 config.activations().at(config.offload().activations()),
                 config.precision().ranks(),
                 ownRate(),
-                config.distributed()
-                        .shards(
-                                config.gradientAccumulation()
-                                        / config.precision().ranks().ranks(),
-                                adapted.isPresent()));
+                shards(config));
+    }
+
+    private ShardSettings shards(TrainingConfig config) {
+        int microBatches =
+                config.gradientAccumulation() / config.precision().ranks().ranks();
+        ShardSettings shards = config.distributed().shards(microBatches, adapts());
+        return readsWeights(config) ? shards.showingWeights() : shards;
+    }
+
+    /** Whether something of the run looks at the weights of Linears as they are before they are quantised. */
+    private static boolean readsWeights(TrainingConfig config) {
+        boolean measures =
+                config.guard().watchesProducts() && config.guard().replay().isEmpty();
+        return measures || config.debug().reads();
     }
 
     private OwnRate ownRate() {
@@ -575,6 +587,11 @@ public final class Trainer implements AutoCloseable {
     boolean sharesStates() {
         return cutsModel()
                 || (!groups.data().isAlone() && parts.config().distributed().zero() != ZeroStage.NONE);
+    }
+
+    /** Whether an adapter is trained. */
+    boolean adapts() {
+        return adapted.isPresent();
     }
 
     /** Whether ranks have different parts of the model. */
@@ -1181,7 +1198,8 @@ public final class Trainer implements AutoCloseable {
     /** Has the tensors of the next step read that {@code debug:} asks for in it; empty when it asks for none. */
     Optional<TensorWatch> watchTensors(long step, TensorDumps dumps) {
         DebugSettings settings = parts.config().debug();
-        TensorWatch watch = new TensorWatch(debug, settings.iteration(step), settings.parity(), dumps);
+        SharedLayers shared = new SharedLayers(session.cut(), groups.tensor());
+        TensorWatch watch = new TensorWatch(debug, settings.iteration(step), settings.parity(), dumps, shared);
         if (!watch.isNeeded()) {
             return Optional.empty();
         }

@@ -20,6 +20,7 @@ import dev.octet.trainer.config.ScheduleConfig;
 import dev.octet.trainer.config.Settings;
 import dev.octet.trainer.config.StatesConfig;
 import dev.octet.trainer.config.TrainingConfig;
+import dev.octet.trainer.cut.Part;
 import dev.octet.trainer.guard.GuardDecision;
 import dev.octet.trainer.hook.BestCheckpoint;
 import dev.octet.trainer.hook.CheckpointCadence;
@@ -43,6 +44,7 @@ import dev.octet.trainer.observe.DebugSettings;
 import dev.octet.trainer.observe.TensorDumps;
 import dev.octet.trainer.step.StepResult;
 import dev.octet.trainer.step.TensorWatch;
+import dev.octet.trainer.step.TrainingSession;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.lang.foreign.Arena;
@@ -52,6 +54,7 @@ import java.nio.file.Path;
 import java.time.Clock;
 import java.time.ZoneId;
 import java.util.ArrayList;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
@@ -148,16 +151,19 @@ final class TrainingRun implements RunControl {
             hooks.add(fp8Health);
         }
         guarded = new GuardedRun(trainer, fp8Health);
-        if (guarded.isOn()) {
+        if (guarded.isOn() && world.isFirst()) {
             hooks.add(new GuardFile(folder.resolve(GuardFile.NAME)));
         }
-        this.dumps = new TensorDumps(folder);
+        this.dumps = new TensorDumps(folder, world.rank());
         addDebugHooks();
         hooks.addAll(options.hooks());
     }
 
     private void addDebugHooks() {
         DebugSettings debug = config.debug();
+        if (!world.isFirst()) {
+            return; // the first rank speaks of all
+        }
         if (debug.reads()) {
             hooks.add(new DebugFile(folder.resolve(DebugFile.NAME)));
         }
@@ -498,7 +504,7 @@ final class TrainingRun implements RunControl {
             Map<String, String> numbers = withPrefix(GUARD, state.numbers());
             guarded.recall(numbers);
             if (RunSnapshot.isIn(state.numbers())) {
-                keep(RunSnapshot.from(state.step(), state.numbers(), state.parameters(), state.state()));
+                keep(RunSnapshot.from(trainer, state));
             }
         }
         trainer.session().restore(state.parameters(), trainer.converted(own, state), ScaleText.read(state.numbers()));
@@ -596,7 +602,7 @@ final class TrainingRun implements RunControl {
     private boolean guard(long step, StepResult r, Map<String, Float> scalesBefore) throws IOException {
         List<GuardDecision> decisions = guarded.afterStep(step, scalesBefore, lastScales, r.skipped());
         if (!decisions.isEmpty()) {
-            lastScales = trainer.session().scales();
+            lastScales = scales();
             tell(decisions);
         }
         boolean overflowed = r.skipped()
@@ -633,13 +639,15 @@ final class TrainingRun implements RunControl {
         trainer.measuredRate().ifPresent(m -> m.recall(withPrefix(RATE, good.numbers())));
         hooks.forEach(h -> h.recall(withPrefix(prefix(h), good.numbers())));
         done = good.step();
-        lastScales = watches(TrainingHook::watchesScales) ? trainer.session().scales() : Map.of();
+        lastScales = watches(TrainingHook::watchesScales) ? scales() : Map.of();
         good.replaceNumbers(GUARD, guarded.guard().remembered());
         each(h -> h.rolledBack(done));
         tell(decisions);
         checkpointWanted.set(false);
         checkpoint();
-        checkpoints.removeAfter(done);
+        if (world.isFirst()) {
+            checkpoints.removeAfter(done);
+        }
     }
 
     private void evaluateAndKeep(long step) throws IOException {
@@ -773,13 +781,18 @@ final class TrainingRun implements RunControl {
             Set<String> elsewhere = trainer.session().writtenElsewhere();
             Map<String, Tensor> own = new TreeMap<>(trainer.session().ownStateViews(arena));
             own.keySet().removeAll(elsewhere);
-            if (snapshot != null) {
-                snapshot.addTo(done, numbers, own);
+            boolean adapts = trainer.adapts();
+            boolean sharesParameters = (trainer.session().cutsWeights() || trainer.cutsModel()) && !adapts;
+            Map<String, Part> parts = trainer.session().parts();
+            RunSnapshot good = snapshot;
+            if (good != null) {
+                Set<String> weights =
+                        sharesParameters ? weights(elsewhere, arena).keySet() : null;
+                good.addTo(done, numbers, own, share(good, own.keySet(), weights));
+                parts = good.with(parts);
             }
-            boolean adapts = config.adapter().isPresent();
             Map<String, Tensor> adapter = adapts ? trainer.keptParameters(arena) : Map.of();
             CodedMasters coded = adapts ? CodedMasters.NONE : trainer.session().codedMasters(arena, elsewhere);
-            boolean sharesParameters = (trainer.session().cutsWeights() || trainer.cutsModel()) && !adapts;
             if (trainer.sharesStates()) {
                 written = checkpoints.writeShared(
                         world.isFirst() || sharesParameters
@@ -788,8 +801,7 @@ final class TrainingRun implements RunControl {
                         keeping(),
                         coded,
                         trainer.session()::settle,
-                        new CheckpointFolder.Sharers(
-                                world, sharesParameters, trainer.session().parts()));
+                        new CheckpointFolder.Sharers(world, sharesParameters, parts));
             } else {
                 written = checkpoints.write(
                         state(numbers, own, adapts ? adapter : weights(elsewhere, arena), arena),
@@ -807,6 +819,24 @@ final class TrainingRun implements RunControl {
         TrainingHook.CheckpointReport report =
                 new TrainingHook.CheckpointReport(done, written, bytes(written), seconds);
         each(h -> h.checkpointWritten(report));
+    }
+
+    /**
+     * What of a snapshot this rank writes into a checkpoint: what it writes of the run, too.
+     *
+     * @param states that it writes
+     * @param weights that it writes; null where the first rank writes all
+     */
+    private RunSnapshot.Share share(RunSnapshot of, Set<String> states, @Nullable Set<String> weights) {
+        if (!trainer.sharesStates()) {
+            return of.whole();
+        }
+        if (weights == null) {
+            return new RunSnapshot.Share(world.isFirst() ? of.parameters().keySet() : Set.of(), states);
+        }
+        Set<String> parameters = new HashSet<>(of.parameters().keySet());
+        parameters.removeIf(p -> !weights.contains(p) && !states.contains(TrainingSession.codesName(p)));
+        return new RunSnapshot.Share(parameters, states);
     }
 
     /** @param elsewhere names of parameters that other ranks write */

@@ -15,7 +15,6 @@ import dev.octet.formats.graph.Initializer;
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.trainer.checkpoint.CheckpointFile;
 import dev.octet.trainer.checkpoint.CheckpointFolder;
-import dev.octet.trainer.data.Samples;
 import dev.octet.trainer.device.Device;
 import dev.octet.trainer.device.cpu.CpuDevice;
 import dev.octet.trainer.hook.RunEnd;
@@ -51,53 +50,6 @@ class GuardedRunTest {
     @TempDir
     Path folder;
 
-    /** Samples of which some are multiplied. */
-    private record Planted(Samples samples, Set<Long> rows, float factor) implements Samples {
-        @Override
-        public String digest() {
-            return "planted";
-        }
-
-        @Override
-        public String name() {
-            return "planted";
-        }
-
-        @Override
-        public long count() {
-            return samples.count();
-        }
-
-        @Override
-        public Map<String, Tensor> gather(long[] all, Arena arena) throws IOException {
-            Map<String, Tensor> tensors = samples.gather(all, arena);
-            Tensor x = requireNonNull(tensors.get("x"));
-            for (int i = 0; i < all.length; i++) {
-                for (int k = 0; rows.contains(all[i]) && k < SmallRun.IN; k++) {
-                    long at = (long) i * SmallRun.IN + k;
-                    x.bytes().setAtIndex(Tensor.F32_LE, at, factor * x.bytes().getAtIndex(Tensor.F32_LE, at));
-                }
-            }
-            return tensors;
-        }
-
-        @Override
-        public void close() throws IOException {
-            samples.close();
-        }
-    }
-
-    private static TrainingParts planted(String yaml, float factor, Long... rows) {
-        TrainingParts parts = SmallRun.parts(yaml);
-        return new TrainingParts(
-                parts.config(),
-                parts.model(),
-                parts.teacher(),
-                new Planted(parts.train(), Set.of(rows), factor),
-                parts.eval(),
-                parts.inputs());
-    }
-
     private static RunEnd run(TrainingParts parts, Path folder, RunOptions options) throws IOException {
         try (Device device = CpuDevice.of(1);
                 Trainer trainer = Trainer.of(parts, device)) {
@@ -129,7 +81,7 @@ class GuardedRunTest {
             "guard: {every: 2, warm_up: 4, quiet: 6, amax_jump: {demote: 8}, spike: {window: 8, snapshot_every: 5}}");
 
     private static TrainingParts eventful(String yaml) {
-        return planted(yaml, 1000, 50L);
+        return SmallRun.planted(yaml, 1000, 50L);
     }
 
     /** Everything of a checkpoint, tensors as their bytes. */
@@ -294,7 +246,7 @@ class GuardedRunTest {
     void a_spike_in_every_batch_ends_the_run_after_the_allowed_rollbacks() throws IOException {
         String yaml = SmallRun.with(IN_ORDER, "guard: {spike: {window: 4, snapshot_every: 3, retries: 2, skip: 1}}");
         Long[] all = LongStream.range(40, 64).boxed().toArray(Long[]::new);
-        RunEnd end = run(planted(yaml, 1.0e4f, all), folder, RunOptions.defaults());
+        RunEnd end = run(SmallRun.planted(yaml, 1.0e4f, all), folder, RunOptions.defaults());
         assertEquals(RunEnd.Reason.DIVERGED, end.reason());
         assertTrue(
                 end.message()
@@ -310,7 +262,7 @@ class GuardedRunTest {
         // one more rollback is allowed, which leaves out the last of the bad batches
         String more = yaml.replace("retries: 2", "retries: 3");
         run(
-                planted(more, 1.0e4f, all),
+                SmallRun.planted(more, 1.0e4f, all),
                 folder,
                 RunOptions.defaults().withMaxSteps(6).resuming());
         assertEquals("rolled_back", decisions(folder).get(2).path("decision").asText());

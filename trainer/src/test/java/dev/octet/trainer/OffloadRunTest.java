@@ -19,6 +19,7 @@ import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.trainer.checkpoint.CheckpointFolder;
+import dev.octet.trainer.collective.RankThreads;
 import dev.octet.trainer.config.Settings;
 import dev.octet.trainer.device.Device;
 import dev.octet.trainer.device.cpu.CpuDevice;
@@ -46,6 +47,7 @@ import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
 import org.junit.jupiter.params.provider.ValueSource;
 
 /** Runs whose states and weights lie in mapped files between the steps that use them. */
@@ -180,6 +182,78 @@ class OffloadRunTest {
                 assertEmpty(disk);
             }
         }
+    }
+
+    private static TrainingParts onRanks(int data, int ranks, String mesh, String... lines) {
+        List<String> all = new ArrayList<>(List.of(lines));
+        all.add("gradient_accumulation: 4");
+        all.add("distributed: {" + mesh + "}");
+        all.add("precision: {mode: " + (ranks == 4 ? "bf16" : "fp32")
+                + (data == 1 ? "}" : ", ranks: " + data + ", gradient_reduction: f32}"));
+        return parts(all.toArray(String[]::new));
+    }
+
+    @ParameterizedTest
+    @CsvSource(
+            delimiter = '|',
+            value = {
+                "2 | 2 | zero: 0 | states: disk, parameters: disk",
+                "2 | 2 | zero: 1 | states: disk",
+                "2 | 2 | zero: 2 | states: disk, parameters: disk",
+                "2 | 2 | zero: 3 | states: disk, parameters: disk",
+                "4 | 4 | zero: 3 | states: disk",
+                "4 | 4 | zero: 0 | states: disk",
+                "1 | 2 | pipeline: 2 | states: disk, parameters: disk",
+                "2 | 4 | pipeline: 2, zero: 1 | states: disk",
+                "1 | 2 | tensor: 2 | states: disk, parameters: disk"
+            })
+    void each_rank_keeps_what_is_its_own_in_files_and_numbers_stay(int data, int ranks, String mesh, String what)
+            throws IOException {
+        String averages = "averaging: {ema: {decay: 0.9}}";
+        Path plain = folder.resolve("plain");
+        Path away = folder.resolve("away");
+        RankRuns.threads(ranks, onRanks(data, ranks, mesh, averages), plain, RunOptions.defaults());
+        RankRuns.threads(ranks, onRanks(data, ranks, mesh, averages, onDisk(what)), away, RunOptions.defaults());
+        RankRuns.assertSame(plain, away, STEPS);
+        assertEmpty(disk);
+    }
+
+    /** What the ranks have in files, together. */
+    private long offloaded(int ranks, String mesh) {
+        TrainingParts parts = onRanks(ranks, ranks, mesh, onDisk("states: disk"));
+        return RankThreads.run(ranks, RankRuns.DEADLINE, world -> {
+                    try (Device device = CpuDevice.of(1);
+                            Trainer trainer = Trainer.of(parts, device, world)) {
+                        trainer.plan();
+                        return trainer.session().offloadedBytes();
+                    }
+                })
+                .stream()
+                .mapToLong(Long::longValue)
+                .sum();
+    }
+
+    @Test
+    void states_that_ranks_share_out_lie_in_the_files_of_one_rank_each() {
+        long alone = offloaded(1, "zero: 0");
+        assertTrue(alone >= 2L * 2 * SmallRun.CLASSES * HIDDEN * Float.BYTES, "two moments: " + alone);
+        assertEquals(2 * alone, offloaded(2, "zero: 0"));
+        assertEquals(alone, offloaded(2, "zero: 1"));
+    }
+
+    @Tag("kernels")
+    @Test
+    void ranks_stream_through_a_GPU_each() throws IOException {
+        for (String away : List.of("none", "host")) {
+            TrainingParts parts = onRanks(2, 2, "zero: 0", "offload: {states: " + away + ", parameters: " + away + "}");
+            RankThreads.run(2, RankRuns.DEADLINE, world -> {
+                try (Device gpu = TestGpus.ownDevice();
+                        Trainer trainer = Trainer.of(parts, gpu, world)) {
+                    return trainer.run(folder.resolve(away), RunOptions.defaults());
+                }
+            });
+        }
+        assertSame(folder.resolve("none"), folder.resolve("host"));
     }
 
     @Test

@@ -1,7 +1,9 @@
 package dev.octet.trainer;
 
-import static java.util.Objects.requireNonNull;
-import static org.junit.jupiter.api.Assertions.assertArrayEquals;
+import static dev.octet.trainer.RankRuns.DEADLINE;
+import static dev.octet.trainer.RankRuns.assertSame;
+import static dev.octet.trainer.RankRuns.run;
+import static dev.octet.trainer.RankRuns.threads;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertInstanceOf;
@@ -13,29 +15,20 @@ import com.fasterxml.jackson.databind.ObjectMapper;
 import dev.octet.formats.error.InvalidOptionException;
 import dev.octet.formats.error.MalformedModelException;
 import dev.octet.formats.error.UnavailableException;
-import dev.octet.formats.tensor.Tensor;
-import dev.octet.trainer.checkpoint.CheckpointFile;
 import dev.octet.trainer.checkpoint.CheckpointFolder;
 import dev.octet.trainer.collective.Collectives;
 import dev.octet.trainer.collective.RankThreads;
-import dev.octet.trainer.device.Device;
-import dev.octet.trainer.device.cpu.CpuDevice;
 import dev.octet.trainer.hook.NonFinite;
-import dev.octet.trainer.hook.RunEnd;
 import dev.octet.trainer.hook.TrainingHook;
 import java.io.IOException;
 import java.lang.foreign.MemorySegment;
-import java.lang.foreign.ValueLayout;
 import java.lang.reflect.Proxy;
-import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
-import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
-import java.util.TreeMap;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
@@ -52,7 +45,6 @@ import org.junit.jupiter.params.provider.ValueSource;
 @DisplayNameGeneration(DisplayNameGenerator.ReplaceUnderscores.class)
 class RankShardsRunTest {
     private static final int STEPS = 7;
-    private static final Duration DEADLINE = Duration.ofSeconds(30);
 
     @TempDir
     Path folder;
@@ -65,39 +57,6 @@ class RankShardsRunTest {
                 "precision: {" + precision + (ranks == 1 ? "" : ", ranks: " + ranks) + "}"));
         all.addAll(List.of(lines));
         return SmallRun.parts(SmallRun.with(all.toArray(String[]::new)));
-    }
-
-    private static RunEnd run(TrainingParts parts, Path run, Collectives world, RunOptions options) throws IOException {
-        try (Device device = CpuDevice.of(1);
-                Trainer trainer = Trainer.of(parts, device, world)) {
-            return trainer.run(run, options);
-        }
-    }
-
-    private static List<RunEnd> threads(int ranks, TrainingParts parts, Path run, RunOptions options) {
-        return RankThreads.run(ranks, DEADLINE, world -> run(parts, run, world, options));
-    }
-
-    /** Everything of a checkpoint that computing goes on from: tensors by name, and numbers. */
-    private static Map<String, byte[]> contents(Path run, long step) throws IOException {
-        Map<String, byte[]> all = new TreeMap<>();
-        try (CheckpointFile file = new CheckpointFolder(run).open(step)) {
-            file.state().parameters().forEach((name, t) -> all.put("parameter " + name, bytes(t)));
-            file.state().state().forEach((name, t) -> all.put("state " + name, bytes(t)));
-            all.put("numbers", file.state().numbers().toString().getBytes(StandardCharsets.UTF_8));
-        }
-        return all;
-    }
-
-    private static byte[] bytes(Tensor tensor) {
-        return tensor.bytes().toArray(ValueLayout.JAVA_BYTE);
-    }
-
-    private static void assertSame(Path expected, Path got, long step) throws IOException {
-        Map<String, byte[]> first = contents(expected, step);
-        Map<String, byte[]> second = contents(got, step);
-        assertEquals(first.keySet(), second.keySet());
-        first.forEach((name, bytes) -> assertArrayEquals(bytes, requireNonNull(second.get(name)), name));
     }
 
     @ParameterizedTest

@@ -21,6 +21,7 @@ import dev.octet.trainer.data.Samples;
 import dev.octet.trainer.device.Device;
 import dev.octet.trainer.device.cpu.CpuDevice;
 import dev.octet.trainer.device.cuda.TestGpus;
+import dev.octet.trainer.device.reference.ReferenceDevice;
 import dev.octet.trainer.hook.Interruption;
 import dev.octet.trainer.hook.NonFinite;
 import dev.octet.trainer.hook.RunEnd;
@@ -516,19 +517,14 @@ class RankThreadsRunTest {
         assertFalse(Files.exists(folder.resolve("run").resolve("run.json")));
     }
 
-    @ParameterizedTest
-    @CsvSource(
-            delimiter = '|',
-            value = {
-                "mode: fp32 | debug: {all: {enabled: true, layers: {layer_types: [all]}, transformer_engine:"
-                        + " {LogTensorStats: {enabled: true, tensors: [activation], stats: [std]}}}} | debug",
-                "mode: fp32 | offload: {states: disk, path: .} | offload"
-            })
-    void what_ranks_cannot_do_together_yet_is_refused_by_name(String precision, String line, String named) {
-        TrainingParts parts = line == null ? parts(2, precision) : parts(2, precision, line);
-        UnavailableException failed =
-                assertThrows(UnavailableException.class, () -> threads(2, parts, folder, RunOptions.defaults()));
+    @Test
+    void a_device_that_computes_for_comparisons_is_refused_on_ranks() {
+        TrainingParts parts = parts(2, "mode: fp32");
+        UnavailableException failed = assertThrows(
+                UnavailableException.class,
+                () -> RankThreads.run(
+                        2, DEADLINE, world -> run(parts, new ReferenceDevice(), folder, world, RunOptions.defaults())));
         InvalidOptionException why = assertInstanceOf(InvalidOptionException.class, failed.getCause());
-        assertTrue(why.where().startsWith(named), why.where());
+        assertTrue(why.where().startsWith("device reference"), why.where());
     }
 }

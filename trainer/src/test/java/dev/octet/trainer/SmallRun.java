@@ -268,4 +268,52 @@ final class SmallRun {
                 config.data().eval().map(e -> samples(6)),
                 Map.of("model", "abc"));
     }
+
+    /** Samples of which some are multiplied. */
+    private record Planted(Samples samples, Set<Long> rows, float factor) implements Samples {
+        @Override
+        public String digest() {
+            return "planted";
+        }
+
+        @Override
+        public String name() {
+            return "planted";
+        }
+
+        @Override
+        public long count() {
+            return samples.count();
+        }
+
+        @Override
+        public Map<String, Tensor> gather(long[] all, Arena arena) throws IOException {
+            Map<String, Tensor> tensors = samples.gather(all, arena);
+            Tensor x = Objects.requireNonNull(tensors.get("x"));
+            for (int i = 0; i < all.length; i++) {
+                for (int k = 0; rows.contains(all[i]) && k < IN; k++) {
+                    long at = (long) i * IN + k;
+                    x.bytes().setAtIndex(Tensor.F32_LE, at, factor * x.bytes().getAtIndex(Tensor.F32_LE, at));
+                }
+            }
+            return tensors;
+        }
+
+        @Override
+        public void close() throws IOException {
+            samples.close();
+        }
+    }
+
+    /** The parts with samples of which some are multiplied. */
+    static TrainingParts planted(String yaml, float factor, Long... rows) {
+        TrainingParts parts = parts(yaml);
+        return new TrainingParts(
+                parts.config(),
+                parts.model(),
+                parts.teacher(),
+                new Planted(parts.train(), Set.of(rows), factor),
+                parts.eval(),
+                parts.inputs());
+    }
 }

@@ -110,6 +110,6 @@ public record DistributedConfig(
      * @param adapts whether it trains an adapter, whose file has all its weights
      */
     public ShardSettings shards(int microBatches, boolean adapts) {
-        return new ShardSettings(zero, bucketSize, microBatches, adapts, sequenceParallel);
+        return new ShardSettings(zero, bucketSize, microBatches, adapts, sequenceParallel, false);
     }
 }

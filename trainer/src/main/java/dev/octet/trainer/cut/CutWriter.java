@@ -38,6 +38,11 @@ import java.util.Set;
 
 /** Writes the graph of one rank: nodes with their part of what is cut, and exchanges where it begins and ends. */
 final class CutWriter {
+    /** Behind the id of a layer, of the nodes that add up what ranks have made of its result, and add its bias. */
+    private static final String SUM = "/sum";
+
+    private static final String BIAS = "/bias";
+
     private final Graph whole;
     private final ReadGraph read;
     private final CutSearch search;
@@ -300,11 +305,16 @@ final class CutWriter {
         Shape shape = read.type(node.output()).shape();
         Optional<Cut> cut = sequence.flatMap(s -> s.of(shape));
         if (cut.isEmpty()) {
-            nodes.add(RankExchange.node(node.id() + "/sum", RankExchange.Kind.LEAVE, part, sum));
+            nodes.add(RankExchange.node(node.id() + SUM, RankExchange.Kind.LEAVE, part, sum));
             return;
         }
         positions.put(node.output(), cut.get());
-        nodes.add(shares(node.id() + "/sum", RankExchange.Kind.LEAVE_TO_SHARES, part, sum, cut.get(), shape, false));
+        nodes.add(shares(node.id() + SUM, RankExchange.Kind.LEAVE_TO_SHARES, part, sum, cut.get(), shape, false));
+    }
+
+    /** Id of the node that ends with the whole result of a row-parallel Linear. */
+    static String summing(Node linear) {
+        return linear.id() + (linear.hasInput(2) ? BIAS : SUM);
     }
 
     /** A row-parallel Linear: its bias is added once, to the sum. */
@@ -318,7 +328,7 @@ final class CutWriter {
         String sum = fresh(node.output() + "/sum");
         leave(node, part, sum);
         String bias = positions.containsKey(node.output()) ? summedGradient(node, 2) : node.input(2);
-        nodes.add(Node.of(node.id() + "/bias", "Add", List.of(sum, bias), List.of(node.output())));
+        nodes.add(Node.of(node.id() + BIAS, "Add", List.of(sum, bias), List.of(node.output())));
     }
 
     private void lookup(Node node, Gather gather) {

@@ -47,9 +47,15 @@ import java.util.stream.LongStream;
  * @param ofRanks what each rank has of each weight that is cut, by name
  * @param shared Linears of which each rank has a part
  * @param whole Linears that all have
+ * @param summed those of the shared ones whose results ranks add up, as they have parts of rows and not of columns, with the nodes that then have the result
  */
 public record TensorCut(
-        GraphModel model, int rank, List<Map<String, Part>> ofRanks, List<String> shared, List<String> whole) {
+        GraphModel model,
+        int rank,
+        List<Map<String, Part>> ofRanks,
+        List<String> shared,
+        List<String> whole,
+        Map<String, String> summed) {
     /** Divisors that a message names. */
     private static final int SHOWN = 6;
 
@@ -59,6 +65,7 @@ public record TensorCut(
                 .toList();
         shared = List.copyOf(shared);
         whole = List.copyOf(whole);
+        summed = Map.copyOf(summed);
     }
 
     /**
@@ -85,10 +92,14 @@ public record TensorCut(
         requireEven(graph, search, place);
         List<String> shared = new ArrayList<>();
         List<String> whole = new ArrayList<>();
+        Map<String, String> summed = new TreeMap<>();
         for (Node node : graph.nodes()) {
             if (node.isOctet("Linear")) {
                 boolean cut = search.cuts().containsKey(node.input(1));
                 (cut ? shared : whole).add(node.id());
+                if (cut && search.isSummed(node)) {
+                    summed.put(node.id(), CutWriter.summing(node));
+                }
             }
         }
         if (shared.isEmpty()) {
@@ -113,7 +124,7 @@ public record TensorCut(
             ofRanks.add(parts);
         }
         Graph own = new CutWriter(model.graph(), graph, search, place, parameters).write(options.stored(), kept);
-        return new TensorCut(model.withGraph(own), place.rank(), ofRanks, shared, whole);
+        return new TensorCut(model.withGraph(own), place.rank(), ofRanks, shared, whole, summed);
     }
 
     /** Rejects heads and features that ranks cannot have equally many of; vocabularies need not be even. */
@@ -236,7 +247,7 @@ public record TensorCut(
     public TensorCut withoutModel() {
         Graph none = new Graph(
                 model.graph().name(), List.of(), Map.of(), List.of(), List.of(), Map.of(), "", Map.of(), Bytes.EMPTY);
-        return new TensorCut(model.withGraph(none), rank, ofRanks, shared, whole);
+        return new TensorCut(model.withGraph(none), rank, ofRanks, shared, whole, summed);
     }
 
     /** What the rank has of weights that are cut, and of the states that an update keeps for each of their elements. */

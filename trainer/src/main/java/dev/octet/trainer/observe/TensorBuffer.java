@@ -11,25 +11,42 @@ import dev.octet.quant.scale.TransformerEngineScale;
 import dev.octet.trainer.op.fp8.CastFit;
 import dev.octet.trainer.op.fp8.CodedMatrix;
 import dev.octet.trainer.op.fp8.QuantizedMatrix;
+import java.io.DataInput;
+import java.io.DataOutput;
+import java.io.IOException;
 import java.util.ArrayList;
+import java.util.Comparator;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
 import java.util.Optional;
+import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 
-/** What the features of a layer find of one tensor in the micro-batches of a step. */
+/** What the features of a layer find of one tensor in the micro-batches of a step, on one rank until it hears of the others. */
 public final class TensorBuffer {
     private final DebugPlan.Layer layer;
     private final ObservedTensor tensor;
     private final boolean parity;
     private final List<Feature.Reading> features;
-    private final TensorMoments moments = new TensorMoments();
-    private final Map<TensorStatistic, Double> ranges = new LinkedHashMap<>();
-    private final Map<CastStatistic, CastFit> casts = new LinkedHashMap<>();
-    private @Nullable CastFit nvfp4;
-    private boolean fed;
+    private final List<Found> found = new ArrayList<>();
+
+    /**
+     * Of one micro-batch.
+     *
+     * @param turn in which order it counts
+     * @param moments null where no feature asks for them
+     * @param ranges as {@link #ranges} names them
+     * @param casts as {@link #casts} names them
+     * @param nvfp4 null where no feature asks for it
+     */
+    private record Found(
+            long turn,
+            TensorMoments.@Nullable Part moments,
+            List<Double> ranges,
+            List<CastFit> casts,
+            @Nullable CastFit nvfp4) {}
 
     /**
      * An empty buffer.
@@ -48,42 +65,105 @@ public final class TensorBuffer {
      * Adds the tensor of a micro-batch. Of weights only the first counts.
      *
      * @param live how the layer quantises it
+     * @param turn in which order it counts, whichever rank has fed it; those with equal turns count in the order of ranks
      * @throws InvalidOptionException when a statistic is one of a recipe that the layer does not have
      */
-    public void feed(Sample x, LiveCast live) {
-        if (fed && tensor == ObservedTensor.WEIGHT) {
+    public void feed(Sample x, LiveCast live, long turn) {
+        if (!found.isEmpty() && tensor == ObservedTensor.WEIGHT) {
             return;
         }
-        fed = true;
-        for (Feature.Reading feature : features) {
-            switch (feature) {
-                case Feature.LogTensorStats f -> feed(x, f.stats());
-                case Feature.LogFp8TensorStats f -> casts(x, live, f.stats());
-                case Feature.LogNvfp4TensorStats _ -> {
-                    CastFit fit = Nvfp4Cast.fit(x, tensor);
-                    nvfp4 = nvfp4 == null ? fit : nvfp4.and(fit);
-                }
-                case Feature.DumpTensors _ -> {} // written as it is
-            }
-        }
-    }
-
-    private void feed(Sample x, List<TensorStatistic> stats) {
-        moments.add(x);
-        for (TensorStatistic s : stats) {
-            if (s instanceof TensorStatistic.MaxBlockwiseDynamicRange range) {
-                ranges.merge(s, TensorMoments.blockwise(x, range), Math::max);
-            }
-        }
+        boolean asksForMoments = features.stream().anyMatch(Feature.LogTensorStats.class::isInstance);
+        boolean asksForNvfp4 = features.stream().anyMatch(Feature.LogNvfp4TensorStats.class::isInstance);
+        found.add(new Found(
+                turn,
+                asksForMoments ? TensorMoments.Part.of(x) : null,
+                ranges().stream().map(r -> TensorMoments.blockwise(x, r)).toList(),
+                fits(x, live),
+                asksForNvfp4 ? Nvfp4Cast.fit(x, tensor) : null));
     }
 
     /** Each cast is made once, whatever is asked of it. */
-    private void casts(Sample x, LiveCast live, List<CastStatistic> stats) {
+    private List<CastFit> fits(Sample x, LiveCast live) {
         Map<List<Object>, CastFit> made = new LinkedHashMap<>();
-        for (CastStatistic s : stats) {
-            CastFit fit = made.computeIfAbsent(List.of(s.recipe(), s.columnwise()), _ -> fit(x, live, s));
-            casts.merge(s, fit, CastFit::and);
+        return casts().stream()
+                .map(s -> made.computeIfAbsent(List.of(s.recipe(), s.columnwise()), _ -> fit(x, live, s)))
+                .toList();
+    }
+
+    private List<TensorStatistic.MaxBlockwiseDynamicRange> ranges() {
+        List<TensorStatistic.MaxBlockwiseDynamicRange> ranges = new ArrayList<>();
+        for (Feature.Reading feature : features) {
+            if (feature instanceof Feature.LogTensorStats f) {
+                for (TensorStatistic s : f.stats()) {
+                    if (s instanceof TensorStatistic.MaxBlockwiseDynamicRange range && !ranges.contains(range)) {
+                        ranges.add(range);
+                    }
+                }
+            }
         }
+        return ranges;
+    }
+
+    private List<CastStatistic> casts() {
+        List<CastStatistic> casts = new ArrayList<>();
+        for (Feature.Reading feature : features) {
+            if (feature instanceof Feature.LogFp8TensorStats f) {
+                f.stats().stream().filter(s -> !casts.contains(s)).forEach(casts::add);
+            }
+        }
+        return casts;
+    }
+
+    /** Writes what was found, and forgets it: all ranks then {@link #read} what each has written. */
+    public void drain(DataOutput out) throws IOException {
+        out.writeInt(found.size());
+        for (Found f : found) {
+            out.writeLong(f.turn());
+            if (f.moments() != null) {
+                f.moments().write(out);
+            }
+            for (double range : f.ranges()) {
+                out.writeDouble(range);
+            }
+            for (CastFit fit : f.casts()) {
+                fit.write(out);
+            }
+            if (f.nvfp4() != null) {
+                f.nvfp4().write(out);
+            }
+        }
+        found.clear();
+    }
+
+    /** Adds what a rank has found, with the same features. */
+    public void read(DataInput in) throws IOException {
+        boolean hasMoments = features.stream().anyMatch(Feature.LogTensorStats.class::isInstance);
+        boolean hasNvfp4 = features.stream().anyMatch(Feature.LogNvfp4TensorStats.class::isInstance);
+        int ofRanges = ranges().size();
+        int ofCasts = casts().size();
+        for (int left = in.readInt(); left > 0; left--) {
+            long turn = in.readLong();
+            TensorMoments.Part moments = hasMoments ? TensorMoments.Part.read(in) : null;
+            List<Double> ranges = new ArrayList<>();
+            for (int i = 0; i < ofRanges; i++) {
+                ranges.add(in.readDouble());
+            }
+            List<CastFit> casts = new ArrayList<>();
+            for (int i = 0; i < ofCasts; i++) {
+                casts.add(CastFit.read(in));
+            }
+            found.add(new Found(turn, moments, ranges, casts, hasNvfp4 ? CastFit.read(in) : null));
+        }
+    }
+
+    /** What counts, in its order: of weights what was found of the first micro-batch. */
+    private List<Found> counted() {
+        List<Found> counted = new ArrayList<>(found);
+        counted.sort(Comparator.comparingLong(Found::turn));
+        if (tensor == ObservedTensor.WEIGHT) {
+            counted.removeIf(f -> f.turn() > counted.getFirst().turn());
+        }
+        return counted;
     }
 
     private CastFit fit(Sample x, LiveCast live, CastStatistic s) {
@@ -131,16 +211,46 @@ public final class TensorBuffer {
 
     /** What was found; empty before anything was fed, or where only files are written. */
     public Optional<TensorReport> report() {
-        if (!fed) {
+        List<Found> all = counted();
+        if (all.isEmpty()) {
             return Optional.empty();
         }
+        TensorMoments moments = new TensorMoments(
+                all.stream().map(Found::moments).filter(Objects::nonNull).toList());
+        List<TensorStatistic.MaxBlockwiseDynamicRange> ranges = ranges();
+        List<CastStatistic> casts = casts();
         Map<String, Double> values = new LinkedHashMap<>();
         for (Feature.Reading feature : features) {
             switch (feature) {
-                case Feature.LogTensorStats f -> f.stats().forEach(s -> values.put(s.label(), value(s)));
-                case Feature.LogFp8TensorStats f -> f.stats().forEach(s -> values.put(s.label(), value(s)));
+                case Feature.LogTensorStats f ->
+                    f.stats()
+                            .forEach(s -> values.put(
+                                    s.label(),
+                                    switch (s) {
+                                        case TensorStatistic.OfAll of -> moments.value(of, parity);
+                                        case TensorStatistic.MaxBlockwiseDynamicRange range -> {
+                                            int i = ranges.indexOf(range);
+                                            yield all.stream()
+                                                    .mapToDouble(x -> x.ranges().get(i))
+                                                    .reduce(0, Math::max);
+                                        }
+                                    }));
+                case Feature.LogFp8TensorStats f ->
+                    f.stats().forEach(s -> {
+                        int i = casts.indexOf(s);
+                        values.put(
+                                s.label(),
+                                value(s, all.stream().map(x -> x.casts().get(i))));
+                    });
                 case Feature.LogNvfp4TensorStats f ->
-                    f.stats().forEach(m -> values.put("nvfp4_" + m.label(), value(m, nvfp4())));
+                    f.stats()
+                            .forEach(m -> values.put(
+                                    "nvfp4_" + m.label(),
+                                    value(
+                                            m,
+                                            together(all.stream()
+                                                    .map(Found::nvfp4)
+                                                    .filter(Objects::nonNull)))));
                 case Feature.DumpTensors _ -> {}
             }
         }
@@ -149,15 +259,12 @@ public final class TensorBuffer {
                 : Optional.of(new TensorReport(layer.module().name(), tensor, values));
     }
 
-    private double value(TensorStatistic s) {
-        return switch (s) {
-            case TensorStatistic.OfAll all -> moments.value(all, parity);
-            case TensorStatistic.MaxBlockwiseDynamicRange _ -> ranges.getOrDefault(s, 0.0);
-        };
+    private static CastFit together(Stream<CastFit> fits) {
+        return fits.reduce(CastFit::and).orElseThrow();
     }
 
-    private double value(CastStatistic s) {
-        double value = value(s.measure(), Objects.requireNonNull(casts.get(s)));
+    private double value(CastStatistic s, Stream<CastFit> fits) {
+        double value = value(s.measure(), together(fits));
         boolean isScale = s.measure() == CastStatistic.Measure.SCALE_INV_MIN
                 || s.measure() == CastStatistic.Measure.SCALE_INV_MAX;
         // its statistics of MXFP8 scales are of the stored E8M0 bytes
@@ -174,10 +281,6 @@ public final class TensorBuffer {
             case SCALE_INV_MAX -> fit.largestScale();
             case MSE -> fit.squaredError() / fit.elements();
         };
-    }
-
-    private CastFit nvfp4() {
-        return Objects.requireNonNull(nvfp4);
     }
 
     /** Features that write the tensor to a file. */

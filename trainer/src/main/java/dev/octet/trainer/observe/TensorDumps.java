@@ -20,10 +20,10 @@ import java.util.Map;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Writes tensors to {@code tensor_dumps/rank_0/iter_000012/LAYER_activation.safetensors}: the tree of Transformer Engine's DumpTensors, with
+ * Writes the tensors of a rank to {@code tensor_dumps/rank_0/iter_000012/LAYER_activation.safetensors}: the tree of Transformer Engine's DumpTensors, with
  * safetensors in place of pickled files. A file holds {@code high_precision}, the tensor before it is quantised, and {@code quantized}, its codes,
  * with {@code quantized.scale_inv}, the scales of their blocks; {@code quantized_columnwise} and its scales where the layer has other codes for sums
- * along the first axis. Weights and their gradients are [out, in]. Of several micro-batches the last one's file stays.
+ * along the first axis. Weights and their gradients are [out, in]. Of several micro-batches of a rank the last one's file stays; of layers that ranks share each writes its part.
  */
 public final class TensorDumps {
     /** Its folder in a run's. */
@@ -32,16 +32,21 @@ public final class TensorDumps {
     private static final String FORBIDDEN = "[/\\\\:*?\"<>| .\\p{Cntrl}]";
 
     private final Path folder;
+    private final int rank;
 
-    /** @param folder of the run */
-    public TensorDumps(Path folder) {
+    /**
+     * @param folder of the run
+     * @param rank number of this one among all
+     */
+    public TensorDumps(Path folder, int rank) {
         this.folder = folder;
+        this.rank = rank;
     }
 
     /** Where the file of a tensor lies. */
     Path file(long iteration, String layer, ObservedTensor tensor) {
         return folder.resolve(NAME)
-                .resolve("rank_0")
+                .resolve("rank_" + rank)
                 .resolve(String.format(Locale.ROOT, "iter_%06d", iteration))
                 .resolve((layer + "_" + tensor.label()).replaceAll(FORBIDDEN, "_") + ".safetensors");
     }

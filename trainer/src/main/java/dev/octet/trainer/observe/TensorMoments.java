@@ -1,79 +1,129 @@
 package dev.octet.trainer.observe;
 
-import java.util.ArrayList;
+import java.io.DataInput;
+import java.io.DataOutput;
+import java.io.IOException;
 import java.util.Arrays;
 import java.util.List;
 
 /**
  * Statistics of all elements of a tensor over micro-batches, in F64. Definitions are those of Transformer Engine (debug/features/utils/stats_computation.py at
  * commit d0067d0); a NaN among the elements makes all of them NaN.
+ *
+ * @param parts one for each micro-batch, or of a tensor that ranks share for each rank's part of it, in their order
  */
-final class TensorMoments {
+record TensorMoments(List<Part> parts) {
     private static final int CHUNK = 1 << 14;
 
-    /** One micro-batch. */
-    private record Part(long count, double sum, double variance) {}
-
-    private final List<Part> parts = new ArrayList<>();
-    private double min = Double.POSITIVE_INFINITY;
-    private double max = Double.NEGATIVE_INFINITY;
-    private double l1;
-    private double l2Square;
-    private double amax;
-    private double smallest = Double.POSITIVE_INFINITY;
-
-    void add(Sample sample) {
-        long n = sample.values().count();
-        double sum = 0;
-        float[] chunk = new float[CHUNK];
-        for (long from = 0; from < n; from += CHUNK) {
-            int count = read(sample, from, chunk);
-            for (int i = 0; i < count; i++) {
-                double x = chunk[i];
-                double magnitude = Math.abs(x);
-                min = Math.min(min, x);
-                max = Math.max(max, x);
-                sum += x;
-                l1 += magnitude;
-                l2Square += x * x;
-                amax = Math.max(amax, magnitude);
-                smallest = magnitude == 0 ? smallest : Math.min(smallest, magnitude);
-            }
-        }
-        double mean = sum / n;
-        double deviations = 0;
-        for (long from = 0; from < n; from += CHUNK) {
-            int count = read(sample, from, chunk);
-            for (int i = 0; i < count; i++) {
-                deviations += (chunk[i] - mean) * (chunk[i] - mean);
-            }
-        }
-        parts.add(new Part(n, sum, deviations / (n - 1)));
+    TensorMoments {
+        parts = List.copyOf(parts);
     }
 
-    private static int read(Sample sample, long from, float[] chunk) {
+    /**
+     * One micro-batch.
+     *
+     * @param count of elements
+     * @param variance of its elements about their own mean, over n - 1
+     * @param squares sum of squares
+     * @param smallest magnitude above 0; infinite when there is none
+     */
+    record Part(
+            long count,
+            double sum,
+            double variance,
+            double min,
+            double max,
+            double l1,
+            double squares,
+            double amax,
+            double smallest) {
+        static Part of(Sample sample) {
+            long n = sample.values().count();
+            double sum = 0;
+            double min = Double.POSITIVE_INFINITY;
+            double max = Double.NEGATIVE_INFINITY;
+            double l1 = 0;
+            double squares = 0;
+            double amax = 0;
+            double smallest = Double.POSITIVE_INFINITY;
+            float[] chunk = new float[CHUNK];
+            for (long from = 0; from < n; from += CHUNK) {
+                int count = elements(sample, from, chunk);
+                for (int i = 0; i < count; i++) {
+                    double x = chunk[i];
+                    double magnitude = Math.abs(x);
+                    min = Math.min(min, x);
+                    max = Math.max(max, x);
+                    sum += x;
+                    l1 += magnitude;
+                    squares += x * x;
+                    amax = Math.max(amax, magnitude);
+                    smallest = magnitude == 0 ? smallest : Math.min(smallest, magnitude);
+                }
+            }
+            double mean = sum / n;
+            double deviations = 0;
+            for (long from = 0; from < n; from += CHUNK) {
+                int count = elements(sample, from, chunk);
+                for (int i = 0; i < count; i++) {
+                    deviations += (chunk[i] - mean) * (chunk[i] - mean);
+                }
+            }
+            return new Part(n, sum, deviations / (n - 1), min, max, l1, squares, amax, smallest);
+        }
+
+        void write(DataOutput out) throws IOException {
+            out.writeLong(count);
+            for (double x : new double[] {sum, variance, min, max, l1, squares, amax, smallest}) {
+                out.writeDouble(x);
+            }
+        }
+
+        static Part read(DataInput in) throws IOException {
+            return new Part(
+                    in.readLong(),
+                    in.readDouble(),
+                    in.readDouble(),
+                    in.readDouble(),
+                    in.readDouble(),
+                    in.readDouble(),
+                    in.readDouble(),
+                    in.readDouble(),
+                    in.readDouble());
+        }
+    }
+
+    private static int elements(Sample sample, long from, float[] chunk) {
         int count = (int) Math.min(CHUNK, sample.values().count() - from);
         sample.values().read(from, chunk, 0, count);
         return count;
     }
 
     /**
-     * A statistic of all micro-batches so far.
+     * A statistic of all micro-batches.
      *
      * @param parity whether standard deviations are pooled by Transformer Engine's formula
      */
     double value(TensorStatistic.OfAll statistic, boolean parity) {
         return switch (statistic) {
-            case MIN -> min;
-            case MAX -> max;
+            case MIN -> parts.stream().mapToDouble(Part::min).reduce(Double.POSITIVE_INFINITY, Math::min);
+            case MAX -> parts.stream().mapToDouble(Part::max).reduce(Double.NEGATIVE_INFINITY, Math::max);
             case MEAN -> mean();
             case STD -> parity ? transformerEngineStd() : std();
-            case L1_NORM -> l1;
-            case L2_NORM -> Math.sqrt(l2Square);
-            case CUR_AMAX -> amax;
+            case L1_NORM -> parts.stream().mapToDouble(Part::l1).reduce(0, Double::sum);
+            case L2_NORM -> Math.sqrt(parts.stream().mapToDouble(Part::squares).reduce(0, Double::sum));
+            case CUR_AMAX -> amax();
             // of zeros, Transformer Engine takes log2(amax) for infinite and log2(the smallest) for 0
-            case DYNAMIC_RANGE -> amax == 0 ? Double.POSITIVE_INFINITY : log2(amax) - log2(smallest);
+            case DYNAMIC_RANGE -> amax() == 0 ? Double.POSITIVE_INFINITY : log2(amax()) - log2(smallest());
         };
+    }
+
+    private double amax() {
+        return parts.stream().mapToDouble(Part::amax).reduce(0, Math::max);
+    }
+
+    private double smallest() {
+        return parts.stream().mapToDouble(Part::smallest).reduce(Double.POSITIVE_INFINITY, Math::min);
     }
 
     private double mean() {

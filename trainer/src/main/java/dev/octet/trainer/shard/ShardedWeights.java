@@ -2,6 +2,7 @@ package dev.octet.trainer.shard;
 
 import dev.octet.trainer.collective.Collectives;
 import dev.octet.trainer.kernel.OperandType;
+import dev.octet.trainer.op.fp8.Fp8Linear;
 import dev.octet.trainer.op.fp8.QuantizeFp8Delayed;
 import dev.octet.trainer.op.shard.ShareValues;
 import dev.octet.trainer.program.Phase;
@@ -26,7 +27,7 @@ final class ShardedWeights {
     private final Program program;
     private final int rank;
     private final Collectives world;
-    private final long bucketBytes;
+    private final Lending lending;
     private final List<Value> values;
     private final List<Step> steps = new ArrayList<>();
     private final Map<Value, Integer> owners = new HashMap<>();
@@ -38,16 +39,25 @@ final class ShardedWeights {
     /** Steps that read the weights of one message. */
     private record Segment(int first, Set<Value> reads) {}
 
-    /** @param weights owner by name of what stands for a weight */
-    ShardedWeights(Program program, Map<String, Integer> weights, long bucketBytes, int rank, Collectives world) {
+    /**
+     * What travels, and how.
+     *
+     * @param owners by name of what stands for a weight
+     * @param bucketBytes of weights that travel together
+     * @param showsWeights whether weights in F32 travel to the Linears that read their codes, too
+     */
+    record Lending(Map<String, Integer> owners, long bucketBytes, boolean showsWeights) {}
+
+    ShardedWeights(Program program, Lending lending, int rank, Collectives world) {
         this.program = program;
         this.rank = rank;
         this.world = world;
-        this.bucketBytes = bucketBytes;
+        this.lending = lending;
         this.values = new ArrayList<>(program.values());
         for (Value v : program.values()) {
-            Integer owner =
-                    v.role() == ValueRole.PARAMETER || v.role() == ValueRole.STATE ? weights.get(v.name()) : null;
+            Integer owner = v.role() == ValueRole.PARAMETER || v.role() == ValueRole.STATE
+                    ? lending.owners().get(v.name())
+                    : null;
             if (owner != null) {
                 owners.put(v, owner);
             }
@@ -99,12 +109,17 @@ final class ShardedWeights {
         for (int i = 0; i < step.inputs().size(); i++) {
             Value v = step.inputs().get(i);
             boolean unread = !step.backward()
+                    && !isShown(step)
                     && v != null
                     && owners.containsKey(v)
                     && !step.op().forwardReadsInput(i);
             read.add(unread ? null : v);
         }
         return read.equals(step.inputs()) ? step : step.withInputs(read);
+    }
+
+    private boolean isShown(Step step) {
+        return lending.showsWeights() && step.op() instanceof Fp8Linear;
     }
 
     /** The rank that alone does a step before the others: one that makes something of its own weights for the whole step. */
@@ -155,7 +170,7 @@ final class ShardedWeights {
                 continue;
             }
             long more = missing.stream().mapToLong(v -> v.type().byteSize()).sum();
-            if (segments.isEmpty() || step.phase() != phase || bytes + more > bucketBytes) {
+            if (segments.isEmpty() || step.phase() != phase || bytes + more > lending.bucketBytes()) {
                 segments.add(new Segment(i, reads));
                 bytes = reads.stream().mapToLong(v -> v.type().byteSize()).sum();
                 phase = step.phase();

@@ -30,6 +30,7 @@ public final class Sharding {
 
     private final ZeroStage stage;
     private final boolean accumulates;
+    private final boolean showsWeights;
     private final UpdateProgram whole;
     private final StateForms states;
     private final UpdateFacts facts;
@@ -53,6 +54,7 @@ public final class Sharding {
     public Sharding(Program training, UpdateProgram whole, StateForms states, ShardSettings settings, int ranks) {
         this.stage = settings.zero();
         this.accumulates = settings.microBatches() > 1;
+        this.showsWeights = settings.showsWeights();
         this.whole = whole;
         this.states = states;
         this.facts = UpdateFacts.of(training, whole);
@@ -160,9 +162,11 @@ public final class Sharding {
         if (!stage.cutsWeights()) {
             return cut;
         }
-        ShardedWeights pass = new ShardedWeights(cut, weightOwners, bucketBytes, rank, world);
+        boolean trains = !plain.gradients().isEmpty();
+        ShardedWeights pass = new ShardedWeights(
+                cut, new ShardedWeights.Lending(weightOwners, bucketBytes, showsWeights && trains), rank, world);
         Program made = pass.program();
-        List<String> before = orders.putIfAbsent(!plain.gradients().isEmpty(), pass.order());
+        List<String> before = orders.putIfAbsent(trains, pass.order());
         if (before != null && !before.equals(pass.order())) {
             throw new InvalidOptionException(
                     "samples of different shapes have the weights read in another order, and ranks would wait for"
@@ -172,6 +176,11 @@ public final class Sharding {
                             + " ...} out");
         }
         return made;
+    }
+
+    /** Programs of another precision follow, on all ranks: they may read the weights in another order. */
+    public void precisionChanges() {
+        orders.clear();
     }
 
     /** The rank that alone keeps a weight between its uses; empty for one that all ranks keep. */

@@ -92,7 +92,7 @@ final class Fp8Watch {
         if (pipeline.isAlone()) {
             return tensors();
         }
-        List<Fp8Tensor> all = new ArrayList<>(StageReports.tensors(pipeline, tensors()));
+        List<Fp8Tensor> all = new ArrayList<>(RankReports.tensors(pipeline, tensors()));
         Map<String, Integer> layers = new HashMap<>();
         modules.forEach(module -> layers.putIfAbsent(module, layers.size()));
         all.sort(Comparator.comparing(Fp8Tensor::tensor, Comparator.comparingInt(KINDS::indexOf))

@@ -3,12 +3,14 @@ package dev.octet.trainer.step;
 import static java.util.Objects.requireNonNull;
 
 import dev.octet.quant.block.Blocks;
+import dev.octet.quant.number.Float8Format;
 import dev.octet.quant.recipe.LinearTensor;
 import dev.octet.quant.recipe.OperandSpec;
 import dev.octet.quant.recipe.OperandSpec.Scaling;
 import dev.octet.quant.recipe.Product;
 import dev.octet.quant.scale.AmaxHistory;
 import dev.octet.quant.scale.QuantScaleRule;
+import dev.octet.trainer.collective.Collectives;
 import dev.octet.trainer.config.GuardConfig.Level;
 import dev.octet.trainer.config.GuardConfig.Trigger;
 import dev.octet.trainer.device.Executable;
@@ -27,8 +29,12 @@ import dev.octet.trainer.program.Phase;
 import dev.octet.trainer.program.Program;
 import dev.octet.trainer.program.Step;
 import dev.octet.trainer.program.Value;
+import java.io.DataInputStream;
+import java.io.DataOutputStream;
+import java.io.IOException;
 import java.lang.foreign.Arena;
 import java.util.ArrayList;
+import java.util.Comparator;
 import java.util.EnumMap;
 import java.util.EnumSet;
 import java.util.HashMap;
@@ -74,25 +80,56 @@ public final class ProductWatch {
 
     private final Map<String, List<Watched>> byNode = new HashMap<>();
     private final Known known;
-    private final Map<Key, Sum> sums = new LinkedHashMap<>();
-    private final Map<String, Float> amaxes = new TreeMap<>();
+    /** In the order of {@link Found#number}. */
+    private final List<Watched> watched;
 
-    /** Operands of a running micro-batch that wait for the gradient. */
-    private final Map<OperandKey, Measured> waiting = new HashMap<>();
+    private final List<Found> found = new ArrayList<>();
+    private final Map<String, Float> amaxes = new TreeMap<>();
 
     private record Key(GuardedProduct product, Level level) {}
 
     private record OperandKey(Key key, LinearTensor tensor) {}
 
     /** An operand that was cast, and whether its scale is delayed. */
-    private record Measured(CastSample sample, CastCounts counts, String slot, boolean delayed) {}
+    private record Measured(CastSample sample, CastCounts counts, String slot, boolean delayed) {
+        /** Whether it has a delayed scale, and an amax to compare with it. */
+        private boolean hasRoom() {
+            return delayed && counts.amax() > 0;
+        }
 
-    /** Over all micro-batches. */
-    private static final class Sum {
-        private CastSample.CastError error = CastSample.CastError.NONE;
-        private final Map<LinearTensor, CastCounts> counts = new EnumMap<>(LinearTensor.class);
-        private double jump;
-        private double age;
+        /** The largest magnitude that the scale has room for. */
+        private float room() {
+            return counts.format().maxValue() * counts.scale();
+        }
+    }
+
+    /**
+     * A product of one micro-batch.
+     *
+     * @param number of the product among those that are watched
+     * @param jump of the operands with delayed scales the largest amax over what the scale has room for
+     * @param age the largest number of steps since such a scale that does not fit has changed
+     */
+    private record Found(
+            int microBatch,
+            int number,
+            Level level,
+            CastSample.CastError error,
+            CastCounts left,
+            CastCounts right,
+            double jump,
+            double age) {
+        private Found and(Found later) {
+            return new Found(
+                    later.microBatch,
+                    number,
+                    level,
+                    error.and(later.error),
+                    left.and(later.left),
+                    right.and(later.right),
+                    Math.max(jump, later.jump),
+                    Math.max(age, later.age));
+        }
     }
 
     /** A matrix product as it lies in memory. */
@@ -100,44 +137,123 @@ public final class ProductWatch {
 
     /** A watch of one step. */
     public ProductWatch(List<Watched> watched, Known known) {
+        this.watched = List.copyOf(watched);
         watched.forEach(w -> byNode.computeIfAbsent(w.product().node(), _ -> new ArrayList<>())
                 .add(w));
         this.known = known;
     }
 
-    /** An observer of the programs of the step. */
-    StepObserver observer() {
+    /** An observer of the programs that a micro-batch goes through. */
+    StepObserver observer(ObservedPass pass) {
+        Look look = new Look(pass.microBatch());
         return (step, nanos, running) -> {
-            List<Watched> watched = byNode.get(step.node());
-            Form form = watched == null ? null : form(step);
-            if (watched != null && form != null) {
+            List<Watched> of = byNode.get(step.node());
+            Form form = of == null ? null : form(step);
+            if (of != null && form != null) {
                 try (Arena arena = Arena.ofConfined()) {
                     if (step.backward()) {
-                        backward(watched, form, step, running, arena);
+                        look.backward(of, form, step, running, arena);
                     } else {
-                        forward(watched, form, step, running, arena);
+                        look.forward(of, form, step, running, arena);
                     }
                 }
             }
         };
     }
 
+    /**
+     * Goes on with what all ranks have found, in the order of micro-batches, as if this process had computed them all: the stages of a pipeline have looked at other
+     * products, ranks that share a layer at other parts of them.
+     */
+    void share(Collectives world) {
+        Map<String, Float> ofAll = new TreeMap<>();
+        List<Found> all = new ArrayList<>();
+        RankReports.exchange(
+                world,
+                out -> {
+                    out.writeInt(found.size());
+                    for (Found f : found) {
+                        write(f, out);
+                    }
+                    out.writeInt(amaxes.size());
+                    for (Map.Entry<String, Float> amax : amaxes.entrySet()) {
+                        out.writeUTF(amax.getKey());
+                        out.writeFloat(amax.getValue());
+                    }
+                },
+                in -> {
+                    for (int left = in.readInt(); left > 0; left--) {
+                        all.add(readFound(in));
+                    }
+                    for (int left = in.readInt(); left > 0; left--) {
+                        ofAll.merge(in.readUTF(), in.readFloat(), Math::max);
+                    }
+                });
+        all.sort(Comparator.comparingInt(Found::microBatch));
+        found.clear();
+        found.addAll(all);
+        amaxes.clear();
+        amaxes.putAll(ofAll);
+    }
+
+    private static void write(Found f, DataOutputStream out) throws IOException {
+        out.writeInt(f.microBatch());
+        out.writeInt(f.number());
+        out.writeUTF(f.level().name());
+        out.writeDouble(f.error().error());
+        out.writeDouble(f.error().norm());
+        for (CastCounts c : List.of(f.left(), f.right())) {
+            out.writeUTF(c.format().name());
+            out.writeLong(c.elements());
+            out.writeLong(c.clipped());
+            out.writeLong(c.underflowed());
+            out.writeFloat(c.amax());
+            out.writeFloat(c.scale());
+        }
+        out.writeDouble(f.jump());
+        out.writeDouble(f.age());
+    }
+
+    private static Found readFound(DataInputStream in) throws IOException {
+        return new Found(
+                in.readInt(),
+                in.readInt(),
+                Level.valueOf(in.readUTF()),
+                new CastSample.CastError(in.readDouble(), in.readDouble()),
+                readCounts(in),
+                readCounts(in),
+                in.readDouble(),
+                in.readDouble());
+    }
+
+    private static CastCounts readCounts(DataInputStream in) throws IOException {
+        return new CastCounts(
+                Float8Format.valueOf(in.readUTF()),
+                in.readLong(),
+                in.readLong(),
+                in.readLong(),
+                in.readFloat(),
+                in.readFloat());
+    }
+
     /** The readings of the step, in the order in which products were first seen. */
     public List<ProductReading> readings() {
+        Map<Key, Found> sums = new LinkedHashMap<>();
+        found.forEach(f -> sums.merge(new Key(watched.get(f.number()).product(), f.level()), f, Found::and));
         List<ProductReading> readings = new ArrayList<>();
         sums.forEach((key, sum) -> {
             Map<Trigger, Double> values = new EnumMap<>(Trigger.class);
             double clipped = 0;
             double underflowed = 0;
-            for (CastCounts c : sum.counts.values()) {
+            for (CastCounts c : List.of(sum.left(), sum.right())) {
                 clipped = Math.max(clipped, (double) c.clipped() / Math.max(1, c.elements()));
                 underflowed = Math.max(underflowed, (double) c.underflowed() / Math.max(1, c.elements()));
             }
             values.put(Trigger.CLIPPED, clipped);
             values.put(Trigger.UNDERFLOWED, underflowed);
-            values.put(Trigger.CAST_ERROR, sum.error.relative());
-            values.put(Trigger.AMAX_JUMP, sum.jump);
-            values.put(Trigger.SCALE_AGE, sum.age);
+            values.put(Trigger.CAST_ERROR, sum.error().relative());
+            values.put(Trigger.AMAX_JUMP, sum.jump());
+            values.put(Trigger.SCALE_AGE, sum.age());
             readings.add(new ProductReading(key.product(), key.level(), values));
         });
         return readings;
@@ -153,42 +269,6 @@ public final class ProductWatch {
             return new Form(l.transB(), l.rows(), l.in(), l.out());
         }
         return step.op() instanceof Linear l ? new Form(l.transB(), l.rows(), l.in(), l.out()) : null;
-    }
-
-    private void forward(List<Watched> watched, Form form, Step step, Executable running, Arena arena) {
-        if (step.phase() != Phase.FORWARD) {
-            return;
-        }
-        CpuTensor x = Readings.of(input(step, 0), running, arena);
-        CpuTensor w = Readings.of(input(step, 1), running, arena);
-        for (Watched each : watched) {
-            each.levels().forEach(level -> {
-                Key key = new Key(each.product(), level);
-                measure(each, key, LinearTensor.INPUT, x, form, step, running, arena);
-                measure(each, key, LinearTensor.WEIGHT, w, form, step, running, arena);
-                if (each.product().product() == Product.FPROP) {
-                    finish(key, Product.FPROP);
-                }
-            });
-        }
-    }
-
-    private void backward(List<Watched> watched, Form form, Step step, Executable running, Arena arena) {
-        Value upstream = step.upstream().getFirst();
-        if (upstream == null) {
-            return;
-        }
-        CpuTensor dy = Readings.of(upstream, running, arena);
-        for (Watched each : watched) {
-            Product product = each.product().product();
-            if (isComputed(product, step)) {
-                each.levels().forEach(level -> {
-                    Key key = new Key(each.product(), level);
-                    measure(each, key, LinearTensor.GRAD_OUTPUT, dy, form, step, running, arena);
-                    finish(key, product);
-                });
-            }
-        }
     }
 
     /** The products that a program computes, by the node of their Linear: without the gradients that nothing wants. */
@@ -217,41 +297,6 @@ public final class ProductWatch {
 
     private static Value input(Step step, int i) {
         return requireNonNull(step.inputs().get(i));
-    }
-
-    /** Casts an operand, if the product reads it and its scale is known. */
-    private void measure(
-            Watched watched,
-            Key key,
-            LinearTensor tensor,
-            CpuTensor x,
-            Form form,
-            Step step,
-            Executable running,
-            Arena arena) {
-        Product product = watched.product().product();
-        OperandSpec spec = product.reads(tensor) ? spec(watched.layer(), product, tensor, key.level()) : null;
-        if (spec == null) {
-            return;
-        }
-        CodedMatrix matrix = matrix(spec, tensor, form);
-        String slot = watched.layer().slot(tensor);
-        float delayed = 0;
-        if (matrix.isDelayed()) {
-            boolean own = key.level() == watched.level();
-            Float quantScale = own ? delayedScale(step, product, tensor, running, arena) : delayedScale(spec, slot);
-            if (quantScale == null) {
-                return;
-            }
-            delayed = quantScale;
-        }
-        float[] quantScales = CastSample.quantScales(x, matrix, delayed);
-        CastCounts counts = CastCounts.of(x, matrix, quantScales);
-        CastSample.Pick pick = new CastSample.Pick(alongRows(product, tensor, form), known.sample(), known.turn());
-        waiting.put(
-                new OperandKey(key, tensor),
-                new Measured(CastSample.of(x, matrix, quantScales, pick), counts, slot, matrix.isDelayed()));
-        amaxes.merge(slot, counts.amax(), Math::max);
     }
 
     /** How an operand is quantised at a level; null when the product takes it as it is. */
@@ -312,26 +357,113 @@ public final class ProductWatch {
                 : (Float) (AmaxHistory.scaledMax(spec.format(), margin) / amax);
     }
 
-    private void finish(Key key, Product product) {
-        Measured left = waiting.remove(new OperandKey(key, product.left()));
-        Measured right = waiting.remove(new OperandKey(key, product.right()));
-        if (left == null || right == null) {
-            return;
-        }
-        Sum sum = sums.computeIfAbsent(key, _ -> new Sum());
-        sum.error = sum.error.and(CastSample.productError(left.sample(), right.sample()));
-        add(sum, product.left(), left);
-        add(sum, product.right(), right);
-    }
+    /** One micro-batch. */
+    private final class Look {
+        private final int microBatch;
 
-    private void add(Sum sum, LinearTensor tensor, Measured m) {
-        CastCounts c = m.counts();
-        sum.counts.merge(tensor, c, CastCounts::and);
-        float room = c.format().maxValue() * c.scale();
-        if (m.delayed() && c.amax() > 0) {
-            sum.jump = Math.max(sum.jump, c.amax() / room);
-            boolean fits = c.amax() <= known.drift() * room && room <= known.drift() * c.amax();
-            sum.age = Math.max(sum.age, (double) (fits ? 0L : known.ages().getOrDefault(m.slot(), 0L)));
+        /** Operands that wait for the gradient. */
+        private final Map<OperandKey, Measured> waiting = new HashMap<>();
+
+        Look(int microBatch) {
+            this.microBatch = microBatch;
+        }
+
+        void forward(List<Watched> watched, Form form, Step step, Executable running, Arena arena) {
+            if (step.phase() != Phase.FORWARD) {
+                return;
+            }
+            CpuTensor x = Readings.of(input(step, 0), running, arena);
+            CpuTensor w = Readings.of(input(step, 1), running, arena);
+            for (Watched each : watched) {
+                each.levels().forEach(level -> {
+                    Key key = new Key(each.product(), level);
+                    measure(each, key, LinearTensor.INPUT, x, form, step, running, arena);
+                    measure(each, key, LinearTensor.WEIGHT, w, form, step, running, arena);
+                    if (each.product().product() == Product.FPROP) {
+                        finish(each, key, Product.FPROP);
+                    }
+                });
+            }
+        }
+
+        void backward(List<Watched> watched, Form form, Step step, Executable running, Arena arena) {
+            Value upstream = step.upstream().getFirst();
+            if (upstream == null) {
+                return;
+            }
+            CpuTensor dy = Readings.of(upstream, running, arena);
+            for (Watched each : watched) {
+                Product product = each.product().product();
+                if (isComputed(product, step)) {
+                    each.levels().forEach(level -> {
+                        Key key = new Key(each.product(), level);
+                        measure(each, key, LinearTensor.GRAD_OUTPUT, dy, form, step, running, arena);
+                        finish(each, key, product);
+                    });
+                }
+            }
+        }
+
+        /** Casts an operand, if the product reads it and its scale is known. */
+        private void measure(
+                Watched watched,
+                Key key,
+                LinearTensor tensor,
+                CpuTensor x,
+                Form form,
+                Step step,
+                Executable running,
+                Arena arena) {
+            Product product = watched.product().product();
+            OperandSpec spec = product.reads(tensor) ? spec(watched.layer(), product, tensor, key.level()) : null;
+            if (spec == null) {
+                return;
+            }
+            CodedMatrix matrix = matrix(spec, tensor, form);
+            String slot = watched.layer().slot(tensor);
+            float delayed = 0;
+            if (matrix.isDelayed()) {
+                boolean own = key.level() == watched.level();
+                Float quantScale = own ? delayedScale(step, product, tensor, running, arena) : delayedScale(spec, slot);
+                if (quantScale == null) {
+                    return;
+                }
+                delayed = quantScale;
+            }
+            float[] quantScales = CastSample.quantScales(x, matrix, delayed);
+            CastCounts counts = CastCounts.of(x, matrix, quantScales);
+            CastSample.Pick pick = new CastSample.Pick(alongRows(product, tensor, form), known.sample(), known.turn());
+            waiting.put(
+                    new OperandKey(key, tensor),
+                    new Measured(CastSample.of(x, matrix, quantScales, pick), counts, slot, matrix.isDelayed()));
+            amaxes.merge(slot, counts.amax(), Math::max);
+        }
+
+        private void finish(Watched of, Key key, Product product) {
+            Measured left = waiting.remove(new OperandKey(key, product.left()));
+            Measured right = waiting.remove(new OperandKey(key, product.right()));
+            if (left != null && right != null) {
+                found.add(new Found(
+                        microBatch,
+                        watched.indexOf(of),
+                        key.level(),
+                        CastSample.productError(left.sample(), right.sample()),
+                        left.counts(),
+                        right.counts(),
+                        Math.max(jump(left), jump(right)),
+                        Math.max(age(left), age(right))));
+            }
+        }
+
+        private double jump(Measured m) {
+            return m.hasRoom() ? m.counts().amax() / m.room() : 0;
+        }
+
+        /** Steps since the scale last changed, if it does not fit. */
+        private double age(Measured m) {
+            float amax = m.counts().amax();
+            boolean fits = !m.hasRoom() || (amax <= known.drift() * m.room() && m.room() <= known.drift() * amax);
+            return fits ? 0 : known.ages().getOrDefault(m.slot(), 0L);
         }
     }
 }

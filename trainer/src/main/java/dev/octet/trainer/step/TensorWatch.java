@@ -2,6 +2,7 @@ package dev.octet.trainer.step;
 
 import static java.util.Objects.requireNonNull;
 
+import dev.octet.trainer.collective.Collectives;
 import dev.octet.trainer.device.Executable;
 import dev.octet.trainer.device.StepObserver;
 import dev.octet.trainer.kernel.CpuTensor;
@@ -17,6 +18,7 @@ import dev.octet.trainer.op.fp8.CodedMatrix;
 import dev.octet.trainer.op.fp8.Fp8Linear;
 import dev.octet.trainer.op.fp8.QuantizeFp8Delayed;
 import dev.octet.trainer.op.product.Linear;
+import dev.octet.trainer.program.Phase;
 import dev.octet.trainer.program.Program;
 import dev.octet.trainer.program.Step;
 import dev.octet.trainer.program.Value;
@@ -41,6 +43,9 @@ import org.jspecify.annotations.Nullable;
  * <p>Tensors are as the Linear has them: the activation and the gradient in their type, before they are quantised; the weight as F32 where it is
  * quantised and in the narrow type where it is not; results as the product made them. Gradients carry the loss scale, divided by the number of
  * micro-batches, as they do in backward.
+ *
+ * <p>On ranks the statistics are those of the micro-batches of all, and of the layers of all stages. Of a layer that ranks share each looks at its part; what all of them have
+ * alike counts once, and what they have summands of is added up first.
  */
 public final class TensorWatch {
     private final Map<String, EnumMap<ObservedTensor, TensorBuffer>> buffers = new LinkedHashMap<>();
@@ -49,7 +54,7 @@ public final class TensorWatch {
     private final IdentityHashMap<Program, Map<Value, Integer>> contributions = new IdentityHashMap<>();
     private final long iteration;
     private final TensorDumps dumps;
-    private boolean isFirst = true;
+    private final SharedLayers shared;
 
     /**
      * A watch for one step.
@@ -57,10 +62,12 @@ public final class TensorWatch {
      * @param iteration of the step, as gates count
      * @param parity whether numbers are as Transformer Engine's code finds them where that is odd
      * @param dumps writes tensors that features ask to be written
+     * @param shared the layers that ranks share
      */
-    public TensorWatch(DebugPlan plan, long iteration, boolean parity, TensorDumps dumps) {
+    public TensorWatch(DebugPlan plan, long iteration, boolean parity, TensorDumps dumps, SharedLayers shared) {
         this.iteration = iteration;
         this.dumps = dumps;
+        this.shared = shared;
         Map<List<Object>, TensorBuffer> ofModules = new HashMap<>();
         for (DebugPlan.Layer layer : plan.layers().values()) {
             EnumMap<ObservedTensor, List<Feature.Reading>> wanted = new EnumMap<>(ObservedTensor.class);
@@ -86,19 +93,25 @@ public final class TensorWatch {
         return !buffers.isEmpty();
     }
 
-    /** The observer of the next micro-batch, and of the preparation before it. */
-    StepObserver ofMicroBatch(boolean first) {
-        isFirst = first;
+    /** The observer of a micro-batch, and of the preparation before it. */
+    StepObserver observer(ObservedPass pass) {
         return (step, nanos, running) -> {
             if (step.op() instanceof QuantizeFp8Delayed) {
                 remember(step, running);
                 return;
             }
-            Map<ObservedTensor, TensorBuffer> wanted = buffers.get(step.node());
+            String node = shared.linear(step.node());
+            Map<ObservedTensor, TensorBuffer> wanted = buffers.get(node);
             boolean isLinear = step.op() instanceof Fp8Linear || step.op() instanceof Linear;
-            if (wanted != null && isLinear) {
+            boolean isResult = !node.equals(step.node()) && step.phase() == Phase.FORWARD;
+            if (wanted != null && (isLinear || isResult)) {
                 try (Arena arena = Arena.ofConfined()) {
-                    new Look(step, running, requireNonNull(layers.get(step.node())), wanted, arena).take();
+                    Look look = new Look(pass, step, running, requireNonNull(layers.get(node)), wanted, arena);
+                    if (isResult) {
+                        look.takeResult();
+                    } else {
+                        look.take();
+                    }
                 }
             }
         };
@@ -114,6 +127,26 @@ public final class TensorWatch {
         }
     }
 
+    /** Goes on with what all ranks have found, as if this process had computed all micro-batches. */
+    void share(Collectives world) {
+        List<TensorBuffer> all = buffers.values().stream()
+                .flatMap(own -> own.values().stream())
+                .distinct()
+                .toList();
+        RankReports.exchange(
+                world,
+                out -> {
+                    for (TensorBuffer buffer : all) {
+                        buffer.drain(out);
+                    }
+                },
+                in -> {
+                    for (TensorBuffer buffer : all) {
+                        buffer.read(in);
+                    }
+                });
+    }
+
     /** What was found in the step, in the order of the model's layers. */
     public List<TensorReport> reports() {
         return buffers.values().stream()
@@ -126,6 +159,7 @@ public final class TensorWatch {
 
     /** One Linear's step. */
     private final class Look {
+        private final ObservedPass pass;
         private final Step step;
         private final Executable running;
         private final DebugPlan.Layer layer;
@@ -133,11 +167,13 @@ public final class TensorWatch {
         private final Arena arena;
 
         Look(
+                ObservedPass pass,
                 Step step,
                 Executable running,
                 DebugPlan.Layer layer,
                 Map<ObservedTensor, TensorBuffer> wanted,
                 Arena arena) {
+            this.pass = pass;
             this.step = step;
             this.running = running;
             this.layer = layer;
@@ -148,15 +184,23 @@ public final class TensorWatch {
         void take() {
             if (!step.backward()) {
                 take(ObservedTensor.ACTIVATION, step.inputs().get(Fp8Linear.X));
-                if (isFirst) {
+                if (pass.begins()) {
                     take(ObservedTensor.WEIGHT, step.inputs().get(Fp8Linear.W));
                 }
-                take(ObservedTensor.OUTPUT, step.outputs().getFirst());
+                Value result = requireNonNull(step.outputs().getFirst());
+                if (!shared.isSummed(step.node(), result.type().count())) {
+                    takeResult();
+                }
                 return;
             }
             take(ObservedTensor.GRADIENT, step.upstream().getFirst());
             take(ObservedTensor.DGRAD, step.gradients().get(Fp8Linear.X));
             take(ObservedTensor.WGRAD, step.gradients().get(Fp8Linear.W));
+        }
+
+        /** Of a Linear whose results ranks add up another step has it. */
+        void takeResult() {
+            take(ObservedTensor.OUTPUT, step.outputs().getFirst());
         }
 
         private void take(ObservedTensor tensor, @Nullable Value value) {
@@ -170,7 +214,11 @@ public final class TensorWatch {
             boolean isWeight = tensor == ObservedTensor.WEIGHT || tensor == ObservedTensor.WGRAD;
             Sample sample = isWeight ? Sample.ofWeight(read, layer.module().transB()) : Sample.of(read);
             LiveCast live = step.op() instanceof Fp8Linear op ? live(op, tensor) : LiveCast.NONE;
-            buffer.feed(sample, live);
+            boolean counts = shared.complete(layer.module().node(), tensor, read);
+            // of weights, which all ranks have alike, the step's first micro-batch counts
+            if (counts && (tensor != ObservedTensor.WEIGHT || pass.microBatch() == 0)) {
+                buffer.feed(sample, live, turn());
+            }
             for (Feature.DumpTensors dump : buffer.dumps()) {
                 try {
                     dumps.write(iteration, layer.module().name(), dump, sample, live);
@@ -180,10 +228,16 @@ public final class TensorWatch {
             }
         }
 
+        /** In forward a micro-batch goes through the parts of the model in their order, in backward the other way round. */
+        private long turn() {
+            int place = step.backward() ? Integer.MAX_VALUE - pass.part() : pass.part();
+            return ((long) pass.microBatch() << Integer.SIZE) + place;
+        }
+
         /** A gradient of this step alone: where it was added to others, it is computed again. */
         private CpuTensor gradient(Value value, int input) {
             boolean alone = !step.accumulated().contains(input)
-                    || (value.role() == ValueRole.GRADIENT && isFirst && contributions(value) == 1);
+                    || (value.role() == ValueRole.GRADIENT && pass.begins() && contributions(value) == 1);
             return alone ? Readings.of(value, running, arena) : FreshGradient.of(step, input, running, arena);
         }
 

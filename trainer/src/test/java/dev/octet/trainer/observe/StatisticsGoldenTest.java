@@ -101,7 +101,7 @@ class StatisticsGoldenTest {
                 CpuTensor values = new CpuTensor(new OperandType(lies.dtype(), lies.shape()), lies.bytes());
                 Sample sample = turned ? Sample.ofWeight(values, false) : Sample.of(values);
                 CodedMatrix delayed = new CodedMatrix(first.format(), sample.blocks(new Granularity.PerTensor()), null);
-                buffer.feed(sample, new LiveCast(delayed, delayed, first.quantScale()));
+                buffer.feed(sample, new LiveCast(delayed, delayed, first.quantScale()), i);
             }
         }
         return new LinkedHashMap<>(buffer.report().orElseThrow().values());
@@ -149,8 +149,8 @@ class StatisticsGoldenTest {
                         ObservedTensor.WEIGHT, List.of(TensorStatistic.OfAll.MAX), StepGate.ALWAYS)),
                 false);
         assertTrue(buffer.report().isEmpty());
-        buffer.feed(Sample.of(CpuTensor.of(new float[] {1, 2})), LiveCast.NONE);
-        buffer.feed(Sample.of(CpuTensor.of(new float[] {3})), LiveCast.NONE);
+        buffer.feed(Sample.of(CpuTensor.of(new float[] {1, 2})), LiveCast.NONE, 0);
+        buffer.feed(Sample.of(CpuTensor.of(new float[] {3})), LiveCast.NONE, 1);
         assertEquals(Map.of("max", 2.0), buffer.report().orElseThrow().values());
         assertEquals("m_weight_max", buffer.report().orElseThrow().name("max"));
     }

@@ -1,5 +1,9 @@
 package dev.octet.trainer.op.fp8;
 
+import java.io.DataInput;
+import java.io.DataOutput;
+import java.io.IOException;
+
 /**
  * How well codes stand for a tensor, by Transformer Engine's definitions (debug/features/utils/stats_computation.py at commit d0067d0).
  *
@@ -26,5 +30,21 @@ public record CastFit(
                 squaredError + other.squaredError,
                 Math.min(smallestScale, other.smallestScale),
                 Math.max(largestScale, other.largestScale));
+    }
+
+    /** Tells another rank; {@link #read} understands it. */
+    public void write(DataOutput out) throws IOException {
+        out.writeLong(elements);
+        out.writeLong(underflowed);
+        out.writeLong(overflowed);
+        out.writeDouble(squaredError);
+        out.writeDouble(smallestScale);
+        out.writeDouble(largestScale);
+    }
+
+    /** What another rank has told. */
+    public static CastFit read(DataInput in) throws IOException {
+        return new CastFit(
+                in.readLong(), in.readLong(), in.readLong(), in.readDouble(), in.readDouble(), in.readDouble());
     }
 }

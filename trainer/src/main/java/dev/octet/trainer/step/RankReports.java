@@ -18,15 +18,17 @@ import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
 
-/** What the stages of a pipeline tell each other of a step, so that one of them can speak of the whole model. */
-final class StageReports {
-    private StageReports() {}
+/** What ranks tell each other of a step, so that one of them can speak of the whole model and of all micro-batches. */
+final class RankReports {
+    private RankReports() {}
 
-    private interface Written {
+    /** What a rank says. */
+    interface Written {
         void to(DataOutputStream out) throws IOException;
     }
 
-    private interface Read {
+    /** Takes what a rank has said. */
+    interface Read {
         void from(DataInputStream in) throws IOException;
     }
 
@@ -118,11 +120,16 @@ final class StageReports {
         return Tensor.ofFloats(arena, name, shape, elements);
     }
 
-    private static void exchange(Collectives pipeline, Written own, Read each) {
+    /**
+     * All say something and hear what all say.
+     *
+     * @param each called for each rank, in their order
+     */
+    static void exchange(Collectives ranks, Written own, Read each) {
         ByteArrayOutputStream bytes = new ByteArrayOutputStream();
         try (DataOutputStream out = new DataOutputStream(bytes)) {
             own.to(out);
-            for (byte[] said : pipeline.gather(bytes.toByteArray())) {
+            for (byte[] said : ranks.gather(bytes.toByteArray())) {
                 each.from(new DataInputStream(new ByteArrayInputStream(said)));
             }
         } catch (IOException e) {
