@@ -38,9 +38,14 @@ final class CodedStepCpu implements CpuKernel.Forward<CodedStep> {
                     }
                 };
             });
-            for (int k = 0; k < largest.length; k++) {
+            float[] amaxes = new float[largest.length];
+            for (int k = 0; k < amaxes.length; k++) {
+                amaxes[k] = CpuState.amax(largest[k], largest[k].length);
+            }
+            op.of().largest(amaxes);
+            for (int k = 0; k < amaxes.length; k++) {
                 if (after.get(k).scalesTensor()) {
-                    after.get(k).rescale(CpuState.amax(largest[k], largest[k].length));
+                    after.get(k).rescale(amaxes[k]);
                 }
             }
         }
