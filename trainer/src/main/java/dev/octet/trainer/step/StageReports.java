@@ -96,7 +96,8 @@ final class StageReports {
                                 in.readFloat()));
                     }
                 });
-        return all.stream().reduce(ReductionReport::and);
+        // the order of gradients: of tensors that are equally bad the one that backward comes to first
+        return all.reversed().stream().reduce(ReductionReport::and);
     }
 
     private static void write(ReductionReport report, DataOutputStream out) throws IOException {
