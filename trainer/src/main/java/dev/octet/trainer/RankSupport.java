@@ -37,6 +37,7 @@ final class RankSupport {
                     "set precision: {ranks: " + mesh.data() + "}");
         }
         if (config.distributed().zero().cutsGradients()
+                && config.precision().ranks().isOn()
                 && config.precision().ranks().reduction().isCoded()) {
             throw refused(
                     world,
@@ -100,7 +101,9 @@ final class RankSupport {
                             + " stages in groups of as many, where stages have chunks",
                     "set gradient_accumulation to a multiple of " + stages * data + ", or leave chunks out");
         }
-        if (chunks > 1 && config.precision().ranks().reduction().isCoded()) {
+        if (chunks > 1
+                && config.precision().ranks().isOn()
+                && config.precision().ranks().reduction().isCoded()) {
             throw refused(
                     world,
                     "distributed.chunks: " + chunks + ", precision.gradient_reduction: "

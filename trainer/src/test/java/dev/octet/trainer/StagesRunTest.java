@@ -127,6 +127,7 @@ class StagesRunTest {
                         + " gradient_checkpointing: {match: act} ; eval_every: 2 ; data: {train: made, eval: more}",
                 "2 | 4 | pipeline: 2, zero: 3 | mode: bf16 | optimizer: {type: adamw, lr: 0.01, states: {engine: te,"
                         + " store_param_remainders: true}}",
+                "1 | 4 | pipeline: 2, zero: 3 | mode: bf16 |",
                 "1 | 4 | pipeline: 2 | mode: msamp |",
                 "2 | 4 | pipeline: 2 | mode: msamp, opt_level: O3, gradient_reduction: legacy |",
                 "2 | 4 | pipeline: 2, zero: 1 | mode: msamp, gradient_reduction: min-scale |",
