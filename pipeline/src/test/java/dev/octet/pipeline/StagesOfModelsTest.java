@@ -132,8 +132,8 @@ class StagesOfModelsTest {
         "tiny-onnx/gpt2_eager_dynamo18.onnx, 1, 2, 1, fp32",
         "tiny-hf/llama, 2, 2, 1, fp32"
     })
-    void what_ranks_of_a_stage_share_out_changes_no_bit(
-            String model, int tensor, int stages, int chunks, String mode) throws IOException {
+    void what_ranks_of_a_stage_share_out_changes_no_bit(String model, int tensor, int stages, int chunks, String mode)
+            throws IOException {
         String mesh = "data: 2, tensor: " + tensor + ", pipeline: " + stages + ", chunks: " + chunks;
         String text = text(model, 4, "mode: " + mode) + "distributed: {" + mesh;
         List<StepResult> whole = ranks(model, text + "}\n", 2 * tensor * stages);
@@ -158,17 +158,17 @@ class StagesOfModelsTest {
                 "3 | mode: fp8, recipe: mxfp8 | type: adamw, lr: 1.0e-3, states: {engine: te}",
                 "3 | mode: bf16 | type: adamw, lr: 1.0e-3, states: {engine: te, store_param_remainders: true}",
                 "2 | mode: bf16 | type: adamw, lr: 1.0e-3, states: {engine: bf16, masters: bf16}",
-                "3 | mode: qat, weights: {format: int4, granularity: channel}, inputs: {format: int8} | type: adamw, lr:"
-                        + " 1.0e-3",
+                "3 | mode: qat, weights: {format: int4, granularity: channel}, inputs: {format: int8} | type: adamw,"
+                        + " lr: 1.0e-3",
                 "1 | mode: msamp, gradient_reduction: legacy | type: adamw, lr: 1.0e-3",
                 "1 | mode: bf16, gradient_reduction: min-scale | type: adamw, lr: 1.0e-3"
             })
     void stages_and_shares_do_not_change_a_bit_of_a_mesh_of_three_dimensions(int zero, String mode, String optimizer)
             throws IOException {
         String model = "tiny-hf/llama";
-        String text = text(model, 4, mode)
-                        .replace("optimizer: {type: adamw, lr: 1.0e-3}", "optimizer: {" + optimizer + "}")
-                + "distributed: {data: 2, tensor: 2";
+        String text =
+                text(model, 4, mode).replace("optimizer: {type: adamw, lr: 1.0e-3}", "optimizer: {" + optimizer + "}")
+                        + "distributed: {data: 2, tensor: 2";
         List<StepResult> flat = ranks(model, text + "}\n", 4);
         assertEquals(flat, ranks(model, text + ", pipeline: 2}\n", 8));
         assertEquals(flat, ranks(model, text + ", pipeline: 2, sequence_parallel: false, zero: " + zero + "}\n", 8));
@@ -179,8 +179,8 @@ class StagesOfModelsTest {
         String model = "tiny-onnx/llama_eager_dynamo18.onnx";
         long before = Long.MAX_VALUE;
         for (int zero = 0; zero <= 3; zero++) {
-            String text = text(model, 4, "mode: bf16, ranks: 2, gradient_reduction: f32") + "distributed: {pipeline: 2, zero: " + zero
-                    + "}\n";
+            String text = text(model, 4, "mode: bf16, ranks: 2, gradient_reduction: f32")
+                    + "distributed: {pipeline: 2, zero: " + zero + "}\n";
             try (TrainingJob job = open(model, text, Collectives.alone())) {
                 long bytes = job.trainer().stagePlan().orElseThrow().stages().stream()
                         .mapToLong(StagePlan.Stage::lastingBytes)

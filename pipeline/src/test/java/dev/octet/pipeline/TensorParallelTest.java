@@ -185,8 +185,8 @@ class TensorParallelTest {
             throws IOException {
         String usual = "optimizer: {type: adamw, lr: 1.0e-3}";
         String lines = "gradient_accumulation: 2";
-        List<StepResult> one = steps(
-                model, text(model, lines).replace(usual, "optimizer: {" + optimizer + "}"), Collectives.alone());
+        List<StepResult> one =
+                steps(model, text(model, lines).replace(usual, "optimizer: {" + optimizer + "}"), Collectives.alone());
         for (String mesh : List.of("2 tensor: 2", "4 tensor: 2, sequence_parallel: true, zero: 2")) {
             String text = text(model, lines, "distributed: {" + mesh.substring(2) + "}")
                     .replace(usual, "optimizer: {" + optimizer + "}");
@@ -208,7 +208,8 @@ class TensorParallelTest {
                 "tiny-hf/llama | weights: {format: int8, granularity: channel}, inputs: {format: int8} | 1e-4",
                 "tiny-hf/llama | weights: {format: int4, granularity: group, group_size: 8} | 1e-4",
                 "tiny-hf/gpt2  | method: lsq+, weights: {format: int4}, inputs: {format: uint4} | 1e-2",
-                "tiny-hf/llama | weights: {format: int4, granularity: group, group_size: 4, method: dynamic}, inputs: {format: int8, granularity: token, method: dynamic} | 1e-2",
+                "tiny-hf/llama | weights: {format: int4, granularity: group, group_size: 4, method: dynamic}, inputs:"
+                        + " {format: int8, granularity: token, method: dynamic} | 1e-2",
                 "tiny-hf/llama | weights: {format: nvfp4} | 1e-4"
             })
     void learned_scales_are_those_of_whole_layers(String model, String quantizers, double tolerance)
@@ -216,8 +217,7 @@ class TensorParallelTest {
         String mode = "precision: {mode: qat, " + quantizers + "}";
         List<StepResult> one = steps(model, text(model, mode), Collectives.alone());
         for (String more : List.of("", ", sequence_parallel: true")) {
-            List<List<StepResult>> all =
-                    ranks(2, model, text(model, mode, "distributed: {tensor: 2" + more + "}"));
+            List<List<StepResult>> all = ranks(2, model, text(model, mode, "distributed: {tensor: 2" + more + "}"));
             for (int i = 0; i < STEPS; i++) {
                 String where = "step " + (i + 1) + more;
                 assertEquals(all.getFirst().get(i), all.getLast().get(i), where);
@@ -231,7 +231,8 @@ class TensorParallelTest {
     @CsvSource(
             delimiter = '|',
             value = {
-                "tiny-hf/llama | mode: bf16 | , states: {engine: te, master_weight_dtype: fp16, exp_avg_dtype: fp8, exp_avg_sq_dtype: fp16} | 1e-2",
+                "tiny-hf/llama | mode: bf16 | , states: {engine: te, master_weight_dtype: fp16, exp_avg_dtype: fp8,"
+                        + " exp_avg_sq_dtype: fp16} | 1e-2",
                 "tiny-hf/gpt2  | mode: fp32 | , states: {engine: te, store_param_remainders: true} | 1e-6",
                 "tiny-hf/gpt2  | mode: bf16 | , states: {engine: bf16, masters: bf16} | 1e-2",
                 "tiny-hf/llama | mode: fp32 | , states: {engine: msamp} | 1e-2",
@@ -244,13 +245,15 @@ class TensorParallelTest {
         String lines = "gradient_accumulation: 2\nprecision: {" + mode + "}";
         String kept = "lr: 1.0e-3" + (states == null ? "" : states) + "}";
         String text = text(model, lines).replace(usual, kept);
-        String shared = text(model, lines, "distributed: {tensor: 2, sequence_parallel: true}").replace(usual, kept);
+        String shared = text(model, lines, "distributed: {tensor: 2, sequence_parallel: true}")
+                .replace(usual, kept);
         run(model, text, Collectives.alone(), "one", RunOptions.defaults());
         runRanks(2, model, shared, "two", RunOptions.defaults().withMaxSteps(9));
         runRanks(2, model, shared, "two", RunOptions.defaults().resuming());
         runRanks(2, model, shared, "whole", RunOptions.defaults());
         files("whole", STEPS)
-                .forEach((name, bytes) -> assertArrayEquals(bytes, read("two", STEPS).get(name), name));
+                .forEach((name, bytes) ->
+                        assertArrayEquals(bytes, read("two", STEPS).get(name), name));
         List<Double> expected = losses("one");
         List<Double> got = losses("two");
         for (int i = 0; i < STEPS; i++) {
@@ -262,8 +265,7 @@ class TensorParallelTest {
                 Tensor other = requireNonNull(two.state().state().get(state.getKey()), state.getKey());
                 assertEquals(state.getValue().spec(), other.spec());
             }
-            assertEquals(
-                    one.state().state().keySet(), two.state().state().keySet());
+            assertEquals(one.state().state().keySet(), two.state().state().keySet());
         }
         String back = text(model, lines, "distributed: {reshape: true}").replace(usual, kept);
         runRanks(2, model, shared, "moved", RunOptions.defaults().withMaxSteps(9));

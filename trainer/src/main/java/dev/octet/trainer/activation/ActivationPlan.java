@@ -163,7 +163,8 @@ public record ActivationPlan(Program program, long before, long after, long host
         }
         Tape tape = new Tape(program);
         BudgetPlanner planner = new BudgetPlanner(tape, BudgetPlanner.units(tape, Layers.in(program)), casts);
-        Optional<BudgetPlanner.Choice> own = plain <= budget ? Optional.empty() : Optional.of(choice(planner, budget, plain));
+        Optional<BudgetPlanner.Choice> own =
+                plain <= budget ? Optional.empty() : Optional.of(choice(planner, budget, plain));
         return agreed(own, plain, ranks).map(planner::repeating).orElse(program);
     }
 

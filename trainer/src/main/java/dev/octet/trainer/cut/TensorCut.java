@@ -271,8 +271,9 @@ public record TensorCut(
     private static Map<String, Part> moments(AdafactorStep op, Part weight, List<@Nullable Value> outputs) {
         Map<String, Part> parts = new TreeMap<>();
         int next = 1;
-        for (OperandType whole :
-                op.rule().memory(new OperandType(op.p().dtype(), weight.whole())).values()) {
+        for (OperandType whole : op.rule()
+                .memory(new OperandType(op.p().dtype(), weight.whole()))
+                .values()) {
             Value own = Objects.requireNonNull(outputs.get(next++));
             for (int axis = 0; axis < whole.shape().rank(); axis++) {
                 if (whole.shape().dim(axis) != own.type().shape().dim(axis)) {

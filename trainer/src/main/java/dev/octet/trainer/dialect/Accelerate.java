@@ -602,16 +602,15 @@ final class Accelerate {
 
     private void megatron() {
         boolean on = type.equals("MEGATRON_LM");
-        for (String name :
-                List.of(
-                        "tp_degree",
-                        "pp_degree",
-                        "sequence_parallelism",
-                        "use_distributed_optimizer",
-                        "gradient_clipping",
-                        "num_micro_batches",
-                        "recompute_activations",
-                        "optimizer_cpu_offload")) {
+        for (String name : List.of(
+                "tp_degree",
+                "pp_degree",
+                "sequence_parallelism",
+                "use_distributed_optimizer",
+                "gradient_clipping",
+                "num_micro_batches",
+                "recompute_activations",
+                "optimizer_cpu_offload")) {
             String key = MEGATRON + name;
             if (!draft.has(key)) {
                 continue;
@@ -621,8 +620,7 @@ final class Accelerate {
                 continue;
             }
             switch (name) {
-                case "tp_degree" ->
-                    draft.ranks(key, TENSOR, "Layers are found in the graph, whatever the model.");
+                case "tp_degree" -> draft.ranks(key, TENSOR, "Layers are found in the graph, whatever the model.");
                 case "pp_degree" ->
                     draft.ranks(key, "distributed.pipeline", "Layers are dealt out by what each costs.");
                 case "sequence_parallelism" -> {

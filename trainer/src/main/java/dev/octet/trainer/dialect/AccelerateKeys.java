@@ -25,8 +25,7 @@ final class AccelerateKeys {
     private static final String COMPILER = "Octet plans the whole step itself; torch.compile does not take part.";
     private static final String SHARDS =
             "It says how processes split or move weights; what they compute does not depend on it.";
-    private static final String PARALLEL =
-            "Processes share neither experts nor contexts of attention here: write 1.";
+    private static final String PARALLEL = "Processes share neither experts nor contexts of attention here: write 1.";
     private static final String MODEL = "The model's own graph says it; Megatron's is not built here.";
     private static final String MEMORY = "It moves memory in another way and computes the same.";
 

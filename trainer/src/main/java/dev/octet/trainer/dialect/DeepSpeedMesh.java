@@ -6,9 +6,7 @@ import java.util.List;
 final class DeepSpeedMesh {
     /** Spellings of how many share each layer. */
     private static final List<String> TENSOR = List.of(
-            "tensor_parallel.autotp_size",
-            "tensor_parallel.tensor_parallel.tp_size",
-            "tensor_parallel.tp.tp_size");
+            "tensor_parallel.autotp_size", "tensor_parallel.tensor_parallel.tp_size", "tensor_parallel.tp.tp_size");
 
     private static final String STAGES = "pipeline.stages";
 

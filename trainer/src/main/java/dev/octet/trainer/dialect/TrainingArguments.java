@@ -35,7 +35,9 @@ final class TrainingArguments {
         reading.precision();
         TrainingArgumentsEvents.read(draft, reading.steps());
         draft.ranks(
-                "parallelism_config.tp_size", "distributed.tensor", "Layers are found in the graph, whatever the plan.");
+                "parallelism_config.tp_size",
+                "distributed.tensor",
+                "Layers are found in the graph, whatever the plan.");
         reading.rest();
         return draft.finish();
     }

@@ -164,7 +164,13 @@ public record UpdateProgram(
         Predicate<String> decays = name -> !own.factors().containsKey(name)
                 && noDecay.stream().noneMatch(p -> p.matcher(name).find());
         return new Writer(
-                        optimizer, own.factors(), decays, List.copyOf(averages), states, Embeddings.of(training), shared)
+                        optimizer,
+                        own.factors(),
+                        decays,
+                        List.copyOf(averages),
+                        states,
+                        Embeddings.of(training),
+                        shared)
                 .write(training, maxNorm);
     }
 
@@ -475,7 +481,8 @@ public record UpdateProgram(
             if (rule.measuresRate()) {
                 inputs.add(Objects.requireNonNull(measured.get(name)));
             }
-            CodedStep op = new CodedStep(rule, p, g, buffers, CounterRandom.key(0, name.hashCode()), whole(name, tensor));
+            CodedStep op =
+                    new CodedStep(rule, p, g, buffers, CounterRandom.key(0, name.hashCode()), whole(name, tensor));
             builder.step(Phase.UPDATE, name, op, List.copyOf(inputs), changed);
             return memory;
         }

@@ -120,7 +120,9 @@ public final class Stages {
         List<Value> values = new ArrayList<>(gradients.values());
         for (Value v : training.values()) {
             long having = lasting.stream().filter(l -> l.contains(v.name())).count();
-            if (v.role() == ValueRole.PARAMETER && having == 1 && lasting.get(stage).contains(v.name())) {
+            if (v.role() == ValueRole.PARAMETER
+                    && having == 1
+                    && lasting.get(stage).contains(v.name())) {
                 values.add(new Value(values.size(), v.name(), v.type(), v.role()));
             }
         }

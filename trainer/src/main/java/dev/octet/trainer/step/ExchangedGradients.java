@@ -283,7 +283,7 @@ final class ExchangedGradients implements RankGradients {
                 preScale = automatic.get().next(preScale, codes, elements, largest[i]);
             }
             write(kept.preScale(), preScale);
-            write(kept.saturated(), codes);
+            write(kept.saturated(), (float) codes);
         }
     }
 

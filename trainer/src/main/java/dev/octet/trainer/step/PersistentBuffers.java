@@ -207,8 +207,7 @@ final class PersistentBuffers implements AutoCloseable {
             return;
         }
         try (Arena arena = Arena.ofConfined()) {
-            StateTensors.encode(form, master, arena)
-                    .forEach((name, part) -> write(lasting(program, name), part));
+            StateTensors.encode(form, master, arena).forEach((name, part) -> write(lasting(program, name), part));
         }
     }
 

@@ -42,8 +42,7 @@ record StageMemory(Stages stages, Program training, CallOrder order, TrainingSet
         List<Program> chunks = new ArrayList<>();
         int inFlight = 0;
         for (int c = 0; c < order.chunks(); c++) {
-            chunks.add(ActivationPlan.ofPart(
-                            stages.program(training, stage, c, none), setup.activations(), casts, none)
+            chunks.add(ActivationPlan.ofPart(stages.program(training, stage, c, none), setup.activations(), casts, none)
                     .program());
             inFlight += order.inFlight(stage, c);
         }
@@ -69,8 +68,7 @@ record StageMemory(Stages stages, Program training, CallOrder order, TrainingSet
                 .filter(v -> v.role() == ValueRole.PARAMETER)
                 .mapToLong(v -> v.type().count())
                 .sum();
-        return new StagePlan.Stage(
-                parts(stage), share(stage), weights, inFlight, bytes(most.lasting), most.temporary);
+        return new StagePlan.Stage(parts(stage), share(stage), weights, inFlight, bytes(most.lasting), most.temporary);
     }
 
     /** @param cutsGradients whether gradients that one stage has are averaged to their owners */

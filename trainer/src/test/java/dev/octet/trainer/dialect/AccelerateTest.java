@@ -266,8 +266,11 @@ class AccelerateTest {
 
     @Test
     void processes_that_are_no_whole_groups_are_a_mistake() {
-        Reading reading = yaml("distributed_type: MEGATRON_LM\nnum_processes: 6\n"
-                + "megatron_lm_config: {megatron_lm_tp_degree: 4}\n");
+        Reading reading = yaml("""
+            distributed_type: MEGATRON_LM
+            num_processes: 6
+            megatron_lm_config: {megatron_lm_tp_degree: 4}
+            """);
         assertEquals(
                 "6 processes are no groups of 4, which share the model",
                 reading.problems().getFirst().what());

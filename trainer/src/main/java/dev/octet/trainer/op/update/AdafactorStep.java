@@ -28,7 +28,8 @@ import java.util.List;
  * @param p type of the parameter
  * @param of the whole parameter, of which ranks may have parts
  */
-public record AdafactorStep(OperandType p, AdafactorRule rule, double weightDecay, SharedTensor of) implements UpdateOp {
+public record AdafactorStep(OperandType p, AdafactorRule rule, double weightDecay, SharedTensor of)
+        implements UpdateOp {
     /** Its row in the table of operators. */
     public static final OpEntry<AdafactorStep> ENTRY = UpdateOp.entry(
             AdafactorStep.class, AdafactorReference::step, new AdafactorStepCpu(), new AdafactorStepCuda());

@@ -25,11 +25,7 @@ public record MuonStep(OperandType p, OperandType o, double weightDecay, double 
      * @param whole shape of the matrix
      */
     public static MuonStep of(OperandType p, Shape whole, MuonRule rule, double weightDecay) {
-        return new MuonStep(
-                p,
-                p.as(rule.type()),
-                weightDecay,
-                rule.adjustment(whole.dim(0), whole.dim(1)));
+        return new MuonStep(p, p.as(rule.type()), weightDecay, rule.adjustment(whole.dim(0), whole.dim(1)));
     }
 
     @Override

@@ -21,7 +21,8 @@ import java.util.List;
  * @param moment type of v
  * @param of the tensor whose root mean square it is, of which ranks may have parts
  */
-public record UpdateRms(OperandType g, OperandType moment, double beta2, double eps, SharedTensor of) implements UpdateOp {
+public record UpdateRms(OperandType g, OperandType moment, double beta2, double eps, SharedTensor of)
+        implements UpdateOp {
     /** Its row in the table of operators. */
     public static final OpEntry<UpdateRms> ENTRY =
             UpdateOp.entry(UpdateRms.class, UpdateReference::updateRms, new UpdateRmsCpu(), new UpdateRmsCuda());

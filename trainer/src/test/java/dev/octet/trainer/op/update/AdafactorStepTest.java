@@ -4,8 +4,8 @@ import static java.util.Objects.requireNonNull;
 
 import dev.octet.formats.tensor.DType;
 import dev.octet.trainer.kernel.OperandType;
-import dev.octet.trainer.op.shard.SharedTensor;
 import dev.octet.trainer.op.TwinTest;
+import dev.octet.trainer.op.shard.SharedTensor;
 import dev.octet.trainer.rule.AdafactorRule;
 import dev.octet.trainer.rule.AdafactorRule.Formula;
 import java.util.ArrayList;

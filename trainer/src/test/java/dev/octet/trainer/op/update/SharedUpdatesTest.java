@@ -41,8 +41,8 @@ import org.junit.jupiter.params.provider.CsvSource;
 class SharedUpdatesTest {
     private static final Duration DEADLINE = Duration.ofSeconds(20);
     private static final List<Long> SHARES = List.of(1L, 3L, 2L);
-    private static final AdafactorRule MOMENT = new AdafactorRule(
-            Formula.TRANSFORMERS, 1e-30, 1e-3, 0.5, -0.7, OptionalDouble.of(0.9), true, false, false);
+    private static final AdafactorRule MOMENT =
+            new AdafactorRule(Formula.TRANSFORMERS, 1e-30, 1e-3, 0.5, -0.7, OptionalDouble.of(0.9), true, false, false);
 
     /** The step of an optimizer, with the types of its inputs and the numbers of those that it changes, in the order of outputs. */
     private record Update(Op op, List<OperandType> inputs, List<Integer> changed) {}
@@ -139,8 +139,7 @@ class SharedUpdatesTest {
                 long from = SHARES.subList(0, rank).stream()
                         .mapToLong(Long::longValue)
                         .sum();
-                return new Part(
-                        whole.shape(), axis, List.of(new Part.Range(from, from + SHARES.get(rank))));
+                return new Part(whole.shape(), axis, List.of(new Part.Range(from, from + SHARES.get(rank))));
             }
         }
         return new Part(
@@ -153,8 +152,14 @@ class SharedUpdatesTest {
 
     @ParameterizedTest
     @CsvSource({
-        "adafactor, 0", "adafactor, 1", "adafactor, 2", "torch's adafactor, 0", "torch's adafactor, 1",
-        "torch's adafactor, 2", "lamb, 1", "stableadamw, 0"
+        "adafactor, 0",
+        "adafactor, 1",
+        "adafactor, 2",
+        "torch's adafactor, 0",
+        "torch's adafactor, 1",
+        "torch's adafactor, 2",
+        "lamb, 1",
+        "stableadamw, 0"
     })
     void a_part_takes_its_part_of_the_step_of_the_whole_tensor(String what, int axis) {
         long[] dims = {4, 5, 7};
@@ -173,8 +178,7 @@ class SharedUpdatesTest {
                     int r = world.rank();
                     long[] mine = all.toArray();
                     mine[axis] = SHARES.get(r);
-                    Update part = made(what)
-                            .of(f32(Shape.of(mine)), new SharedTensor(all, axis, 1, SHARES, r, world));
+                    Update part = made(what).of(f32(Shape.of(mine)), new SharedTensor(all, axis, 1, SHARES, r, world));
                     List<Tensor> own = new ArrayList<>();
                     for (int i = 0; i < inputs.size(); i++) {
                         own.add(cut(one.inputs.get(i), part.inputs.get(i), r, inputs.get(i), arena));
@@ -182,8 +186,8 @@ class SharedUpdatesTest {
                     List<float[]> got = run(part, own, twin);
                     for (int j = 0; j < got.size(); j++) {
                         int i = one.changed.get(j);
-                        Tensor whole = Tensor.ofFloats(
-                                arena, "y", one.inputs.get(i).shape(), expected.get(j));
+                        Tensor whole =
+                                Tensor.ofFloats(arena, "y", one.inputs.get(i).shape(), expected.get(j));
                         Tensor wanted = cut(one.inputs.get(i), part.inputs.get(i), r, whole, arena);
                         // sums are added in another order
                         assertArrayEquals(wanted.toFloats(), got.get(j), 1e-6f, what + ", output " + j);
