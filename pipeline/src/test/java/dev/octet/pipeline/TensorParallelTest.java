@@ -235,6 +235,8 @@ class TensorParallelTest {
                         + " exp_avg_sq_dtype: fp16} | 1e-2",
                 "tiny-hf/gpt2  | mode: fp32 | , states: {engine: te, store_param_remainders: true} | 1e-6",
                 "tiny-hf/gpt2  | mode: bf16 | , states: {engine: bf16, masters: bf16} | 1e-2",
+                "tiny-onnx/gpt2_eager_dynamo18.onnx | mode: fp32 | , states: {engine: torchao, format: int8} | 1e-3",
+                "tiny-onnx/gpt2_eager_dynamo18.onnx | mode: bf16 | , states: {engine: torchao, format: fp8} | 1e-2",
                 "tiny-hf/llama | mode: fp32 | , states: {engine: msamp} | 1e-2",
                 "tiny-hf/llama | mode: msamp | | 2e-2",
                 "tiny-hf/gpt2  | mode: msamp, opt_level: O3 | | 2e-2"
@@ -513,8 +515,8 @@ class TensorParallelTest {
     @CsvSource(
             delimiter = '|',
             value = {
-                "optimizer: {type: adamw, lr: 0.01, states: {engine: torchao}} | blocks of its states lie across the"
-                        + " parts that ranks have of a weight"
+                "optimizer: {type: adamw, lr: 0.01, states: {engine: torchao, format: int4}} | two of its codes share a"
+                        + " byte, and ranks may have one of them each"
             })
     void what_ranks_that_share_layers_cannot_do_is_refused(String line, String what) throws IOException {
         String rate = line.startsWith("optimizer") ? "" : "optimizer: {type: sgd, lr: 0.1}\n";

@@ -127,12 +127,13 @@ final class RankSupport {
             return;
         }
         String tensor = "distributed.tensor: " + ranks;
-        if (config.optimizer().states().engine() instanceof StatesConfig.Engine.Torchao) {
+        if (config.optimizer().states().engine() instanceof StatesConfig.Engine.Torchao ao
+                && ao.format() == StatesConfig.Format.INT4) {
             throw refused(
                     world,
-                    "optimizer: {states: {engine: torchao}}, " + tensor,
-                    "blocks of its states lie across the parts that ranks have of a weight",
-                    "choose engine: te, msamp or bf16, or leave states out");
+                    "optimizer: {states: {engine: torchao, format: int4}}, " + tensor,
+                    "two of its codes share a byte, and ranks may have one of them each",
+                    "choose format: int8 or fp8, or leave states out");
         }
         if (device.name().startsWith("cuda")) {
             throw refused(

@@ -32,6 +32,7 @@ import dev.octet.trainer.program.ProgramBuilder;
 import dev.octet.trainer.program.Step;
 import dev.octet.trainer.program.Value;
 import dev.octet.trainer.program.ValueRole;
+import dev.octet.trainer.state.BlockCodes;
 import dev.octet.trainer.state.StateForm;
 import dev.octet.trainer.state.StateForms;
 import dev.octet.trainer.state.StateForms.Arithmetic;
@@ -416,9 +417,21 @@ public record UpdateProgram(
             }
         }
 
+        /** How a buffer of the optimizer is kept; blocks are those of the whole tensor. */
+        private StateForm memory(String what, String name, OperandType tensor) {
+            SharedTensor of = shared.get(name);
+            if (of == null) {
+                return states.memory(what, tensor.shape());
+            }
+            StateForm form = states.memory(what, of.whole());
+            return form instanceof StateForm.Blocked(BlockCodes codes)
+                    ? new StateForm.BlockedPart(codes, of.whole().elementCount(), of.run(), of.stride(), of.first())
+                    : form;
+        }
+
         /** A buffer of the optimizer, read as F32. */
         private Value moment(String what, String name, OperandType type) {
-            StateForm form = states.memory(what, type.shape());
+            StateForm form = memory(what, name, type);
             String state = stateName(what, name);
             return form.isF32()
                     ? builder.state(state, type, 0)
@@ -455,8 +468,7 @@ public record UpdateProgram(
                     && states.gradient(name, type.shape()).isFloats()
                     && own.memory(type).entrySet().stream()
                             .allMatch(
-                                    m -> states.memory(m.getKey(), m.getValue().shape())
-                                            .isF32());
+                                    m -> memory(m.getKey(), name, m.getValue()).isF32());
         }
 
         /** The step of a parameter in any form. */
@@ -469,7 +481,7 @@ public record UpdateProgram(
             Map<String, Value> memory = new LinkedHashMap<>();
             List<StateForm> buffers = new ArrayList<>();
             for (String what : own.memory()) {
-                StateForm form = states.memory(what, tensor.shape());
+                StateForm form = memory(what, name, tensor);
                 List<Value> parts = builder.keptState(stateName(what, name), form, tensor);
                 memory.put(what, parts.getFirst());
                 buffers.add(form);

@@ -57,6 +57,30 @@ public record SharedTensor(Shape whole, int axis, int segments, List<Long> share
         return shares.stream().distinct().count() > 1;
     }
 
+    /** Product of the axes behind the shared one. */
+    private long inner() {
+        long inner = 1;
+        for (int i = axis + 1; i < whole.rank(); i++) {
+            inner *= whole.dim(i);
+        }
+        return inner;
+    }
+
+    /** How many elements of this rank's part lie side by side in the whole tensor. */
+    public long run() {
+        return shares.get(rank) * inner();
+    }
+
+    /** How far apart the beginnings of such runs are. */
+    public long stride() {
+        return sum(shares) * inner();
+    }
+
+    /** Where the first of them begins. */
+    public long first() {
+        return sum(shares.subList(0, rank)) * inner();
+    }
+
     /** Elements of the largest part. */
     public long largest() {
         long most = shares.stream().mapToLong(Long::longValue).max().orElse(1);

@@ -6,6 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.Tensor;
+import dev.octet.formats.tensor.TensorSpec;
 import dev.octet.trainer.collective.RankThreads;
 import dev.octet.trainer.cut.Part;
 import dev.octet.trainer.device.Device;
@@ -22,8 +23,11 @@ import dev.octet.trainer.program.Value;
 import dev.octet.trainer.rule.AdafactorRule;
 import dev.octet.trainer.rule.AdafactorRule.Formula;
 import dev.octet.trainer.rule.LambRule;
+import dev.octet.trainer.state.BlockCodes;
 import dev.octet.trainer.state.StateForm;
 import java.lang.foreign.Arena;
+import java.lang.foreign.MemorySegment;
+import java.lang.foreign.ValueLayout;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
@@ -228,6 +232,79 @@ class SharedUpdatesTest {
             }
         });
         assertEquals(List.of(3f / 448, 3f / 448, 3f / 448), scales);
+    }
+
+    private static final List<BlockCodes> MOMENTS = List.of(BlockCodes.INT8, BlockCodes.UINT8);
+
+    /** Codes and scales of both moments after two steps. */
+    private static List<byte[]> moments(Tensor p, Tensor g, SharedTensor whole) {
+        OperandType type = f32(p.shape());
+        List<StateForm> forms = MOMENTS.stream()
+                .<StateForm>map(codes -> whole.isShared()
+                        ? new StateForm.BlockedPart(
+                                codes, whole.whole().elementCount(), whole.run(), whole.stride(), whole.first())
+                        : new StateForm.Blocked(codes))
+                .toList();
+        AdamStep rule = new AdamStep(type, type, 0.9, 0.99, 1e-8, 0.1, AdamStep.Variant.ADAMW);
+        CodedStep op = new CodedStep(rule, StateForm.Plain.F32, StateForm.Plain.F32, forms, 0, whole);
+        ProgramBuilder builder = new ProgramBuilder();
+        Value weight = builder.state("p", type);
+        Value gradient = builder.state("g", type);
+        List<Value> kept = new ArrayList<>(builder.keptState("m", forms.getFirst(), type));
+        kept.addAll(builder.keptState("v", forms.getLast(), type));
+        List<Value> changed = new ArrayList<>(List.of(weight));
+        changed.addAll(kept);
+        List<Value> inputs = new ArrayList<>(List.of(weight, gradient));
+        inputs.addAll(kept);
+        inputs.add(builder.state("lr", UpdateOp.SCALAR, 0.1f));
+        inputs.add(builder.state("t", UpdateOp.SCALAR, 1));
+        inputs.add(builder.state("factor", UpdateOp.SCALAR, 1));
+        inputs.add(builder.state("leftOut", UpdateOp.SCALAR, 0));
+        builder.step(Phase.UPDATE, "n", op, List.copyOf(inputs), List.copyOf(changed));
+        try (Device device = CpuDevice.of(2);
+                Memory memory = device.allocate(builder.build().lasting());
+                Executable executable = device.load(builder.build(), memory);
+                Arena arena = Arena.ofConfined()) {
+            memory.write(weight, p.bytes());
+            memory.write(gradient, g.bytes());
+            executable.run(Phase.UPDATE);
+            executable.run(Phase.UPDATE);
+            List<byte[]> all = new ArrayList<>();
+            for (Value v : kept) {
+                var bytes = arena.allocate(v.type().byteSize(), 64);
+                memory.read(v, bytes);
+                all.add(bytes.toArray(ValueLayout.JAVA_BYTE));
+            }
+            return all;
+        }
+    }
+
+    /** A block of 256 elements is that of neighbours of the whole tensor, wherever it is cut. */
+    @ParameterizedTest
+    @CsvSource({"6, 1024, 0", "1024, 6, 1", "6, 128, 0"})
+    void blocks_of_moments_are_those_of_the_whole_tensor(int rows, int columns, int axis) {
+        Shape whole = Shape.of(rows, columns);
+        try (Arena arena = Arena.ofShared()) {
+            Tensor p = numbers(0, f32(whole), arena);
+            Tensor g = numbers(1, f32(whole), arena);
+            List<byte[]> expected = moments(p, g, SharedTensor.alone(whole));
+            RankThreads.run(3, DEADLINE, world -> {
+                int r = world.rank();
+                long from =
+                        SHARES.subList(0, r).stream().mapToLong(Long::longValue).sum();
+                Part part = new Part(whole, axis, List.of(new Part.Range(from, from + SHARES.get(r))));
+                SharedTensor of = new SharedTensor(whole, axis, 1, SHARES, r, world);
+                List<byte[]> got = moments(part.of(p, arena), part.of(g, arena), of);
+                for (int k = 0; k < 4; k += 2) {
+                    TensorSpec spec = new TensorSpec("codes", DType.U8, whole);
+                    Tensor codes = new Tensor(spec, MemorySegment.ofArray(expected.get(k)));
+                    assertArrayEquals(
+                            part.of(codes, arena).bytes().toArray(ValueLayout.JAVA_BYTE), got.get(k), "codes " + k);
+                    assertArrayEquals(expected.get(k + 1), got.get(k + 1), "scales " + k);
+                }
+                return r;
+            });
+        }
     }
 
     @ParameterizedTest
