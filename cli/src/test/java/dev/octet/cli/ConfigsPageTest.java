@@ -70,7 +70,6 @@ class ConfigsPageTest {
     @Test
     void what_the_page_says_is_refused_is_refused_where_it_is_turned_on() {
         for (String members : List.of(
-                "\"tensor_parallel\": {\"autotp_size\": 4}",
                 "\"sequence_parallel_size\": 2",
                 "\"expert_parallel\": {\"enabled\": true}",
                 "\"optimizer\": {\"type\": \"OneBitAdam\"}",

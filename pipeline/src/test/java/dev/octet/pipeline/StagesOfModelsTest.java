@@ -124,6 +124,74 @@ class StagesOfModelsTest {
         }
     }
 
+    /** Each rank of a stage has its part of gradients and weights; those that two stages read are whole. */
+    @ParameterizedTest
+    @CsvSource({
+        "tiny-onnx/llama_eager_dynamo18.onnx, 1, 2, 2, bf16",
+        "tiny-onnx/llama_eager_dynamo18.onnx, 1, 3, 1, fp8",
+        "tiny-onnx/gpt2_eager_dynamo18.onnx, 1, 2, 1, fp32",
+        "tiny-hf/llama, 2, 2, 1, fp32"
+    })
+    void what_ranks_of_a_stage_share_out_changes_no_bit(String model, int tensor, int stages, int chunks, String mode)
+            throws IOException {
+        String mesh = "data: 2, tensor: " + tensor + ", pipeline: " + stages + ", chunks: " + chunks;
+        String text = text(model, 4, "mode: " + mode) + "distributed: {" + mesh;
+        List<StepResult> whole = ranks(model, text + "}\n", 2 * tensor * stages);
+        for (int zero = 2; zero <= 3; zero++) {
+            assertEquals(whole, ranks(model, text + ", zero: " + zero + "}\n", 2 * tensor * stages), "zero " + zero);
+        }
+    }
+
+    /** Two pipelines of two stages, whose layers two ranks share, beside the four ranks that have no stages. */
+    @Tag("sweep")
+    @ParameterizedTest
+    @CsvSource(
+            delimiter = '|',
+            value = {
+                "2 | mode: fp32 | type: muon, lr: 1.0e-3",
+                "3 | mode: bf16 | type: muon, lr: 1.0e-3",
+                "2 | mode: bf16 | type: lamb, lr: 1.0e-3",
+                "3 | mode: fp32 | type: adafactor, lr: 1.0e-3",
+                "3 | mode: fp16, loss_scale: {type: torch} | type: stableadamw, lr: 1.0e-3",
+                "3 | mode: fp8, recipe: delayed | type: adamw, lr: 1.0e-3",
+                "2 | mode: fp8, recipe: current | type: lion, lr: 1.0e-4",
+                "3 | mode: fp8, recipe: mxfp8 | type: adamw, lr: 1.0e-3, states: {engine: te}",
+                "3 | mode: bf16 | type: adamw, lr: 1.0e-3, states: {engine: te, store_param_remainders: true}",
+                "2 | mode: bf16 | type: adamw, lr: 1.0e-3, states: {engine: bf16, masters: bf16}",
+                "3 | mode: qat, weights: {format: int4, granularity: channel}, inputs: {format: int8} | type: adamw,"
+                        + " lr: 1.0e-3",
+                "1 | mode: msamp, gradient_reduction: legacy | type: adamw, lr: 1.0e-3",
+                "1 | mode: bf16, gradient_reduction: min-scale | type: adamw, lr: 1.0e-3"
+            })
+    void stages_and_shares_do_not_change_a_bit_of_a_mesh_of_three_dimensions(int zero, String mode, String optimizer)
+            throws IOException {
+        String model = "tiny-hf/llama";
+        String text =
+                text(model, 4, mode).replace("optimizer: {type: adamw, lr: 1.0e-3}", "optimizer: {" + optimizer + "}")
+                        + "distributed: {data: 2, tensor: 2";
+        List<StepResult> flat = ranks(model, text + "}\n", 4);
+        assertEquals(flat, ranks(model, text + ", pipeline: 2}\n", 8));
+        assertEquals(flat, ranks(model, text + ", pipeline: 2, sequence_parallel: false, zero: " + zero + "}\n", 8));
+    }
+
+    @Test
+    void a_rank_of_a_stage_keeps_less_the_more_is_shared_out() throws IOException {
+        String model = "tiny-onnx/llama_eager_dynamo18.onnx";
+        long before = Long.MAX_VALUE;
+        for (int zero = 0; zero <= 3; zero++) {
+            String text = text(model, 4, "mode: bf16, ranks: 2, gradient_reduction: f32")
+                    + "distributed: {pipeline: 2, zero: " + zero + "}\n";
+            try (TrainingJob job = open(model, text, Collectives.alone())) {
+                long bytes = job.trainer().stagePlan().orElseThrow().stages().stream()
+                        .mapToLong(StagePlan.Stage::lastingBytes)
+                        .max()
+                        .orElseThrow();
+                assertTrue(bytes < before, "zero " + zero + ": " + bytes + " of " + before);
+                before = bytes;
+            }
+        }
+    }
+
     /** Models whose embedding is their head, and stages whose layers ranks share: sums are added in another order. */
     @ParameterizedTest
     @CsvSource({

@@ -1,16 +1,13 @@
 package dev.octet.trainer;
 
 import dev.octet.formats.error.InvalidOptionException;
-import dev.octet.trainer.activation.Recompute;
 import dev.octet.trainer.collective.Collectives;
 import dev.octet.trainer.collective.Mesh;
 import dev.octet.trainer.config.StatesConfig;
 import dev.octet.trainer.config.TrainingConfig;
 import dev.octet.trainer.device.Device;
-import dev.octet.trainer.optimizer.Optimizer;
 import dev.octet.trainer.reduction.GradientReduction;
 import dev.octet.trainer.shard.ZeroStage;
-import java.util.Locale;
 
 /** What several ranks cannot do together yet: a run that asks for it is refused before it starts. */
 final class RankSupport {
@@ -39,6 +36,7 @@ final class RankSupport {
                     "set precision: {ranks: " + mesh.data() + "}");
         }
         if (config.distributed().zero().cutsGradients()
+                && config.precision().ranks().isOn()
                 && config.precision().ranks().reduction().isCoded()) {
             throw refused(
                     world,
@@ -92,24 +90,15 @@ final class RankSupport {
                             + " stages in groups of as many, where stages have chunks",
                     "set gradient_accumulation to a multiple of " + stages * data + ", or leave chunks out");
         }
-        if (config.distributed().zero().cutsGradients()) {
+        if (chunks > 1
+                && config.precision().ranks().isOn()
+                && config.precision().ranks().reduction().isCoded()) {
             throw refused(
                     world,
-                    "distributed.zero: " + config.distributed().zero().number() + ", " + own,
-                    "a stage adds up gradients of micro-batches that others have not begun",
-                    "set zero: 1, or leave pipeline out");
-        }
-        if (config.precision().msamp().isPresent()) {
-            throw refused(
-                    world, "precision.mode: msamp; " + own, "windows of MS-AMP move on one rank", "use mode: fp8");
-        }
-        if (config.precision().ranks().isOn() && config.precision().ranks().reduction() != GradientReduction.F32) {
-            throw refused(
-                    world,
-                    "precision.gradient_reduction: "
-                            + config.precision().ranks().reduction().text() + "; " + own,
-                    "gradients of stages are averaged in F32 alone",
-                    "set gradient_reduction: f32, or leave it out");
+                    "distributed.chunks: " + chunks + ", precision.gradient_reduction: "
+                            + config.precision().ranks().reduction().text(),
+                    "codes are rounded after each micro-batch, and chunks of a stage compute theirs at different times",
+                    "leave chunks out, or set gradient_reduction: f32");
         }
         if (device.name().startsWith("cuda")) {
             throw refused(
@@ -127,49 +116,13 @@ final class RankSupport {
             return;
         }
         String tensor = "distributed.tensor: " + ranks;
-        if (config.precision().qat().isPresent()) {
+        if (config.optimizer().states().engine() instanceof StatesConfig.Engine.Torchao ao
+                && ao.format() == StatesConfig.Format.INT4) {
             throw refused(
                     world,
-                    "precision.mode: qat, " + tensor,
-                    "learned scales are those of whole layers",
-                    "leave tensor out, or choose another mode");
-        }
-        if (config.precision().msamp().isPresent()) {
-            throw refused(
-                    world,
-                    "precision.mode: msamp, " + tensor,
-                    "MS-AMP's weights have one scale for the whole tensor",
-                    "leave tensor out, or choose mode: fp8");
-        }
-        if (config.precision().ranks().isOn() && config.precision().ranks().reduction() != GradientReduction.F32) {
-            throw refused(
-                    world,
-                    "precision.gradient_reduction: "
-                            + config.precision().ranks().reduction().text() + ", " + tensor,
-                    "gradients of parts of weights are averaged in F32 alone",
-                    "choose gradient_reduction: f32");
-        }
-        if (!config.optimizer().states().equals(StatesConfig.F32)) {
-            throw refused(
-                    world,
-                    "optimizer.states, " + tensor,
-                    "states in few bits are those of whole tensors",
-                    "leave states out");
-        }
-        Optimizer optimizer = config.optimizer().optimizer();
-        if (!isElementwise(optimizer)) {
-            throw refused(
-                    world,
-                    "optimizer: {type: " + optimizer.title().toLowerCase(Locale.ROOT) + "}, " + tensor,
-                    "it needs whole matrices, and each rank has a part of them",
-                    "choose an optimizer that updates each element by itself: sgd, adam, adamw, lion, adagrad");
-        }
-        if (config.activations().recompute() instanceof Recompute.Budget) {
-            throw refused(
-                    world,
-                    "gradient_checkpointing: {budget: ...}, " + tensor,
-                    "ranks that have different amounts would compute different steps again",
-                    "name layers instead: gradient_checkpointing: {layers: all}");
+                    "optimizer: {states: {engine: torchao, format: int4}}, " + tensor,
+                    "two of its codes share a byte, and ranks may have one of them each",
+                    "choose format: int8 or fp8, or leave states out");
         }
         if (device.name().startsWith("cuda")) {
             throw refused(
@@ -178,17 +131,6 @@ final class RankSupport {
                     "what ranks exchange between layers passes through the memory of processors so far",
                     "leave tensor out, or --device");
         }
-    }
-
-    /** Whether an update of an element follows from that element, its gradient and its moments. */
-    private static boolean isElementwise(Optimizer optimizer) {
-        return switch (optimizer) {
-            case Optimizer.Adam a -> a.variant() != Optimizer.Adam.Variant.STABLE_ADAMW;
-            case Optimizer.Cycled c -> isElementwise(c.adam());
-            case Optimizer.Scaled s -> isElementwise(s.adam());
-            case Optimizer.Sgd _, Optimizer.Lion _, Optimizer.Adagrad _ -> true;
-            case Optimizer.Lamb _, Optimizer.Adafactor _, Optimizer.Muon _ -> false;
-        };
     }
 
     private static InvalidOptionException refused(Collectives world, String where, String what, String fix) {

@@ -358,7 +358,7 @@ public final class Trainer implements AutoCloseable {
                 session.put(
                         parts.ranges().isPresent()
                                 ? parts.ranges().get().start(quantized.get(), arena)
-                                : starting.of(first, session.parameters(arena), arena));
+                                : starting.of(first, session.whole(session.parameters(arena), arena), arena));
             }
         }
     }

@@ -50,9 +50,16 @@ class StagesRunTest {
                 "steps: " + STEPS,
                 "gradient_accumulation: " + accumulation,
                 "distributed: {" + distributed + "}",
-                "precision: {" + precision + (data == 1 ? "" : ", gradient_reduction: f32, ranks: " + data) + "}"));
+                "precision: {" + precision + averaging(data, precision) + "}"));
         all.addAll(List.of(lines));
         return SmallRun.with(all.toArray(String[]::new));
+    }
+
+    private static String averaging(int data, String precision) {
+        if (data == 1) {
+            return "";
+        }
+        return (precision.contains("gradient_reduction") ? "" : ", gradient_reduction: f32") + ", ranks: " + data;
     }
 
     private static TrainingParts parts(
@@ -73,6 +80,18 @@ class StagesRunTest {
                 "2 | 4 | pipeline: 2 | mode: fp8, amax_history_len: 4 |",
                 "2 | 4 | pipeline: 2, zero: 1 | mode: bf16 |",
                 "2 | 6 | pipeline: 2, zero: 1, bucket_size: 100 | mode: fp8 | optimizer: {type: muon, lr: 0.01}",
+                "2 | 4 | pipeline: 2, zero: 2 | mode: fp8, amax_history_len: 4 | optimizer: {type: muon, lr: 0.01}",
+                "2 | 2 | pipeline: 2, zero: 2, bucket_size: 100 | mode: O2 |",
+                "2 | 4 | pipeline: 2, zero: 3 | mode: fp8, amax_history_len: 4 |",
+                "2 | 6 | pipeline: 2, zero: 3, bucket_size: 100 | mode: bf16 | averaging: {ema: {decay: 0.9}} ;"
+                        + " gradient_checkpointing: {match: act} ; eval_every: 2 ; data: {train: made, eval: more}",
+                "2 | 4 | pipeline: 2, zero: 3 | mode: bf16 | optimizer: {type: adamw, lr: 0.01, states: {engine: te,"
+                        + " store_param_remainders: true}}",
+                "1 | 4 | pipeline: 2, zero: 3 | mode: bf16 |",
+                "1 | 4 | pipeline: 2 | mode: msamp |",
+                "2 | 4 | pipeline: 2 | mode: msamp, opt_level: O3, gradient_reduction: legacy |",
+                "2 | 4 | pipeline: 2, zero: 1 | mode: msamp, gradient_reduction: min-scale |",
+                "2 | 4 | pipeline: 2 | mode: bf16, gradient_reduction: legacy |",
                 "1 | 4 | pipeline: 2 | mode: fp32 | averaging: {ema: {decay: 0.9}} ; gradient_checkpointing: {match:"
                         + " act}",
                 "1 | 4 | pipeline: 2 | mode: fp32 | train_only: [w2]",
@@ -114,7 +133,19 @@ class StagesRunTest {
                 "1 | 4 | pipeline: 2 | mode: fp8, recipe: current |",
                 "1 | 4 | pipeline: 2 | mode: fp8, recipe: block |",
                 "2 | 4 | pipeline: 2 | mode: fp16, loss_scale: {type: torch, init_scale: 1.0e7, growth_interval: 3} |",
-                "3 | 6 | pipeline: 2 | mode: fp32 |"
+                "3 | 6 | pipeline: 2 | mode: fp32 |",
+                "3 | 6 | pipeline: 2, zero: 2 | mode: fp32 | optimizer: {type: adafactor, lr: 0.01}",
+                "2 | 4 | pipeline: 2, zero: 2 | mode: qat, method: lsq+, weights: {format: int4}, inputs: {format:"
+                        + " uint4} |",
+                "2 | 4 | pipeline: 2, zero: 3 | mode: fp32 | train_only: [w2]",
+                "2 | 4 | pipeline: 2, zero: 3 | mode: bf16 | adapter: {r: 2, lora_alpha: 4, target_modules: [first,"
+                        + " second], lora_dropout: 0.2}",
+                "2 | 4 | pipeline: 2, zero: 3 | mode: fp8, recipe: mxfp8 | optimizer: {type: adamw, lr: 0.01, states:"
+                        + " {engine: torchao, format: fp8}}",
+                "2 | 4 | pipeline: 2, zero: 2 | mode: fp16, loss_scale: {type: torch, init_scale: 1.0e7,"
+                        + " growth_interval: 3} |",
+                "2 | 4 | pipeline: 2 | mode: msamp, opt_level: O1, gradient_reduction: ddp |",
+                "2 | 4 | pipeline: 2 | mode: fp8, gradient_reduction: min-scale |"
             })
     void a_checkpoint_of_stages_has_the_bytes_of_the_whole_run_with_every_optimizer(
             int data, int accumulation, String distributed, String precision, @Nullable String line)
@@ -169,7 +200,8 @@ class StagesRunTest {
         run(parts(2, 4, reshape, "mode: bf16"), pieces, Collectives.alone(), one());
         threads(4, parts(2, 4, "reshape: true, pipeline: 2", "mode: bf16"), pieces, one());
         threads(2, parts(2, 4, "reshape: true, zero: 3", "mode: bf16"), pieces, one());
-        threads(4, parts(2, 4, "reshape: true, pipeline: 2, zero: 1", "mode: bf16"), pieces, one().withMaxSteps(STEPS));
+        threads(4, parts(2, 4, "reshape: true, pipeline: 2, zero: 3", "mode: bf16"), pieces, one());
+        threads(4, parts(2, 4, "pipeline: 2, zero: 2", "mode: bf16"), pieces, one().withMaxSteps(STEPS));
         assertSame(whole, pieces, STEPS);
     }
 
@@ -263,9 +295,11 @@ class StagesRunTest {
     @CsvSource(
             delimiter = '|',
             value = {
-                "2 | 2 | pipeline: 2, zero: 2 | mode: fp32 | | distributed.zero: 2, distributed.pipeline: 2; rank",
                 "1 | 3 | pipeline: 2, chunks: 2 | mode: fp32 | | distributed.chunks: 2, gradient_accumulation: 3; rank",
-                "1 | 2 | pipeline: 2 | mode: msamp | | precision.mode: msamp; distributed.pipeline: 2; rank"
+                "2 | 4 | pipeline: 2, chunks: 2 | mode: bf16, gradient_reduction: legacy | | distributed.chunks: 2,"
+                        + " precision.gradient_reduction: legacy; rank",
+                "2 | 4 | pipeline: 2, zero: 2 | mode: bf16, gradient_reduction: legacy | |"
+                        + " precision.gradient_reduction: legacy; rank"
             })
     void what_stages_cannot_do_is_refused_with_the_key(
             int data, int accumulation, String distributed, String precision, @Nullable String line, String where) {

@@ -1,11 +1,14 @@
 package dev.octet.trainer.activation;
 
 import dev.octet.formats.error.InvalidOptionException;
+import dev.octet.trainer.collective.Collectives;
 import dev.octet.trainer.program.MemoryPlan;
 import dev.octet.trainer.program.Phase;
 import dev.octet.trainer.program.Program;
 import dev.octet.trainer.program.Step;
 import dev.octet.trainer.program.ValueRole;
+import java.nio.ByteBuffer;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
 
@@ -24,15 +27,22 @@ public record ActivationPlan(Program program, long before, long after, long host
     /** The section of a configuration that says what is computed again. */
     public static final String KEY = "gradient_checkpointing";
 
+    /** The plan of a program that this rank computes alone. */
+    public static ActivationPlan of(Program program, ActivationSettings settings, WeightCasts casts) {
+        return of(program, settings, casts, Collectives.alone());
+    }
+
     /**
      * Plans a program; one with settings that ask for nothing stays as it is. A program without backward keeps nothing; of it the casts of weights alone are planned.
      *
      * @param casts of the weights of layers that are computed again
+     * @param ranks that share the layers, and compute the same ones again; all of them plan together
      * @throws InvalidOptionException when layers or a pattern are asked for that the program does not have, or a budget that cannot be met
      */
-    public static ActivationPlan of(Program program, ActivationSettings settings, WeightCasts casts) {
+    public static ActivationPlan of(
+            Program program, ActivationSettings settings, WeightCasts casts, Collectives ranks) {
         require(program, settings);
-        return ofPart(program, settings, casts);
+        return ofPart(program, settings, casts, ranks);
     }
 
     /**
@@ -63,9 +73,11 @@ public record ActivationPlan(Program program, long before, long after, long host
     /**
      * Plans a part of a program, which need not have what is asked for: other parts may.
      *
+     * @param ranks as there
      * @throws InvalidOptionException when a budget cannot be met
      */
-    public static ActivationPlan ofPart(Program program, ActivationSettings settings, WeightCasts casts) {
+    public static ActivationPlan ofPart(
+            Program program, ActivationSettings settings, WeightCasts casts, Collectives ranks) {
         if (settings.equals(ActivationSettings.NONE)) {
             return new ActivationPlan(program, 0, 0, 0, 0);
         }
@@ -73,7 +85,7 @@ public record ActivationPlan(Program program, long before, long after, long host
             return new ActivationPlan(forward(program, settings.recompute(), casts), 0, 0, 0, 0);
         }
         MemoryPlan plain = MemoryPlan.of(program);
-        Program less = recomputed(program, settings.recompute(), casts);
+        Program less = recomputed(program, settings.recompute(), casts, ranks);
         Program narrow =
                 settings.kept() != Kept.AS_THEY_ARE ? new NarrowKeeping(new Tape(less), settings.kept()).build() : less;
         Program away = settings.home() == Home.HOST ? new HostKeeping(new Tape(narrow)).build() : narrow;
@@ -116,7 +128,7 @@ public record ActivationPlan(Program program, long before, long after, long host
         };
     }
 
-    private static Program recomputed(Program program, Recompute recompute, WeightCasts casts) {
+    private static Program recomputed(Program program, Recompute recompute, WeightCasts casts, Collectives ranks) {
         return switch (recompute) {
             case Recompute.None _ -> program;
             case Recompute.Layers(int count) -> {
@@ -140,23 +152,29 @@ public record ActivationPlan(Program program, long before, long after, long host
                 }
                 yield repeating(program, blocks, homes, casts);
             }
-            case Recompute.Budget(long bytes) -> within(program, bytes, casts);
+            case Recompute.Budget(long bytes) -> within(program, bytes, casts, ranks);
         };
     }
 
-    private static Program within(Program program, long budget, WeightCasts casts) {
+    private static Program within(Program program, long budget, WeightCasts casts, Collectives ranks) {
         long plain = MemoryPlan.of(program).arenaBytes();
-        if (plain <= budget) {
+        if (plain <= budget && ranks.isAlone()) {
             return program;
         }
         Tape tape = new Tape(program);
         BudgetPlanner planner = new BudgetPlanner(tape, BudgetPlanner.units(tape, Layers.in(program)), casts);
-        Optional<Program> found = planner.within(budget);
+        Optional<BudgetPlanner.Choice> own =
+                plain <= budget ? Optional.empty() : Optional.of(choice(planner, budget, plain));
+        return agreed(own, plain, ranks).map(planner::repeating).orElse(program);
+    }
+
+    private static BudgetPlanner.Choice choice(BudgetPlanner planner, long budget, long plain) {
+        Optional<BudgetPlanner.Choice> found = planner.within(budget);
         if (found.isPresent()) {
             return found.get();
         }
-        Program least = planner.least();
-        long bytes = Math.min(plain, MemoryPlan.of(least).arenaBytes());
+        BudgetPlanner.Choice least = planner.least();
+        long bytes = Math.min(plain, MemoryPlan.of(planner.repeating(least)).arenaBytes());
         if (bytes <= budget) {
             return least;
         }
@@ -167,6 +185,33 @@ public record ActivationPlan(Program program, long before, long after, long host
                 "set budget: " + bytes
                         + " or more, or make the micro-batch smaller: batch_size with gradient_accumulation, shorter"
                         + " samples");
+    }
+
+    /** The choice of the rank that needs most, which those that share its layers follow: together they compute a layer again. */
+    private static Optional<BudgetPlanner.Choice> agreed(
+            Optional<BudgetPlanner.Choice> own, long plain, Collectives ranks) {
+        if (ranks.isAlone()) {
+            return own;
+        }
+        List<Integer> blocks = own.map(BudgetPlanner.Choice::blocks).orElse(List.of());
+        ByteBuffer said = ByteBuffer.allocate(Long.BYTES + 1 + Integer.BYTES * blocks.size())
+                .putLong(plain)
+                .put((byte) (own.isPresent() && own.get().casts() ? 1 : 0));
+        blocks.forEach(said::putInt);
+        ByteBuffer chosen = ByteBuffer.allocate(0);
+        long most = -1;
+        for (byte[] each : ranks.gather(said.array())) {
+            ByteBuffer read = ByteBuffer.wrap(each);
+            long bytes = read.getLong();
+            chosen = bytes > most ? read : chosen; // of equals that of the first
+            most = Math.max(most, bytes);
+        }
+        boolean casts = chosen.get() != 0;
+        List<Integer> all = new ArrayList<>();
+        while (chosen.hasRemaining()) {
+            all.add(chosen.getInt());
+        }
+        return all.isEmpty() ? Optional.empty() : Optional.of(new BudgetPlanner.Choice(all, casts));
     }
 
     private static void requireLayers(Layers layers) {

@@ -187,11 +187,33 @@ final class BudgetPlanner {
     }
 
     /**
-     * A program whose arena is within a budget.
+     * What backward computes again.
      *
-     * @return empty when none was found
+     * @param blocks of each forward step; -1 for those that are not repeated
+     * @param casts whether the casts of weights are repeated with them
      */
-    Optional<Program> within(long budget) {
+    record Choice(List<Integer> blocks, boolean casts) {
+        Choice {
+            blocks = List.copyOf(blocks);
+        }
+
+        private static Choice of(int[] blocks, boolean casts) {
+            return new Choice(Arrays.stream(blocks).boxed().toList(), casts);
+        }
+    }
+
+    /** The program that repeats what was chosen, here or by a rank that has other parts of the same layers. */
+    Program repeating(Choice choice) {
+        int[] blocks = choice.blocks.stream().mapToInt(Integer::intValue).toArray();
+        return choice.casts ? repeatingCasts(blocks) : repeating(blocks);
+    }
+
+    /**
+     * What to repeat so that the arena is within a budget.
+     *
+     * @return empty when nothing was found
+     */
+    Optional<Choice> within(long budget) {
         long limit = budget;
         for (int i = 0; i < TRIES; i++) {
             Optional<List<Chain.Segment>> division = division(limit);
@@ -202,21 +224,21 @@ final class BudgetPlanner {
             if (casts == WeightCasts.OF_A_LAYER) {
                 Program all = repeatingCasts(blocks);
                 if (MemoryPlan.of(all).arenaBytes() <= budget) {
-                    return Optional.of(all);
+                    return Optional.of(Choice.of(blocks, true));
                 }
             }
             Program candidate = repeating(blocks);
             long arena = MemoryPlan.of(candidate).arenaBytes();
             if (arena <= budget) {
-                return Optional.of(candidate);
+                return Optional.of(Choice.of(blocks, false));
             }
             limit = Math.min(limit, LiveBytes.peak(candidate)) - Math.max(MemoryPlan.ALIGNMENT, (arena - budget) / 2);
         }
         return Optional.empty();
     }
 
-    /** The program with the smallest arena that is known: of the division with the fewest bytes in use, and of all units by themselves. */
-    Program least() {
+    /** The choice with the smallest arena that is known: of the division with the fewest bytes in use, and of all units by themselves. */
+    Choice least() {
         long low = 0;
         long high = LiveBytes.peak(tape.program());
         LongPredicate fits = limit -> division(limit).isPresent();
@@ -231,9 +253,10 @@ final class BudgetPlanner {
                 low = middle;
             }
         }
-        Program fewest = repeating(blocks(division(high).orElseThrow()));
-        Program each = repeating(units);
-        return MemoryPlan.of(fewest).arenaBytes() <= MemoryPlan.of(each).arenaBytes() ? fewest : each;
+        int[] fewest = blocks(division(high).orElseThrow());
+        boolean fewer = MemoryPlan.of(repeating(fewest)).arenaBytes()
+                <= MemoryPlan.of(repeating(units)).arenaBytes();
+        return Choice.of(fewer ? fewest : units, false);
     }
 
     private Chain measure() {

@@ -33,6 +33,7 @@ import java.util.Optional;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.function.Consumer;
+import java.util.stream.Collectors;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -159,7 +160,8 @@ public final class CheckpointFile implements AutoCloseable {
         List<TensorSpec> specs = new ArrayList<>(coded.specs());
         tensors.forEach((name, tensor) -> specs.add(tensor.spec().withName(name)));
         Map<String, Part> parts = new TreeMap<>(share.parts);
-        parts.keySet().retainAll(tensors.keySet());
+        Set<String> names = specs.stream().map(TensorSpec::name).collect(Collectors.toSet());
+        parts.keySet().retainAll(names);
         Map<String, String> metadata = new TreeMap<>(share.shard.metadata(step));
         if (!parts.isEmpty()) {
             metadata.put(CutTensors.KEY, CutTensors.text(parts));

@@ -135,6 +135,22 @@ public interface Collectives extends AutoCloseable {
         MemorySegment.copy(bytes, Tensor.F32_LE, 0, numbers, 0, numbers.length);
     }
 
+    /** Sums of numbers of all ranks in F64, added in the order of ranks; each rank has as many. */
+    default double[] sums(double[] own) {
+        ByteBuffer bytes = ByteBuffer.allocate(own.length * Double.BYTES);
+        for (double x : own) {
+            bytes.putDouble(x);
+        }
+        double[] sums = new double[own.length];
+        for (byte[] each : gather(bytes.array())) {
+            ByteBuffer read = ByteBuffer.wrap(each);
+            for (int i = 0; i < sums.length; i++) {
+                sums[i] += read.getDouble();
+            }
+        }
+        return sums;
+    }
+
     /** Bytes of each rank, of any number, in the order of ranks. */
     default List<byte[]> gather(byte[] own) {
         byte[] length = ByteBuffer.allocate(Integer.BYTES).putInt(own.length).array();

@@ -3,6 +3,7 @@ package dev.octet.trainer.cut;
 import dev.octet.formats.graph.Initializer;
 import dev.octet.formats.graph.Node;
 import dev.octet.formats.tensor.Shape;
+import dev.octet.quant.block.Blocks;
 import dev.octet.trainer.autodiff.ReadGraph;
 import dev.octet.trainer.kernel.Op;
 import dev.octet.trainer.kernel.OperandType;
@@ -21,6 +22,7 @@ import dev.octet.trainer.op.loss.SoftmaxCrossEntropyLoss;
 import dev.octet.trainer.op.norm.RowNorm;
 import dev.octet.trainer.op.product.Linear;
 import dev.octet.trainer.op.product.MatMul;
+import dev.octet.trainer.op.qat.GridQuantize;
 import dev.octet.trainer.op.reduce.Reduce;
 import dev.octet.trainer.op.rotary.RotaryEmbedding;
 import dev.octet.trainer.op.softmax.Softmax;
@@ -230,6 +232,7 @@ final class CutSearch {
             case Gather gather -> gather(node, gather);
             case Reduce reduce -> reduce(node, reduce);
             case MatMul _ -> product(node);
+            case GridQuantize q -> quantized(node, q);
             case SoftmaxCrossEntropyLoss loss -> loss(node, loss);
             case Op op -> refuse(op.type() + " '" + node.id() + "' has no rule");
         };
@@ -300,15 +303,25 @@ final class CutSearch {
         return demand(node.input(1), side.on(out)) && (!node.hasInput(2) || demand(node.input(2), side.on(0)));
     }
 
+    /** What becomes of a cut in another shape; null where ranks would have no ranges of one axis, or not those that belong to their parts. */
+    private @Nullable Cut reshaped(Cut cut, Shape from, Shape to) {
+        Cut found = Reshaped.cut(cut, from, to);
+        boolean moves = found != null && !found.segments().equals(cut.segments());
+        return moves && !cut.isEven(ranks) ? null : found;
+    }
+
     private boolean reshaped(Node node, View view) {
+        if (view.x().shape().equals(view.shape())) {
+            return same(node, 0, node.output());
+        }
         Cut x = cut(node.input(0));
         Cut y = cut(node.output());
         if (x != null) {
-            Cut to = Reshaped.cut(x, view.x().shape(), view.shape());
+            Cut to = reshaped(x, view.x().shape(), view.shape());
             return to == null ? refuse(node.id() + " joins what is cut") : demand(node.output(), to);
         }
         if (y != null) {
-            Cut from = Reshaped.cut(y, view.shape(), view.x().shape());
+            Cut from = reshaped(y, view.shape(), view.x().shape());
             return from == null ? refuse(node.id() + " splits what is cut") : demand(node.input(0), from);
         }
         return true;
@@ -521,11 +534,74 @@ final class CutSearch {
         }
         if (x != null) {
             int at = kept.indexOf(x.axis());
+            if (at < 0 && isExtreme(reduce) && isDetached(node.output())) {
+                trialSummed.add(node);
+                return y == null || refuse("both sides of '" + node.id() + "' would be cut");
+            }
             return at < 0
                     ? refuse(node.id() + " sums over what is cut")
                     : demand(node.output(), x.on(keepsAll ? x.axis() : at));
         }
         return y == null || demand(node.input(0), y.on(keepsAll ? y.axis() : kept.get(y.axis())));
+    }
+
+    private static boolean isExtreme(Reduce reduce) {
+        return reduce.kind() == Reduce.Kind.ReduceMax || reduce.kind() == Reduce.Kind.ReduceMin;
+    }
+
+    /** Whether no gradient flows to a value, as to ranges that scales follow from. */
+    private boolean isDetached(String value) {
+        List<Node> reading = readers.getOrDefault(value, List.of());
+        return !reading.isEmpty()
+                && reading.stream()
+                        .allMatch(n ->
+                                graph.op(n) instanceof View view && view.type().equals(View.DETACH));
+    }
+
+    /** Fake quantisation: steps are cut with the blocks that they are of; a block that several ranks have parts of has the same step on all. */
+    private boolean quantized(Node node, GridQuantize quantize) {
+        if (!same(node, GridQuantize.X, node.output())) {
+            return false;
+        }
+        Cut x = cut(node.input(GridQuantize.X));
+        Blocks blocks = quantize.blocks();
+        @Nullable Cut ofSteps = null;
+        if (x != null) {
+            Shape matrix = Shape.of(blocks.rows(), blocks.cols());
+            Cut own = quantize.x().shape().equals(matrix)
+                    ? x
+                    : reshaped(x, quantize.x().shape(), matrix);
+            if (own == null) {
+                return refuse("what '" + node.id() + "' quantises would be cut otherwise than by rows or columns");
+            }
+            long block = own.axis() == 0 ? blocks.blockRows() : blocks.blockCols();
+            if (block < own.size()) {
+                long each = block == 1 ? 1 : block * ranks;
+                if (own.segments().stream().anyMatch(s -> s % each != 0)) {
+                    return refuse("groups of " + block + " of '" + node.id() + "' would be cut");
+                }
+                ofSteps = new Cut(
+                        own.axis(), own.segments().stream().map(s -> s / block).toList());
+            }
+        }
+        for (int i : new int[] {GridQuantize.STEP, GridQuantize.OFFSET, GridQuantize.PRE}) {
+            if (node.hasInput(i) && !steps(node.input(i), ofSteps, blocks)) {
+                return false;
+            }
+        }
+        return true;
+    }
+
+    /** @param wanted cut of the grid of blocks; null for none */
+    private boolean steps(String steps, @Nullable Cut wanted, Blocks blocks) {
+        if (wanted == null) {
+            return cut(steps) == null || refuse("'" + steps + "' would be cut alone");
+        }
+        Shape grid = Shape.of(
+                Math.ceilDiv(blocks.rows(), blocks.blockRows()), Math.ceilDiv(blocks.cols(), blocks.blockCols()));
+        Shape shape = type(steps).shape();
+        Cut own = shape.equals(grid) ? wanted : reshaped(wanted, grid, shape);
+        return own == null ? refuse("'" + steps + "' would be cut in pieces") : demand(steps, own);
     }
 
     /** Products of single samples and heads are cut by these. */

@@ -19,6 +19,9 @@ import dev.octet.trainer.op.gather.Gather;
 import dev.octet.trainer.op.loss.CutCrossEntropyLoss;
 import dev.octet.trainer.op.loss.SoftmaxCrossEntropyLoss;
 import dev.octet.trainer.op.product.Linear;
+import dev.octet.trainer.op.qat.GridQuantize;
+import dev.octet.trainer.op.qat.QuantizeNode;
+import dev.octet.trainer.op.reduce.Reduce;
 import dev.octet.trainer.op.rotary.RotaryEmbedding;
 import dev.octet.trainer.op.shard.RankExchange;
 import dev.octet.trainer.op.view.View;
@@ -173,6 +176,8 @@ final class CutWriter {
             case View view when !view.type().equals(View.DETACH) -> reshaped(node);
             case Expand _ -> nodes.add(node.withInputs(List.of(entering(node, 0), shape(node, own(node.output())))));
             case Split split -> nodes.add(ofParts(node, split));
+            case GridQuantize q -> nodes.add(entered(node).with(Attribute.of(QuantizeNode.FACTOR, q.factor())));
+            case Reduce r when search.isSummed(node) -> extreme(node, r);
             case Attention a
             when !a.split() ->
                 nodes.add(entered(node)
@@ -329,6 +334,15 @@ final class CutWriter {
         leave(node, part, sum);
         String bias = positions.containsKey(node.output()) ? summedGradient(node, 2) : node.input(2);
         nodes.add(Node.of(node.id() + BIAS, "Add", List.of(sum, bias), List.of(node.output())));
+    }
+
+    /** The largest or smallest elements of what ranks share. */
+    private void extreme(Node node, Reduce reduce) {
+        String part = fresh(node.output() + "/part");
+        nodes.add(node.withOutputs(List.of(part)));
+        RankExchange.Kind kind =
+                reduce.kind() == Reduce.Kind.ReduceMax ? RankExchange.Kind.LARGEST : RankExchange.Kind.LEAST;
+        nodes.add(RankExchange.node(node.id() + "/all", kind, part, node.output()));
     }
 
     private void lookup(Node node, Gather gather) {

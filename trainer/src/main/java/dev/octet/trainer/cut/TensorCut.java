@@ -8,13 +8,15 @@ import dev.octet.formats.graph.Node;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.formats.tensor.TensorSpec;
-import dev.octet.trainer.autodiff.Parameter;
 import dev.octet.trainer.autodiff.ProgramOptions;
 import dev.octet.trainer.autodiff.ReadGraph;
 import dev.octet.trainer.collective.Collectives;
+import dev.octet.trainer.kernel.OperandType;
 import dev.octet.trainer.op.attention.Attention;
 import dev.octet.trainer.op.shard.GroupOp;
+import dev.octet.trainer.op.shard.SharedTensor;
 import dev.octet.trainer.op.shard.SumNumbers;
+import dev.octet.trainer.op.update.AdafactorStep;
 import dev.octet.trainer.op.update.FiniteGradients;
 import dev.octet.trainer.optimizer.UpdateProgram;
 import dev.octet.trainer.program.Phase;
@@ -26,7 +28,6 @@ import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.math.BigInteger;
 import java.util.ArrayList;
-import java.util.Collection;
 import java.util.Collections;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -37,6 +38,7 @@ import java.util.TreeMap;
 import java.util.TreeSet;
 import java.util.stream.Collectors;
 import java.util.stream.LongStream;
+import org.jspecify.annotations.Nullable;
 
 /**
  * A model that tensor-parallel ranks share, as one of them has it (Shoeybi et al., arXiv:1909.08053). Weights are cut by columns where what they make is cut, and by rows where ranks add up results; tables and
@@ -176,6 +178,23 @@ public record TensorCut(
         return ofRanks.get(rank);
     }
 
+    /**
+     * Weights that are cut, for what needs the whole of them.
+     *
+     * @param ranks that have the parts
+     */
+    public Map<String, SharedTensor> shared(Collectives ranks) {
+        Map<String, SharedTensor> all = new TreeMap<>();
+        parts().forEach((name, part) -> {
+            int segments = part.ranges().size();
+            List<Long> shares = ofRanks.stream()
+                    .map(of -> Objects.requireNonNull(of.get(name)).shape().dim(part.axis()) / segments)
+                    .toList();
+            all.put(name, new SharedTensor(part.whole(), part.axis(), segments, shares, rank, ranks));
+        });
+        return all;
+    }
+
     /** A whole weight, out of the bytes of what each rank has of it. */
     public Tensor whole(TensorSpec own, List<byte[]> each, Arena arena) {
         Tensor all = Tensor.allocate(
@@ -190,16 +209,6 @@ public record TensorCut(
             part.into(new Tensor(spec, MemorySegment.ofArray(each.get(r))), all);
         }
         return all;
-    }
-
-    /** What a rank has of the parameters, whole where they are not cut; pieces that do not lie side by side are copied. */
-    public List<Parameter> parameters(Collection<Parameter> all) {
-        List<Parameter> own = new ArrayList<>();
-        for (Parameter p : all) {
-            Part part = parts().get(p.name());
-            own.add(part == null ? p : new Parameter(p.name(), part.of(p.tensor(), Arena.ofAuto()), p.use()));
-        }
-        return own;
     }
 
     /** A program of this graph whose steps know the ranks. */
@@ -262,8 +271,28 @@ public record TensorCut(
                     all.put(v.name(), part);
                 }
             }
+            if (part != null && step.op() instanceof AdafactorStep op) {
+                moments(op, part, step.outputs()).forEach(all::put);
+            }
         }
         return all;
+    }
+
+    /** What the rank has of the moments of rows and columns: their axes are those of the weight, without one of the last two. */
+    private static Map<String, Part> moments(AdafactorStep op, Part weight, List<@Nullable Value> outputs) {
+        Map<String, Part> parts = new TreeMap<>();
+        int next = 1;
+        for (OperandType whole : op.rule()
+                .memory(new OperandType(op.p().dtype(), weight.whole()))
+                .values()) {
+            Value own = Objects.requireNonNull(outputs.get(next++));
+            for (int axis = 0; axis < whole.shape().rank(); axis++) {
+                if (whole.shape().dim(axis) != own.type().shape().dim(axis)) {
+                    parts.put(own.name(), new Part(whole.shape(), axis, weight.ranges()));
+                }
+            }
+        }
+        return parts;
     }
 
     /** Elements that this rank has of weights that are cut, and how many these have in all. */

@@ -20,6 +20,8 @@ final class Accelerate {
     private static final String FP8 = "fp8_config";
     private static final String DEEPSPEED = "deepspeed_config.";
     private static final String MEGATRON = "megatron_lm_config.megatron_lm_";
+    private static final String PARALLEL = "parallelism_config.parallelism_config_";
+    private static final String TENSOR = "distributed.tensor";
 
     /** Distributed types of Accelerate, upper case. */
     private static final Set<String> TYPES = Set.of(
@@ -70,6 +72,7 @@ final class Accelerate {
         processes();
         precision(chained);
         sharded();
+        parallel();
         megatron();
         if (draft.has("use_cpu")) {
             draft.noEffect(
@@ -115,13 +118,76 @@ final class Accelerate {
         } else if (processes > Integer.MAX_VALUE) {
             draft.problem(PROCESSES, PROCESSES + " is " + draft.text(PROCESSES), "give the number of processes");
         } else {
+            long model = sharers();
+            long groups = processes / model;
+            if (groups * model != processes) {
+                draft.problem(
+                        PROCESSES,
+                        processes + " processes are no groups of " + model + ", which share the model",
+                        "give a multiple of " + model);
+                return;
+            }
             long each = accumulation();
             draft.mapped(
                     PROCESSES,
-                    "A batch on each of " + processes + " processes is " + processes + " micro-batches of one"
+                    (model == 1
+                                    ? "A batch on each of " + processes + " processes is " + groups
+                                            + " micro-batches of one"
+                                    : model + " processes share the model: " + groups
+                                            + (groups == 1 ? " micro-batch" : " micro-batches"))
                             + (each > 1 ? ", " + each + " times a step." : "."),
-                    draft.setting("gradient_accumulation", String.valueOf(processes * each), PROCESSES));
+                    draft.setting("gradient_accumulation", String.valueOf(groups * each), PROCESSES));
         }
+    }
+
+    /** Processes that have parts of one model. */
+    private long sharers() {
+        List<String> degrees = type.equals("MEGATRON_LM")
+                ? List.of(MEGATRON + "tp_degree", MEGATRON + "pp_degree")
+                : List.of(PARALLEL + "tp_size");
+        long all = 1;
+        for (String key : degrees) {
+            boolean counts = draft.has(key)
+                    && KeyType.WHOLE.takes(draft.text(key), Section.Kind.NUMBER)
+                    && draft.number(key) > 1
+                    && draft.number(key) <= 1024;
+            all *= counts ? draft.whole(key) : 1;
+        }
+        return all;
+    }
+
+    /** Accelerate's ParallelismConfig: processes are replicas of groups that share out what they keep, with parts of layers. */
+    private void parallel() {
+        String tensor = PARALLEL + "tp_size";
+        if (draft.has(tensor) && type.equals("MEGATRON_LM")) {
+            draft.noEffect(tensor, "With distributed_type MEGATRON_LM megatron_lm_tp_degree counts.");
+        } else {
+            draft.ranks(tensor, TENSOR, "Layers are found in the graph, whatever the plan.");
+        }
+        String shard = PARALLEL + "dp_shard_size";
+        if (draft.has(shard) && draft.isWithin(shard, 1, Integer.MAX_VALUE)) {
+            if (draft.whole(shard) == 1) {
+                draft.noEffect(shard, "With this value it asks for nothing.");
+            } else if (hasStrategy()) {
+                draft.mapped(shard, "fsdp_config says what they share out.");
+            } else {
+                draft.mapped(
+                        shard,
+                        "Processes share out states, gradients and weights; one alone keeps all.",
+                        draft.setting("distributed.zero", "3", shard));
+            }
+        }
+        String replicas = PARALLEL + "dp_replicate_size";
+        if (draft.has(replicas) && draft.isWithin(replicas, 1, Integer.MAX_VALUE)) {
+            draft.noEffect(replicas, "num_processes says how many batches a step has; replicas share out, too.");
+        }
+    }
+
+    private boolean hasStrategy() {
+        return type.equals("FSDP")
+                && draft.below("fsdp_config").stream()
+                        .filter(key -> key.endsWith("sharding_strategy") || key.endsWith("reshard_after_forward"))
+                        .anyMatch(key -> draft.has(key) && STRATEGIES.containsKey(draft.word(key)));
     }
 
     /** Micro-batches of a process in a step, as far as this file says. */
@@ -536,8 +602,15 @@ final class Accelerate {
 
     private void megatron() {
         boolean on = type.equals("MEGATRON_LM");
-        for (String name :
-                List.of("gradient_clipping", "num_micro_batches", "recompute_activations", "optimizer_cpu_offload")) {
+        for (String name : List.of(
+                "tp_degree",
+                "pp_degree",
+                "sequence_parallelism",
+                "use_distributed_optimizer",
+                "gradient_clipping",
+                "num_micro_batches",
+                "recompute_activations",
+                "optimizer_cpu_offload")) {
             String key = MEGATRON + name;
             if (!draft.has(key)) {
                 continue;
@@ -547,6 +620,28 @@ final class Accelerate {
                 continue;
             }
             switch (name) {
+                case "tp_degree" -> draft.ranks(key, TENSOR, "Layers are found in the graph, whatever the model.");
+                case "pp_degree" ->
+                    draft.ranks(key, "distributed.pipeline", "Layers are dealt out by what each costs.");
+                case "sequence_parallelism" -> {
+                    if (!draft.flag(key)) {
+                        draft.noEffect(key, "It is off.");
+                    } else if (draft.has(MEGATRON + "tp_degree") && draft.number(MEGATRON + "tp_degree") > 1) {
+                        draft.mapped(key, "", draft.setting("distributed.sequence_parallel", "true", key));
+                    } else {
+                        draft.noEffect(key, "It counts with a tp_degree above 1 only.");
+                    }
+                }
+                case "use_distributed_optimizer" -> {
+                    if (draft.flag(key)) {
+                        draft.mapped(
+                                key,
+                                "Processes share out states; one alone keeps all.",
+                                draft.setting("distributed.zero", "1", key));
+                    } else {
+                        draft.noEffect(key, "It is off.");
+                    }
+                }
                 case "gradient_clipping" -> clipping(key);
                 case "num_micro_batches" -> {
                     if (draft.number(key) < 1) {

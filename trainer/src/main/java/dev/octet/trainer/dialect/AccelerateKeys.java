@@ -25,8 +25,7 @@ final class AccelerateKeys {
     private static final String COMPILER = "Octet plans the whole step itself; torch.compile does not take part.";
     private static final String SHARDS =
             "It says how processes split or move weights; what they compute does not depend on it.";
-    private static final String PARALLEL =
-            "One process has no tensor, pipeline, context, sequence or expert parallelism: write 1.";
+    private static final String PARALLEL = "Processes share neither experts nor contexts of attention here: write 1.";
     private static final String MODEL = "The model's own graph says it; Megatron's is not built here.";
     private static final String MEMORY = "It moves memory in another way and computes the same.";
 
@@ -165,20 +164,20 @@ final class AccelerateKeys {
 
     private static void megatron(List<KeyRule> rows) {
         String prefix = "megatron_lm_config.megatron_lm_";
-        for (String name : List.of(
-                "tp_degree",
-                "pp_degree",
-                "expert_model_parallel_size",
-                "expert_tensor_parallel_size",
-                "context_parallel_size")) {
+        for (String name : List.of("tp_degree", "pp_degree")) {
+            rows.add(decided(prefix + name, WHOLE, "1"));
+        }
+        for (String name :
+                List.of("expert_model_parallel_size", "expert_tensor_parallel_size", "context_parallel_size")) {
             rows.add(refused(prefix + name, WHOLE, "1", PARALLEL, "1"));
         }
+        rows.add(decided(prefix + "sequence_parallelism", FLAG, "false"));
+        rows.add(decided(prefix + "use_distributed_optimizer", FLAG, "false"));
         rows.add(noEffect(
-                prefix + "sequence_parallelism",
-                FLAG,
-                "false",
-                "It splits work of tensor parallelism, and there is one process."));
-        rows.add(noEffect(prefix + "decoder_last_pipeline_num_layers", WHOLE, "", "There is no pipeline."));
+                prefix + "decoder_last_pipeline_num_layers",
+                WHOLE,
+                "",
+                "Layers are dealt out to stages by what each costs."));
         rows.add(decided(prefix + "gradient_clipping", NUMBER, "1.0"));
         rows.add(decided(prefix + "num_micro_batches", WHOLE, "1"));
         rows.add(decided(prefix + "recompute_activations", FLAG, "false"));
@@ -190,7 +189,7 @@ final class AccelerateKeys {
                     "Recomputation here is by layer: write gradient_checkpointing for other choices."));
         }
         rows.add(decided(prefix + "optimizer_cpu_offload", FLAG, "false"));
-        for (String name : List.of("overlap_cpu_optimizer_d2h_h2d", "use_distributed_optimizer", "use_custom_fsdp")) {
+        for (String name : List.of("overlap_cpu_optimizer_d2h_h2d", "use_custom_fsdp")) {
             rows.add(noEffect(prefix + name, FLAG, "false", MEMORY));
         }
         rows.add(refused(
@@ -228,10 +227,10 @@ final class AccelerateKeys {
 
     private static void parallelism(List<KeyRule> rows) {
         String prefix = "parallelism_config.parallelism_config_";
-        for (String name : List.of("dp_replicate_size", "dp_shard_size")) {
-            rows.add(noEffect(prefix + name, WHOLE, "1", "num_processes says how many batches a step has."));
+        for (String name : List.of("dp_replicate_size", "dp_shard_size", "tp_size")) {
+            rows.add(decided(prefix + name, WHOLE, "1"));
         }
-        for (String name : List.of("tp_size", "cp_size", "sp_size")) {
+        for (String name : List.of("cp_size", "sp_size")) {
             rows.add(refused(prefix + name, WHOLE, "1", PARALLEL, "1"));
         }
         for (String name : List.of(

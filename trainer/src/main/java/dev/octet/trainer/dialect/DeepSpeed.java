@@ -45,6 +45,7 @@ final class DeepSpeed {
         DeepSpeedOptimizer.read(draft);
         DeepSpeedSchedule.read(draft);
         DeepSpeedZero.read(draft, given);
+        DeepSpeedMesh.read(draft);
         return draft.finish();
     }
 

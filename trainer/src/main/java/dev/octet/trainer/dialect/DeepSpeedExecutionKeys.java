@@ -1,5 +1,6 @@
 package dev.octet.trainer.dialect;
 
+import static dev.octet.trainer.dialect.KeyRule.decided;
 import static dev.octet.trainer.dialect.KeyRule.noEffect;
 import static dev.octet.trainer.dialect.KeyRule.refused;
 import static dev.octet.trainer.dialect.KeyType.ANY;
@@ -102,34 +103,16 @@ final class DeepSpeedExecutionKeys {
                         LIST,
                         "",
                         "It compiles the same computation; programs here are compiled in any case."),
-                noEffect("pipeline.stages", ANY, "auto", DeepSpeedKeys.ONE_PROCESS),
+                decided("pipeline.stages", ANY, "auto"),
                 noEffect("pipeline.partition", TEXT, "best", DeepSpeedKeys.ONE_PROCESS),
                 noEffect("pipeline.seed_layers", FLAG, "false", DeepSpeedKeys.ONE_PROCESS),
                 noEffect("pipeline.activation_checkpoint_interval", WHOLE, "0", DeepSpeedKeys.ONE_PROCESS),
                 noEffect("pipeline.pipe_partitioned", FLAG, "true", DeepSpeedKeys.ONE_PROCESS),
                 noEffect("pipeline.grad_partitioned", FLAG, "true", DeepSpeedKeys.ONE_PROCESS),
                 noEffect("pipeline.use_reentrant", FLAG, "true", DeepSpeedKeys.ONE_PROCESS),
-                refused(
-                        "tensor_parallel.autotp_size",
-                        WHOLE,
-                        "0",
-                        "It splits each layer over several processes, and there is one.",
-                        "0",
-                        "1"),
-                refused(
-                        "tensor_parallel.tensor_parallel.tp_size",
-                        WHOLE,
-                        "1",
-                        "It splits each layer over several processes, and there is one.",
-                        "0",
-                        "1"),
-                refused(
-                        "tensor_parallel.tp.tp_size",
-                        WHOLE,
-                        "1",
-                        "It splits each layer over several processes, and there is one.",
-                        "0",
-                        "1"),
+                decided("tensor_parallel.autotp_size", WHOLE, "0"),
+                decided("tensor_parallel.tensor_parallel.tp_size", WHOLE, "1"),
+                decided("tensor_parallel.tp.tp_size", WHOLE, "1"),
                 noEffect("tensor_parallel.dtype", TEXT, "", DeepSpeedKeys.ONE_PROCESS),
                 noEffect("tensor_parallel.tp_overlap_comm", FLAG, "false", DeepSpeedKeys.ONE_PROCESS),
                 noEffect("tensor_parallel.tensor_parallel.tp_grain_size", WHOLE, "1", DeepSpeedKeys.ONE_PROCESS),
@@ -144,7 +127,7 @@ final class DeepSpeedExecutionKeys {
                         "sequence_parallel_size",
                         WHOLE,
                         "1",
-                        "It splits each sequence over several processes, and there is one.",
+                        "Attention over sequences that processes share is not computed here.",
                         "1"),
                 noEffect("use_data_before_expert_parallelism", FLAG, "false", DeepSpeedKeys.ONE_PROCESS),
                 noEffect("data_parallel_group", ANY, "", DeepSpeedKeys.ONE_PROCESS));

@@ -31,7 +31,12 @@ final class DeepSpeedMemoryKeys {
                 noEffect("zero_optimization.use_multi_rank_bucket_allreduce", FLAG, "true", DeepSpeedKeys.ONE_PROCESS),
                 noEffect("zero_optimization.allgather_partitions", FLAG, "true", DeepSpeedKeys.ONE_PROCESS),
                 noEffect("zero_optimization.allgather_bucket_size", NUMBER, "5e8", DeepSpeedKeys.ONE_PROCESS),
-                noEffect("zero_optimization.overlap_comm", FLAG, "", DeepSpeedKeys.ONE_PROCESS),
+                noEffect(
+                        "zero_optimization.overlap_comm",
+                        FLAG,
+                        "",
+                        "Gradients travel while backward computes, wherever that changes no number, whatever it"
+                                + " says."),
                 noEffect("zero_optimization.round_robin_gradients", FLAG, "false", DeepSpeedKeys.ONE_PROCESS),
                 noEffect("zero_optimization.zero_hpz_partition_size", WHOLE, "1", DeepSpeedKeys.ONE_PROCESS),
                 noEffect("zero_optimization.zero_quantized_weights", FLAG, "false", DeepSpeedKeys.ONE_PROCESS),

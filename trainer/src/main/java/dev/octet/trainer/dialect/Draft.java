@@ -27,6 +27,9 @@ final class Draft {
     /** Value that transformers and Accelerate fill in. */
     static final String AUTO = "auto";
 
+    /** As many processes as a run here has in one direction of its mesh. */
+    private static final int MOST_RANKS = 1024;
+
     /** Keys of a configuration here, in the order in which they are written. */
     private static final List<String> ORDER = List.of(
             "data",
@@ -233,6 +236,22 @@ final class Draft {
                 "give a number of at least " + DeepSpeed.plain(least)
                         + (most < Integer.MAX_VALUE ? ", at most " + DeepSpeed.plain(most) : ""));
         return false;
+    }
+
+    /**
+     * How many processes share something: a setting above 1.
+     *
+     * @param here the key of a run
+     */
+    void ranks(String key, String here, String reason) {
+        if (!has(key) || !isWithin(key, 0, MOST_RANKS)) {
+            return;
+        }
+        if (whole(key) <= 1) {
+            noEffect(key, "With this value it asks for nothing.");
+        } else {
+            mapped(key, reason, setting(here, String.valueOf(whole(key)), key));
+        }
     }
 
     /** Whether a key's value is text. */

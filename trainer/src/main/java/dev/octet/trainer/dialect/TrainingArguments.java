@@ -34,6 +34,10 @@ final class TrainingArguments {
         reading.loss();
         reading.precision();
         TrainingArgumentsEvents.read(draft, reading.steps());
+        draft.ranks(
+                "parallelism_config.tp_size",
+                "distributed.tensor",
+                "Layers are found in the graph, whatever the plan.");
         reading.rest();
         return draft.finish();
     }

@@ -252,7 +252,17 @@ final class TrainingArgumentsKeys {
                 "mp_parameters",
                 "ray_scope",
                 "fsdp_transformer_layer_cls_to_wrap");
-        none(rows, PROCESSES, ANY, "sharded_ddp", "fsdp", "parallelism_config", "tpu_metrics_debug");
+        none(rows, PROCESSES, ANY, "sharded_ddp", "fsdp", "tpu_metrics_debug");
+        rows.add(decided("parallelism_config.tp_size", WHOLE, "1"));
+        for (String name : List.of("cp_size", "sp_size")) {
+            rows.add(refused(
+                    "parallelism_config." + name,
+                    WHOLE,
+                    "1",
+                    "Attention over sequences that processes share is not computed here.",
+                    "1"));
+        }
+        rows.add(noEffect("parallelism_config.**", ANY, "", PROCESSES));
         rows.add(decided("fsdp_config.activation_checkpointing", FLAG, "false"));
         rows.add(noEffect("fsdp_config.**", ANY, "", PROCESSES));
         rows.add(decided("deepspeed", ANY, ""));

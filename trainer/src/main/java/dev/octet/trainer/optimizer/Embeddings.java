@@ -1,6 +1,7 @@
 package dev.octet.trainer.optimizer;
 
 import dev.octet.trainer.op.cast.Cast;
+import dev.octet.trainer.op.gather.CutGather;
 import dev.octet.trainer.op.gather.Gather;
 import dev.octet.trainer.op.gather.GatherState;
 import dev.octet.trainer.op.state.DecodeState;
@@ -28,7 +29,7 @@ final class Embeddings {
         }
         Set<String> names = new TreeSet<>();
         for (Step s : training.steps()) {
-            if ((s.op() instanceof Gather || s.op() instanceof GatherState) && !s.backward()) {
+            if (isLookup(s) && !s.backward()) {
                 Value table = s.inputs().getFirst();
                 while (table != null && table.role() != ValueRole.PARAMETER) {
                     table = origin.get(table);
@@ -39,5 +40,9 @@ final class Embeddings {
             }
         }
         return names;
+    }
+
+    private static boolean isLookup(Step s) {
+        return s.op() instanceof Gather || s.op() instanceof CutGather || s.op() instanceof GatherState;
     }
 }

@@ -3,6 +3,7 @@ package dev.octet.trainer.optimizer;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.trainer.kernel.OperandType;
 import dev.octet.trainer.op.product.Gemm;
+import dev.octet.trainer.op.shard.SharedTensor;
 import dev.octet.trainer.op.update.MuonMomentum;
 import dev.octet.trainer.op.update.MuonScale;
 import dev.octet.trainer.op.update.MuonStep;
@@ -25,31 +26,43 @@ import org.jspecify.annotations.Nullable;
  *              for one that is higher than wide:      G = Xᵀ·X     P = b·G + c·G·G     X = a·X + X·P
  * </pre>
  *
+ * <p>Of a matrix that ranks share, each has its part of the momentum, gathers the update before the iteration and takes its part of the result (Liu et al., arXiv:2502.16982, algorithm 1): the
+ * products are those of the whole matrix, on each rank.
+ *
  * <p>torch transposes a matrix that is higher than wide and back, which is the same.
  */
 final class MuonSteps {
     private final ProgramBuilder builder;
     private final MuonRule rule;
     private final String name;
+    private final SharedTensor of;
 
     /** Numbers that all tensors share. */
     record Scalars(Value lr, Value factor, Value leftOut) {}
 
-    MuonSteps(ProgramBuilder builder, MuonRule rule, String name) {
+    /** @param of the matrix, of which ranks may have parts */
+    MuonSteps(ProgramBuilder builder, MuonRule rule, String name, SharedTensor of) {
         this.builder = builder;
         this.rule = rule;
         this.name = name;
+        this.of = of;
     }
 
     void write(Value p, Value gradient, Value momentum, Scalars scalars, double weightDecay) {
-        OperandType type = p.type().as(rule.type());
-        Value update = builder.temporary("muon:" + name, type);
+        OperandType part = p.type().as(rule.type());
+        Value update = builder.temporary("muon:" + name, part);
         builder.step(
                 Phase.UPDATE,
                 name,
                 new MuonMomentum(gradient.type(), rule.type(), rule.momentum(), rule.nesterov()),
                 List.of(gradient, momentum, scalars.factor(), scalars.leftOut()),
                 List.of(update, momentum));
+        OperandType type = new OperandType(rule.type(), of.whole());
+        if (of.isShared()) {
+            Value gathered = builder.temporary("muon_whole:" + name, type);
+            builder.step(Phase.UPDATE, name, of.gather(rule.type()), List.of(update), List.of(gathered));
+            update = gathered;
+        }
         Value squares = builder.temporary("muon_squares:" + name, SquareSum.RESULT);
         builder.step(Phase.UPDATE, name, new SquareSum(type), List.of(update), List.of(squares));
         Value x = builder.temporary("muon_scaled:" + name, type);
@@ -57,10 +70,15 @@ final class MuonSteps {
         for (int i = 0; i < rule.steps(); i++) {
             x = iterate(x, type);
         }
+        if (of.isShared()) {
+            Value own = builder.temporary("muon_part:" + name, part);
+            builder.step(Phase.UPDATE, name, of.take(rule.type()), List.of(x), List.of(own));
+            x = own;
+        }
         builder.step(
                 Phase.UPDATE,
                 name,
-                MuonStep.of(p.type(), rule, weightDecay),
+                MuonStep.of(p.type(), of.whole(), rule, weightDecay),
                 List.of(p, x, scalars.lr(), scalars.leftOut()),
                 List.of(p));
     }

@@ -8,6 +8,7 @@ import dev.octet.trainer.kernel.CounterRandom;
 import dev.octet.trainer.kernel.Op;
 import dev.octet.trainer.kernel.OperandType;
 import dev.octet.trainer.op.fp8.WindowUpdate;
+import dev.octet.trainer.op.shard.SharedTensor;
 import dev.octet.trainer.op.state.DecodeState;
 import dev.octet.trainer.op.update.AdafactorStep;
 import dev.octet.trainer.op.update.AdagradStep;
@@ -31,6 +32,7 @@ import dev.octet.trainer.program.ProgramBuilder;
 import dev.octet.trainer.program.Step;
 import dev.octet.trainer.program.Value;
 import dev.octet.trainer.program.ValueRole;
+import dev.octet.trainer.state.BlockCodes;
 import dev.octet.trainer.state.StateForm;
 import dev.octet.trainer.state.StateForms;
 import dev.octet.trainer.state.StateForms.Arithmetic;
@@ -67,6 +69,7 @@ import java.util.regex.Pattern;
  * @param step F32, number of updates so far; part of a checkpoint
  * @param memory the optimizer's buffers, by parameter and torch's name ({@code exp_avg}); part of a checkpoint
  * @param squares Σ g² of each parameter's scaled gradient, F64; not finite if the gradient is not
+ * @param shared parameters of which each rank has a part
  */
 public record UpdateProgram(
         Program program,
@@ -78,7 +81,8 @@ public record UpdateProgram(
         Value nonFinite,
         Value step,
         Map<String, Map<String, Value>> memory,
-        Map<String, Value> squares) {
+        Map<String, Value> squares,
+        Map<String, SharedTensor> shared) {
     /** Name of the state that counts the updates so far, F32. */
     public static final String STEP = "optimizer_step";
 
@@ -93,6 +97,7 @@ public record UpdateProgram(
     public UpdateProgram {
         memory = Collections.unmodifiableMap(new LinkedHashMap<>(memory));
         squares = Collections.unmodifiableMap(new LinkedHashMap<>(squares));
+        shared = Map.copyOf(shared);
     }
 
     /**
@@ -140,15 +145,40 @@ public record UpdateProgram(
             double maxNorm,
             Collection<WeightAveraging> averages,
             StateForms states) {
+        return of(training, optimizer, own, noDecay, maxNorm, averages, states, Map.of());
+    }
+
+    /**
+     * The same of a rank that has parts of parameters.
+     *
+     * @param shared those parameters
+     */
+    public static UpdateProgram of(
+            Program training,
+            Optimizer optimizer,
+            OwnRate own,
+            List<Pattern> noDecay,
+            double maxNorm,
+            Collection<WeightAveraging> averages,
+            StateForms states,
+            Map<String, SharedTensor> shared) {
         Predicate<String> decays = name -> !own.factors().containsKey(name)
                 && noDecay.stream().noneMatch(p -> p.matcher(name).find());
-        return new Writer(optimizer, own.factors(), decays, List.copyOf(averages), states, Embeddings.of(training))
+        return new Writer(
+                        optimizer,
+                        own.factors(),
+                        decays,
+                        List.copyOf(averages),
+                        states,
+                        Embeddings.of(training),
+                        shared)
                 .write(training, maxNorm);
     }
 
     /** This update by another program, which has the values of all components but {@link #memory}; of that it may have a part. */
     public UpdateProgram with(Program other) {
-        return new UpdateProgram(other, learningRate, unscale, badLoss, norm, factor, nonFinite, step, memory, squares);
+        return new UpdateProgram(
+                other, learningRate, unscale, badLoss, norm, factor, nonFinite, step, memory, squares, shared);
     }
 
     /** Where the caller writes the learning rates of {@link OwnRate}'s parameters before each step, F32, by their factor. */
@@ -184,6 +214,7 @@ public record UpdateProgram(
         private final List<WeightAveraging> averages;
         private final StateForms states;
         private final Set<String> lookedUp;
+        private final Map<String, SharedTensor> shared;
         private final ProgramBuilder builder = new ProgramBuilder();
         private final Value learningRate = builder.state("learning_rate", NUMBER, 0);
         private final Value unscale = builder.state("unscale", NUMBER, 1);
@@ -204,8 +235,10 @@ public record UpdateProgram(
                 Predicate<String> decays,
                 List<WeightAveraging> averages,
                 StateForms states,
-                Set<String> lookedUp) {
+                Set<String> lookedUp,
+                Map<String, SharedTensor> shared) {
             this.lookedUp = lookedUp;
+            this.shared = shared;
             this.apart = apart;
             this.averages = averages;
             this.states = states;
@@ -247,7 +280,17 @@ public record UpdateProgram(
             gradients.forEach((name, g) -> memory.put(name, update(name, g.type())));
             averages.forEach(a -> gradients.forEach((name, g) -> average(a, name, g.type())));
             return new UpdateProgram(
-                    builder.build(), learningRate, unscale, badLoss, norm, factor, nonFinite, step, memory, squares);
+                    builder.build(),
+                    learningRate,
+                    unscale,
+                    badLoss,
+                    norm,
+                    factor,
+                    nonFinite,
+                    step,
+                    memory,
+                    squares,
+                    shared);
         }
 
         /** MS-AMP's windows of amaxes move with each step that counts. */
@@ -294,6 +337,12 @@ public record UpdateProgram(
             return made;
         }
 
+        /** The whole of a parameter, of which this rank may have a part. */
+        private SharedTensor whole(String name, OperandType type) {
+            SharedTensor parts = shared.get(name);
+            return parts == null ? SharedTensor.alone(type.shape()) : parts;
+        }
+
         /** The optimizer of a parameter, with its weight decay. */
         private Optimizer own(String name, OperandType type) {
             // scales are no matrices to Muon, whatever their shape
@@ -318,7 +367,7 @@ public record UpdateProgram(
                     builder.step(
                             Phase.UPDATE,
                             name,
-                            new UpdateRms(g.type(), moment, a.beta2(), a.eps()),
+                            new UpdateRms(g.type(), moment, a.beta2(), a.eps(), whole(name, type)),
                             List.of(g, second, step, factor),
                             List.of(rms(name)));
                 }
@@ -331,7 +380,15 @@ public record UpdateProgram(
                     builder.step(
                             Phase.UPDATE,
                             name,
-                            new TrustRatio(p.type(), moment, l.beta1(), l.beta2(), l.eps(), l.weightDecay(), l.rule()),
+                            new TrustRatio(
+                                    p.type(),
+                                    moment,
+                                    l.beta1(),
+                                    l.beta2(),
+                                    l.eps(),
+                                    l.weightDecay(),
+                                    l.rule(),
+                                    whole(name, type)),
                             List.of(
                                     p,
                                     g,
@@ -360,9 +417,21 @@ public record UpdateProgram(
             }
         }
 
+        /** How a buffer of the optimizer is kept; blocks are those of the whole tensor. */
+        private StateForm memory(String what, String name, OperandType tensor) {
+            SharedTensor of = shared.get(name);
+            if (of == null) {
+                return states.memory(what, tensor.shape());
+            }
+            StateForm form = states.memory(what, of.whole());
+            return form instanceof StateForm.Blocked(BlockCodes codes)
+                    ? new StateForm.BlockedPart(codes, of.whole().elementCount(), of.run(), of.stride(), of.first())
+                    : form;
+        }
+
         /** A buffer of the optimizer, read as F32. */
         private Value moment(String what, String name, OperandType type) {
-            StateForm form = states.memory(what, type.shape());
+            StateForm form = memory(what, name, type);
             String state = stateName(what, name);
             return form.isF32()
                     ? builder.state(state, type, 0)
@@ -399,8 +468,7 @@ public record UpdateProgram(
                     && states.gradient(name, type.shape()).isFloats()
                     && own.memory(type).entrySet().stream()
                             .allMatch(
-                                    m -> states.memory(m.getKey(), m.getValue().shape())
-                                            .isF32());
+                                    m -> memory(m.getKey(), name, m.getValue()).isF32());
         }
 
         /** The step of a parameter in any form. */
@@ -413,7 +481,7 @@ public record UpdateProgram(
             Map<String, Value> memory = new LinkedHashMap<>();
             List<StateForm> buffers = new ArrayList<>();
             for (String what : own.memory()) {
-                StateForm form = states.memory(what, tensor.shape());
+                StateForm form = memory(what, name, tensor);
                 List<Value> parts = builder.keptState(stateName(what, name), form, tensor);
                 memory.put(what, parts.getFirst());
                 buffers.add(form);
@@ -425,7 +493,8 @@ public record UpdateProgram(
             if (rule.measuresRate()) {
                 inputs.add(Objects.requireNonNull(measured.get(name)));
             }
-            CodedStep op = new CodedStep(rule, p, g, buffers, CounterRandom.key(0, name.hashCode()));
+            CodedStep op =
+                    new CodedStep(rule, p, g, buffers, CounterRandom.key(0, name.hashCode()), whole(name, tensor));
             builder.step(Phase.UPDATE, name, op, List.copyOf(inputs), changed);
             return memory;
         }
@@ -475,11 +544,11 @@ public record UpdateProgram(
             switch (own) {
                 case Optimizer.Elementwise e -> elements(e, name, type, memory);
                 case Optimizer.Adafactor a -> {
-                    AdafactorStep op = new AdafactorStep(type, a.rule(), a.weightDecay());
+                    AdafactorStep op = new AdafactorStep(type, a.rule(), a.weightDecay(), whole(name, type));
                     builder.step(Phase.UPDATE, name, op, scalarsFirst(name, type, memory), changed(name, type, memory));
                 }
                 case Optimizer.Muon m ->
-                    new MuonSteps(builder, m.rule(), name)
+                    new MuonSteps(builder, m.rule(), name, whole(name, type))
                             .write(
                                     builder.parameter(name, type),
                                     builder.gradient(name, type),

@@ -12,6 +12,18 @@ package dev.octet.trainer.reduction;
  */
 public record ReductionReport(
         long saturated, long elements, String worst, double worstShare, float smallestPreScale, float largestPreScale) {
+    /** That of these tensors and of others. */
+    public ReductionReport and(ReductionReport others) {
+        boolean worse = others.worstShare > worstShare;
+        return new ReductionReport(
+                saturated + others.saturated,
+                elements + others.elements,
+                worse ? others.worst : worst,
+                worse ? others.worstShare : worstShare,
+                Math.min(smallestPreScale, others.smallestPreScale),
+                Math.max(largestPreScale, others.largestPreScale));
+    }
+
     /** Share of saturated codes. */
     public double saturatedShare() {
         return elements == 0 ? 0 : (double) saturated / elements;

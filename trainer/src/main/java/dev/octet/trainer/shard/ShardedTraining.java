@@ -48,7 +48,9 @@ final class ShardedTraining {
     Program program() {
         Map<String, Value> lasting = new LinkedHashMap<>();
         training.gradients().forEach((name, g) -> {
-            if (sharding.accumulates()) {
+            if (!sharding.cutsGradient(name)) {
+                lasting.put(name, g);
+            } else if (sharding.accumulates()) {
                 into.put(g, fresh(g.name(), g.type(), ValueRole.TEMPORARY));
                 lasting.put(name, sum(name, g));
             } else if (sharding.partition().owner(name) == rank) {
@@ -107,7 +109,7 @@ final class ShardedTraining {
             steps.add(training.steps().get(i).with(into));
             for (String name : ends.getOrDefault(i, List.of())) {
                 complete.add(name);
-                if (sharding.accumulates()) {
+                if (sharding.accumulates() && sharding.cutsGradient(name)) {
                     Value sum = requireNonNull(lasting.get(name));
                     Value passing = requireNonNull(into.get(gradient(name)));
                     add(name, new Accumulate(sum.type(), passing.type()), List.of(sum, passing), List.of(sum));

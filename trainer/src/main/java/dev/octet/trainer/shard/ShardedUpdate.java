@@ -17,6 +17,7 @@ import dev.octet.trainer.program.Value;
 import dev.octet.trainer.program.ValueRole;
 import java.util.ArrayList;
 import java.util.HashMap;
+import java.util.HashSet;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -46,13 +47,16 @@ final class ShardedUpdate {
 
     Program program() {
         // what all ranks keep, whether or not a parameter of this one needs it
+        Set<Value> used = new HashSet<>();
+        whole.steps().forEach(s -> used.addAll(s.operands()));
         whole.values().stream()
-                .filter(v -> v.role() == ValueRole.STATE && cut.owner(v.name()).isEmpty())
+                .filter(v -> v.role() == ValueRole.STATE && cut.owner(v.name()).isEmpty() && used.contains(v))
                 .forEach(this::copy);
         cut.averaged().forEach(this::average);
         boolean measured = false;
         for (Step step : whole.steps()) {
-            if (step.op() instanceof FiniteGradients) {
+            boolean reads = step.op() instanceof FiniteGradients || step.op() instanceof ShareValues;
+            if (reads && !measured) { // a stage gives its squares to the others before all are added
                 shareSquares();
                 measured = true;
             }
@@ -103,7 +107,13 @@ final class ShardedUpdate {
             return;
         }
         List<Map.Entry<String, Value>> squares = new ArrayList<>();
-        cut.whole().squares().forEach((name, v) -> squares.add(Map.entry(name, v)));
+        Map<String, Value> states = new HashMap<>();
+        whole.values().forEach(v -> states.put(v.name(), v));
+        cut.whole().squares().forEach((name, v) -> {
+            if (cut.partition().owners().containsKey(name)) {
+                squares.add(Map.entry(name, requireNonNull(states.get(v.name()), v.name())));
+            }
+        });
         share("squares", squares);
     }
 

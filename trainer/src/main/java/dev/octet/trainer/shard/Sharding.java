@@ -18,6 +18,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.OptionalInt;
+import java.util.Set;
 import java.util.TreeMap;
 
 /**
@@ -28,9 +29,16 @@ public final class Sharding {
     /** Digits of a digest. */
     private static final int SHOWN = 16;
 
+    private static final String FORWARD = "forward ";
+    private static final String TRAINING = "training ";
+
+    /** A gradient and two moments. */
+    private static final long F32_BUFFERS = 3;
+
     private final ZeroStage stage;
     private final boolean accumulates;
     private final boolean showsWeights;
+    private final Set<String> uncut;
     private final UpdateProgram whole;
     private final StateForms states;
     private final UpdateFacts facts;
@@ -41,8 +49,8 @@ public final class Sharding {
     private final Map<String, Integer> weightOwners;
     private final long bucketBytes;
 
-    /** In which order the weights travel of programs that train, and of others. */
-    private final Map<Boolean, List<String>> orders = new HashMap<>();
+    /** In which order the weights travel of the programs of each chunk that train, and of others. */
+    private final Map<String, List<String>> orders = new TreeMap<>();
 
     /**
      * The shares of a run.
@@ -52,9 +60,31 @@ public final class Sharding {
      * @param states how parameters are kept
      */
     public Sharding(Program training, UpdateProgram whole, StateForms states, ShardSettings settings, int ranks) {
+        this(training, whole, states, settings, ranks, settings.microBatches() > 1, Set.of());
+    }
+
+    /**
+     * The shares of the data-parallel ranks of a stage. Parameters that other stages read, too, are whole on all of them, with their gradients.
+     *
+     * @param own the update of the stage
+     */
+    public static Sharding ofStage(
+            Stages stages, int stage, UpdateProgram own, StateForms states, ShardSettings settings, int ranks) {
+        return new Sharding(stages.owned(stage), own, states, settings, ranks, true, stages.shared(stage));
+    }
+
+    private Sharding(
+            Program training,
+            UpdateProgram whole,
+            StateForms states,
+            ShardSettings settings,
+            int ranks,
+            boolean accumulates,
+            Set<String> uncut) {
         this.stage = settings.zero();
-        this.accumulates = settings.microBatches() > 1;
         this.showsWeights = settings.showsWeights();
+        this.accumulates = accumulates;
+        this.uncut = Set.copyOf(uncut);
         this.whole = whole;
         this.states = states;
         this.facts = UpdateFacts.of(training, whole);
@@ -66,6 +96,12 @@ public final class Sharding {
             shared.forEach((name, shape) ->
                     bytes.merge(name, states.parameter(name, shape).bytes(shape.elementCount()), Long::sum));
         }
+        // ranks that have parts of different sizes must have the same owners: together they update a tensor
+        whole.shared().forEach((name, parts) -> {
+            if (parts.isUneven()) {
+                bytes.replace(name, F32_BUFFERS * Float.BYTES * parts.largest());
+            }
+        });
         Partition all = Partition.of(ranks, bytes);
         this.weightOwners = new HashMap<>();
         this.weights = Collections.unmodifiableMap(shared);
@@ -75,7 +111,10 @@ public final class Sharding {
         this.partition = all.of(facts.parameters().keySet());
         Map<String, Integer> ends = GradientLives.of(training).last();
         gradientBuckets = buckets(
-                ends.keySet().stream().sorted(Comparator.comparing(ends::get)).toList(),
+                partition.owners().keySet().stream()
+                        .filter(this::cutsGradient)
+                        .sorted(Comparator.comparing((String name) -> ends.getOrDefault(name, 0)))
+                        .toList(),
                 training.gradients(),
                 settings.bucketBytes());
         List<String> gathered = new ArrayList<>(partition.owners().keySet());
@@ -126,7 +165,11 @@ public final class Sharding {
     /** What all ranks must agree on, as a digest of names in their order. */
     public String text() {
         String all = partition.owners() + " " + gradientBuckets + " " + weightBuckets + " "
-                + new TreeMap<>(weightOwners) + " " + orders.getOrDefault(true, List.of());
+                + new TreeMap<>(weightOwners) + " "
+                + orders.entrySet().stream()
+                        .filter(e -> e.getKey().startsWith(TRAINING))
+                        .flatMap(e -> e.getValue().stream())
+                        .toList();
         return Sha256.of(all.getBytes(StandardCharsets.UTF_8)).substring(0, SHOWN);
     }
 
@@ -156,6 +199,15 @@ public final class Sharding {
      * @throws InvalidOptionException when its weights are read in another order than those of the first such program
      */
     public Program program(Program plain, int rank, Collectives world) {
+        return program(plain, 0, rank, world);
+    }
+
+    /**
+     * The same of a chunk of a stage.
+     *
+     * @param chunk its number
+     */
+    public Program program(Program plain, int chunk, int rank, Collectives world) {
         Program cut = stage.cutsGradients() && !plain.gradients().isEmpty()
                 ? new ShardedTraining(plain, this, rank, world).program()
                 : plain;
@@ -166,7 +218,8 @@ public final class Sharding {
         ShardedWeights pass = new ShardedWeights(
                 cut, new ShardedWeights.Lending(weightOwners, bucketBytes, showsWeights && trains), rank, world);
         Program made = pass.program();
-        List<String> before = orders.putIfAbsent(trains, pass.order());
+        String which = (trains ? TRAINING : FORWARD) + chunk;
+        List<String> before = orders.putIfAbsent(which, pass.order());
         if (before != null && !before.equals(pass.order())) {
             throw new InvalidOptionException(
                     "samples of different shapes have the weights read in another order, and ranks would wait for"
@@ -192,6 +245,11 @@ public final class Sharding {
     /** Names of the weights that ranks share out, with their shapes. */
     public Map<String, Shape> weights() {
         return weights;
+    }
+
+    /** Whether only its owner has the averaged gradient of a parameter. */
+    boolean cutsGradient(String parameter) {
+        return partition.owners().containsKey(parameter) && !uncut.contains(parameter);
     }
 
     /** Whether a rank adds up the gradients of several micro-batches before they are averaged. */

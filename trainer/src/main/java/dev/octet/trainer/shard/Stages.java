@@ -9,6 +9,7 @@ import dev.octet.trainer.activation.StepCost;
 import dev.octet.trainer.collective.Collectives;
 import dev.octet.trainer.kernel.OperandType;
 import dev.octet.trainer.op.accumulate.Accumulate;
+import dev.octet.trainer.op.fp8.WindowUpdate;
 import dev.octet.trainer.op.shard.PostValues;
 import dev.octet.trainer.op.shard.TakeValues;
 import dev.octet.trainer.optimizer.UpdateProgram;
@@ -30,6 +31,7 @@ import java.util.Set;
 import java.util.TreeMap;
 import java.util.TreeSet;
 import java.util.function.Predicate;
+import org.jspecify.annotations.Nullable;
 
 /**
  * The programs of a run, dealt out to the stages of a pipeline. Part p of the model is chunk {@code p / stages} of stage {@code p % stages}. A stage has the weights that its
@@ -112,9 +114,35 @@ public final class Stages {
         return some(name -> requireNonNull(having.get(name)).contains(stage));
     }
 
-    /** The same of the parameters that a stage updates. */
+    /** The same of the parameters that a stage updates, and with the weights that it alone has. */
     public Program owned(int stage) {
-        return some(name -> owner(name) == stage);
+        Program gradients = some(name -> owner(name) == stage);
+        List<Value> values = new ArrayList<>(gradients.values());
+        for (Value v : training.values()) {
+            long having = lasting.stream().filter(l -> l.contains(v.name())).count();
+            if (v.role() == ValueRole.PARAMETER
+                    && having == 1
+                    && lasting.get(stage).contains(v.name())) {
+                values.add(new Value(values.size(), v.name(), v.type(), v.role()));
+            }
+        }
+        return gradients.with(values, List.of());
+    }
+
+    /** Parameters that several stages read, of those whose gradients a stage has. */
+    public Set<String> shared(int stage) {
+        Set<String> names = new TreeSet<>();
+        having.forEach((name, all) -> {
+            if (all.size() > 1 && all.contains(stage)) {
+                names.add(name);
+            }
+        });
+        return names;
+    }
+
+    /** As {@link #gradients}, of such parameters alone. */
+    public Program sharedGradients(int stage) {
+        return some(shared(stage)::contains);
     }
 
     private Program some(Predicate<String> which) {
@@ -139,8 +167,45 @@ public final class Stages {
         UpdateFacts facts = UpdateFacts.of(training, whole);
         Map<String, Integer> owners = new LinkedHashMap<>();
         facts.parameters().keySet().forEach(name -> owners.put(name, owner(name)));
-        UpdateCut each = new UpdateCut(whole, facts, new Partition(count, owners), true, List.of(), List.of(), states);
+        UpdateProgram own = whole.with(whole.program().with(whole.program().values(), stepsOf(stage)));
+        UpdateCut each = new UpdateCut(own, facts, new Partition(count, owners), true, List.of(), List.of(), states);
         return whole.with(new ShardedUpdate(each, stage, pipeline).program());
+    }
+
+    /** The steps of the update, in which windows of amaxes are those of a stage's own layers. */
+    private List<Step> stepsOf(int stage) {
+        List<Step> steps = new ArrayList<>();
+        for (Step s : whole.program().steps()) {
+            if (!(s.op() instanceof WindowUpdate op)) {
+                steps.add(s);
+                continue;
+            }
+            List<WindowUpdate.Slot> slots = new ArrayList<>();
+            List<@Nullable Value> inputs = new ArrayList<>(s.inputs().subList(0, 1));
+            List<@Nullable Value> states = new ArrayList<>();
+            for (int i = 0; i < op.slots().size(); i++) {
+                Value window = requireNonNull(s.outputs().get(2 * i + 1));
+                if (lasting.get(stage).contains(window.name())) {
+                    slots.add(op.slots().get(i));
+                    states.add(s.outputs().get(2 * i));
+                    states.add(window);
+                }
+            }
+            inputs.addAll(states);
+            if (!slots.isEmpty()) {
+                steps.add(new Step(
+                        s.phase(),
+                        s.node(),
+                        new WindowUpdate(slots),
+                        false,
+                        inputs,
+                        states,
+                        List.of(),
+                        List.of(),
+                        Set.of()));
+            }
+        }
+        return steps;
     }
 
     /** What a stage runs before the update: gradients of parameters that several stages have come together where they are updated. */

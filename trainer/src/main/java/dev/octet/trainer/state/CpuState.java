@@ -13,6 +13,7 @@ import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.concurrent.atomic.AtomicIntegerArray;
 import java.util.function.IntFunction;
 
 /**
@@ -32,6 +33,9 @@ public final class CpuState {
     private final long key;
     private float quantScale;
 
+    /** Of the blocks whose scales ranks share, as they were when this view was made; empty for other forms. */
+    private final float[] scales;
+
     /**
      * A view of a tensor.
      *
@@ -44,6 +48,7 @@ public final class CpuState {
         this.key = key;
         this.scale = form.scalesTensor() ? parts.get(1).bytes().get(Tensor.F32_LE, 0) : 1;
         this.quantScale = scale == 0 ? 0 : 1 / scale;
+        this.scales = form.sharesBlocks() ? parts.get(1).bytes().toArray(Tensor.F32_LE) : new float[0];
     }
 
     /** A view of a tensor whose parts are operands of a step, the first of them being {@code first}. */
@@ -67,6 +72,7 @@ public final class CpuState {
             case StateForm.PowerOfTwo p -> readScaled(p.type(), from, to, n);
             case StateForm.Fused(DType type) -> readScaled(type, from, to, n);
             case StateForm.Blocked(BlockCodes codes) -> readBlocks(codes, from, to, n);
+            case StateForm.BlockedPart b -> readParts(b, from, to, n);
             case StateForm.Split() -> readSplit(from, to, n);
         }
     }
@@ -112,6 +118,77 @@ public final class CpuState {
         }
     }
 
+    private void readParts(StateForm.BlockedPart b, long from, float[] to, int n) {
+        for (int at = 0; at < n; ) {
+            int size = (int) Math.min(n - at, b.together(from + at));
+            float by = scales[block(b, from + at)];
+            if (b.codes() == BlockCodes.FP8) {
+                decode(DType.F8_E4M3FN, from + at, by, to, at, size);
+            } else {
+                QuantileMap map = QuantileMap.of(b.codes());
+                for (int i = at; i < at + size; i++) {
+                    to[i] = map.value(code(b.codes(), from + i)) * by;
+                }
+            }
+            at += size;
+        }
+    }
+
+    private static int block(StateForm.BlockedPart b, long i) {
+        return (int) (b.whole(i) / b.codes().block());
+    }
+
+    /** The largest magnitudes of new elements so far, as bits of floats, for each block whose scale ranks share; empty for other forms. */
+    public AtomicIntegerArray blocks() {
+        return new AtomicIntegerArray(form instanceof StateForm.BlockedPart b ? b.blocks() : 0);
+    }
+
+    /**
+     * Raises these by new elements; threads may do so at the same time.
+     *
+     * @param from number of the first element
+     */
+    public void raise(AtomicIntegerArray blocks, long from, float[] values, int n) {
+        if (!(form instanceof StateForm.BlockedPart b)) {
+            return;
+        }
+        for (int at = 0; at < n; ) {
+            int size = (int) Math.min(n - at, b.together(from + at));
+            float amax = 0;
+            for (int i = at; i < at + size; i++) {
+                amax = Math.max(amax, Math.abs(values[i]));
+            }
+            // bits of floats that are not negative are in their order, NaN the largest
+            blocks.accumulateAndGet(block(b, from + at), Float.floatToIntBits(amax), Math::max);
+            at += size;
+        }
+    }
+
+    /** Stores the scales of all blocks of the whole tensor, from their largest magnitudes: comes before the first {@link #write}. */
+    public void rescale(float[] amaxes) {
+        boolean fp8 = form instanceof StateForm.BlockedPart b && b.codes() == BlockCodes.FP8;
+        for (int k = 0; k < amaxes.length; k++) {
+            float amax = Math.max(LEAST_AMAX, amaxes[k]);
+            parts.get(1).bytes().setAtIndex(Tensor.F32_LE, k, fp8 ? amax / E4M3_MAX : amax);
+        }
+    }
+
+    private void writeParts(StateForm.BlockedPart b, long from, float[] values, int n) {
+        for (int at = 0; at < n; ) {
+            int size = (int) Math.min(n - at, b.together(from + at));
+            float by = parts.get(1).bytes().getAtIndex(Tensor.F32_LE, block(b, from + at));
+            for (int i = at; i < at + size; i++) {
+                values[i] /= by;
+            }
+            if (b.codes() == BlockCodes.FP8) {
+                encode(Float8Format.E4M3FN, from + at, values, at, size);
+            } else {
+                writeQuantiles(b.codes(), from, values, at, size);
+            }
+            at += size;
+        }
+    }
+
     private int code(BlockCodes codes, long i) {
         if (codes.bits() == 8) {
             return codes().get(ValueLayout.JAVA_BYTE, i) & 0xFF;
@@ -149,8 +226,11 @@ public final class CpuState {
                 // Transformer Engine keeps the reciprocal of the multiplier of FP8 codes, and the scale of F16 itself
                 yield type == DType.F16 || quantScale == 0 ? exact : 1 / quantScale;
             }
-            case StateForm.Plain _, StateForm.Stochastic _, StateForm.Blocked _, StateForm.Split _ ->
-                throw new IllegalStateException(form.text() + " has no scale of the tensor");
+            case StateForm.Plain _,
+                    StateForm.Stochastic _,
+                    StateForm.Blocked _,
+                    StateForm.BlockedPart _,
+                    StateForm.Split _ -> throw new IllegalStateException(form.text() + " has no scale of the tensor");
         };
         parts.get(1).bytes().set(Tensor.F32_LE, 0, multiplier);
     }
@@ -167,6 +247,7 @@ public final class CpuState {
             case StateForm.PowerOfTwo p -> writeScaled(p.type(), from, values, n);
             case StateForm.Fused(DType type) -> writeScaled(type, from, values, n);
             case StateForm.Blocked(BlockCodes codes) -> writeBlocks(codes, from, values, n);
+            case StateForm.BlockedPart b -> writeParts(b, from, values, n);
             case StateForm.Split() -> writeSplit(from, values, n);
         }
     }

@@ -33,6 +33,8 @@ public final class CudaState {
                     case INT4 -> 12;
                     case UINT4 -> 13;
                 };
+            case StateForm.BlockedPart _ ->
+                throw new IllegalArgumentException("parts of tensors are kept on processors");
             case StateForm.Split() -> 14;
         };
     }

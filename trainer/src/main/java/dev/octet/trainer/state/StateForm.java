@@ -83,6 +83,40 @@ public sealed interface StateForm {
         public static final long LEAST = 4096;
     }
 
+    /**
+     * The codes of a part of a tensor that is {@link Blocked}. Blocks are those of the whole tensor, and ranks that have parts of a block have the same scale of it: each has the scales of all blocks.
+     * Element i of the part is element {@code i / run * stride + first + i % run} of the whole.
+     *
+     * @param count elements of the whole tensor
+     * @param run how many elements of the part lie side by side in it
+     * @param stride from the beginning of a run to that of the next
+     * @param first where the first run begins
+     */
+    record BlockedPart(BlockCodes codes, long count, long run, long stride, long first) implements StateForm {
+        public BlockedPart {
+            if (codes.bits() != 8 || count % codes.block() != 0 || run < 1) {
+                throw new IllegalArgumentException(codes + " of a part, " + count + " elements in runs of " + run);
+            }
+        }
+
+        /** Number of blocks of the whole tensor. */
+        int blocks() {
+            return Math.toIntExact(count / codes.block());
+        }
+
+        /** Where an element of the part lies in the whole tensor. */
+        long whole(long i) {
+            return i / run * stride + first + i % run;
+        }
+
+        /** How many elements from one on lie side by side in one block. */
+        long together(long i) {
+            long inRun = run - i % run;
+            long inBlock = codes.block() - whole(i) % codes.block();
+            return Math.min(inRun, inBlock);
+        }
+    }
+
     /** Transformer Engine's {@code store_param_remainders}: F32 as the BF16 next to it and 16 bits that remain; loses nothing. */
     record Split() implements StateForm {}
 
@@ -119,6 +153,11 @@ public sealed interface StateForm {
         return this instanceof PowerOfTwo || this instanceof Fused;
     }
 
+    /** Whether ranks that have parts of a tensor share the scales of its blocks, which follow from the new elements of all. */
+    default boolean sharesBlocks() {
+        return this instanceof BlockedPart;
+    }
+
     /** Whether it can keep a tensor; the others stay in F32. */
     default boolean fits(long count) {
         return !(this instanceof Blocked(BlockCodes codes)) || (count >= Blocked.LEAST && count % codes.block() == 0);
@@ -146,6 +185,7 @@ public sealed interface StateForm {
                                 ? new OperandType(codes.stored(), Shape.of(tensor.count() / 2))
                                 : tensor.as(codes.stored()),
                         tensor.count() / codes.block());
+            case BlockedPart b -> scaled(tensor.as(b.codes.stored()), b.blocks());
             case Split() -> List.of(new Part("", tensor.as(DType.BF16)), new Part(REMAINDER, tensor.as(DType.I16)));
         };
     }
@@ -163,7 +203,7 @@ public sealed interface StateForm {
 
     /** What a part holds before the first step, when the tensor is zero: codes 0; scales 1, but 0 in blocks. */
     default float initial(Part part) {
-        return part.suffix().equals(SCALE) && !(this instanceof Blocked) ? 1 : 0;
+        return part.suffix().equals(SCALE) && !(this instanceof Blocked || this instanceof BlockedPart) ? 1 : 0;
     }
 
     /** Bytes of a tensor of {@code count} elements, scales included. */
@@ -180,10 +220,14 @@ public sealed interface StateForm {
             case Stochastic() -> "BF16, rounded stochastically";
             case PowerOfTwo p -> shortName(p.type()) + " times a power of two";
             case Fused(DType type) -> shortName(type) + " times a scale";
-            case Blocked(BlockCodes codes) ->
-                (codes == BlockCodes.FP8 ? "E4M3" : codes.bits() + "-bit quantiles") + " in blocks of " + codes.block();
+            case Blocked(BlockCodes codes) -> text(codes);
+            case BlockedPart b -> text(b.codes);
             case Split() -> "BF16 and 16 bits of remainder";
         };
+    }
+
+    private static String text(BlockCodes codes) {
+        return (codes == BlockCodes.FP8 ? "E4M3" : codes.bits() + "-bit quantiles") + " in blocks of " + codes.block();
     }
 
     private static String shortName(DType type) {

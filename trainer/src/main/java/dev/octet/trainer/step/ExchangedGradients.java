@@ -5,10 +5,12 @@ import dev.octet.formats.tensor.Tensor;
 import dev.octet.quant.number.Float8Format;
 import dev.octet.trainer.collective.CodeSum;
 import dev.octet.trainer.collective.Collectives;
+import dev.octet.trainer.collective.RankGroups;
 import dev.octet.trainer.collective.RankReduction;
 import dev.octet.trainer.device.Executable;
 import dev.octet.trainer.device.RankSums;
 import dev.octet.trainer.device.StepObserver;
+import dev.octet.trainer.op.shard.SharedTensor;
 import dev.octet.trainer.program.Phase;
 import dev.octet.trainer.program.Program;
 import dev.octet.trainer.program.Value;
@@ -20,6 +22,7 @@ import dev.octet.trainer.reduction.ReductionReport;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.util.ArrayList;
+import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
@@ -39,7 +42,11 @@ final class ExchangedGradients implements RankGradients {
     private final RankSettings settings;
     private final RankPrograms programs;
     private final PersistentBuffers memory;
+    /** The ranks that compute other samples. */
     private final Collectives world;
+
+    private final RankGroups groups;
+    private final Map<String, SharedTensor> shared;
     private final long bucketBytes;
     private final Executable collect;
     private final Executable average;
@@ -60,22 +67,24 @@ final class ExchangedGradients implements RankGradients {
     private @Nullable OverlappedExchange begun;
 
     /**
-     * Exchanges of one rank.
+     * Exchanges of one rank. Where nothing else is exchanged during backward, gradients are.
      *
+     * @param shared parameters of which ranks have parts: scales of codes are those of the whole gradients
      * @param bucketBytes of gradients in F32, or of codes, that travel together
-     * @param overlaps whether nothing else is exchanged during backward, so that gradients may be
      */
     ExchangedGradients(
             RankSettings settings,
             RankPrograms programs,
             PersistentBuffers memory,
-            Collectives world,
-            long bucketBytes,
-            boolean overlaps) {
+            RankGroups groups,
+            Map<String, SharedTensor> shared,
+            long bucketBytes) {
         this.settings = settings;
         this.programs = programs;
         this.memory = memory;
-        this.world = world;
+        this.world = groups.data();
+        this.groups = groups;
+        this.shared = Map.copyOf(shared);
         this.bucketBytes = bucketBytes;
         collect = memory.load(programs.collect().getFirst());
         average = memory.load(programs.average());
@@ -83,6 +92,7 @@ final class ExchangedGradients implements RankGradients {
         plain = new ArrayList<>(programs.parameters()).reversed();
         plain.removeAll(coded);
         sums = settings.reduction() == GradientReduction.NCCL ? memory.memory().sums(world) : null;
+        boolean overlaps = world.size() == groups.world().size();
         thread = overlaps && coded.isEmpty() && sums == null
                 ? Executors.newSingleThreadExecutor(
                         Thread.ofPlatform().daemon().name("octet-exchange").factory())
@@ -146,6 +156,7 @@ final class ExchangedGradients implements RankGradients {
         for (int i = 0; i < largest.length; i++) {
             largest[i] = RankGradient.amax(own(coded.get(i)));
         }
+        groups.tensor().allReduce(largest, RankReduction.MAX);
         if (!settings.reduction().sharesScales()) {
             world.allReduce(largest, RankReduction.MAX);
         }
@@ -230,10 +241,14 @@ final class ExchangedGradients implements RankGradients {
         float[] said = new float[coded.size()];
         float[] largest = new float[coded.size()];
         for (int i = 0; i < said.length; i++) {
+            largest[i] = RankGradient.amax(own(coded.get(i)));
+        }
+        // of whole gradients, where ranks have parts of them
+        groups.tensor().allReduce(largest, RankReduction.MAX);
+        for (int i = 0; i < said.length; i++) {
             RankPrograms.Coded kept = kept(coded.get(i));
             RankGradient rank = new RankGradient(settings.rule(), (float) memory.readNumber(kept.scale()), (float)
                     memory.readNumber(kept.preScale()));
-            largest[i] = RankGradient.amax(own(coded.get(i)));
             said[i] = rank.announce(largest[i]);
             ranks.add(rank);
         }
@@ -244,14 +259,35 @@ final class ExchangedGradients implements RankGradients {
         for (int i = 0; i < said.length; i++) {
             ranks.get(i).agree(said[i]);
         }
+        double[] saturated = new double[coded.size()];
         int first = 0;
         for (List<String> names : buckets(coded, Byte.BYTES)) {
-            sum(names, ranks.subList(first, first + names.size()), largest, first);
+            sum(names, ranks.subList(first, first + names.size()), saturated, first);
             first += names.size();
+        }
+        prescale(saturated, largest);
+    }
+
+    /** Keeps the next step's pre-scales, which follow from the codes of whole gradients. */
+    private void prescale(double[] own, float[] largest) {
+        double[] saturated = shared.isEmpty() ? own : groups.tensor().sums(own);
+        for (int i = 0; i < own.length; i++) {
+            String name = coded.get(i);
+            RankPrograms.Coded kept = kept(name);
+            SharedTensor whole = shared.get(name);
+            long codes = (long) (whole == null ? own[i] : saturated[i]);
+            long elements = whole == null ? kept.elements() : whole.whole().elementCount();
+            float preScale = (float) memory.readNumber(kept.preScale());
+            Optional<AutoScale> automatic = settings.automatic();
+            if (automatic.isPresent()) {
+                preScale = automatic.get().next(preScale, codes, elements, largest[i]);
+            }
+            write(kept.preScale(), preScale);
+            write(kept.saturated(), (float) codes);
         }
     }
 
-    private void sum(List<String> names, List<RankGradient> ranks, float[] largest, int first) {
+    private void sum(List<String> names, List<RankGradient> ranks, double[] saturated, int first) {
         List<byte[]> all = new ArrayList<>();
         int bytes = 0;
         for (int i = 0; i < names.size(); i++) {
@@ -273,29 +309,20 @@ final class ExchangedGradients implements RankGradients {
             byte[] codes = all.get(i);
             System.arraycopy(bucket, at, codes, 0, codes.length);
             at += codes.length;
-            keep(names.get(i), codes, ranks.get(i), largest[first + i]);
+            keep(names.get(i), codes, ranks.get(i));
+            saturated[first + i] = CodeSum.saturated(codes, codes.length);
         }
     }
 
     /** Puts an average where the gradient was, and keeps what the next step begins with. */
-    private void keep(String name, byte[] sum, RankGradient rank, float largest) {
+    private void keep(String name, byte[] sum, RankGradient rank) {
         float multiplier = rank.multiplier();
         float[] average = new float[sum.length];
         for (int i = 0; i < sum.length; i++) {
             average[i] = Float8Format.E4M3FN.decode(sum[i] & 0xFF) * multiplier;
         }
         memory.writeGradient(name, average);
-        RankPrograms.Coded kept = kept(name);
-        int saturated = CodeSum.saturated(sum, sum.length);
-        Optional<AutoScale> automatic = settings.automatic();
-        float preScale = (float) memory.readNumber(kept.preScale());
-        write(kept.scale(), rank.kept());
-        write(
-                kept.preScale(),
-                automatic
-                        .map(a -> a.next(preScale, saturated, sum.length, largest))
-                        .orElse(preScale));
-        write(kept.saturated(), saturated);
+        write(kept(name).scale(), rank.kept());
     }
 
     private RankPrograms.Coded kept(String name) {
@@ -335,7 +362,10 @@ final class ExchangedGradients implements RankGradients {
 
     @Override
     public Optional<ReductionReport> report() {
-        return programs.report(memory);
+        Map<String, Long> elements = new HashMap<>();
+        shared.forEach((name, whole) -> elements.put(name, whole.whole().elementCount()));
+        Optional<ReductionReport> own = programs.report(memory, elements);
+        return settings.reduction().isCoded() ? RankReports.reduction(groups.pipeline(), own) : own;
     }
 
     @Override

@@ -83,10 +83,15 @@ final class ModelPrograms {
 
     /** What it keeps as the run is configured. */
     ActivationPlan planned(Program plain) {
-        return ActivationPlan.of(plain, setup.activations(), casts);
+        return ActivationPlan.of(plain, setup.activations(), casts, parts.planning());
     }
 
-    /** The update of whole parameters. */
+    /** What a part of it keeps: that of a stage. */
+    ActivationPlan plannedPart(Program part) {
+        return ActivationPlan.ofPart(part, setup.activations(), casts, parts.planning());
+    }
+
+    /** The update of this rank's part of the parameters, whoever owns which. */
     UpdateProgram update(Program training) {
         return UpdateProgram.of(
                 training,
@@ -95,7 +100,8 @@ final class ModelPrograms {
                 setup.noDecay(),
                 setup.maxNorm(),
                 setup.averages(),
-                setup.states());
+                setup.states(),
+                parts.shared());
     }
 
     /** Gradients of the matrices kept in few bits, or of all, are averaged in E4M3, unless all are averaged in F32. */

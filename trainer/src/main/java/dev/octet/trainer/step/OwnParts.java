@@ -9,6 +9,7 @@ import dev.octet.trainer.cut.CutPlace;
 import dev.octet.trainer.cut.Part;
 import dev.octet.trainer.cut.TensorCut;
 import dev.octet.trainer.loss.LossGraph;
+import dev.octet.trainer.op.shard.SharedTensor;
 import dev.octet.trainer.optimizer.UpdateProgram;
 import dev.octet.trainer.precision.PrecisionPolicy;
 import dev.octet.trainer.program.Program;
@@ -57,7 +58,7 @@ final class OwnParts {
                 cutConstants);
         TensorCut before = cut;
         if (before == null) {
-            memory.offer(made.parameters(setup.parameters().all()));
+            memory.offer(setup.parameters().all(), made.parts());
             cut = made.withoutModel();
             parts = made.parts();
         } else if (!before.parts().equals(made.parts())) {
@@ -85,6 +86,22 @@ final class OwnParts {
         return parts;
     }
 
+    /** Weights of which this rank has parts, for what needs the whole of them. */
+    Map<String, SharedTensor> shared() {
+        return cut == null ? Map.of() : cut.shared(ranks.tensor());
+    }
+
+    /** The ranks that plan together what backward computes again. */
+    Collectives planning() {
+        return ranks.planning();
+    }
+
+    /** Shape of what this rank has of a tensor. */
+    Shape shape(String name, Shape whole) {
+        Part part = parts.get(name);
+        return part == null ? whole : part.shape();
+    }
+
     /** Whether this rank has a part of a weight or state, and not all of it. */
     boolean isPart(String name) {
         return parts.containsKey(name);
@@ -101,7 +118,13 @@ final class OwnParts {
         if (cuts == null) {
             return made;
         }
-        parts = cuts.withStates(made);
+        Map<String, Part> all = new TreeMap<>(cuts.withStates(made));
+        cuts.parts().forEach((name, part) -> {
+            if (!setup.states().parameter(name, part.shape()).isF32()) {
+                all.put(SessionTensors.codesName(name), part);
+            }
+        });
+        parts = all;
         return cuts.among(made, ranks.tensor());
     }
 

@@ -12,6 +12,7 @@ import dev.octet.quant.cast.ElementCast;
 import dev.octet.quant.number.Float8Format;
 import dev.octet.trainer.autodiff.Parameter;
 import dev.octet.trainer.autodiff.Parameters;
+import dev.octet.trainer.cut.Part;
 import dev.octet.trainer.device.Device;
 import dev.octet.trainer.device.Executable;
 import dev.octet.trainer.device.Fetched;
@@ -29,7 +30,9 @@ import dev.octet.trainer.state.StateForms;
 import dev.octet.trainer.state.StateTensors;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
+import java.util.ArrayList;
 import java.util.Collection;
+import java.util.HashMap;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Locale;
@@ -54,6 +57,9 @@ final class PersistentBuffers implements AutoCloseable {
     private final Map<String, Tensor> waiting = new TreeMap<>();
     /** Parameters of the model, until a program uses them. */
     private final Map<String, Parameter> offered = new TreeMap<>();
+
+    /** What this rank has of those that are offered whole. */
+    private final Map<String, Part> cut = new HashMap<>();
 
     private final Set<String> parameters = new HashSet<>();
     private final StateForms states;
@@ -176,7 +182,17 @@ final class PersistentBuffers implements AutoCloseable {
     /** Writes the parts that stand for a parameter of the model, and lets go of its pages where it lies in a mapped file. */
     private void begin(Value parameter, Parameter fresh, Program program) {
         try (Arena arena = Arena.ofConfined()) {
-            begin(parameter, Parameters.master(fresh, arena), program);
+            Part part = cut.get(parameter.name());
+            Tensor master = Parameters.master(fresh, arena);
+            if (part == null) {
+                begin(parameter, master, program);
+            } else {
+                StateForm form = states.parameter(parameter.name(), part.shape());
+                StateTensors.encode(form, master, arena).forEach((name, codes) -> {
+                    boolean isCut = codes.shape().equals(part.whole());
+                    write(lasting(program, name), isCut ? part.of(codes, arena) : codes);
+                });
+            }
         }
         if (fresh.tensor().bytes().isMapped()) {
             fresh.tensor().bytes().unload();
@@ -191,14 +207,15 @@ final class PersistentBuffers implements AutoCloseable {
             return;
         }
         try (Arena arena = Arena.ofConfined()) {
-            StateTensors.encode(form, master, arena)
-                    .forEach((name, part) -> write(
-                            program.lasting().stream()
-                                    .filter(v -> v.name().equals(name))
-                                    .findFirst()
-                                    .orElseThrow(),
-                            part));
+            StateTensors.encode(form, master, arena).forEach((name, part) -> write(lasting(program, name), part));
         }
+    }
+
+    private static Value lasting(Program program, String name) {
+        return program.lasting().stream()
+                .filter(v -> v.name().equals(name))
+                .findFirst()
+                .orElseThrow();
     }
 
     /** What parameters begin with unless a checkpoint has them, in whatever type the model stores them; read one by one as programs need them. */
@@ -207,6 +224,28 @@ final class PersistentBuffers implements AutoCloseable {
             offered.put(p.name(), p);
             parameters.add(p.name());
         }
+    }
+
+    /**
+     * The same of a rank that has parts of parameters. Codes whose scale is that of the whole tensor are cut when they are made.
+     *
+     * @param initial whole
+     * @param parts what the rank has of those that are cut
+     */
+    void offer(Collection<Parameter> initial, Map<String, Part> parts) {
+        List<Parameter> own = new ArrayList<>();
+        for (Parameter p : initial) {
+            Part part = parts.get(p.name());
+            if (part == null) {
+                own.add(p);
+            } else if (states.parameter(p.name(), part.shape()).isF32()) {
+                own.add(new Parameter(p.name(), part.of(p.tensor(), Arena.ofAuto()), p.use()));
+            } else {
+                own.add(p);
+                cut.put(p.name(), part);
+            }
+        }
+        offer(own);
     }
 
     /** Zeroes all gradient sums. */

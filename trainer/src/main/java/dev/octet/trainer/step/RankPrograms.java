@@ -100,6 +100,15 @@ record RankPrograms(List<Program> collect, Program average, Set<String> paramete
 
     /** How the averages of the last step fitted E4M3; empty where all are in F32. */
     Optional<ReductionReport> report(PersistentBuffers memory) {
+        return report(memory, Map.of());
+    }
+
+    /**
+     * The same of a rank that has parts of parameters.
+     *
+     * @param whole elements of these
+     */
+    Optional<ReductionReport> report(PersistentBuffers memory, Map<String, Long> whole) {
         if (coded.isEmpty()) {
             return Optional.empty();
         }
@@ -111,9 +120,10 @@ record RankPrograms(List<Program> collect, Program average, Set<String> paramete
         float largest = 0;
         for (Map.Entry<String, RankPrograms.Coded> e : coded.entrySet()) {
             long count = (long) memory.readNumber(e.getValue().saturated());
-            double share = (double) count / Math.max(1, e.getValue().elements());
+            long of = whole.getOrDefault(e.getKey(), e.getValue().elements());
+            double share = (double) count / Math.max(1, of);
             saturated += count;
-            elements += e.getValue().elements();
+            elements += of;
             if (share > worstShare) {
                 worst = e.getKey();
                 worstShare = share;

@@ -6,6 +6,7 @@ import dev.octet.quant.number.Float8Format;
 import dev.octet.quant.recipe.LinearTensor;
 import dev.octet.trainer.collective.Collectives;
 import dev.octet.trainer.hook.Fp8Tensor;
+import dev.octet.trainer.reduction.ReductionReport;
 import java.io.ByteArrayInputStream;
 import java.io.ByteArrayOutputStream;
 import java.io.DataInputStream;
@@ -16,6 +17,7 @@ import java.lang.foreign.Arena;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 import java.util.TreeMap;
 
 /** What ranks tell each other of a step, so that one of them can speak of the whole model and of all micro-batches. */
@@ -69,6 +71,44 @@ final class RankReports {
                     }
                 });
         return all;
+    }
+
+    /** How the averages of all stages fitted E4M3; they call it together. */
+    static Optional<ReductionReport> reduction(Collectives pipeline, Optional<ReductionReport> own) {
+        if (pipeline.isAlone()) {
+            return own;
+        }
+        List<ReductionReport> all = new ArrayList<>();
+        exchange(
+                pipeline,
+                out -> {
+                    out.writeBoolean(own.isPresent());
+                    if (own.isPresent()) {
+                        write(own.get(), out);
+                    }
+                },
+                in -> {
+                    if (in.readBoolean()) {
+                        all.add(new ReductionReport(
+                                in.readLong(),
+                                in.readLong(),
+                                in.readUTF(),
+                                in.readDouble(),
+                                in.readFloat(),
+                                in.readFloat()));
+                    }
+                });
+        // the order of gradients: of tensors that are equally bad the one that backward comes to first
+        return all.reversed().stream().reduce(ReductionReport::and);
+    }
+
+    private static void write(ReductionReport report, DataOutputStream out) throws IOException {
+        out.writeLong(report.saturated());
+        out.writeLong(report.elements());
+        out.writeUTF(report.worst());
+        out.writeDouble(report.worstShare());
+        out.writeFloat(report.smallestPreScale());
+        out.writeFloat(report.largestPreScale());
     }
 
     /**

@@ -184,31 +184,36 @@ final class SessionPrograms implements AutoCloseable {
         int stage = ranks.pipeline().rank();
         List<Integer> inFlight = new ArrayList<>();
         List<ActivationPlan> plans = new ArrayList<>();
+        UpdateProgram made = trains && update == null ? parts.among(stagedUpdate(dealt)) : null;
+        Sharding shares = sharding;
+        List<Program> own = new ArrayList<>();
         List<Program> together = new ArrayList<>();
         for (int c = 0; c < ranks.mesh().chunks(); c++) {
-            plans.add(ActivationPlan.ofPart(
-                    dealt.program(whole, stage, c, ranks.pipeline()), setup.activations(), models.casts()));
+            plans.add(models.plannedPart(dealt.program(whole, stage, c, ranks.pipeline())));
+            Program part = plans.getLast().program();
+            own.add(shares == null ? part : shares.program(part, c, ranks.data().rank(), ranks.data()));
             inFlight.add(trains ? ranks.order(setup.shards().microBatches()).inFlight(stage, c) : 1);
             for (int i = 0; i < inFlight.get(c); i++) {
-                together.add(plans.getLast().program());
+                together.add(own.getLast());
             }
         }
-        UpdateProgram made = trains && update == null ? parts.among(stagedUpdate(dealt)) : null;
         if (made != null) {
             together.add(made.program());
         }
         memory.requireRoom(together);
         List<Chunk> chunks = new ArrayList<>();
         for (int c = 0; c < ranks.mesh().chunks(); c++) {
-            Program own = plans.get(c).program();
             SharedScales forward = null;
             SharedScales backward = null;
             if (trains) {
-                Set<String> used = own.lasting().stream().map(Value::name).collect(Collectors.toSet());
+                // those of other ranks' weights, too: all have their scales
+                Set<String> used = plans.get(c).program().lasting().stream()
+                        .map(Value::name)
+                        .collect(Collectors.toSet());
                 forward = scales(plain, Set.of(Phase.PREPARE, Phase.FORWARD), used);
                 backward = scales(plain, Set.of(Phase.BACKWARD), used);
             }
-            chunks.add(new Chunk(own, memory, inFlight.get(c), forward, backward));
+            chunks.add(new Chunk(own.get(c), memory, inFlight.get(c), forward, backward));
         }
         if (made != null) {
             update = new LoadedUpdate(
@@ -220,7 +225,8 @@ final class SessionPrograms implements AutoCloseable {
                     memory.load(dealt.afterUpdate(stage, ranks.pipeline())));
         }
         if (trains && gradients == null && setup.ranks().isOn()) {
-            gradients = loadGradients(dealt.gradients(stage));
+            Program averaged = ranks.cutsGradients() ? dealt.sharedGradients(stage) : dealt.gradients(stage);
+            gradients = averaged.gradients().isEmpty() ? null : loadGradients(averaged);
         }
         return loaded(graph, whole, chunks, plans.getFirst(), trains);
     }
@@ -234,8 +240,9 @@ final class SessionPrograms implements AutoCloseable {
         if (!ranks.isSharded()) {
             return own;
         }
-        sharding = new Sharding(
-                dealt.owned(ranks.pipeline().rank()),
+        sharding = Sharding.ofStage(
+                dealt,
+                ranks.pipeline().rank(),
                 own,
                 setup.states(),
                 setup.shards(),
@@ -261,9 +268,9 @@ final class SessionPrograms implements AutoCloseable {
                         settings,
                         RankPrograms.ofOne(training, settings, matrices),
                         memory,
-                        ranks.data(),
-                        setup.shards().bucketBytes(),
-                        ranks.data().size() == ranks.world().size());
+                        ranks.groups(),
+                        parts.shared(),
+                        setup.shards().bucketBytes());
     }
 
     @Override

@@ -41,6 +41,11 @@ record SessionRanks(RankGroups groups, ShardSettings shards) {
         return mesh().pipeline() > 1;
     }
 
+    /** The ranks that plan together what backward computes again: those that share layers, if they are there. */
+    Collectives planning() {
+        return world().size() < mesh().size() ? Collectives.alone() : tensor();
+    }
+
     /** Whether this rank keeps a share of what there is. One process that plays all ranks keeps all. */
     boolean isSharded() {
         return !data().isAlone() && shards.isOn();

@@ -85,8 +85,9 @@ final class SessionTensors {
         Map<String, Shape> shapes = new TreeMap<>();
         if (!setup.states().isF32()) {
             for (Parameter p : setup.parameters().all()) {
-                if (!setup.states().parameter(p.name(), p.tensor().shape()).isF32()) {
-                    shapes.put(p.name(), p.tensor().shape());
+                Shape shape = parts.shape(p.name(), p.tensor().shape());
+                if (!setup.states().parameter(p.name(), shape).isF32()) {
+                    shapes.put(p.name(), shape);
                 }
             }
         }
@@ -115,6 +116,10 @@ final class SessionTensors {
         Map<String, Shape> shapes = codedShapes();
         shapes.keySet().retainAll(kept.keySet());
         shapes.keySet().removeAll(without);
+        Sharding shares = programs.sharding().orElse(null);
+        shapes.keySet()
+                .removeIf(name -> !writes(
+                        name, shares == null ? 0 : shares.weightOwner(name).orElse(0)));
         if (shapes.isEmpty()) {
             return CodedMasters.NONE;
         }

@@ -94,7 +94,9 @@ final class SharedScales implements AutoCloseable {
                 amaxes.put(amax.name(), amax);
             }
             WindowUpdate.Windowed windowed = WindowUpdate.of(s.op());
-            if (windowed != null) {
+            if (windowed != null
+                    && used.test(Objects.requireNonNull(s.inputs().get(windowed.window()))
+                            .name())) {
                 found.putIfAbsent(
                         Objects.requireNonNull(s.inputs().get(windowed.window())),
                         new Windowed(
@@ -174,10 +176,19 @@ final class SharedScales implements AutoCloseable {
         List<float[]> own = floats(names);
         List<float[]> scales =
                 floats(windows.values().stream().map(Windowed::quantScale).toList());
+        float[] largest = new float[names.size()];
+        float[] smallest = new float[names.size()];
+        for (int i = 0; i < names.size(); i++) {
+            largest[i] = own.get(i)[0];
+            smallest[i] = scales.get(i)[0];
+        }
+        // the ranks that have parts of a tensor: its amax, and the multiplier that belongs to it
+        groups.tensor().allReduce(largest, RankReduction.MAX);
+        groups.tensor().allReduce(smallest, RankReduction.MIN);
         float[] said = new float[2 * names.size()];
         for (int i = 0; i < names.size(); i++) {
-            said[2 * i] = own.get(i)[0];
-            said[2 * i + 1] = scales.get(i)[0];
+            said[2 * i] = largest[i];
+            said[2 * i + 1] = smallest[i];
         }
         float[] all = new float[said.length * world.size()];
         MemorySegment gathered = MemorySegment.ofArray(new byte[all.length * Float.BYTES]);

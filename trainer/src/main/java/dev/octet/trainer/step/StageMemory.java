@@ -33,67 +33,66 @@ record StageMemory(Stages stages, Program training, CallOrder order, TrainingSet
         return new StagePlan(order.chunks(), order.microBatches(), all);
     }
 
+    /** What a rank of a stage has. */
+    private record Rank(Map<String, Value> lasting, long temporary) {}
+
+    /** Of the data-parallel rank that keeps most, where these share out what the stage has. */
     private StagePlan.Stage stage(int stage) {
         Collectives none = Collectives.alone(); // nothing runs
-        Map<String, Value> lasting = new HashMap<>();
-        long temporary = 0;
+        List<Program> chunks = new ArrayList<>();
         int inFlight = 0;
         for (int c = 0; c < order.chunks(); c++) {
-            Program program = ActivationPlan.ofPart(
-                            stages.program(training, stage, c, none), setup.activations(), casts)
-                    .program();
-            note(program, lasting);
-            temporary += order.inFlight(stage, c) * arena(program);
+            chunks.add(ActivationPlan.ofPart(stages.program(training, stage, c, none), setup.activations(), casts, none)
+                    .program());
             inFlight += order.inFlight(stage, c);
         }
+        UpdateProgram update = stages.update(stage, none);
+        int ranks = setup.ranks().ranks();
+        Rank most;
+        if (ranks == 1 || !setup.shards().isOn()) {
+            most = rank(stage, chunks, update.program(), false);
+        } else {
+            Sharding sharding = Sharding.ofStage(stages, stage, update, setup.states(), setup.shards(), ranks);
+            most = new Rank(Map.of(), 0);
+            for (int r = 0; r < ranks; r++) {
+                List<Program> own = new ArrayList<>();
+                for (int c = 0; c < chunks.size(); c++) {
+                    own.add(sharding.program(chunks.get(c), c, r, none));
+                }
+                boolean cuts = setup.shards().zero().cutsGradients();
+                Rank next = rank(stage, own, sharding.update(r, none).program(), cuts);
+                most = bytes(next.lasting) > bytes(most.lasting) ? next : most;
+            }
+        }
+        long weights = most.lasting.values().stream()
+                .filter(v -> v.role() == ValueRole.PARAMETER)
+                .mapToLong(v -> v.type().count())
+                .sum();
+        return new StagePlan.Stage(parts(stage), share(stage), weights, inFlight, bytes(most.lasting), most.temporary);
+    }
+
+    /** @param cutsGradients whether gradients that one stage has are averaged to their owners */
+    private Rank rank(int stage, List<Program> chunks, Program update, boolean cutsGradients) {
+        Collectives none = Collectives.alone();
         List<Program> besides =
-                new ArrayList<>(List.of(stages.beforeUpdate(stage, none), stages.afterUpdate(stage, none)));
+                new ArrayList<>(List.of(stages.beforeUpdate(stage, none), stages.afterUpdate(stage, none), update));
         if (setup.ranks().isOn()) {
-            RankPrograms averaging = RankPrograms.ofOne(stages.gradients(stage), setup.ranks(), Set.of());
+            Program averaged = cutsGradients ? stages.sharedGradients(stage) : stages.gradients(stage);
+            RankPrograms averaging = RankPrograms.ofOne(averaged, setup.ranks(), Set.of());
             besides.add(averaging.collect().getFirst());
             besides.add(averaging.average());
+        }
+        Map<String, Value> lasting = new HashMap<>();
+        long temporary = 0;
+        for (int c = 0; c < chunks.size(); c++) {
+            note(chunks.get(c), lasting);
+            temporary += order.inFlight(stage, c) * arena(chunks.get(c));
         }
         for (Program program : besides) {
             note(program, lasting);
             temporary += arena(program);
         }
-        long weights = lasting.values().stream()
-                .filter(v -> v.role() == ValueRole.PARAMETER)
-                .mapToLong(v -> v.type().count())
-                .sum();
-        Program update = most(updates(stage, none), lasting);
-        note(update, lasting);
-        return new StagePlan.Stage(
-                parts(stage), share(stage), weights, inFlight, bytes(lasting), temporary + arena(update));
-    }
-
-    /** The update of a stage, on each data-parallel rank where these share it out. */
-    private List<Program> updates(int stage, Collectives none) {
-        UpdateProgram own = stages.update(stage, none);
-        int ranks = setup.ranks().ranks();
-        if (ranks == 1 || !setup.shards().isOn()) {
-            return List.of(own.program());
-        }
-        Sharding sharding = new Sharding(stages.owned(stage), own, setup.states(), setup.shards(), ranks);
-        List<Program> all = new ArrayList<>();
-        for (int r = 0; r < ranks; r++) {
-            all.add(sharding.update(r, none).program());
-        }
-        return all;
-    }
-
-    private static Program most(List<Program> updates, Map<String, Value> besides) {
-        Program most = updates.getFirst();
-        long bytes = -1;
-        for (Program update : updates) {
-            Map<String, Value> all = new HashMap<>(besides);
-            note(update, all);
-            if (bytes(all) > bytes) {
-                bytes = bytes(all);
-                most = update;
-            }
-        }
-        return most;
+        return new Rank(lasting, temporary);
     }
 
     private static void note(Program program, Map<String, Value> lasting) {

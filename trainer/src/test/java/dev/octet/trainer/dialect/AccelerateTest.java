@@ -233,6 +233,49 @@ class AccelerateTest {
                         .size());
     }
 
+    @ParameterizedTest
+    @CsvSource(
+            delimiter = '|',
+            value = {
+                "distributed_type: MEGATRON_LM ; num_processes: 8 ; megatron_lm_config: {megatron_lm_tp_degree: 2,"
+                        + " megatron_lm_pp_degree: 2, megatron_lm_num_micro_batches: 4,"
+                        + " megatron_lm_sequence_parallelism: true, megatron_lm_use_distributed_optimizer: true} |"
+                        + " tensor=2, pipeline=2, sequence_parallel=true, zero=1 | 8",
+                "distributed_type: MEGATRON_LM ; num_processes: 4 ; megatron_lm_config: {megatron_lm_tp_degree: 1,"
+                        + " megatron_lm_pp_degree: 4, megatron_lm_sequence_parallelism: true} | pipeline=4 | 1",
+                "distributed_type: FSDP ; num_processes: 4 ; parallelism_config: {parallelism_config_tp_size: 2,"
+                        + " parallelism_config_dp_shard_size: 2} | tensor=2, zero=3 | 2",
+                "distributed_type: FSDP ; num_processes: 4 ; fsdp_config: {fsdp_reshard_after_forward: false} ;"
+                        + " parallelism_config: {parallelism_config_dp_replicate_size: 2,"
+                        + " parallelism_config_dp_shard_size: 2} | zero=2 | 4",
+                "distributed_type: MULTI_GPU ; num_processes: 2 ; parallelism_config: {parallelism_config_tp_size: 2} |"
+                        + " tensor=2 | 1"
+            })
+    void processes_that_share_the_model_are_the_mesh_here(String yaml, String mesh, int microBatches) {
+        Reading reading = yaml(yaml.replace(" ; ", "\n") + "\n");
+        assertTrue(reading.isHonoured(), reading.problems().toString());
+        Map<String, String> wanted = new TreeMap<>();
+        for (String pair : mesh.split(", ", -1)) {
+            wanted.put("distributed." + pair.split("=", 2)[0], pair.split("=", 2)[1]);
+        }
+        Map<String, String> all = new TreeMap<>(settings(reading));
+        assertEquals(String.valueOf(microBatches), all.get("gradient_accumulation"));
+        all.keySet().removeIf(key -> !key.startsWith("distributed."));
+        assertEquals(wanted, all);
+    }
+
+    @Test
+    void processes_that_are_no_whole_groups_are_a_mistake() {
+        Reading reading = yaml("""
+            distributed_type: MEGATRON_LM
+            num_processes: 6
+            megatron_lm_config: {megatron_lm_tp_degree: 4}
+            """);
+        assertEquals(
+                "6 processes are no groups of 4, which share the model",
+                reading.problems().getFirst().what());
+    }
+
     @Test
     void mistakes_are_named_with_what_was_meant() {
         assertEquals(
@@ -246,9 +289,10 @@ class AccelerateTest {
         assertEquals(
                 1,
                 yaml("distributed_type: 'NO'\nnum_processes: many\n").problems().size());
-        Reading parallel = yaml("distributed_type: MEGATRON_LM\nmegatron_lm_config: {megatron_lm_tp_degree: 2}\n");
+        Reading parallel =
+                yaml("distributed_type: MEGATRON_LM\nmegatron_lm_config: {megatron_lm_context_parallel_size: 2}\n");
         assertEquals(
-                List.of("megatron_lm_config.megatron_lm_tp_degree"),
+                List.of("megatron_lm_config.megatron_lm_context_parallel_size"),
                 parallel.rows(Fate.REFUSED).stream().map(Reading.Row::key).toList());
         Reading cloud =
                 yaml("compute_environment: AMAZON_SAGEMAKER\ndistributed_type: 'NO'\nec2_instance_type: ml.p3\n");

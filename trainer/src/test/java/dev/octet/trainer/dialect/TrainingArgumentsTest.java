@@ -172,6 +172,14 @@ class TrainingArgumentsTest {
     }
 
     @Test
+    void processes_that_share_layers_are_those_of_the_mesh() {
+        Reading reading = read("{\"parallelism_config\": {\"tp_size\": 2, \"dp_shard_size\": 4}}");
+        assertEquals("2", settings(reading).get("distributed.tensor"));
+        assertEquals(List.of("parallelism_config.cp_size"), refused("{\"parallelism_config\": {\"cp_size\": 2}}"));
+        assertEquals(List.of(), refused("{\"parallelism_config\": {\"tp_size\": 1, \"cp_size\": 1}}"));
+    }
+
+    @Test
     void the_best_checkpoint_is_kept_and_compared_as_in_transformers() {
         String both = "\"eval_strategy\": \"epoch\", \"save_strategy\": \"epoch\", \"load_best_model_at_end\": true";
         Map<String, String> all = settings(read("{" + both + "}"));

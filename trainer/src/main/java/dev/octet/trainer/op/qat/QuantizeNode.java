@@ -38,6 +38,9 @@ public record QuantizeNode(
     private static final String COUNT = "count";
     private static final String NARROWED = "narrowed";
 
+    /** The factor of the gradients of steps of a part of a tensor: that of the whole. */
+    public static final String FACTOR = "factor";
+
     /** What N is in LSQ's factor 1 / √(N · high) of the gradients of steps. */
     public enum Count {
         /** The elements that share a step, all samples of a micro-batch included. */
@@ -127,7 +130,8 @@ public record QuantizeNode(
                     "it has " + steps.elementCount() + " steps for " + blocks.scaleCount() + " blocks of " + x.shape(),
                     "quantise it per tensor or per token, with which any number of rows goes");
         }
-        return new GridQuantize(x, grid, blocks, rule, form, (float) factor(x.shape(), blocks));
+        float own = (float) factor(x.shape(), blocks);
+        return new GridQuantize(x, grid, blocks, rule, form, source.node().floatAttribute(FACTOR, own));
     }
 
     /** The factor of the gradients of steps. */

@@ -48,7 +48,11 @@ public record RankExchange(
         /** Each gets its share of the sum. */
         SUM_SHARES,
         /** Each keeps its share. */
-        SHARE
+        SHARE,
+        /** All get the largest of each element. */
+        LARGEST,
+        /** All get the smallest of each element. */
+        LEAST
     }
 
     /** Kinds, by what is done forward and, with gradients, backward. */
@@ -64,7 +68,11 @@ public record RankExchange(
         /** What all have becomes shares. */
         TO_SHARES(Way.SHARE, Way.GATHER),
         /** Shares become what all have, and all do the same with it. */
-        FROM_SHARES(Way.GATHER, Way.SHARE);
+        FROM_SHARES(Way.GATHER, Way.SHARE),
+        /** Extremes of parts become those of the whole; gradients do not flow through them. */
+        LARGEST(Way.LARGEST, Way.KEEP),
+        /** The same of the smallest. */
+        LEAST(Way.LEAST, Way.KEEP);
 
         private final Way forward;
         private final Way backward;
@@ -144,6 +152,11 @@ public record RankExchange(
     @Override
     public List<OperandType> outputs() {
         return List.of(y);
+    }
+
+    @Override
+    public boolean isDifferentiable(int i) {
+        return kind != Kind.LARGEST && kind != Kind.LEAST;
     }
 
     @Override

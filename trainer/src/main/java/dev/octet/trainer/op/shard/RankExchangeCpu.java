@@ -27,10 +27,9 @@ final class RankExchangeCpu implements CpuKernel<RankExchange> {
         Collectives ranks = op.ranks();
         switch (way) {
             case KEEP -> y.bytes().copyFrom(x.bytes());
-            case SUM -> {
-                y.bytes().copyFrom(x.bytes());
-                ranks.allReduce(y.bytes(), y.dtype(), RankReduction.SUM);
-            }
+            case SUM -> all(ranks, x, y, RankReduction.SUM);
+            case LARGEST -> all(ranks, x, y, RankReduction.MAX);
+            case LEAST -> all(ranks, x, y, RankReduction.MIN);
             case GATHER -> {
                 try (Arena arena = Arena.ofConfined()) {
                     List<MemorySegment> shares = room(op, x, arena);
@@ -52,6 +51,11 @@ final class RankExchangeCpu implements CpuKernel<RankExchange> {
             }
             case SHARE -> copy(op, op.rank(), x, y.bytes(), true);
         }
+    }
+
+    private static void all(Collectives ranks, CpuTensor x, CpuTensor y, RankReduction reduction) {
+        y.bytes().copyFrom(x.bytes());
+        ranks.allReduce(y.bytes(), y.dtype(), reduction);
     }
 
     private static List<MemorySegment> room(RankExchange op, CpuTensor x, Arena arena) {

@@ -5,6 +5,7 @@ import dev.octet.trainer.kernel.ReferenceKernel;
 import java.nio.ByteBuffer;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.function.DoubleBinaryOperator;
 
 /** All that all ranks have goes to each, in F64, which takes what it needs of it. */
 final class RankExchangeReference implements ReferenceKernel<RankExchange> {
@@ -22,6 +23,8 @@ final class RankExchangeReference implements ReferenceKernel<RankExchange> {
         switch (way) {
             case KEEP -> System.arraycopy(x, 0, y, 0, y.length);
             case SUM -> System.arraycopy(sum(all(op, x), x.length), 0, y, 0, y.length);
+            case LARGEST -> System.arraycopy(reduced(all(op, x), Math::max), 0, y, 0, y.length);
+            case LEAST -> System.arraycopy(reduced(all(op, x), Math::min), 0, y, 0, y.length);
             case GATHER -> {
                 List<double[]> all = all(op, x);
                 for (int r = 0; r < all.size(); r++) {
@@ -33,6 +36,16 @@ final class RankExchangeReference implements ReferenceKernel<RankExchange> {
             case SUM_SHARES -> share(op, sum(all(op, x), x.length), y);
             case SHARE -> share(op, x, y);
         }
+    }
+
+    private static double[] reduced(List<double[]> all, DoubleBinaryOperator of) {
+        double[] result = all.getFirst().clone();
+        for (double[] each : all) {
+            for (int i = 0; i < result.length; i++) {
+                result[i] = of.applyAsDouble(result[i], each[i]);
+            }
+        }
+        return result;
     }
 
     private static void share(RankExchange op, double[] whole, double[] y) {

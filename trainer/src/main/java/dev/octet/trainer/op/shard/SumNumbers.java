@@ -8,7 +8,6 @@ import dev.octet.trainer.kernel.Frame;
 import dev.octet.trainer.kernel.OpEntry;
 import dev.octet.trainer.kernel.OperandType;
 import dev.octet.trainer.kernel.ReferenceKernel;
-import java.nio.ByteBuffer;
 import java.util.Collections;
 import java.util.List;
 
@@ -43,21 +42,6 @@ public record SumNumbers(List<OperandType> tensors, int rank, Collectives world)
         return tensors;
     }
 
-    private double[] sums(double[] own) {
-        ByteBuffer bytes = ByteBuffer.allocate(own.length * Double.BYTES);
-        for (double x : own) {
-            bytes.putDouble(x);
-        }
-        double[] sums = new double[own.length];
-        for (byte[] each : world.gather(bytes.array())) {
-            ByteBuffer read = ByteBuffer.wrap(each);
-            for (int i = 0; i < sums.length; i++) {
-                sums[i] += read.getDouble();
-            }
-        }
-        return sums;
-    }
-
     /** For printed programs, which are the same whatever joins the ranks. */
     @Override
     public String toString() {
@@ -71,7 +55,7 @@ public record SumNumbers(List<OperandType> tensors, int rank, Collectives world)
             for (int i = 0; i < own.length; i++) {
                 own[i] = frame.input(i).readNumber(0);
             }
-            double[] sums = op.sums(own);
+            double[] sums = op.world.sums(own);
             for (int i = 0; i < own.length; i++) {
                 frame.output(i).writeNumber(0, sums[i]);
             }
@@ -85,7 +69,7 @@ public record SumNumbers(List<OperandType> tensors, int rank, Collectives world)
             for (int i = 0; i < own.length; i++) {
                 own[i] = frame.input(i)[0];
             }
-            double[] sums = op.sums(own);
+            double[] sums = op.world.sums(own);
             for (int i = 0; i < own.length; i++) {
                 frame.output(i)[0] = sums[i];
             }

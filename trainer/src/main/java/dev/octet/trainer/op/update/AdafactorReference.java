@@ -24,8 +24,9 @@ final class AdafactorReference {
         AdafactorRule rule = op.rule();
         double[] p = frame.output(0);
         double lr = frame.input(2)[0];
-        double rate = rule.rate(lr, t, squares(p), p.length);
-        double size = rate * rule.clipping(squares(u), u.length);
+        long count = op.of().whole().elementCount();
+        double rate = rule.rate(lr, t, op.of().sums(squares(p))[0], count);
+        double size = rate * rule.clipping(op.of().sums(squares(u))[0], count);
         double shrink = rule.shrink(lr, rate, op.weightDecay());
         for (int i = 0; i < p.length; i++) {
             double update = size * u[i];
@@ -67,13 +68,16 @@ final class AdafactorReference {
                     colSums[j] += x * x + op.rule().added();
                 }
             }
+            rowSums = op.ofRows(rowSums);
+            colSums = op.ofColumns(colSums);
             double mean = 0;
             for (int i = 0; i < rows; i++) {
-                row[b * rows + i] = beta * row[b * rows + i] + (1 - beta) * rowSums[i] / columns;
-                mean += row[b * rows + i] / rows;
+                row[b * rows + i] = beta * row[b * rows + i] + (1 - beta) * rowSums[i] / op.allColumns();
+                mean += row[b * rows + i] / op.allRows();
             }
+            mean = op.ofColumns(mean)[0];
             for (int j = 0; j < columns; j++) {
-                col[b * columns + j] = beta * col[b * columns + j] + (1 - beta) * colSums[j] / rows;
+                col[b * columns + j] = beta * col[b * columns + j] + (1 - beta) * colSums[j] / op.allRows();
             }
             for (int i = 0; i < rows; i++) {
                 for (int j = 0; j < columns; j++) {

@@ -2,6 +2,7 @@ package dev.octet.trainer.op.update;
 
 import dev.octet.trainer.kernel.OpEntry;
 import dev.octet.trainer.kernel.OperandType;
+import dev.octet.trainer.op.shard.SharedTensor;
 import dev.octet.trainer.rule.AdafactorRule;
 import java.util.ArrayList;
 import java.util.List;
@@ -22,9 +23,13 @@ import java.util.List;
  * <p>Inputs: p, gradient, then the scalars lr, t, factor, whether the step is left out (1, then nothing changes), then the buffers of
  * {@link AdafactorRule#memory}. Outputs: p and the buffers, which lie where the inputs do.
  *
+ * <p>Where ranks have parts of the parameter, means are those of the whole: they add up sums of squares over the axis that they share.
+ *
  * @param p type of the parameter
+ * @param of the whole parameter, of which ranks may have parts
  */
-public record AdafactorStep(OperandType p, AdafactorRule rule, double weightDecay) implements UpdateOp {
+public record AdafactorStep(OperandType p, AdafactorRule rule, double weightDecay, SharedTensor of)
+        implements UpdateOp {
     /** Its row in the table of operators. */
     public static final OpEntry<AdafactorStep> ENTRY = UpdateOp.entry(
             AdafactorStep.class, AdafactorReference::step, new AdafactorStepCpu(), new AdafactorStepCuda());
@@ -42,6 +47,26 @@ public record AdafactorStep(OperandType p, AdafactorRule rule, double weightDeca
         List<OperandType> all = new ArrayList<>(List.of(p));
         all.addAll(rule.memory(p).values());
         return all;
+    }
+
+    /** Elements of a row of the whole parameter, over which its mean is taken. */
+    long allColumns() {
+        return of.whole().dim(-1);
+    }
+
+    /** Rows of a matrix of the whole parameter. */
+    long allRows() {
+        return of.whole().dim(-2);
+    }
+
+    /** Sums over each row of a whole matrix. */
+    double[] ofRows(double[] own) {
+        return of.sharesAxis(1) ? of.sums(own) : own;
+    }
+
+    /** Sums over each column of a whole matrix, or one over its rows. */
+    double[] ofColumns(double... own) {
+        return of.sharesAxis(2) ? of.sums(own) : own;
     }
 
     boolean factors() {

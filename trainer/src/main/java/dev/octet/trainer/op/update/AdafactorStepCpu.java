@@ -72,7 +72,7 @@ final class AdafactorStepCpu implements CpuKernel.Forward<AdafactorStep> {
         }
 
         void run() {
-            double squaresOfP = op.rule().scaleParameter() ? sum(this::squaresOfP) : 0;
+            double squaresOfP = op.rule().scaleParameter() ? op.of().sums(sum(this::squaresOfP))[0] : 0;
             if (op.factors()) {
                 AdafactorShapes shapes = AdafactorShapes.of(op.p());
                 for (int b = 0; b < shapes.batch(); b++) {
@@ -82,10 +82,10 @@ final class AdafactorStepCpu implements CpuKernel.Forward<AdafactorStep> {
             } else {
                 sum(this::vectorMoment);
             }
-            long count = op.p().count();
+            long count = op.of().whole().elementCount();
             double lr = scalar(frame, 2);
             double rate = rule.rate(lr, t, squaresOfP, count);
-            float size = (float) (rate * rule.clipping(sum(this::squaresOfUpdate), count));
+            float size = (float) (rate * rule.clipping(op.of().sums(sum(this::squaresOfUpdate))[0], count));
             float shrink = (float) rule.shrink(lr, rate, op.weightDecay());
             sum((at, r, n) -> update(at, r, n, size, shrink));
         }
@@ -141,6 +141,7 @@ final class AdafactorStepCpu implements CpuKernel.Forward<AdafactorStep> {
             long grain = rowsOfPiece(rows);
             double[][] sums = new double[Math.toIntExact(Math.ceilDiv((long) rows, grain))][columns];
             long first = (long) matrix * rows;
+            double[] own = new double[rows];
             float[] kept = new float[rows];
             CpuTensor old = frame.input(AdafactorStep.input(op.second()));
             old.read(first, kept, 0, rows);
@@ -154,26 +155,31 @@ final class AdafactorStepCpu implements CpuKernel.Forward<AdafactorStep> {
                         sum += square;
                         mine[j] += square;
                     }
-                    kept[r] = beta * kept[r] + weight * (float) (sum / columns + rule.added());
+                    own[r] = sum;
                 }
             });
+            double[] ofRows = op.ofRows(own);
             double mean = 0;
-            for (float r : kept) {
-                mean += r;
+            for (int r = 0; r < rows; r++) {
+                kept[r] = beta * kept[r] + weight * (float) (ofRows[r] / op.allColumns() + rule.added());
+                mean += kept[r];
             }
-            mean = Math.max(mean / rows, rule.leastMean());
+            mean = Math.max(op.ofColumns(mean)[0] / op.allRows(), rule.leastMean());
             frame.output(op.second()).write(first, kept, 0, rows);
             for (int r = 0; r < rows; r++) {
                 row[Math.toIntExact(first) + r] = (float) (kept[r] / mean);
             }
             int at = matrix * columns;
             frame.input(AdafactorStep.input(op.second() + 1)).read(at, col, at, columns);
+            double[] ofColumns = new double[columns];
             for (int j = 0; j < columns; j++) {
-                double sum = 0;
                 for (double[] piece : sums) {
-                    sum += piece[j];
+                    ofColumns[j] += piece[j];
                 }
-                col[at + j] = beta * col[at + j] + weight * (float) (sum / rows + rule.added());
+            }
+            ofColumns = op.ofColumns(ofColumns);
+            for (int j = 0; j < columns; j++) {
+                col[at + j] = beta * col[at + j] + weight * (float) (ofColumns[j] / op.allRows() + rule.added());
             }
         }
 

@@ -3,6 +3,7 @@ package dev.octet.trainer.op.update;
 import dev.octet.trainer.kernel.CounterRandom;
 import dev.octet.trainer.kernel.OpEntry;
 import dev.octet.trainer.kernel.OperandType;
+import dev.octet.trainer.op.shard.SharedTensor;
 import dev.octet.trainer.state.StateForm;
 import java.util.ArrayList;
 import java.util.List;
@@ -22,8 +23,9 @@ import java.util.function.IntToDoubleFunction;
  * @param g form of its gradient
  * @param buffers form of each buffer
  * @param seed of what stochastic forms draw
+ * @param of the whole tensor, of which ranks may have parts: one scale belongs to all of them
  */
-public record CodedStep(ElementStep rule, StateForm p, StateForm g, List<StateForm> buffers, long seed)
+public record CodedStep(ElementStep rule, StateForm p, StateForm g, List<StateForm> buffers, long seed, SharedTensor of)
         implements UpdateOp {
     /** Its row in the table of operators. */
     public static final OpEntry<CodedStep> ENTRY =

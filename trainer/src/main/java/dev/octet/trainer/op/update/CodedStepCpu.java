@@ -12,6 +12,7 @@ import dev.octet.trainer.state.CpuState;
 import dev.octet.trainer.state.StateForm;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.concurrent.atomic.AtomicIntegerArray;
 
 /** One pass, or two where a tensor has a scale. */
 final class CodedStepCpu implements CpuKernel.Forward<CodedStep> {
@@ -25,7 +26,11 @@ final class CodedStepCpu implements CpuKernel.Forward<CodedStep> {
         Tensors before = new Tensors(op, frame, s);
         List<CpuState> after = written(op, frame, s);
         long count = op.tensor().count();
-        if (after.stream().anyMatch(CpuState::scalesTensor)) {
+        List<StateForm> forms = op.kept();
+        boolean looksFirst = forms.stream().anyMatch(f -> f.scalesTensor() || f.sharesBlocks());
+        if (looksFirst) {
+            List<AtomicIntegerArray> blocks =
+                    after.stream().map(CpuState::blocks).toList();
             float[][] largest = new float[after.size()][Math.toIntExact(Math.ceilDiv(count, (long) CpuContext.TILE))];
             tiles(count, cpu, () -> {
                 Piece piece = new Piece(op, before, s);
@@ -35,12 +40,25 @@ final class CodedStepCpu implements CpuKernel.Forward<CodedStep> {
                         if (after.get(k).scalesTensor()) {
                             largest[k][(int) (from / CpuContext.TILE)] = CpuState.amax(piece.kept(k), n);
                         }
+                        after.get(k).raise(blocks.get(k), from, piece.kept(k), n);
                     }
                 };
             });
-            for (int k = 0; k < largest.length; k++) {
+            float[] amaxes = new float[largest.length];
+            for (int k = 0; k < amaxes.length; k++) {
+                amaxes[k] = CpuState.amax(largest[k], largest[k].length);
+            }
+            op.of().largest(amaxes);
+            for (int k = 0; k < amaxes.length; k++) {
                 if (after.get(k).scalesTensor()) {
-                    after.get(k).rescale(CpuState.amax(largest[k], largest[k].length));
+                    after.get(k).rescale(amaxes[k]);
+                }
+                float[] each = new float[blocks.get(k).length()];
+                for (int i = 0; i < each.length; i++) {
+                    each[i] = Float.intBitsToFloat(blocks.get(k).get(i));
+                }
+                if (each.length > 0) {
+                    after.get(k).rescale(op.of().largest(each));
                 }
             }
         }

@@ -1,5 +1,6 @@
 package dev.octet.trainer.op.update;
 
+import dev.octet.formats.tensor.Shape;
 import dev.octet.trainer.kernel.OpEntry;
 import dev.octet.trainer.kernel.OperandType;
 import dev.octet.trainer.rule.MuonRule;
@@ -18,13 +19,13 @@ public record MuonStep(OperandType p, OperandType o, double weightDecay, double 
     public static final OpEntry<MuonStep> ENTRY =
             UpdateOp.entry(MuonStep.class, MuonReference::step, MuonCpu::step, MuonCuda::step);
 
-    /** The step of a matrix. */
-    public static MuonStep of(OperandType p, MuonRule rule, double weightDecay) {
-        return new MuonStep(
-                p,
-                p.as(rule.type()),
-                weightDecay,
-                rule.adjustment(p.shape().dim(0), p.shape().dim(1)));
+    /**
+     * The step of a matrix, or of a part of it.
+     *
+     * @param whole shape of the matrix
+     */
+    public static MuonStep of(OperandType p, Shape whole, MuonRule rule, double weightDecay) {
+        return new MuonStep(p, p.as(rule.type()), weightDecay, rule.adjustment(whole.dim(0), whole.dim(1)));
     }
 
     @Override

@@ -2,6 +2,7 @@ package dev.octet.trainer.op.update;
 
 import dev.octet.trainer.kernel.OpEntry;
 import dev.octet.trainer.kernel.OperandType;
+import dev.octet.trainer.op.shard.SharedTensor;
 import dev.octet.trainer.rule.LambRule;
 import java.util.List;
 
@@ -19,9 +20,17 @@ import java.util.List;
  *
  * @param p type of the parameter
  * @param moment type of m and v
+ * @param of the tensor whose norms these are, of which ranks may have parts
  */
 public record TrustRatio(
-        OperandType p, OperandType moment, double beta1, double beta2, double eps, double weightDecay, LambRule rule)
+        OperandType p,
+        OperandType moment,
+        double beta1,
+        double beta2,
+        double eps,
+        double weightDecay,
+        LambRule rule,
+        SharedTensor of)
         implements UpdateOp {
     /** Its row in the table of operators. */
     public static final OpEntry<TrustRatio> ENTRY =
@@ -52,8 +61,11 @@ public record TrustRatio(
         return rule.correctsMoments() ? Math.sqrt(1 - Math.pow(beta2, t)) : 1;
     }
 
-    /** The output, from the sums of the squares of p and of the update. */
-    double multiplier(double squaresOfP, double squaresOfUpdate, double t) {
+    /** The output, from the sums of the squares of this rank's p and update. */
+    double multiplier(double ownSquaresOfP, double ownSquaresOfUpdate, double t) {
+        double[] sums = of.sums(ownSquaresOfP, ownSquaresOfUpdate);
+        double squaresOfP = sums[0];
+        double squaresOfUpdate = sums[1];
         double ratio = 1;
         if ((rule.alwaysAdapts() || weightDecay != 0) && squaresOfP > 0 && squaresOfUpdate > 0) {
             ratio = Math.clamp(Math.sqrt(squaresOfP) / Math.sqrt(squaresOfUpdate), rule.minCoeff(), rule.maxCoeff());

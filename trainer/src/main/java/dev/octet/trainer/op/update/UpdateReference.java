@@ -37,7 +37,7 @@ final class UpdateReference {
             double expected = Math.max(u, op.eps() * op.eps());
             sum += expected > 0 ? g * g / expected : 0;
         }
-        frame.output(0)[0] = Math.sqrt(sum / Math.max(1, frame.input(0).length));
+        frame.output(0)[0] = op.root(sum);
     }
 
     static void trustRatio(TrustRatio op, Frame<double[]> frame) {

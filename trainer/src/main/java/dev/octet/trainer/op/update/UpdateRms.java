@@ -2,6 +2,7 @@ package dev.octet.trainer.op.update;
 
 import dev.octet.trainer.kernel.OpEntry;
 import dev.octet.trainer.kernel.OperandType;
+import dev.octet.trainer.op.shard.SharedTensor;
 import java.util.List;
 
 /**
@@ -18,8 +19,10 @@ import java.util.List;
  *
  * @param g type of the gradient
  * @param moment type of v
+ * @param of the tensor whose root mean square it is, of which ranks may have parts
  */
-public record UpdateRms(OperandType g, OperandType moment, double beta2, double eps) implements UpdateOp {
+public record UpdateRms(OperandType g, OperandType moment, double beta2, double eps, SharedTensor of)
+        implements UpdateOp {
     /** Its row in the table of operators. */
     public static final OpEntry<UpdateRms> ENTRY =
             UpdateOp.entry(UpdateRms.class, UpdateReference::updateRms, new UpdateRmsCpu(), new UpdateRmsCuda());
@@ -37,6 +40,11 @@ public record UpdateRms(OperandType g, OperandType moment, double beta2, double 
     /** 1 - β₂ᵗ. */
     double correction(double t) {
         return 1 - Math.pow(beta2, t);
+    }
+
+    /** The output, from the sum over this rank's elements. */
+    double root(double ownSum) {
+        return Math.sqrt(of.sums(ownSum)[0] / Math.max(1, of.whole().elementCount()));
     }
 
     /** What the learning rate is divided by. */

@@ -40,6 +40,6 @@ final class UpdateRmsCpu implements CpuKernel.Forward<UpdateRms> {
         for (double s : sums) {
             sum += s;
         }
-        frame.output(0).write(0, new float[] {(float) Math.sqrt(sum / Math.max(1, g.count()))}, 0, 1);
+        frame.output(0).write(0, new float[] {(float) op.root(sum)}, 0, 1);
     }
 }

@@ -192,6 +192,27 @@ class CutOpsTest {
     /** Two samples of five positions with three numbers each, of which ranks have one, two and two positions. */
     @ParameterizedTest
     @EnumSource
+    void extremes_of_parts_become_those_of_the_whole(Twin twin) {
+        List<OperandType> types = List.of(f32(2, 5));
+        float[][] each = {numbers(0, 10), numbers(1, 10), numbers(2, 10)};
+        for (Kind kind : List.of(Kind.LARGEST, Kind.LEAST)) {
+            Node node = RankExchange.node("n", kind, "x", "y");
+            List<Both> got = RankThreads.run(
+                    3,
+                    DEADLINE,
+                    world -> run(twin, among(node, types, world), List.of(each[world.rank()]), types, new float[10]));
+            for (int i = 0; i < 10; i++) {
+                float[] all = {each[0][i], each[1][i], each[2][i]};
+                Arrays.sort(all);
+                for (Both rank : got) {
+                    assertEquals(kind == Kind.LARGEST ? all[2] : all[0], rank.y[i]);
+                }
+            }
+        }
+    }
+
+    @ParameterizedTest
+    @EnumSource
     void shares_of_an_axis_are_gathered_and_sums_are_shared_out_forward_and_backward(Twin twin) {
         List<Long> shares = List.of(1L, 2L, 2L);
         int[] from = {0, 1, 3, 5};

@@ -5,6 +5,7 @@ import static java.util.Objects.requireNonNull;
 import dev.octet.formats.tensor.DType;
 import dev.octet.trainer.kernel.OperandType;
 import dev.octet.trainer.op.TwinTest;
+import dev.octet.trainer.op.shard.SharedTensor;
 import dev.octet.trainer.rule.AdafactorRule;
 import dev.octet.trainer.rule.AdafactorRule.Formula;
 import java.util.ArrayList;
@@ -21,7 +22,7 @@ class AdafactorStepTest extends TwinTest {
     private static Case step(String name, AdafactorRule rule, OperandType p, double t, double leftOut) {
         List<OperandType> arrays = new ArrayList<>(List.of(p, p));
         arrays.addAll(rule.memory(p).values());
-        AdafactorStep op = new AdafactorStep(p, rule, 0.1);
+        AdafactorStep op = new AdafactorStep(p, rule, 0.1, SharedTensor.alone(p.shape()));
         Case drawn = Case.normal(name, op, arrays.toArray(OperandType[]::new));
         List<double[]> inputs = new ArrayList<>();
         for (int i = 0; i < arrays.size(); i++) {

@@ -8,6 +8,7 @@ import dev.octet.formats.tensor.DType;
 import dev.octet.trainer.kernel.Op;
 import dev.octet.trainer.kernel.OperandType;
 import dev.octet.trainer.op.TwinTest;
+import dev.octet.trainer.op.shard.SharedTensor;
 import dev.octet.trainer.op.update.AdamStep.Variant;
 import dev.octet.trainer.rule.LambRule;
 import java.util.ArrayList;
@@ -60,7 +61,7 @@ class UpdateOpsTest extends TwinTest {
     }
 
     private static Case trust(String name, OperandType p, LambRule rule, double decay) {
-        TrustRatio op = new TrustRatio(p, p.as(DType.F32), 0.9, 0.99, 1e-6, decay, rule);
+        TrustRatio op = new TrustRatio(p, p.as(DType.F32), 0.9, 0.99, 1e-6, decay, rule, SharedTensor.alone(p.shape()));
         Case drawn = Case.normal(name, op, p, p, p.as(DType.F32), p.as(DType.F32));
         List<double[]> inputs = new ArrayList<>(drawn.inputs());
         inputs.set(3, Arrays.stream(inputs.get(3)).map(x -> x * x).toArray());
@@ -85,7 +86,8 @@ class UpdateOpsTest extends TwinTest {
     }
 
     private static Case rms(String name, OperandType g, double eps) {
-        Case drawn = Case.normal(name, new UpdateRms(g, g.as(DType.F32), 0.9, eps), g, g.as(DType.F32));
+        Case drawn = Case.normal(
+                name, new UpdateRms(g, g.as(DType.F32), 0.9, eps, SharedTensor.alone(g.shape())), g, g.as(DType.F32));
         List<double[]> inputs = new ArrayList<>(drawn.inputs());
         inputs.set(1, Arrays.stream(inputs.get(1)).map(x -> x * x).toArray());
         return with(name, drawn, inputs, 3, 0.5);
