@@ -42,9 +42,9 @@ class FamilyVerbsTest {
     @TempDir
     Path folder;
 
-    /** One folder of each family. */
-    static Collection<String> names() throws IOException {
-        return ofEachFamily(name -> true);
+    /** One folder of each family whose weights readers of FP8 take; GPT-2's lie the other way round. */
+    static Collection<String> quantised() throws IOException {
+        return ofEachFamily(name -> !name.startsWith("gpt2"));
     }
 
     private static Collection<String> ofEachFamily(Predicate<String> wanted) throws IOException {
@@ -124,13 +124,13 @@ class FamilyVerbsTest {
     }
 
     @ParameterizedTest
-    @MethodSource("names")
+    @MethodSource("quantised")
     void statistics_become_scales_of_a_checkpoint_that_verifies(String name) throws IOException {
         data(name, false);
         String model = MODELS.resolve(name).toString();
         ok("calibrate", model, "-o", at("stats"), "--data", at("data.npz"), "--json", "--quiet");
         ok("quantize", model, "-o", at("fp8"), "--recipe", "fp8", "--statistics", at("stats"), "--json", "--quiet");
-        ok("verify", at("fp8"), "--json");
+        ok("verify", at("fp8"), "--for", "vllm", "--json"); // transformers loads no fused experts in FP8
         try (ModelFile made = ModelFile.open(weights(folder.resolve("fp8")))) {
             assertTrue(
                     made.model().tensors().values().stream().anyMatch(t -> t.dtype() == DType.F8_E4M3FN),

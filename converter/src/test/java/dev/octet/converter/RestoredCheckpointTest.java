@@ -329,7 +329,7 @@ class RestoredCheckpointTest {
         try (ModelFile file = ModelFile.open(onnx)) {
             OctetException refused =
                     assertThrows(UnsupportedModelException.class, () -> RestoredCheckpoint.of(file, Optional.empty()));
-            assertTrue(refused.fix().contains("llama, mistral"), refused.fix());
+            assertTrue(refused.fix().contains("llama, llama4_text, mistral"), refused.fix());
         }
     }
 

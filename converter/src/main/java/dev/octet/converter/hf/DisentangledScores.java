@@ -6,6 +6,7 @@ import java.util.List;
 import java.util.Locale;
 import java.util.Optional;
 import java.util.Set;
+import java.util.stream.LongStream;
 import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 
@@ -117,7 +118,10 @@ final class DisentangledScores implements PostNormLayers.Mask {
         this.tokens = tokens;
         this.heads = layers.heads();
         int hidden = layers.hidden();
-        String table = draft.widened(encoder + ".rel_embeddings.weight", 2L * settings.span(), hidden);
+        int count = 2 * settings.span();
+        long[] all = LongStream.range(0, count).toArray();
+        String table = draft.embedding(
+                encoder + ".rel_embeddings", draft.longs("all_embeddings", Shape.of(count), all), count, hidden);
         boolean normed = parts(config.text("none", "norm_rel_ebd")).contains("layer_norm");
         embeddings = normed ? draft.layerNorm(encoder + ".LayerNorm", table, hidden, layers.epsilon()) : table;
     }

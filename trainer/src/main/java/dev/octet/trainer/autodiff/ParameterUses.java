@@ -21,7 +21,7 @@ import java.util.function.BiPredicate;
  *
  * <ol>
  *   <li>weight and bias of Linear, Gemm, Conv, ConvTranspose; scale and shift of normalisations (of BatchNormalization not the running
- *       mean and variance); the slope of PRelu: always; also a table of embeddings that a Linear or a normalisation reads as a whole;
+ *       mean and variance); the slope of PRelu: always;
  *   <li>a factor of MatMul or Einsum: unless a sine or cosine is taken of the product, as with the frequencies of rotary embeddings;
  *   <li>the table of a Gather: unless its rows are used only as factors, or a sine or cosine is taken of them: then it is a rotation table;
  *   <li>a summand of Add: unless it is a mask, which either holds only 0 and large negative numbers, or has three or more axes and is added
@@ -118,7 +118,7 @@ final class ParameterUses {
         boolean several = t.shape().elementCount() > 1;
         // case 1
         if (n.isOctet("Linear") || n.is("Conv") || n.is("ConvTranspose")) {
-            return r.input() == 0 ? table(n, t) : Optional.of(r.input() == 1 ? Use.WEIGHT : Use.BIAS);
+            return r.input() == 0 ? Optional.empty() : Optional.of(r.input() == 1 ? Use.WEIGHT : Use.BIAS);
         }
         if (n.isOctet("GroupedLinear")) {
             return r.input() < 2 ? Optional.empty() : Optional.of(t.shape().rank() == 2 ? Use.WEIGHT : Use.BIAS);
@@ -126,8 +126,8 @@ final class ParameterUses {
         if (n.is("Gemm")) {
             return Optional.of(r.input() == 2 ? Use.BIAS : Use.WEIGHT);
         }
-        if (NORMS.contains(n.opType()) && r.input() <= 2) {
-            return r.input() == 0 ? table(n, t) : Optional.of(Use.NORM);
+        if (NORMS.contains(n.opType()) && (r.input() == 1 || r.input() == 2)) {
+            return Optional.of(Use.NORM);
         }
         if (n.is("PRelu") && r.input() == 1) {
             return Optional.of(Use.WEIGHT);
@@ -146,12 +146,6 @@ final class ParameterUses {
             default -> false;
         };
         return is ? Optional.of(useOf(n, r.input())) : Optional.empty();
-    }
-
-    /** A table of embeddings that is read as a whole: DeBERTa's of distances. */
-    private static Optional<Use> table(Node n, Tensor t) {
-        boolean is = n.domain().equals(Node.OCTET_DOMAIN) && t.shape().rank() == 2 && t.shape().dim(0) > 1;
-        return is ? Optional.of(Use.EMBEDDING) : Optional.empty();
     }
 
     private static Use useOf(Node n, int input) {
