@@ -1,5 +1,6 @@
 package dev.octet.cli;
 
+import static java.util.Objects.requireNonNull;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
@@ -111,16 +112,18 @@ class FamilyVerbsTest {
     }
 
     private static Tensor zeros(Arena arena, String input, Map<String, Tensor> tensors) {
-        Tensor ids = tensors.get(INPUT + "input_ids");
-        assertTrue(input.equals("token_type_ids") && ids != null, input);
-        return Tensor.ofLongs(arena, input, ids.shape(), new long[(int) ids.shape().elementCount()]);
+        assertEquals("token_type_ids", input);
+        Tensor ids = requireNonNull(tensors.get(INPUT + "input_ids"));
+        return Tensor.ofLongs(
+                arena, input, ids.shape(), new long[(int) ids.shape().elementCount()]);
     }
 
     private static Tensor first(Tensor all, String name, long samples) {
         long[] dims = all.shape().toArray();
         long bytes = all.bytes().byteSize() / dims[0] * samples;
         dims[0] = samples;
-        return new Tensor(new TensorSpec(name, all.dtype(), Shape.of(dims)), all.bytes().asSlice(0, bytes));
+        return new Tensor(
+                new TensorSpec(name, all.dtype(), Shape.of(dims)), all.bytes().asSlice(0, bytes));
     }
 
     @ParameterizedTest
@@ -161,7 +164,8 @@ class FamilyVerbsTest {
             Map<String, Tensor> tuned = after.model().tensors();
             assertEquals(old.keySet(), tuned.keySet());
             assertFalse(
-                    old.keySet().stream().allMatch(n -> same(old.get(n), tuned.get(n))), "no parameter has changed");
+                    old.keySet().stream().allMatch(n -> same(requireNonNull(old.get(n)), requireNonNull(tuned.get(n)))),
+                    "no parameter has changed");
         }
     }
 

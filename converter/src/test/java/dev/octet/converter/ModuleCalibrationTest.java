@@ -105,12 +105,15 @@ final class ModuleCalibrationTest {
     /** DeBERTa's Linears of queries and keys also turn the embeddings of 12 distances, each of 16 elements, in both batches. */
     @Test
     void a_module_that_is_called_twice_has_the_statistics_of_both_calls() throws IOException {
-        Map<String, TensorStatistics> shared = calibrate("deberta", OPTIONS.withBatchSize(3)).tensors();
+        Map<String, TensorStatistics> shared =
+                calibrate("deberta", OPTIONS.withBatchSize(3)).tensors();
         TensorStatistics queries = requireNonNull(shared.get("deberta.encoder.layer.0.attention.self.query_proj"));
         TensorStatistics values = requireNonNull(shared.get("deberta.encoder.layer.0.attention.self.value_proj"));
         assertEquals(values.count() + 2 * 12 * 16, queries.count());
         assertTrue(queries.amax() >= values.amax());
-        assertTrue(shared.keySet().stream().noneMatch(name -> name.contains("#")), shared.keySet().toString());
+        assertTrue(
+                shared.keySet().stream().noneMatch(name -> name.contains("#")),
+                shared.keySet().toString());
     }
 
     @Test

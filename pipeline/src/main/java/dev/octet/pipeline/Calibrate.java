@@ -166,7 +166,10 @@ public final class Calibrate {
                 Dataset samples = samples(request, source, converter, job)) {
             Plan plan = plan(converter, request.model());
             int tensors = source.huggingFace().isPresent()
-                    ? (int) ModuleTaps.of(converter.canonical()).stream().map(Tap::module).distinct().count()
+                    ? (int) ModuleTaps.of(converter.canonical()).stream()
+                            .map(Tap::module)
+                            .distinct()
+                            .count()
                     : converter.taps().size();
             long moments = request.has(Choice.SECOND_MOMENTS) ? converter.momentBytes(plan) : 0;
             return new Planned(tensors, samples.count(), samples.name(), moments);

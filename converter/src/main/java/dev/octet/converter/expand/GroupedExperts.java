@@ -192,7 +192,8 @@ public final class GroupedExperts {
         List<Node> nodes = new ArrayList<>();
         String chosen = first.rows().input(1);
         if (first.rows().intAttribute(CanonicalOps.DROPPING, 0) != 0) {
-            // a dropped choice has the weight 0: whichever expert computes its row, neither the result nor a gradient has anything of it
+            // a dropped choice has the weight 0: whichever expert computes its row, neither the result nor a gradient
+            // has anything of it
             String someone = edit.freshName(name + "/someone");
             nodes.add(Node.of(
                     someone, "Max", List.of(chosen, new Expansion(edit, sum).number(0, DType.I64)), List.of(someone)));

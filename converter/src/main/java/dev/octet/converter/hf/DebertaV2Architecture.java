@@ -70,6 +70,7 @@ final class DebertaV2Architecture implements Architecture {
         private final int hidden;
         /** Elements of a token in its table. */
         private final int narrow;
+
         private final DisentangledScores.@Nullable Settings positions;
         private @Nullable String column;
 
@@ -126,13 +127,11 @@ final class DebertaV2Architecture implements Architecture {
         private String embeddings() {
             String path = GraphDraft.path(EMBEDDINGS);
             int vocabulary = config.size("vocab_size");
-            Optional<Integer> padding =
-                    config.json().has("pad_token_id") ? config.padding(vocabulary) : Optional.of(0);
+            Optional<Integer> padding = config.json().has("pad_token_id") ? config.padding(vocabulary) : Optional.of(0);
             String x = draft.embedding(EMBEDDINGS + ".word_embeddings", tokens.ids(), vocabulary, narrow, padding);
             if (config.flag(true, "position_biased_input")) {
                 int places = config.sizeOr(512, "max_position_embeddings");
-                String own = draft.embedding(
-                        EMBEDDINGS + ".position_embeddings", tokens.positions(), places, narrow);
+                String own = draft.embedding(EMBEDDINGS + ".position_embeddings", tokens.positions(), places, narrow);
                 x = draft.add(path, x, own);
             }
             int types = config.count("type_vocab_size").orElse(0);
@@ -199,8 +198,7 @@ final class DebertaV2Architecture implements Architecture {
                 throw config.unsupported("pooler_hidden_size", Integer.toString(width), Integer.toString(hidden));
             }
             String dense = draft.linear("pooler.dense", EncoderHeads.first(draft, "/pooler", x), hidden, hidden, true);
-            return Activations.emit(
-                    draft, "/pooler/act", Activations.of(config, "pooler_hidden_act", "gelu"), dense);
+            return Activations.emit(draft, "/pooler/act", Activations.of(config, "pooler_hidden_act", "gelu"), dense);
         }
 
         /** With {@code legacy} as BERT's; otherwise the head that its authors trained. */
@@ -212,8 +210,7 @@ final class DebertaV2Architecture implements Architecture {
                 throw config.unsupported("embedding_size", Integer.toString(narrow), Integer.toString(hidden));
             }
             String dense = draft.linear(transform + ".dense", x, hidden, narrow, true);
-            String active =
-                    Activations.emit(draft, GraphDraft.path(transform) + "/act", layers.activation(), dense);
+            String active = Activations.emit(draft, GraphDraft.path(transform) + "/act", layers.activation(), dense);
             String normed = draft.layerNorm(transform + ".LayerNorm", active, narrow, layers.epsilon());
             String table = EMBEDDINGS + ".word_embeddings";
             if (legacy) {

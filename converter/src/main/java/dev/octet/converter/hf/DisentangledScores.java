@@ -51,8 +51,7 @@ final class DisentangledScores implements PostNormLayers.Mask {
             Optional<Integer> buckets = positions(config, "position_buckets");
             int span = buckets.orElse(farthest);
             if (buckets.isPresent() && (span < 4 || farthest - 1 <= span / 2)) {
-                throw config.malformed(
-                        "position_buckets " + span + " do not fit max_relative_positions " + farthest);
+                throw config.malformed("position_buckets " + span + " do not fit max_relative_positions " + farthest);
             }
             return new Settings(
                     kinds(config), span, farthest, buckets.isPresent(), config.flag(false, "share_att_key"));
@@ -90,7 +89,8 @@ final class DisentangledScores implements PostNormLayers.Mask {
             long[] table = new long[2 * last + 1];
             for (int i = 0; i < table.length; i++) {
                 int queryMinusKey = last - i;
-                table[i] = Math.clamp(Integer.signum(queryMinusKey) * bucket(Math.abs(queryMinusKey)) + span, 0, 2 * span - 1);
+                table[i] = Math.clamp(
+                        Integer.signum(queryMinusKey) * bucket(Math.abs(queryMinusKey)) + span, 0, 2 * span - 1);
             }
             return table;
         }
@@ -101,7 +101,8 @@ final class DisentangledScores implements PostNormLayers.Mask {
             if (!logarithmic || distance <= exact) {
                 return distance;
             }
-            float share = (float) Math.log((float) distance / exact) / (float) Math.log((float) ((farthest - 1.0) / exact));
+            float share =
+                    (float) Math.log((float) distance / exact) / (float) Math.log((float) ((farthest - 1.0) / exact));
             return exact + (long) Math.ceil(share * (exact - 1));
         }
     }
@@ -112,7 +113,12 @@ final class DisentangledScores implements PostNormLayers.Mask {
      * @param encoder module of the encoder
      */
     DisentangledScores(
-            Settings settings, HfConfig config, GraphDraft draft, Tokens tokens, String encoder, PostNormLayers layers) {
+            Settings settings,
+            HfConfig config,
+            GraphDraft draft,
+            Tokens tokens,
+            String encoder,
+            PostNormLayers layers) {
         this.settings = settings;
         this.draft = draft;
         this.tokens = tokens;
@@ -172,14 +178,16 @@ final class DisentangledScores implements PostNormLayers.Mask {
                 path + "/Reshape",
                 "Reshape",
                 List.of(x, draft.longs("heads_" + count + "_of_" + size, Shape.of(4), 0, 0, count, size)));
-        String each =
-                draft.op(path + "/Transpose", "Transpose", List.of(split), Attribute.of("perm", List.of(0L, 2L, 1L, 3L)));
+        String each = draft.op(
+                path + "/Transpose", "Transpose", List.of(split), Attribute.of("perm", List.of(0L, 2L, 1L, 3L)));
         String parts = draft.op(
                 path + "/Reshape_positions",
                 "Reshape",
-                List.of(positions, draft.longs("heads_" + count + "_of_" + size + "_alone", Shape.of(3), 0, count, size)));
-        String columns =
-                draft.op(path + "/Transpose_positions", "Transpose", List.of(parts), Attribute.of("perm", List.of(1L, 2L, 0L)));
+                List.of(
+                        positions,
+                        draft.longs("heads_" + count + "_of_" + size + "_alone", Shape.of(3), 0, count, size)));
+        String columns = draft.op(
+                path + "/Transpose_positions", "Transpose", List.of(parts), Attribute.of("perm", List.of(1L, 2L, 0L)));
         String all = draft.op(path + "/MatMul", "MatMul", List.of(each, columns));
         String flat = draft.op(
                 path + "/Reshape_all", "Reshape", List.of(all, draft.longs("all_distances", Shape.of(3), 0, 0, -1)));

@@ -60,8 +60,7 @@ final class EncoderHeads {
         if (labels != 2) {
             throw config.unsupported("num_labels", Integer.toString(labels), "2, for the first token and the last");
         }
-        List<String> ends =
-                draft.split(GraphDraft.path(module), draft.linear(module, x, hidden, labels, true), 1, 1);
+        List<String> ends = draft.split(GraphDraft.path(module), draft.linear(module, x, hidden, labels, true), 1, 1);
         for (int i = 0; i < 2; i++) {
             String scores = draft.op(
                     GraphDraft.path(module) + "/Squeeze",

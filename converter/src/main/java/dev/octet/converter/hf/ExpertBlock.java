@@ -68,8 +68,7 @@ final class ExpertBlock {
     /** One for each choice. */
     private String ones(String path, String weights) {
         String shape = draft.op(path + "/Shape_choices", "Shape", List.of(weights));
-        return draft.op(
-                path + "/Expand_ones", "Expand", List.of(draft.floats("router_one", Shape.SCALAR, 1), shape));
+        return draft.op(path + "/Expand_ones", "Expand", List.of(draft.floats("router_one", Shape.SCALAR, 1), shape));
     }
 
     private String expert(String module, String rows, int inner) {

@@ -176,7 +176,9 @@ record Mixture(
     boolean isIn(HfConfig config, int layer) {
         return switch (layers) {
             case ALL -> true;
-            case STEPS -> (layer + 1) % config.sizeOr(1, "decoder_sparse_step") == 0 && !isListed(config, "mlp_only_layers", layer);
+            case STEPS ->
+                (layer + 1) % config.sizeOr(1, "decoder_sparse_step") == 0
+                        && !isListed(config, "mlp_only_layers", layer);
             case UPPER -> layer >= config.count("first_k_dense_replace").orElse(0);
             case INTERLEAVED ->
                 config.json().path("moe_layers").isArray()
@@ -206,9 +208,8 @@ record Mixture(
 
     /** How many of them a token gets. */
     int active(HfConfig config) {
-        int active = router == Router.BEFORE
-                ? config.sizeOr(1, "num_experts_per_tok")
-                : config.size("num_experts_per_tok");
+        int active =
+                router == Router.BEFORE ? config.sizeOr(1, "num_experts_per_tok") : config.size("num_experts_per_tok");
         if (router == Router.BEFORE && active != 1) {
             throw config.unsupported("num_experts_per_tok", Integer.toString(active), "1");
         }

@@ -20,7 +20,8 @@ record RelativeBias(int buckets, int farthest, boolean bothWays) {
      */
     String emit(GraphDraft draft, String module, Tokens tokens, int heads) {
         String path = GraphDraft.path(module);
-        String bucket = new RelativeBuckets(bothWays ? "buckets_both_ways" : "buckets", table()).emit(draft, path, tokens);
+        String bucket =
+                new RelativeBuckets(bothWays ? "buckets_both_ways" : "buckets", table()).emit(draft, path, tokens);
         String values = draft.embedding(module, bucket, buckets, heads);
         String turned =
                 draft.op(path + "/Transpose", "Transpose", List.of(values), Attribute.of("perm", List.of(2L, 0L, 1L)));

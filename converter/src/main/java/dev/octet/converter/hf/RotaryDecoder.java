@@ -322,11 +322,12 @@ final class RotaryDecoder {
             String floor = draft.floats("floor_scale", Shape.SCALAR, (float) config.positive(8192, "floor_scale"));
             String scale = draft.floats("attn_scale", Shape.SCALAR, (float) config.positive(0.1, "attn_scale"));
             String place = draft.add(path, tokens.numbers(path), one);
-            String steps = draft.op(path + "/Floor", "Floor", List.of(draft.op(path + "/Div", "Div", List.of(place, floor))));
+            String steps =
+                    draft.op(path + "/Floor", "Floor", List.of(draft.op(path + "/Div", "Div", List.of(place, floor))));
             String log = draft.op(path + "/Log", "Log", List.of(draft.add(path, steps, one)));
             String all = draft.add(path, draft.op(path + "/Mul", "Mul", List.of(log, scale)), one);
-            temperature = draft.op(
-                    path + "/Unsqueeze", "Unsqueeze", List.of(all, draft.longs("axes_1", Shape.of(1), 1)));
+            temperature =
+                    draft.op(path + "/Unsqueeze", "Unsqueeze", List.of(all, draft.longs("axes_1", Shape.of(1), 1)));
         }
         return draft.op(attention + "/Mul_temperature", "Mul", List.of(q, temperature));
     }

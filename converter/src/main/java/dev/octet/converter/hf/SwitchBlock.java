@@ -72,7 +72,9 @@ final class SwitchBlock {
     private ExpertRouter.Choice limited(String path, ExpertRouter.Choice choice) {
         int capacity = config.sizeOr(64, "expert_capacity");
         String numbers = draft.longs(
-                "experts_" + experts, Shape.of(experts), LongStream.range(0, experts).toArray());
+                "experts_" + experts,
+                Shape.of(experts),
+                LongStream.range(0, experts).toArray());
         String hits = number(path, draft.op(path + "/Equal", "Equal", List.of(choice.experts(), numbers)));
         // how many tokens of the sample chose each expert, up to this one
         String counts = draft.op(path + "/CumSum", "CumSum", List.of(hits, draft.longs("one", Shape.of(), 1)));

@@ -171,10 +171,8 @@ final class Tokens {
     String chunk(long size) {
         return chunks.computeIfAbsent(size, s -> {
             String path = "/chunks";
-            String counts = draft.op(
-                    path + "/CumSum", "CumSum", List.of(mask(), draft.longs("one", Shape.of(), 1)));
-            String leading =
-                    draft.op(path + "/Equal", "Equal", List.of(counts, draft.longs("zero", Shape.of(), 0)));
+            String counts = draft.op(path + "/CumSum", "CumSum", List.of(mask(), draft.longs("one", Shape.of(), 1)));
+            String leading = draft.op(path + "/Equal", "Equal", List.of(counts, draft.longs("zero", Shape.of(), 0)));
             String left = draft.op(
                     path + "/ReduceSum",
                     "ReduceSum",
@@ -183,8 +181,8 @@ final class Tokens {
             String queries = chunks(path, positions(), left, size, 2);
             String all = chunks(path, keyPositions(), left, size, 1);
             String same = draft.op(path + "/Equal_chunk", "Equal", List.of(queries, all));
-            String each =
-                    draft.op(path + "/Unsqueeze_chunk", "Unsqueeze", List.of(same, draft.longs("axes_1", Shape.of(1), 1)));
+            String each = draft.op(
+                    path + "/Unsqueeze_chunk", "Unsqueeze", List.of(same, draft.longs("axes_1", Shape.of(1), 1)));
             return draft.op(path + "/And", "And", List.of(padding(), each));
         });
     }
@@ -193,7 +191,7 @@ final class Tokens {
     private String chunks(String path, String positions, String left, long size, long axis) {
         String behind = draft.op(path + "/Sub", "Sub", List.of(number(path, positions), left));
         String share = draft.op(
-                path + "/Div", "Div", List.of(behind, draft.floats("chunk_" + size, Shape.SCALAR, size)));
+                path + "/Div", "Div", List.of(behind, draft.floats("chunk_" + size, Shape.SCALAR, (float) size)));
         String chunk = draft.op(path + "/Floor", "Floor", List.of(share));
         return draft.op(
                 path + "/Unsqueeze", "Unsqueeze", List.of(chunk, draft.longs("axes_" + axis, Shape.of(1), axis)));

@@ -29,7 +29,8 @@ class DisentangledScoresTest {
             Tensor places = file.model().tensor(span + "_" + farthest);
             for (int distance = -FARTHEST; distance <= FARTHEST; distance++) {
                 long expected = places.bytes().get(Tensor.I64_LE, 8L * (distance + FARTHEST));
-                assertEquals(expected, table[Math.clamp(distance, -last, last) + last], "key " + distance + " in front");
+                assertEquals(
+                        expected, table[Math.clamp(distance, -last, last) + last], "key " + distance + " in front");
             }
         }
     }

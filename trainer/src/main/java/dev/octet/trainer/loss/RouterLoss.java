@@ -43,8 +43,7 @@ final class RouterLoss {
      * @param sigmoid whether sigmoids of the scores stand for probabilities
      * @param padded whether the mask says which tokens are padding
      */
-    private record Router(
-            String scores, String chosen, long tokens, long experts, boolean sigmoid, boolean padded) {}
+    private record Router(String scores, String chosen, long tokens, long experts, boolean sigmoid, boolean padded) {}
 
     private RouterLoss(GraphEdit edit, List<Router> routers) {
         this.edit = edit;

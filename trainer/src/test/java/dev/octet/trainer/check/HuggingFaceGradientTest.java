@@ -43,7 +43,8 @@ class HuggingFaceGradientTest {
     private static final Arena ARENA = Arena.ofAuto();
 
     /** Models with positions that may look at nothing: what transformers computes there means nothing, and the loss leaves it out. */
-    private static final Set<String> SOME_SEE_NOTHING = Set.of("qwen3", "qwen2-window", "llama4", "llama4-left", "deberta", "deberta-tokens");
+    private static final Set<String> SOME_SEE_NOTHING =
+            Set.of("qwen3", "qwen2-window", "llama4", "llama4-left", "deberta", "deberta-tokens");
 
     static List<String> names() throws IOException {
         try (Stream<Path> folders = Files.list(MODELS)) {

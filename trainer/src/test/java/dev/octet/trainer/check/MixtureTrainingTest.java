@@ -58,8 +58,7 @@ class MixtureTrainingTest {
             new LossConfig(LossConfig.Type.CAUSAL_LM, Optional.empty(), "labels", -100, Optional.empty());
 
     private static LossConfig loss(String model) {
-        LossConfig.Type type =
-                model.equals("switch") ? LossConfig.Type.CROSS_ENTROPY : LossConfig.Type.CAUSAL_LM;
+        LossConfig.Type type = model.equals("switch") ? LossConfig.Type.CROSS_ENTROPY : LossConfig.Type.CAUSAL_LM;
         return new LossConfig(type, Optional.empty(), "labels", -100, Optional.empty());
     }
 
@@ -154,7 +153,8 @@ class MixtureTrainingTest {
     @ParameterizedTest
     @ValueSource(strings = {"mixtral", "deepseek-v2", "deepseek-v3", "switch"})
     void the_terms_of_routers_are_those_of_torch_with_their_gradients(String name) throws IOException {
-        try (ModelSource source = ModelSource.open(TESTDATA.resolve("models/tiny-hf").resolve(name));
+        try (ModelSource source =
+                        ModelSource.open(TESTDATA.resolve("models/tiny-hf").resolve(name));
                 ModelFile file = ModelFile.open(GOLDEN.resolve(name + "-router-terms.safetensors"));
                 Converter converter = Converter.of(source.model());
                 Device cpu = CpuDevice.of(2)) {
@@ -190,7 +190,8 @@ class MixtureTrainingTest {
                 Device cpu = CpuDevice.of(2)) {
             Golden golden = Golden.of(file.model().tensors(), "mixtral");
             PassLog log = new PassLog();
-            GraphModel graph = concrete(watched(converter.canonical(), "layers.0/block_sparse_moe/experts.1/w1"), golden, log);
+            GraphModel graph =
+                    concrete(watched(converter.canonical(), "layers.0/block_sparse_moe/experts.1/w1"), golden, log);
             assertEquals(3, count(graph, "GroupedLinear"), "those of the other layer");
             assertTrue(
                     log.notes().stream().anyMatch(n -> n.text().contains("is read outside of its expert")),
@@ -214,7 +215,8 @@ class MixtureTrainingTest {
             GraphModel grouped = concrete(converter.canonical(), golden, log);
             assertEquals(3, count(grouped, "ExpertDispatch"));
             assertTrue(log.notes().stream().noneMatch(n -> n.text().contains("all tokens")));
-            GraphModel masked = concrete(watched(converter.canonical(), "layer.1/mlp/experts/expert_0/wi"), golden, log);
+            GraphModel masked =
+                    concrete(watched(converter.canonical(), "layer.1/mlp/experts/expert_0/wi"), golden, log);
             assertEquals(2, count(masked, "ExpertDispatch"));
             for (GraphModel graph : List.of(grouped, masked)) {
                 LossGraph loss = withLoss(graph, loss("switch"), golden);
