@@ -10,6 +10,7 @@ import java.util.List;
  * @param name of the table among the graph's constants
  * @param table numbers of the distances from {@code -farthest} to {@code farthest}: positions of keys minus those of queries
  */
+@SuppressWarnings("ArrayRecordComponent") // never compared
 record RelativeBuckets(String name, long... table) {
     private int farthest() {
         return table.length / 2;
