@@ -15,7 +15,7 @@ import transformers as tf
 
 ROOT = pathlib.Path(__file__).parent.parent
 MODELS = ("cohere cohere2 gemma gemma2 gemma3 gpt2 gpt2-hub granite llama llama-linear llama3 llama-yarn llama-dynamic mistral mixtral olmo2 phi3 qwen2 qwen3"
-          " qwen2-moe qwen3-moe smollm3 deepseek-v2 deepseek-v3 gpt-oss").split()
+          " qwen2-moe qwen3-moe smollm3 deepseek-v2 deepseek-v3 gpt-oss llama4").split()
 NEW = 12
 
 cases = []

@@ -1,5 +1,5 @@
-"""Makes ../models/tiny-hf/{mixtral,qwen2-moe,qwen3-moe,deepseek-v2,deepseek-v3,gpt-oss}: random mixtures of experts, with the logits, losses and gradients that transformers computes for
-them; and ../golden/experts: mixtral's loss with the terms of its routers, and its losses over steps of AdamW. Without arguments all, otherwise those
+"""Makes ../models/tiny-hf/{mixtral,qwen2-moe,qwen3-moe,deepseek-v2,deepseek-v3,gpt-oss,llama4,llama4-left}: random mixtures of experts, with the logits, losses and gradients that transformers computes for
+them; and ../golden/experts: the losses of mixtral, deepseek-v2, deepseek-v3 and switch with the terms of their routers, and mixtral's losses over steps of AdamW. Without arguments all, otherwise those
 named.
 
 Versions: transformers 5.18.0, torch 2.13.0, safetensors 0.8.0. Run: python hf_experts.py [NAME..]
@@ -126,6 +126,78 @@ if len(sys.argv) == 1 or "gpt-oss" in sys.argv[1:]:
     save_file(parts(load_file(folder / "golden.safetensors")), folder / "golden.safetensors")
 
 
+# chunks, a layer without positions, normalised heads, one expert that reads its token times a sigmoid, a layer without experts
+# and the same padded on the left, behind which chunks begin, in F32 as in hf_variants.py, with experts in every other layer by a step
+def llama4(name, padding, **more):
+    if len(sys.argv) > 1 and name not in sys.argv[1:]:
+        return
+    model = v.eager(tf.Llama4ForCausalLM, tf.Llama4TextConfig(
+        **MOE | dict(num_hidden_layers=3), head_dim=8, intermediate_size=12, intermediate_size_mlp=20, num_local_experts=4, attention_chunk_size=4,
+        rope_parameters=dict(rope_type="default", rope_theta=1000.0), **more))
+    with torch.no_grad():
+        for n, p in model.named_parameters():
+            if n.endswith("router.weight"):
+                p.mul_(3)
+    folder = v.save(name, model, v.tokens(37, padding), exact=padding == "right")
+    save_file(parts(load_file(folder / "golden.safetensors")), folder / "golden.safetensors")
+
+
+llama4("llama4", "right", moe_layers=[0, 2], no_rope_layers=[1, 0, 1], floor_scale=3, attn_scale=0.5)
+llama4("llama4-left", "left", interleave_moe_layer_step=2, use_qk_norm=False, attn_temperature_tuning=False, attention_bias=True, no_rope_layer_interval=2)
+
+
+def terms_of_groups(name):
+    """The same for routers whose scores transformers does not return: deepseek-v2's probabilities, and deepseek-v3's sigmoids divided by their sum."""
+    model = tf.AutoModelForCausalLM.from_pretrained(v.OUT / name, experts_implementation="eager", attn_implementation="eager").double()
+    given = v.tokens(37, "right")
+    scores, chosen = [], []
+    gates = [m for n, m in model.named_modules() if n.endswith("mlp.gate")]
+    blocks = [m for n, m in model.named_modules() if n.endswith("mlp") and hasattr(m, "gate")]
+    for m in gates:
+        m.register_forward_hook(lambda m, i, o: scores.append(torch.nn.functional.linear(i[0].reshape(-1, 16), m.weight)))
+    for m in blocks:
+        m.experts.register_forward_hook(lambda m, i, o: chosen.append(i[1]))
+    loss = model(**given).loss
+    real = given["attention_mask"].reshape(-1) == 1
+    probabilities = [s.softmax(-1) if name == "deepseek-v2" else s.sigmoid() / s.sigmoid().sum(-1, keepdim=True) for s in scores]
+    hits = torch.cat([torch.nn.functional.one_hot(c[real], 8).sum(1).double() for c in chosen])
+    balance = 8 * (hits.mean(0) * torch.cat([p[real] for p in probabilities]).mean(0)).sum()
+    z = torch.cat([s[real].logsumexp(-1) ** 2 for s in scores]).mean()
+    loss = loss + 0.02 * balance + 0.01 * z
+    loss.backward()
+    store(name, model, given, loss, balance, z, "mlp", LLAMA)
+
+
+def terms_of_switch():
+    """The same for an encoder and a decoder, whose terms add up. transformers has the balance of each sample alone; here it is of all tokens together."""
+    model = tf.SwitchTransformersForConditionalGeneration.from_pretrained(v.OUT / "switch", attn_implementation="eager").double()
+    given = v.tokens(37, "right", False)
+    given["decoder_input_ids"] = torch.randint(2, 37, (2, 8), generator=torch.Generator().manual_seed(5))
+    given["labels"] = torch.randint(2, 37, (2, 8), generator=torch.Generator().manual_seed(6))
+    scores = {"encoder": [], "decoder": []}
+    for n, m in model.named_modules():
+        if n.endswith("router.classifier"):
+            m.register_forward_hook(lambda m, i, o, side=n.split(".")[0]: scores[side].append(o))
+    loss = model(**given).loss
+    balance = z = 0
+    for side, all_scores in scores.items():
+        real = given["attention_mask"].reshape(-1) == 1 if side == "encoder" else torch.ones(16, dtype=torch.bool)
+        s = torch.cat([one.reshape(-1, 3)[real] for one in all_scores])
+        hits = torch.nn.functional.one_hot(s.argmax(-1), 3).double()
+        balance = balance + 3 * (hits.mean(0) * s.softmax(-1).mean(0)).sum()
+        z = z + (s.logsumexp(-1) ** 2).mean()
+    loss = loss + 0.02 * balance + 0.01 * z
+    loss.backward()
+    store("switch", model, given, loss, balance, z, "mlp", LLAMA)
+
+
+def store(name, model, given, loss, balance, z, block, names):
+    golden = {"in." + k: t for k, t in given.items()}
+    golden |= {"out.loss": loss.detach().float().reshape(1), "part.balance": balance.detach().float().reshape(1), "part.z": z.detach().float().reshape(1)}
+    golden |= split({"grad." + n: p.grad.float().contiguous() for n, p in model.named_parameters() if p.grad is not None}, block, names)
+    save_file(golden, GOLDEN / f"{name}-router-terms.safetensors")
+
+
 def terms(name, block, names):
     """The loss with transformers' balance of the experts (0.02 times) and the mean square of log sum exp of the routers' scores (0.01 times), which
     transformers does not add for these models; real tokens of all layers count alike."""
@@ -138,10 +210,7 @@ def terms(name, block, names):
     z = torch.cat([l[real].logsumexp(-1) ** 2 for l in out.router_logits]).mean()
     loss = out.loss + 0.01 * z
     loss.backward()
-    golden = {"in." + k: t for k, t in given.items()}
-    golden |= {"out.loss": loss.detach().float().reshape(1), "part.balance": out.aux_loss.detach().float().reshape(1), "part.z": z.detach().float().reshape(1)}
-    golden |= split({"grad." + n: p.grad.float().contiguous() for n, p in model.named_parameters()}, block, names)
-    save_file(golden, GOLDEN / f"{name}-router-terms.safetensors")
+    store(name, model, given, loss, out.aux_loss, z, block, names)
 
 
 def adamw(name):
@@ -164,3 +233,6 @@ GOLDEN.mkdir(exist_ok=True)
 if len(sys.argv) == 1 or "golden" in sys.argv:
     terms("mixtral", "block_sparse_moe", ("w1", "w3", "w2"))
     adamw("mixtral")
+    terms_of_groups("deepseek-v2")
+    terms_of_groups("deepseek-v3")
+    terms_of_switch()

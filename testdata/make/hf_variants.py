@@ -53,7 +53,7 @@ def save(name, model, given, shard="5GB", exact=True):
     model.to(dtype)
     fed = {k: v.to(dtype) if v.is_floating_point() else v for k, v in given.items()}
     out = model(**fed)
-    for key in ("logits", "last_hidden_state", "pooler_output"):
+    for key in ("logits", "last_hidden_state", "pooler_output", "start_logits", "end_logits"):
         if getattr(out, key, None) is not None:
             golden["out." + key] = getattr(out, key).detach().float().contiguous()
     if out.get("loss") is not None:

@@ -19,7 +19,7 @@ import java.util.stream.Collectors;
 /** What quantize, dequantize and convert print of a checkpoint. */
 record CheckpointPage(CheckpointOutcome outcome, Optional<Serving> serving) {
     private static final int SHOWN = 12;
-    private static final Pattern EXPERT = Pattern.compile("\\.experts\\.(\\d{1,9})\\.");
+    private static final Pattern EXPERT = Pattern.compile("\\.experts\\.(?:expert_)?(\\d{1,9})\\.");
 
     /** Roles that are left alone unless asked for. */
     private static final Set<String> INCLUDABLE = Set.of("head", "router", "embedding");

@@ -92,7 +92,9 @@ class QuantizeFolderTest {
                 "llama-yarn",
                 "roberta",
                 "distilbert",
-                "modernbert"
+                "modernbert",
+                "deberta",
+                "deberta-tokens"
             })
     void every_family_is_quantised_and_evaluated(String name) throws IOException {
         String model = TESTDATA.resolve("models/tiny-hf").resolve(name).toString();

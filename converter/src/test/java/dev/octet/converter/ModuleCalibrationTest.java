@@ -95,11 +95,32 @@ final class ModuleCalibrationTest {
     }
 
     @ParameterizedTest
-    @CsvSource({"llama3", "llama-linear", "qwen2", "qwen2-window", "gpt2-hub", "bert", "bert-bare"})
+    @CsvSource({"llama3", "llama-linear", "qwen2", "qwen2-window", "gpt2-hub", "bert", "bert-bare", "t5", "deberta"})
     void pieces_and_the_whole_give_the_same_bits(String model) throws IOException {
         Statistics whole = calibrate(model, OPTIONS.withMemory(Long.MAX_VALUE));
         assertEquals(whole, calibrate(model, OPTIONS.withMemory(0)));
         assertEquals(whole, calibrate(model, OPTIONS.withMemory(12_000)));
+    }
+
+    /** DeBERTa's Linears of queries and keys also turn the embeddings of 12 distances, each of 16 elements, in both batches. */
+    @Test
+    void a_module_that_is_called_twice_has_the_statistics_of_both_calls() throws IOException {
+        Map<String, TensorStatistics> shared =
+                calibrate("deberta", OPTIONS.withBatchSize(3)).tensors();
+        TensorStatistics queries = requireNonNull(shared.get("deberta.encoder.layer.0.attention.self.query_proj"));
+        TensorStatistics values = requireNonNull(shared.get("deberta.encoder.layer.0.attention.self.value_proj"));
+        assertEquals(values.count() + 2 * 12 * 16, queries.count());
+        assertTrue(queries.amax() >= values.amax());
+        assertTrue(
+                shared.keySet().stream().noneMatch(name -> name.contains("#")),
+                shared.keySet().toString());
+    }
+
+    @Test
+    void operands_of_attention_do_not_hide_linears_of_the_same_name() throws IOException {
+        Map<String, TensorStatistics> all = calibrate("t5", OPTIONS).tensors();
+        TensorStatistics q = requireNonNull(all.get("encoder.block.0.layer.0.SelfAttention.q"));
+        assertEquals(q, all.get("encoder.block.0.layer.0.SelfAttention.k"), "both read the same");
     }
 
     @ParameterizedTest

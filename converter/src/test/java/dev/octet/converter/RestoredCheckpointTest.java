@@ -166,6 +166,17 @@ class RestoredCheckpointTest {
         "gemma3,21",
         "cohere,21",
         "cohere2,21",
+        "bert-tokens,21",
+        "roberta-qa,21",
+        "distilbert-tokens,21",
+        "modernbert-qa,21",
+        "deberta,21",
+        "deberta-v3,21",
+        "deberta-cls,21",
+        "deberta-tokens,21",
+        "deberta-qa,21",
+        "deberta-bare,21",
+        "deberta,23",
         "llama-yarn,23",
         "phi3,23",
         "gemma3,23",
@@ -318,7 +329,7 @@ class RestoredCheckpointTest {
         try (ModelFile file = ModelFile.open(onnx)) {
             OctetException refused =
                     assertThrows(UnsupportedModelException.class, () -> RestoredCheckpoint.of(file, Optional.empty()));
-            assertTrue(refused.fix().contains("llama, mistral"), refused.fix());
+            assertTrue(refused.fix().contains("llama, llama4_text, mistral"), refused.fix());
         }
     }
 

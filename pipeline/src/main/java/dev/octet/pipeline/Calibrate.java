@@ -9,6 +9,7 @@ import dev.octet.converter.runtime.CalibrationOptions;
 import dev.octet.converter.runtime.ModuleTaps;
 import dev.octet.converter.runtime.NewStatistics;
 import dev.octet.converter.runtime.ProgressListener;
+import dev.octet.converter.runtime.Tap;
 import dev.octet.quant.gptq.SecondMomentsFile;
 import dev.octet.quant.recipe.Recipes;
 import dev.octet.quant.statistics.DataPart;
@@ -165,7 +166,10 @@ public final class Calibrate {
                 Dataset samples = samples(request, source, converter, job)) {
             Plan plan = plan(converter, request.model());
             int tensors = source.huggingFace().isPresent()
-                    ? ModuleTaps.of(converter.canonical()).size()
+                    ? (int) ModuleTaps.of(converter.canonical()).stream()
+                            .map(Tap::module)
+                            .distinct()
+                            .count()
                     : converter.taps().size();
             long moments = request.has(Choice.SECOND_MOMENTS) ? converter.momentBytes(plan) : 0;
             return new Planned(tensors, samples.count(), samples.name(), moments);

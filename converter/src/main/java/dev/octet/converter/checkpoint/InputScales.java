@@ -29,7 +29,7 @@ import org.jspecify.annotations.Nullable;
  */
 public record InputScales(Map<String, Float> byModule, List<String> unreached) {
     private static final List<String> SUFFIXES = List.of("", ".input", ".weight");
-    private static final Pattern EXPERT = Pattern.compile("\\.experts\\.\\d{1,9}\\.");
+    private static final Pattern EXPERT = Pattern.compile("\\.experts\\.(?:expert_)?\\d{1,9}\\.");
 
     public InputScales {
         byModule = Map.copyOf(byModule);

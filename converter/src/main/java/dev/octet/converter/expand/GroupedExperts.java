@@ -190,11 +190,20 @@ public final class GroupedExperts {
         String places = edit.freshName(name + "/places");
         String offsets = edit.freshName(name + "/offsets");
         List<Node> nodes = new ArrayList<>();
+        String chosen = first.rows().input(1);
+        if (first.rows().intAttribute(CanonicalOps.DROPPING, 0) != 0) {
+            // a dropped choice has the weight 0: whichever expert computes its row, neither the result nor a gradient
+            // has anything of it
+            String someone = edit.freshName(name + "/someone");
+            nodes.add(Node.of(
+                    someone, "Max", List.of(chosen, new Expansion(edit, sum).number(0, DType.I64)), List.of(someone)));
+            chosen = someone;
+        }
         nodes.add(Node.of(
                 name + "/" + CanonicalOps.EXPERT_DISPATCH,
                 CanonicalOps.EXPERT_DISPATCH,
                 Node.OCTET_DOMAIN,
-                List.of(first.rows().input(0), first.rows().input(1)),
+                List.of(first.rows().input(0), chosen),
                 List.of(rows, places, offsets),
                 Attribute.of("experts", branches.size())));
         Map<String, String> names = new LinkedHashMap<>(Map.of(first.rows().output(), rows));

@@ -24,7 +24,7 @@ public final class UnpaddedExperts {
     /** The model whose experts get no padding; the same object where it has no experts, or no mask. */
     public static GraphModel apply(GraphModel canonical) {
         List<Node> rows = canonical.graph().nodes().stream()
-                .filter(n -> n.isOctet(CanonicalOps.EXPERT_ROWS))
+                .filter(n -> n.isOctet(CanonicalOps.EXPERT_ROWS) && n.intAttribute(Node.UNMASKED, 0) == 0)
                 .toList();
         boolean masked =
                 canonical.graph().inputs().stream().anyMatch(i -> i.name().equals(MASK));

@@ -7,8 +7,8 @@ import java.util.Optional;
 import java.util.regex.Pattern;
 
 /**
- * BERT: LayerNorm behind each sum, learned positions, both directions; bare, with the masked language model's head, or classifying
- * sequences. Source: transformers/models/bert/modeling_bert.py.
+ * BERT: LayerNorm behind each sum, learned positions, both directions; bare, with the masked language model's head, classifying
+ * sequences or tokens, or answering questions. Source: transformers/models/bert/modeling_bert.py.
  */
 final class BertArchitecture implements Architecture {
     private static final String PREFIX = "bert.";
@@ -16,6 +16,8 @@ final class BertArchitecture implements Architecture {
     private static final double EPSILON = 1e-12;
     private static final String MASKED_LM = "BertForMaskedLM";
     private static final String CLASSIFICATION = "BertForSequenceClassification";
+    private static final String TOKENS = "BertForTokenClassification";
+    private static final String ANSWERS = "BertForQuestionAnswering";
 
     @Override
     public String modelType() {
@@ -24,7 +26,7 @@ final class BertArchitecture implements Architecture {
 
     @Override
     public List<String> classes() {
-        return List.of("BertModel", MASKED_LM, CLASSIFICATION);
+        return List.of("BertModel", MASKED_LM, CLASSIFICATION, TOKENS, ANSWERS);
     }
 
     @Override
@@ -96,6 +98,14 @@ final class BertArchitecture implements Architecture {
                 String pooled = EncoderHeads.pooled(draft, POOLER, x, hidden);
                 EncoderHeads.classes(draft, config, "classifier", pooled, hidden);
             }
+            case TOKENS -> {
+                EncoderHeads.ignorePooler(draft, POOLER);
+                EncoderHeads.classesOfTokens(draft, config, "classifier", x, hidden);
+            }
+            case ANSWERS -> {
+                EncoderHeads.ignorePooler(draft, POOLER);
+                EncoderHeads.answers(draft, config, "qa_outputs", x, hidden);
+            }
             default -> {
                 EncoderHeads.bare(draft, x, hidden);
                 EncoderHeads.optionalPooler(draft, POOLER, x, hidden);
@@ -135,19 +145,9 @@ final class BertArchitecture implements Architecture {
                 draft,
                 config,
                 module + ".decoder",
-                bias(config, draft.parameters(), module),
+                EncoderHeads.biasOfWords(config, draft.parameters(), module),
                 PREFIX + "embeddings.word_embeddings",
                 normed,
                 s.hidden());
-    }
-
-    /** The bias is tied as the weight is; files of transformers before 5 have one of both names where nothing is tied. */
-    private static String bias(HfConfig config, CheckpointParameters parameters, String module) {
-        String own = module + ".decoder.bias";
-        String shared = module + ".bias";
-        boolean tied = config.flag(true, "tie_word_embeddings");
-        String chosen = !tied && (parameters.has(own) || !parameters.has(shared)) ? own : shared;
-        parameters.account(chosen.equals(own) ? shared : own);
-        return chosen;
     }
 }

@@ -27,7 +27,7 @@ import org.jspecify.annotations.Nullable;
  */
 final class CheckpointParameters {
     private static final Pattern NUMBER = Pattern.compile("(?<=\\.)\\d+(?=\\.)");
-    private static final Pattern EXPERT = Pattern.compile("(?<=experts\\.)\\d+(?=\\.)");
+    private static final Pattern EXPERT = Pattern.compile("(?<=experts\\.(expert_)?)\\d+(?=\\.)");
     private static final int MAX_LINES = 40;
 
     private final Map<String, Initializer> tensors;

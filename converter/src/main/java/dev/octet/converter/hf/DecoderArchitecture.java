@@ -88,7 +88,9 @@ record DecoderArchitecture(
         /** Keys and values are made of one short vector for all heads. */
         LATENT_ATTENTION,
         /** Heads have a score of their own for looking at nothing. */
-        SINKS
+        SINKS,
+        /** Heads of q and k are normalised behind positions, without a weight; without positions, q grows with the length of the text. */
+        TEMPERATURE
     }
 
     /** Features that {@link GraphTraits} does not show: models are restored with their configuration only. */
@@ -104,7 +106,8 @@ record DecoderArchitecture(
             Feature.INTERLEAVED,
             Feature.MULTIPLIERS,
             Feature.LATENT_ATTENTION,
-            Feature.SINKS);
+            Feature.SINKS,
+            Feature.TEMPERATURE);
 
     /** Frequencies that files of old versions keep; they follow from the configuration. */
     private static final Pattern FREQUENCIES = Pattern.compile("\\.rotary_emb\\.inv_freq$");

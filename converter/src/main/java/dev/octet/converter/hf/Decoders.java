@@ -162,6 +162,18 @@ final class Decoders {
             .with(Feature.SINKS)
             .withMixture(Mixture.GPT_OSS);
 
+    /** The text model of Llama 4: layers without positions or with chunks, queries that grow with the text, one expert for each token. */
+    private static final DecoderArchitecture LLAMA4 = DecoderArchitecture.of("llama4_text", "Llama4")
+            .withBareClass("Llama4TextModel")
+            .withAttentionBias(AttentionBias.CONFIGURED)
+            .withWindow(SlidingWindow.CHUNKS)
+            .withRotated(RotatedLayers.LISTED)
+            .withRotary(RotaryAngles.Family.LLAMA.withTheta(500_000))
+            .withHeadSize(128)
+            .withEpsilon(1e-5)
+            .with(Feature.INTERLEAVED, Feature.TEMPERATURE)
+            .withMixture(Mixture.LLAMA4);
+
     /** One more family is one more constant and its place here. */
     static final List<DecoderArchitecture> ALL = List.of(
             LLAMA,
@@ -182,7 +194,8 @@ final class Decoders {
             QWEN3_MOE,
             DEEPSEEK_V2,
             DEEPSEEK_V3,
-            GPT_OSS);
+            GPT_OSS,
+            LLAMA4);
 
     private Decoders() {}
 }

@@ -5,8 +5,8 @@ import java.util.Optional;
 import java.util.regex.Pattern;
 
 /**
- * DistilBERT: BERT's layers by other names, without token types; bare, with the masked language model's head, or classifying sequences.
- * Source: transformers/models/distilbert/modeling_distilbert.py.
+ * DistilBERT: BERT's layers by other names, without token types; bare, with the masked language model's head, classifying sequences or
+ * tokens, or answering questions. Source: transformers/models/distilbert/modeling_distilbert.py.
  */
 final class DistilBertArchitecture implements Architecture {
     private static final String PREFIX = "distilbert.";
@@ -14,6 +14,8 @@ final class DistilBertArchitecture implements Architecture {
     private static final double EPSILON = 1e-12;
     private static final String MASKED_LM = "DistilBertForMaskedLM";
     private static final String CLASSIFICATION = "DistilBertForSequenceClassification";
+    private static final String TOKENS = "DistilBertForTokenClassification";
+    private static final String ANSWERS = "DistilBertForQuestionAnswering";
 
     @Override
     public String modelType() {
@@ -22,7 +24,7 @@ final class DistilBertArchitecture implements Architecture {
 
     @Override
     public List<String> classes() {
-        return List.of("DistilBertModel", MASKED_LM, CLASSIFICATION);
+        return List.of("DistilBertModel", MASKED_LM, CLASSIFICATION, TOKENS, ANSWERS);
     }
 
     @Override
@@ -65,6 +67,8 @@ final class DistilBertArchitecture implements Architecture {
                 String dense = draft.linear("pre_classifier", first, hidden, hidden, true);
                 EncoderHeads.classes(draft, config, "classifier", draft.op("/Relu", "Relu", List.of(dense)), hidden);
             }
+            case TOKENS -> EncoderHeads.classesOfTokens(draft, config, "classifier", x, hidden);
+            case ANSWERS -> EncoderHeads.answers(draft, config, "qa_outputs", x, hidden);
             default -> EncoderHeads.bare(draft, x, hidden);
         }
     }

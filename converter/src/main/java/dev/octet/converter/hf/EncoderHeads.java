@@ -47,6 +47,43 @@ final class EncoderHeads {
         draft.output("logits", draft.linear(module, x, hidden, labels, true), Tokens.BATCH, Dim.of(labels));
     }
 
+    /** Scores of classes for each token. */
+    static void classesOfTokens(GraphDraft draft, HfConfig config, String module, String x, int hidden) {
+        int labels = Labels.count(config);
+        String logits = draft.linear(module, x, hidden, labels, true);
+        draft.output("logits", logits, Tokens.BATCH, Tokens.SEQUENCE, Dim.of(labels));
+    }
+
+    /** Scores of each token as the first of an answer, and as the last: two outputs [batch, sequence]. */
+    static void answers(GraphDraft draft, HfConfig config, String module, String x, int hidden) {
+        int labels = Labels.count(config);
+        if (labels != 2) {
+            throw config.unsupported("num_labels", Integer.toString(labels), "2, for the first token and the last");
+        }
+        List<String> ends = draft.split(GraphDraft.path(module), draft.linear(module, x, hidden, labels, true), 1, 1);
+        for (int i = 0; i < 2; i++) {
+            String scores = draft.op(
+                    GraphDraft.path(module) + "/Squeeze",
+                    "Squeeze",
+                    List.of(ends.get(i), draft.longs("axes_2", Shape.of(1), 2)));
+            draft.output(i == 0 ? "start_logits" : "end_logits", scores, Tokens.BATCH, Tokens.SEQUENCE);
+        }
+    }
+
+    /**
+     * The bias of BERT's head: it is tied as the weight is; files of transformers before 5 have one of both names where nothing is tied.
+     *
+     * @param module of the head
+     */
+    static String biasOfWords(HfConfig config, CheckpointParameters parameters, String module) {
+        String own = module + ".decoder.bias";
+        String shared = module + ".bias";
+        boolean tied = config.flag(true, "tie_word_embeddings");
+        String chosen = !tied && (parameters.has(own) || !parameters.has(shared)) ? own : shared;
+        parameters.account(chosen.equals(own) ? shared : own);
+        return chosen;
+    }
+
     /**
      * Scores of all words for each token.
      *
@@ -62,15 +99,21 @@ final class EncoderHeads {
             String embedding,
             String x,
             int hidden) {
-        int vocabulary = config.size("vocab_size");
         String weight = TiedHead.weight(
                 draft,
                 config,
                 config.flag(true, "tie_word_embeddings"),
                 decoder + ".weight",
                 embedding + ".weight",
-                vocabulary,
+                config.size("vocab_size"),
                 hidden);
+        words(draft, config, decoder, bias, weight, x);
+    }
+
+    /** The same with a weight that is among the graph's constants. */
+    static void words(
+            GraphDraft draft, HfConfig config, String decoder, @Nullable String bias, String weight, String x) {
+        int vocabulary = config.size("vocab_size");
         String stored = bias == null ? null : draft.stored(bias, vocabulary);
         draft.output(
                 "logits",

@@ -38,11 +38,13 @@ final class ExpertBlock {
     String emit(String module, String x) {
         ExpertRouter.Choice choice = choice(module + "." + mixture.router().module(), x);
         String path = GraphDraft.path(module);
+        boolean before = mixture.router() == Mixture.Router.BEFORE;
+        String read = before ? draft.op(path + "/Mul_score", "Mul", List.of(x, choice.weights())) : x;
         String tokens = draft.op(
-                path + "/Reshape", "Reshape", List.of(x, draft.longs("rows_of_" + hidden, Shape.of(2), -1, hidden)));
+                path + "/Reshape", "Reshape", List.of(read, draft.longs("rows_of_" + hidden, Shape.of(2), -1, hidden)));
         String chosen = draft.op(
                 path + "/Reshape_chosen", "Reshape", List.of(choice.experts(), draft.longs("flat", Shape.of(1), -1)));
-        List<String> sum = new ArrayList<>(List.of(choice.weights()));
+        List<String> sum = new ArrayList<>(List.of(before ? ones(path, choice.weights()) : choice.weights()));
         int inner = config.size(mixture.inner());
         FusedExperts.cut(draft.parameters(), mixture.expert(), module + ".experts", experts, hidden, inner);
         for (int e = 0; e < experts; e++) {
@@ -63,12 +65,21 @@ final class ExpertBlock {
         return shared.isEmpty() ? y : draft.add(path, y, shared(module, x, shared.get()));
     }
 
+    /** One for each choice. */
+    private String ones(String path, String weights) {
+        String shape = draft.op(path + "/Shape_choices", "Shape", List.of(weights));
+        return draft.op(path + "/Expand_ones", "Expand", List.of(draft.floats("router_one", Shape.SCALAR, 1), shape));
+    }
+
     private String expert(String module, String rows, int inner) {
         Mixture.Expert expert = mixture.expert();
-        return expert == Mixture.Expert.CLAMPED
-                ? new ClampedMlp(hidden, inner, (float) config.positive(7, "swiglu_limit")).emit(draft, module, rows)
-                : new GatedMlp(hidden, inner, activation, false)
-                        .emit(draft, module, expert.gate(), expert.up(), expert.down(), rows);
+        GatedMlp mlp = new GatedMlp(hidden, inner, activation, false);
+        return switch (expert) {
+            case CLAMPED ->
+                new ClampedMlp(hidden, inner, (float) config.positive(7, "swiglu_limit")).emit(draft, module, rows);
+            case HALVES -> mlp.emitTransposed(draft, module, "gate_up_proj", "down_proj", rows);
+            case MIXTRAL, GATED -> mlp.emit(draft, module, expert.gate(), expert.up(), expert.down(), rows);
+        };
     }
 
     private ExpertRouter.Choice choice(String module, String x) {
@@ -80,6 +91,7 @@ final class ExpertBlock {
         GatedMlp mlp = new GatedMlp(hidden, inner, activation, false);
         return switch (mixture.shared()) {
             case NONE -> throw new IllegalStateException("no shared expert");
+            case SAME -> mlp.emit(draft, module + ".shared_expert", "gate_proj", "up_proj", "down_proj", x);
             case PLAIN -> mlp.emit(draft, module + ".shared_experts", "gate_proj", "up_proj", "down_proj", x);
             case GATED -> {
                 String path = GraphDraft.path(module);

@@ -29,6 +29,10 @@ record ExpertRouter(GraphDraft draft, HfConfig config, String module, int expert
                 Choice choice = best(logits, active);
                 yield new Choice(softmax(choice.weights()), choice.experts());
             }
+            case BEFORE -> {
+                Choice choice = best(logits, active);
+                yield new Choice(op("Sigmoid", List.of(choice.weights())), choice.experts());
+            }
         };
     }
 

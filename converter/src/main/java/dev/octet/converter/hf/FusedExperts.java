@@ -19,13 +19,15 @@ final class FusedExperts {
      */
     static void cut(
             CheckpointParameters parameters, Mixture.Expert expert, String module, int experts, int hidden, int inner) {
-        if (expert == Mixture.Expert.CLAMPED) {
+        if (expert.isFused()) {
             for (String linear : List.of("gate_up_proj", "down_proj")) {
                 boolean up = linear.equals("gate_up_proj");
                 long in = up ? hidden : inner;
                 long out = up ? 2L * inner : hidden;
                 each(parameters, module, linear, Shape.of(experts, in, out), linear, Shape.of(in, out));
-                each(parameters, module, linear + "_bias", Shape.of(experts, out), linear + "_bias", Shape.of(out));
+                if (expert == Mixture.Expert.CLAMPED) {
+                    each(parameters, module, linear + "_bias", Shape.of(experts, out), linear + "_bias", Shape.of(out));
+                }
             }
             return;
         }

@@ -26,10 +26,23 @@ record GatedMlp(int hidden, int inner, String activation, boolean bias) {
         return down(draft, module, down, halves.get(0), halves.get(1));
     }
 
+    /** The same where weights lie as [in, out], without {@code .weight} in their names; without biases. */
+    String emitTransposed(GraphDraft draft, String module, String both, String down, String x) {
+        String fused = module + "." + both;
+        String all = draft.linear(fused, x, draft.stored(fused, hidden, 2L * inner), null, 0);
+        List<String> halves = draft.split(GraphDraft.path(fused), all, inner, inner);
+        String product = product(draft, module, halves.get(0), halves.get(1));
+        String last = module + "." + down;
+        return draft.linear(last, product, draft.stored(last, inner, hidden), null, 0);
+    }
+
     private String down(GraphDraft draft, String module, String down, String gated, String wide) {
+        return draft.linear(module + "." + down, product(draft, module, gated, wide), inner, hidden, bias);
+    }
+
+    private String product(GraphDraft draft, String module, String gated, String wide) {
         String path = GraphDraft.path(module);
         String active = Activations.emit(draft, path + "/act_fn", activation, gated);
-        String product = draft.op(path + "/Mul", "Mul", List.of(active, wide));
-        return draft.linear(module + "." + down, product, inner, hidden, bias);
+        return draft.op(path + "/Mul", "Mul", List.of(active, wide));
     }
 }

@@ -213,6 +213,19 @@ final class GraphDraft {
         return scores;
     }
 
+    /**
+     * The same.
+     *
+     * @param targets whether the tokens are a decoder's, of which no mask says which are padding
+     */
+    String router(String module, String x, int in, int out, boolean bias, boolean targets) {
+        String scores = router(module, x, in, out, bias);
+        if (targets) {
+            nodes.add(nodes.removeLast().with(Attribute.of(Node.UNMASKED, 1)));
+        }
+        return scores;
+    }
+
     /** transformers' Conv1D: weight [in, out]. */
     String conv1d(String module, String x, int in, int out) {
         return linear(module, x, stored(module + ".weight", in, out), stored(module + ".bias", out), 0);
@@ -278,8 +291,13 @@ final class GraphDraft {
     }
 
     private String rmsNorm(String module, String x, String weight, double epsilon) {
+        return rmsNormOf(path(module), x, weight, epsilon);
+    }
+
+    /** RMSNorm over the last axis by a constant of the graph. */
+    String rmsNormOf(String path, String x, String weight, double epsilon) {
         return node(
-                path(module),
+                path,
                 CanonicalOps.RMS_NORM,
                 Node.OCTET_DOMAIN,
                 List.of(x, weight),

@@ -68,6 +68,16 @@ record Mixture(
             Shared.NONE,
             Layers.ALL);
 
+    /** Llama 4: one expert for each token, which reads it times the sigmoid of its score; a shared one. Source: transformers/models/llama4. */
+    static final Mixture LLAMA4 = new Mixture(
+            "feed_forward",
+            Expert.HALVES,
+            List.of("num_local_experts", "num_experts"),
+            "intermediate_size",
+            Router.BEFORE,
+            Shared.SAME,
+            Layers.INTERLEAVED);
+
     private Mixture with(Shared other) {
         return new Mixture(block, expert, counts, inner, router, other, layers);
     }
@@ -86,7 +96,16 @@ record Mixture(
          * {@code down((clamp(u) + 1) * clamp(g) * sigmoid(1.702 * clamp(g)))} with biases; g and u are the even and the odd outputs of one Linear.
          * Files have the weights of all experts in one tensor, {@code [experts, in, out]}.
          */
-        CLAMPED;
+        CLAMPED,
+        /**
+         * A gated MLP; gate and up are the halves of one Linear. Files have the weights of all experts in one tensor, {@code [experts, in, out]}.
+         */
+        HALVES;
+
+        /** Whether files have the weights of all experts in one tensor, {@code [experts, in, out]}. */
+        boolean isFused() {
+            return this == CLAMPED || this == HALVES;
+        }
 
         /** The Linear that goes through the activation. */
         String gate() {
@@ -121,11 +140,13 @@ record Mixture(
          */
         BIASED_GROUPS,
         /** Those of the highest score; the weights are probabilities among these alone. The router is called {@code router} and has a bias. */
-        BEST_SCORES;
+        BEST_SCORES,
+        /** That of the highest score, whose sigmoid multiplies what the expert reads. The router is called {@code router}. */
+        BEFORE;
 
         /** What the module is called in the block. */
         String module() {
-            return this == BEST_SCORES ? "router" : "gate";
+            return this == BEST_SCORES || this == BEFORE ? "router" : "gate";
         }
     }
 
@@ -135,7 +156,9 @@ record Mixture(
         /** One of {@code shared_expert_intermediate_size}, times the sigmoid of a Linear's only output. */
         GATED,
         /** One as wide as {@code n_shared_experts} experts. */
-        PLAIN
+        PLAIN,
+        /** One like the others, called {@code shared_expert}. */
+        SAME
     }
 
     /** Layers with the mixture. */
@@ -144,21 +167,34 @@ record Mixture(
         /** Every {@code decoder_sparse_step}-th, but for {@code mlp_only_layers}. */
         STEPS,
         /** From {@code first_k_dense_replace} on. */
-        UPPER
+        UPPER,
+        /** Those of {@code moe_layers}, or every {@code interleave_moe_layer_step}-th; others are {@code intermediate_size_mlp} wide. */
+        INTERLEAVED
     }
 
     /** Whether the layer of this index has the mixture. */
     boolean isIn(HfConfig config, int layer) {
         return switch (layers) {
             case ALL -> true;
-            case STEPS -> (layer + 1) % config.sizeOr(1, "decoder_sparse_step") == 0 && !isDense(config, layer);
+            case STEPS ->
+                (layer + 1) % config.sizeOr(1, "decoder_sparse_step") == 0
+                        && !isListed(config, "mlp_only_layers", layer);
             case UPPER -> layer >= config.count("first_k_dense_replace").orElse(0);
+            case INTERLEAVED ->
+                config.json().path("moe_layers").isArray()
+                        ? isListed(config, "moe_layers", layer)
+                        : (layer + 1) % config.sizeOr(1, "interleave_moe_layer_step") == 0;
         };
     }
 
-    private static boolean isDense(HfConfig config, int layer) {
-        for (JsonNode dense : config.json().path("mlp_only_layers")) {
-            if (dense.isIntegralNumber() && dense.longValue() == layer) {
+    /** Where the configuration has the elements of a token within the MLP of other layers. */
+    String denseInner() {
+        return layers == Layers.INTERLEAVED ? "intermediate_size_mlp" : "intermediate_size";
+    }
+
+    private static boolean isListed(HfConfig config, String key, int layer) {
+        for (JsonNode listed : config.json().path(key)) {
+            if (listed.isIntegralNumber() && listed.longValue() == layer) {
                 return true;
             }
         }
@@ -172,7 +208,11 @@ record Mixture(
 
     /** How many of them a token gets. */
     int active(HfConfig config) {
-        int active = config.size("num_experts_per_tok");
+        int active =
+                router == Router.BEFORE ? config.sizeOr(1, "num_experts_per_tok") : config.size("num_experts_per_tok");
+        if (router == Router.BEFORE && active != 1) {
+            throw config.unsupported("num_experts_per_tok", Integer.toString(active), "1");
+        }
         int experts = experts(config);
         if (active > experts) {
             throw config.malformed("num_experts_per_tok " + active + " is more than the " + experts + " experts");
@@ -185,6 +225,7 @@ record Mixture(
         return switch (shared) {
             case NONE -> Optional.empty();
             case GATED -> Optional.of(config.size("shared_expert_intermediate_size"));
+            case SAME -> Optional.of(config.size(inner));
             case PLAIN -> config.count("n_shared_experts").filter(n -> n > 0).map(n -> n * config.size(inner));
         };
     }

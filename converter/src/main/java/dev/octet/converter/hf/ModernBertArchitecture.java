@@ -11,13 +11,15 @@ import java.util.regex.Pattern;
 
 /**
  * ModernBERT: norms before attention and MLP, rotary positions, windows to both sides in most layers, gated Gelu; bare, with the masked
- * language model's head, or classifying sequences. Source: transformers/models/modernbert/modeling_modernbert.py.
+ * language model's head, classifying sequences or tokens, or answering questions. Source: transformers/models/modernbert/modeling_modernbert.py.
  */
 final class ModernBertArchitecture implements Architecture {
     private static final String PREFIX = "model.";
     private static final String EMBEDDINGS = PREFIX + "embeddings";
     private static final String MASKED_LM = "ModernBertForMaskedLM";
     private static final String CLASSIFICATION = "ModernBertForSequenceClassification";
+    private static final String TOKENS = "ModernBertForTokenClassification";
+    private static final String ANSWERS = "ModernBertForQuestionAnswering";
     private static final int PADDING = 50_283;
 
     @Override
@@ -27,7 +29,7 @@ final class ModernBertArchitecture implements Architecture {
 
     @Override
     public List<String> classes() {
-        return List.of("ModernBertModel", MASKED_LM, CLASSIFICATION);
+        return List.of("ModernBertModel", MASKED_LM, CLASSIFICATION, TOKENS, ANSWERS);
     }
 
     @Override
@@ -95,6 +97,8 @@ final class ModernBertArchitecture implements Architecture {
                             hidden);
                 case CLASSIFICATION ->
                     EncoderHeads.classes(draft, config, "classifier", head(pooled(x, tokens)), hidden);
+                case TOKENS -> EncoderHeads.classesOfTokens(draft, config, "classifier", head(x), hidden);
+                case ANSWERS -> EncoderHeads.answers(draft, config, "classifier", head(x), hidden);
                 default -> {
                     List.of("head.dense.weight", "head.dense.bias", "head.norm.weight", "head.norm.bias")
                             .forEach(draft.parameters()::account);

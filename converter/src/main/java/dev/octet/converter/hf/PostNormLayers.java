@@ -50,6 +50,19 @@ record PostNormLayers(Names names, int hidden, int inner, double epsilon, String
                 "output.dense",
                 "output.LayerNorm");
 
+        /** DeBERTa-v2. */
+        static final Names DEBERTA = new Names(
+                BERT.layers(),
+                BERT.attention(),
+                "query_proj",
+                "key_proj",
+                "value_proj",
+                BERT.attended(),
+                BERT.attendedNorm(),
+                BERT.wide(),
+                BERT.narrow(),
+                BERT.narrowNorm());
+
         /** DistilBERT. */
         static final Names DISTILBERT = new Names(
                 "transformer.layer.",
@@ -62,6 +75,19 @@ record PostNormLayers(Names names, int hidden, int inner, double epsilon, String
                 "ffn.lin1",
                 "ffn.lin2",
                 "output_layer_norm");
+    }
+
+    /** What attention is told besides q, k and v. */
+    @FunctionalInterface
+    interface Mask {
+        /**
+         * BOOL where a query looks, or F32 that its scores are added to.
+         *
+         * @param attention the module
+         * @param q [batch, sequence, hidden]
+         * @param k likewise
+         */
+        String of(String attention, String q, String k);
     }
 
     /** Those of a configuration with BERT's keys. */
@@ -99,17 +125,23 @@ record PostNormLayers(Names names, int hidden, int inner, double epsilon, String
     String emit(GraphDraft draft, String body, int count, String x, Tokens tokens) {
         String y = x;
         for (int i = 0; i < count; i++) {
-            y = layer(draft, body + names.layers() + i + ".", y, tokens);
+            y = layer(draft, body, i, y, (attention, q, k) -> tokens.padding());
         }
         return y;
     }
 
-    private String layer(GraphDraft draft, String layer, String x, Tokens tokens) {
+    /**
+     * Adds one layer.
+     *
+     * @param body module that it is part of, with its dot
+     */
+    String layer(GraphDraft draft, String body, int index, String x, Mask mask) {
+        String layer = body + names.layers() + index + ".";
         String self = layer + names.attention();
         String q = draft.linear(self + "." + names.queries(), x, hidden, hidden, true);
         String k = draft.linear(self + "." + names.keys(), x, hidden, hidden, true);
         String v = draft.linear(self + "." + names.values(), x, hidden, hidden, true);
-        String y = heads.attend(draft, self, q, k, v, tokens.padding());
+        String y = heads.attend(draft, self, q, k, v, mask.of(self, q, k));
         String attended = draft.linear(layer + names.attended(), y, hidden, hidden, true);
         String middle = summed(draft, layer + names.attendedNorm(), attended, x);
         String wide = draft.linear(layer + names.wide(), middle, hidden, inner, true);

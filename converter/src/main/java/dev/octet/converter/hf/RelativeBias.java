@@ -20,20 +20,8 @@ record RelativeBias(int buckets, int farthest, boolean bothWays) {
      */
     String emit(GraphDraft draft, String module, Tokens tokens, int heads) {
         String path = GraphDraft.path(module);
-        String queries = draft.op(
-                path + "/Unsqueeze", "Unsqueeze", List.of(tokens.positions(), draft.longs("axes_1", Shape.of(1), 1)));
-        String keys = draft.op(
-                path + "/Unsqueeze_keys",
-                "Unsqueeze",
-                List.of(tokens.positions(), draft.longs("axes_0", Shape.of(1), 0)));
-        String distance = draft.op(path + "/Sub", "Sub", List.of(keys, queries));
-        String most = draft.longs("farthest", Shape.of(), farthest);
-        String least = draft.longs("minus_farthest", Shape.of(), -farthest);
-        String near =
-                draft.op(path + "/Max", "Max", List.of(draft.op(path + "/Min", "Min", List.of(distance, most)), least));
-        String place = draft.add(path, near, most);
-        String table = draft.longs(bothWays ? "buckets_both_ways" : "buckets", Shape.of(2L * farthest + 1), table());
-        String bucket = draft.op(path + "/Gather_bucket", "Gather", List.of(table, place), Attribute.of("axis", 0));
+        String bucket =
+                new RelativeBuckets(bothWays ? "buckets_both_ways" : "buckets", table()).emit(draft, path, tokens);
         String values = draft.embedding(module, bucket, buckets, heads);
         String turned =
                 draft.op(path + "/Transpose", "Transpose", List.of(values), Attribute.of("perm", List.of(2L, 0L, 1L)));

@@ -9,7 +9,7 @@ import java.util.regex.Pattern;
 
 /**
  * RoBERTa and XLM-RoBERTa: BERT's layers, positions counted from the tokens that are no padding; bare, with the masked language model's head,
- * or classifying sequences. Source: transformers/models/roberta/modeling_roberta.py.
+ * classifying sequences or tokens, or answering questions. Source: transformers/models/roberta/modeling_roberta.py.
  *
  * @param modelType {@code model_type} in {@code config.json}
  * @param family what the names of its classes begin with
@@ -22,10 +22,13 @@ record RobertaArchitecture(String modelType, String family) implements Architect
     private static final int PADDING = 1;
     private static final String MASKED_LM = "ForMaskedLM";
     private static final String CLASSIFICATION = "ForSequenceClassification";
+    private static final String TOKENS = "ForTokenClassification";
+    private static final String ANSWERS = "ForQuestionAnswering";
 
     @Override
     public List<String> classes() {
-        return List.of(family + "Model", family + MASKED_LM, family + CLASSIFICATION);
+        return List.of(
+                family + "Model", family + MASKED_LM, family + CLASSIFICATION, family + TOKENS, family + ANSWERS);
     }
 
     @Override
@@ -70,6 +73,12 @@ record RobertaArchitecture(String modelType, String family) implements Architect
             EncoderHeads.ignorePooler(draft, POOLER);
             String pooled = EncoderHeads.pooled(draft, "classifier", x, hidden);
             EncoderHeads.classes(draft, config, "classifier.out_proj", pooled, hidden);
+        } else if (modelClass.endsWith(TOKENS)) {
+            EncoderHeads.ignorePooler(draft, POOLER);
+            EncoderHeads.classesOfTokens(draft, config, "classifier", x, hidden);
+        } else if (modelClass.endsWith(ANSWERS)) {
+            EncoderHeads.ignorePooler(draft, POOLER);
+            EncoderHeads.answers(draft, config, "qa_outputs", x, hidden);
         } else {
             EncoderHeads.bare(draft, x, hidden);
             EncoderHeads.optionalPooler(draft, POOLER, x, hidden);

@@ -7,6 +7,7 @@ import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.quant.number.BFloat16;
 import dev.octet.quant.number.Half;
+import java.util.Arrays;
 import java.util.List;
 import java.util.Optional;
 import java.util.function.IntFunction;
@@ -48,6 +49,7 @@ final class RotaryDecoder {
     private final AttentionHeads heads;
     private final IntFunction<Optional<Integer>> window;
     private final Tokens tokens;
+    private @Nullable String temperature;
 
     private RotaryDecoder(
             DecoderArchitecture architecture,
@@ -110,8 +112,10 @@ final class RotaryDecoder {
         IntFunction<Optional<RotaryAngles.Tables>> tables = tables();
         int longest = config.sizeOr(Integer.MAX_VALUE, "max_position_embeddings");
         for (int i = 0; i < sizes.layers(); i++) {
-            String mask =
-                    window.apply(i).filter(w -> w < longest).map(tokens::window).orElseGet(tokens::padding);
+            String mask = window.apply(i)
+                    .filter(w -> w < longest)
+                    .map(w -> architecture.window().mask(tokens, w))
+                    .orElseGet(tokens::padding);
             x = layer(i, x, tables.apply(i), mask);
         }
         x = norm(PREFIX + "norm", x, hidden);
@@ -245,6 +249,10 @@ final class RotaryDecoder {
         String path = GraphDraft.path(module);
         String q = turned(tables, path + "/q_rotary", qkv.get(0), heads.heads());
         String k = turned(tables, path + "/k_rotary", qkv.get(1), heads.keyHeads());
+        if (architecture.has(Feature.TEMPERATURE)) {
+            q = tables.isPresent() ? lengthOfOne(path + "/q_norm", q, heads.heads()) : warmed(path, q);
+            k = tables.isPresent() ? lengthOfOne(path + "/k_norm", k, heads.keyHeads()) : k;
+        }
         String y = architecture.has(Feature.SINKS)
                 ? new AttentionSinks(heads, sizes.headSize())
                         .attend(draft, tokens, module, q, k, qkv.get(2), mask == null ? tokens.padding() : mask)
@@ -291,19 +299,61 @@ final class RotaryDecoder {
                 qkv.get(2));
     }
 
+    /** Llama 4's: each head with a mean square of one, where {@code use_qk_norm} is not false. */
+    private String lengthOfOne(String path, String x, int count) {
+        if (!config.flag(true, "use_qk_norm")) {
+            return x;
+        }
+        int size = sizes.headSize();
+        float[] ones = new float[size];
+        Arrays.fill(ones, 1);
+        String weight = draft.floats("ones_" + size, Shape.of(size), ones);
+        return joined(path, draft.rmsNormOf(path, split(path, x, count), weight, epsilon), count);
+    }
+
+    /** Queries of layers without positions, which grow with the logarithm of their place where {@code attn_temperature_tuning} is not false. */
+    private String warmed(String attention, String q) {
+        if (!config.flag(true, "attn_temperature_tuning")) {
+            return q;
+        }
+        if (temperature == null) {
+            String path = "/temperature";
+            String one = draft.floats("temperature_one", Shape.SCALAR, 1);
+            String floor = draft.floats("floor_scale", Shape.SCALAR, (float) config.positive(8192, "floor_scale"));
+            String scale = draft.floats("attn_scale", Shape.SCALAR, (float) config.positive(0.1, "attn_scale"));
+            String place = draft.add(path, tokens.numbers(path), one);
+            String steps =
+                    draft.op(path + "/Floor", "Floor", List.of(draft.op(path + "/Div", "Div", List.of(place, floor))));
+            String log = draft.op(path + "/Log", "Log", List.of(draft.add(path, steps, one)));
+            String all = draft.add(path, draft.op(path + "/Mul", "Mul", List.of(log, scale)), one);
+            temperature =
+                    draft.op(path + "/Unsqueeze", "Unsqueeze", List.of(all, draft.longs("axes_1", Shape.of(1), 1)));
+        }
+        return draft.op(attention + "/Mul_temperature", "Mul", List.of(q, temperature));
+    }
+
     private String headNorm(String module, String x, int count, boolean each) {
         String path = GraphDraft.path(module);
         int size = sizes.headSize();
-        String split = draft.op(
-                path + "/Reshape",
-                "Reshape",
-                List.of(x, draft.longs("heads_" + count + "_of_" + size, Shape.of(4), 0, 0, count, size)));
-        String normed = each ? draft.centredHeadNorm(module, split, count, size, epsilon) : norm(module, split, size);
-        long width = (long) count * size;
-        return draft.op(
-                path + "/Reshape_joined",
-                "Reshape",
-                List.of(normed, draft.longs("joined_" + width, Shape.of(3), 0, 0, width)));
+        String split = split(path, x, count);
+        return joined(
+                path,
+                each ? draft.centredHeadNorm(module, split, count, size, epsilon) : norm(module, split, size),
+                count);
+    }
+
+    /** [batch, sequence, heads, size]. */
+    private String split(String path, String x, int count) {
+        int size = sizes.headSize();
+        String shape = draft.longs("heads_" + count + "_of_" + size, Shape.of(4), 0, 0, count, size);
+        return draft.op(path + "/Reshape", "Reshape", List.of(x, shape));
+    }
+
+    /** [batch, sequence, heads·size]. */
+    private String joined(String path, String x, int count) {
+        long width = (long) count * sizes.headSize();
+        String shape = draft.longs("joined_" + width, Shape.of(3), 0, 0, width);
+        return draft.op(path + "/Reshape_joined", "Reshape", List.of(x, shape));
     }
 
     private String mlp(int index, String layer, String x) {
@@ -312,8 +362,9 @@ final class RotaryDecoder {
             return new ExpertBlock(mixture.get(), config, draft, sizes.hidden(), activation)
                     .emit(layer + "." + mixture.get().block(), x);
         }
-        GatedMlp mlp = new GatedMlp(sizes.hidden(), config.size("intermediate_size"), activation, biases.mlp());
-        String module = layer + ".mlp";
+        String inner = architecture.mixture().map(Mixture::denseInner).orElse("intermediate_size");
+        GatedMlp mlp = new GatedMlp(sizes.hidden(), config.size(inner), activation, biases.mlp());
+        String module = layer + "." + architecture.mixture().map(Mixture::block).orElse("mlp");
         return architecture.has(Feature.FUSED_GATE_UP)
                 ? mlp.emitFused(draft, module, "gate_up_proj", "down_proj", x)
                 : mlp.emit(draft, module, "gate_proj", "up_proj", "down_proj", x);

@@ -4,6 +4,7 @@ import java.util.List;
 import java.util.Optional;
 import java.util.function.IntFunction;
 import java.util.function.IntPredicate;
+import java.util.stream.IntStream;
 
 /** Which layers of a decoder see only a window of positions, and which keys of the configuration say so. */
 enum SlidingWindow {
@@ -83,6 +84,32 @@ enum SlidingWindow {
         }
     },
     /**
+     * By {@code layer_types}, or in the layers that have rotary positions: {@code attention_chunk_size} positions, which begin where the last ones end
+     * (Llama4TextConfig).
+     */
+    CHUNKS {
+        @Override
+        IntFunction<Optional<Integer>> of(HfConfig config) {
+            Optional<Integer> chunk = config.json().has("attention_chunk_size")
+                    ? config.optionalSize("attention_chunk_size")
+                    : Optional.of(2 * DEFAULT_SIZE);
+            List<String> types = config.texts("layer_types");
+            IntPredicate inChunks = types.isEmpty()
+                    ? RotatedLayers.LISTED.rotate(config, layer -> false)
+                    : isOfType(config, types, "chunked_attention");
+            if (chunk.isEmpty()
+                    && IntStream.range(0, config.layers("num_hidden_layers")).anyMatch(inChunks)) {
+                throw config.unsupported("attention_chunk_size", "null", "a number of positions");
+            }
+            return layer -> chunk.filter(c -> inChunks.test(layer));
+        }
+
+        @Override
+        String mask(Tokens tokens, long size) {
+            return tokens.chunk(size);
+        }
+    },
+    /**
      * By {@code layer_types}, or in the layers that have no rotary positions; none unless {@code use_sliding_window} and {@code sliding_window}
      * (SmolLM3Config).
      */
@@ -103,6 +130,11 @@ enum SlidingWindow {
 
     /** Positions that a layer sees, by its number; empty for all. */
     abstract IntFunction<Optional<Integer>> of(HfConfig config);
+
+    /** Where the queries of a layer look that sees {@code size} positions, BOOL. */
+    String mask(Tokens tokens, long size) {
+        return tokens.window(size);
+    }
 
     /** None where {@code sliding_window} is {@code null}. */
     private static Optional<Integer> size(HfConfig config) {
@@ -127,15 +159,19 @@ enum SlidingWindow {
      * @param types {@code layer_types}, one for each layer
      */
     static IntPredicate isSliding(HfConfig config, List<String> types) {
+        return isOfType(config, types, SLIDING);
+    }
+
+    private static IntPredicate isOfType(HfConfig config, List<String> types, String wanted) {
         if (types.size() != config.layers("num_hidden_layers")) {
             throw config.malformed("layer_types names " + types.size() + " layers, num_hidden_layers is "
                     + config.layers("num_hidden_layers"));
         }
         for (String type : types) {
-            if (!type.equals("full_attention") && !type.equals(SLIDING)) {
-                throw config.unsupported("layer_types", type, "full_attention, " + SLIDING);
+            if (!type.equals("full_attention") && !type.equals(wanted)) {
+                throw config.unsupported("layer_types", type, "full_attention, " + wanted);
             }
         }
-        return layer -> types.get(layer).equals(SLIDING);
+        return layer -> types.get(layer).equals(wanted);
     }
 }

@@ -7,24 +7,30 @@ import java.util.regex.Pattern;
 import org.jspecify.annotations.Nullable;
 
 /**
- * T5 and Flan-T5: an encoder, and a decoder that reads what it gives; RMSNorm before each part, positions as a bias of the scores, which are not
- * scaled. Source: transformers/models/t5/modeling_t5.py.
+ * T5, Flan-T5 and Switch Transformers: an encoder, and a decoder that reads what it gives; RMSNorm before each part, positions as a bias of the scores,
+ * which are not scaled. Switch Transformers have {@link SwitchBlock experts} in some layers. Sources: transformers/models/t5/modeling_t5.py,
+ * transformers/models/switch_transformers/modeling_switch_transformers.py.
+ *
+ * @param modelType {@code model_type} in {@code config.json}
+ * @param family what the names of its classes begin with
+ * @param sparse whether some layers have experts
  */
-final class T5Architecture implements Architecture {
-    private static final String GENERATION = "T5ForConditionalGeneration";
-    private static final String ENCODER = "T5EncoderModel";
+record T5Architecture(String modelType, String family, boolean sparse) implements Architecture {
+    private static final String GENERATION = "ForConditionalGeneration";
+    private static final String ENCODER = "EncoderModel";
     private static final String WORDS = "shared";
     /** Far below any score, so that nothing is left of it behind a softmax. */
     private static final float HIDDEN = -1e9f;
 
-    @Override
-    public String modelType() {
-        return "t5";
-    }
+    /** Without experts. */
+    static final T5Architecture T5 = new T5Architecture("t5", "T5", false);
+
+    /** With experts. */
+    static final T5Architecture SWITCH = new T5Architecture("switch_transformers", "SwitchTransformers", true);
 
     @Override
     public List<String> classes() {
-        return List.of(GENERATION, ENCODER);
+        return List.of(family + GENERATION, family + ENCODER);
     }
 
     @Override
@@ -48,7 +54,7 @@ final class T5Architecture implements Architecture {
 
     @Override
     public void build(HfConfig config, String modelClass, GraphDraft draft) {
-        new Build(config, draft).build(modelClass);
+        new Build(config, draft, sparse).build(modelClass);
     }
 
     /** One graph. */
@@ -59,8 +65,10 @@ final class T5Architecture implements Architecture {
         private final int size;
         private final int heads;
         private final double epsilon;
+        private final boolean sparse;
 
-        private Build(HfConfig config, GraphDraft draft) {
+        private Build(HfConfig config, GraphDraft draft, boolean sparse) {
+            this.sparse = sparse;
             this.config = config;
             this.draft = draft;
             this.hidden = config.size("d_model");
@@ -73,7 +81,7 @@ final class T5Architecture implements Architecture {
             Tokens tokens = new Tokens(draft);
             int layers = config.layers("num_layers");
             String encoded = encoder(tokens, layers);
-            if (modelClass.equals(ENCODER)) {
+            if (modelClass.endsWith(ENCODER)) {
                 EncoderHeads.bare(draft, encoded, hidden);
                 return;
             }
@@ -106,7 +114,7 @@ final class T5Architecture implements Architecture {
             for (int i = 0; i < layers; i++) {
                 String block = "encoder.block." + i + ".layer.";
                 x = attention(block + "0", "SelfAttention", x, null, mask, false);
-                x = mlp(block + "1", x);
+                x = mlp(block + "1", x, isSparse("num_sparse_encoder_layers", layers, i), false);
             }
             return draft.rmsNorm("encoder.final_layer_norm", x, hidden, epsilon);
         }
@@ -119,7 +127,7 @@ final class T5Architecture implements Architecture {
                 String block = "decoder.block." + i + ".layer.";
                 x = attention(block + "0", "SelfAttention", x, null, bias, true);
                 x = attention(block + "1", "EncDecAttention", x, encoded, source.padding(), false);
-                x = mlp(block + "2", x);
+                x = mlp(block + "2", x, isSparse("num_sparse_decoder_layers", layers, i), true);
             }
             return draft.rmsNorm("decoder.final_layer_norm", x, hidden, epsilon);
         }
@@ -154,10 +162,27 @@ final class T5Architecture implements Architecture {
             return draft.add(GraphDraft.path(layer), x, draft.linear(module + ".o", y, width, hidden, false));
         }
 
-        private String mlp(String layer, String x) {
-            String module = layer + ".DenseReluDense";
+        /** Whether a layer has experts: the second of each so many. */
+        private boolean isSparse(String key, int layers, int layer) {
+            int count = config.count(key).orElse(3);
+            int step = count == 0 ? layers : layers / count;
+            return sparse && step > 0 && (step == 1 || layer % step == 1);
+        }
+
+        /** @param targets whether the tokens are the decoder's, of which no mask says which are padding */
+        private String mlp(String layer, String x, boolean experts, boolean targets) {
             String normed = draft.rmsNorm(layer + ".layer_norm", x, hidden, epsilon);
+            if (experts) {
+                String y = new SwitchBlock(config, draft, hidden, targets).emit(layer + ".mlp", normed);
+                return draft.add(GraphDraft.path(layer), x, y);
+            }
             int inner = config.size("d_ff");
+            if (sparse) {
+                String y = new PlainMlp(hidden, inner, Activations.of(config, "dense_act_fn", "relu"))
+                        .emit(draft, layer + ".mlp", normed);
+                return draft.add(GraphDraft.path(layer), x, y);
+            }
+            String module = layer + ".DenseReluDense";
             String named = config.text("relu", "feed_forward_proj");
             boolean gated = named.startsWith("gated-");
             String activation = named.equals("gated-gelu")
@@ -167,9 +192,7 @@ final class T5Architecture implements Architecture {
             if (gated) {
                 y = new GatedMlp(hidden, inner, activation, false).emit(draft, module, "wi_0", "wi_1", "wo", normed);
             } else {
-                String wide = draft.linear(module + ".wi", normed, hidden, inner, false);
-                String active = Activations.emit(draft, GraphDraft.path(module) + "/act", activation, wide);
-                y = draft.linear(module + ".wo", active, inner, hidden, false);
+                y = new PlainMlp(hidden, inner, activation).emit(draft, module, normed);
             }
             return draft.add(GraphDraft.path(layer), x, y);
         }

@@ -34,6 +34,7 @@ final class Tokens {
     private @Nullable String keys;
     private @Nullable String causal;
     private final Map<Long, String> windows = new HashMap<>();
+    private final Map<Long, String> chunks = new HashMap<>();
     private final Map<String, String> behind = new HashMap<>();
 
     /** Adds the inputs. */
@@ -161,6 +162,49 @@ final class Tokens {
             String both = draft.op(path + "/And_both", "And", List.of(near, other));
             return draft.op(path + "/And", "And", List.of(padding(), both));
         });
+    }
+
+    /**
+     * Keys that are not padding and in the same chunk of {@code size} positions as the query, BOOL [batch, 1, sequence, sequence]; the first chunk of a
+     * sample begins behind padding on its left. Keys in front of the query are left to the attention's causality.
+     */
+    String chunk(long size) {
+        return chunks.computeIfAbsent(size, s -> {
+            String path = "/chunks";
+            String counts = draft.op(path + "/CumSum", "CumSum", List.of(mask(), draft.longs("one", Shape.of(), 1)));
+            String leading = draft.op(path + "/Equal", "Equal", List.of(counts, draft.longs("zero", Shape.of(), 0)));
+            String left = draft.op(
+                    path + "/ReduceSum",
+                    "ReduceSum",
+                    List.of(number(path, leading), draft.longs("axes_1", Shape.of(1), 1)),
+                    Attribute.of("keepdims", 1));
+            String queries = chunks(path, positions(), left, size, 2);
+            String all = chunks(path, keyPositions(), left, size, 1);
+            String same = draft.op(path + "/Equal_chunk", "Equal", List.of(queries, all));
+            String each = draft.op(
+                    path + "/Unsqueeze_chunk", "Unsqueeze", List.of(same, draft.longs("axes_1", Shape.of(1), 1)));
+            return draft.op(path + "/And", "And", List.of(padding(), each));
+        });
+    }
+
+    /** Numbers of the chunks of positions: F32 [batch, positions] and an axis more. */
+    private String chunks(String path, String positions, String left, long size, long axis) {
+        String behind = draft.op(path + "/Sub", "Sub", List.of(number(path, positions), left));
+        String share = draft.op(
+                path + "/Div", "Div", List.of(behind, draft.floats("chunk_" + size, Shape.SCALAR, (float) size)));
+        String chunk = draft.op(path + "/Floor", "Floor", List.of(share));
+        return draft.op(
+                path + "/Unsqueeze", "Unsqueeze", List.of(chunk, draft.longs("axes_" + axis, Shape.of(1), axis)));
+    }
+
+    /** As F32. */
+    private String number(String path, String x) {
+        return draft.op(path + "/Cast", "Cast", List.of(x), Attribute.of("to", DType.F32.onnxId()));
+    }
+
+    /** Positions as F32 numbers, [sequence]. */
+    String numbers(String path) {
+        return number(path, positions());
     }
 
     /** Keys that are not in front of the query, BOOL [sequence, total]. */

@@ -281,13 +281,20 @@ final class GraphMatcher {
                 && biases(a, b);
     }
 
-    /** Binds parameters that masks are computed from, as biases of positions are: the only constant of their shape behind the file's mask. */
+    /**
+     * Binds parameters that masks are computed from, as biases of positions are: the only constant of their shape behind the file's mask. A mask with several
+     * is walked: DeBERTa computes it from q and k.
+     */
     private boolean biases(Node a, Node b) {
-        for (Tensor placeholder : b.hasInput(3) ? twin.floatsBehind(b.input(3), Long.MAX_VALUE) : List.<Tensor>of()) {
-            Shape wanted = blueprint.parameters().get(placeholder.name());
-            if (wanted == null) {
-                continue;
-            }
+        List<Tensor> all = b.hasInput(3) ? twin.floatsBehind(b.input(3), Long.MAX_VALUE) : List.of();
+        List<Tensor> parameters = all.stream()
+                .filter(t -> blueprint.parameters().containsKey(t.name()))
+                .toList();
+        if (parameters.size() > 1) {
+            return a.hasInput(3) ? match(a.input(3), b.input(3)) : fail(a.id() + " has no mask, " + b.name() + " has");
+        }
+        for (Tensor placeholder : parameters) {
+            Shape wanted = Objects.requireNonNull(blueprint.parameters().get(placeholder.name()));
             List<Tensor> found = (a.hasInput(3)
                             ? file.floatsBehind(a.input(3), wanted.elementCount())
                             : List.<Tensor>of())
@@ -314,8 +321,9 @@ final class GraphMatcher {
     }
 
     private boolean convolution(Node a, Node b) {
-        if (!a.intsAttribute("strides").equals(b.intsAttribute("strides")) || a.intAttribute("group", 1) != 1) {
-            return fail(a.id() + " has other strides or groups than patches have");
+        if (!a.intsAttribute("strides").equals(b.intsAttribute("strides"))
+                || a.intAttribute("group", 1) != b.intAttribute("group", 1)) {
+            return fail(a.id() + " has other strides or groups than " + b.name());
         }
         return a.hasInput(2) == b.hasInput(2)
                 ? bind(a.input(1), twin.unmoved(b.input(1)), false, true)

@@ -19,8 +19,11 @@ public final class CanonicalOps {
     /**
      * {@code ExpertRows(x, chosen)}, attributes {@code expert}, {@code choices}: of x [tokens, size] the rows whose token chose the expert, in the
      * order of the tokens; chosen is I64 [tokens·choices]. Outputs: the rows [n, size], and I64 [n], the place of each choice in {@code chosen}.
+     * With {@link #DROPPING} a choice may be -1, which is no expert; its weight must be 0.
      */
     public static final String EXPERT_ROWS = "ExpertRows";
+    /** Attribute of {@link #EXPERT_ROWS}, 1 where experts have a capacity: not all choices come to one. */
+    public static final String DROPPING = "dropping";
     /**
      * {@code ExpertSum(weights, rows, places, rows, places, ...)}, attribute {@code size}: what experts made of their rows, [n, size] each, added up
      * by token in the order of its choices, weighted; weights is [..., choices], the result [..., size]. A place

@@ -31,6 +31,8 @@ import java.util.List;
 import java.util.Map;
 import java.util.Objects;
 import java.util.Set;
+import java.util.function.Function;
+import java.util.stream.Collectors;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -124,7 +126,7 @@ public final class CalibrationRun implements TapObserver {
                     "graph '" + model.graph().name() + "'",
                     "`octet inspect` shows the layers that need statistics");
         }
-        Statistics start = start(modelDigest, names, data, options);
+        Statistics start = start(modelDigest, taps, data, options);
         if (options.secondMoments() == null) {
             return start.complete()
                     ? start
@@ -207,7 +209,8 @@ public final class CalibrationRun implements TapObserver {
         done = data.count();
         if (moments != null) {
             Statistics now = statistics();
-            moments.writeAll(Objects.requireNonNull(options.secondMoments()), taps, SecondMomentsFile.origin(now));
+            List<Tap> first = taps.stream().filter(t -> !t.isRepeated()).toList();
+            moments.writeAll(Objects.requireNonNull(options.secondMoments()), first, SecondMomentsFile.origin(now));
         }
         if (options.checkpoint() != null && !momentsOnly) {
             StatisticsFile.write(statistics(), options.checkpoint());
@@ -284,15 +287,19 @@ public final class CalibrationRun implements TapObserver {
         return Statistics.of(identity, new DataPart(data.digest(), data.name(), done, data.count()), tensors);
     }
 
-    private static Statistics start(String modelDigest, Set<String> taps, Dataset data, CalibrationOptions options)
+    private static Statistics start(String modelDigest, List<Tap> taps, Dataset data, CalibrationOptions options)
             throws IOException {
         Path checkpoint = options.checkpoint();
         if (checkpoint != null && Files.exists(checkpoint)) {
             Statistics s = StatisticsFile.read(checkpoint);
-            checkSameRun(s, checkpoint, modelDigest, taps, data);
+            checkSameRun(s, checkpoint, modelDigest, names(taps, s.complete() ? Tap::module : Tap::name), data);
             return s;
         }
-        return nothing(modelDigest, taps, data);
+        return nothing(modelDigest, names(taps, Tap::name), data);
+    }
+
+    private static Set<String> names(List<Tap> taps, Function<Tap, String> name) {
+        return taps.stream().map(name).collect(Collectors.toCollection(LinkedHashSet::new));
     }
 
     private static Statistics nothing(String modelDigest, Set<String> taps, Dataset data) {
@@ -397,7 +404,12 @@ public final class CalibrationRun implements TapObserver {
         Map<String, TensorStatistics> tensors = new LinkedHashMap<>();
         Map<String, TensorStatistics> values = new HashMap<>();
         accumulators.forEach((value, a) -> values.put(value, a.snapshot()));
-        taps.forEach(t -> tensors.put(t.name(), values.getOrDefault(t.value(), TensorStatistics.EMPTY)));
+        boolean complete = done >= data.count();
+        for (Tap t : taps) {
+            TensorStatistics own = values.getOrDefault(t.value(), TensorStatistics.EMPTY);
+            // calls of a module are added up at the end only: a run that is resumed goes on with each
+            tensors.merge(complete ? t.module() : t.name(), own, TensorStatistics::merge);
+        }
         return Statistics.of(modelDigest, new DataPart(data.digest(), data.name(), done, data.count()), tensors);
     }
 }

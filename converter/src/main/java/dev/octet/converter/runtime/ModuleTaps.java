@@ -11,7 +11,7 @@ import dev.octet.quant.layout.AttentionInput;
 import dev.octet.quant.statistics.Statistics;
 import dev.octet.quant.statistics.TensorStatistics;
 import java.util.ArrayList;
-import java.util.HashSet;
+import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -29,34 +29,32 @@ public final class ModuleTaps {
     private ModuleTaps() {}
 
     /**
-     * The taps of a canonical model, in the order of its nodes. Omits a Linear without a constant weight, and a Linear that is called
-     * twice, because its name would be ambiguous; and attention with sinks, whose operands have rows that are no tokens.
+     * The taps of a canonical model, in the order of its nodes. Omits a Linear without a constant weight; attention with sinks, whose operands have rows that
+     * are no tokens; and an operand of attention that is called as a Linear is ({@code SelfAttention.k} of T5). A Linear that is called several times, as
+     * DeBERTa's of queries is for tokens and for distances, has a tap for each {@linkplain Tap#module() call}.
      *
      * @param canonical of a checkpoint: constants have the names of its tensors, nodes the names of its modules
      */
     public static List<Tap> of(GraphModel canonical) {
         Graph graph = canonical.graph();
         List<Tap> taps = new ArrayList<>();
-        Set<String> once = new HashSet<>();
-        Set<String> twice = new HashSet<>();
+        Map<String, Integer> calls = new HashMap<>();
         for (Node n : graph.nodes()) {
-            List<Tap> found = new ArrayList<>();
             if (n.isOctet(CanonicalOps.LINEAR) && graph.initializers().containsKey(n.input(1))) {
-                found.add(Tap.ofLinear(module(n.input(1)), n.input(0), channels(graph, n)));
+                Tap tap = Tap.ofLinear(module(n.input(1)), n.input(0), channels(graph, n));
+                int call = calls.merge(tap.name(), 1, Integer::sum);
+                taps.add(call == 1 ? tap : tap.ofCall(call));
             } else if (n.is(ATTENTION) && !n.metadata().containsKey(Node.SINKS)) {
                 String module = attention(n, graph.initializers().keySet());
                 for (AttentionInput input : AttentionInput.values()) {
-                    found.add(Tap.ofAttention(module + "." + input.label(), new AttentionNode(n), input));
+                    Tap tap = Tap.ofAttention(module + "." + input.label(), new AttentionNode(n), input);
+                    if (calls.putIfAbsent(tap.name(), 1) == null) {
+                        taps.add(tap);
+                    }
                 }
-            }
-            for (Tap tap : found) {
-                if (!once.add(tap.name())) {
-                    twice.add(tap.name());
-                }
-                taps.add(tap);
             }
         }
-        return taps.stream().filter(t -> !twice.contains(t.name())).toList();
+        return List.copyOf(taps);
     }
 
     /**
@@ -68,7 +66,7 @@ public final class ModuleTaps {
     public static Statistics withValues(GraphModel canonical, Statistics statistics) {
         Map<String, TensorStatistics> all = new LinkedHashMap<>(statistics.tensors());
         for (Tap tap : of(canonical)) {
-            TensorStatistics known = statistics.tensors().get(tap.name());
+            TensorStatistics known = statistics.tensors().get(tap.module());
             if (known != null) {
                 all.putIfAbsent(tap.value(), known);
             }
@@ -81,7 +79,7 @@ public final class ModuleTaps {
         Map<String, List<String>> modules = new LinkedHashMap<>();
         of(canonical)
                 .forEach(tap -> modules.computeIfAbsent(tap.value(), v -> new ArrayList<>())
-                        .add(tap.name()));
+                        .add(tap.module()));
         return modules;
     }
 

@@ -14,6 +14,25 @@ import dev.octet.quant.layout.AttentionInput;
  *     heads, or none
  */
 public record Tap(String name, String value, Rows rows, int channels, int joinedHeads) {
+    private static final char CALL = '#';
+
+    /** The same for another call of the module: its statistics are added to those of the first. */
+    Tap ofCall(int number) {
+        return new Tap(name + CALL + number, value, rows, channels, joinedHeads);
+    }
+
+    /** The name that complete statistics have, the same for all calls of a module. */
+    public String module() {
+        int end = name.lastIndexOf(CALL);
+        return isRepeated() ? name.substring(0, end) : name;
+    }
+
+    /** Whether it is another call of a module than the first. */
+    boolean isRepeated() {
+        int end = name.lastIndexOf(CALL);
+        return end > 0 && name.substring(end + 1).matches("\\d+");
+    }
+
     /** The input of a Linear with so many input channels. */
     public static Tap ofLinear(String name, String value, int channels) {
         return new Tap(name, value, Rows.OF_TOKENS, channels, 0);

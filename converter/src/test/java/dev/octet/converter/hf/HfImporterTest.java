@@ -196,7 +196,7 @@ class HfImporterTest {
     @CsvSource(
             delimiter = '|',
             value = {
-                "llama|model_type|mamba|there is no graph for model_type 'mamba'|llama, mistral",
+                "llama|model_type|mamba|there is no graph for model_type 'mamba'|llama, llama4_text, mistral",
                 "llama|hidden_act|gelu_10|hidden_act 'gelu_10'|gelu_new",
                 "gpt2|activation_function|laplace|activation_function 'laplace'|relu",
                 "bert|position_embedding_type|relative_key|position_embedding_type 'relative_key'|absolute"

@@ -41,6 +41,9 @@ public record Node(
     /** Attribute of a node that computes in F32 whatever the precision of others, and is not quantised, 1: routers, DoRA's norms. */
     public static final String IN_F32 = "f32";
 
+    /** Attribute of a router and of the rows of experts whose tokens are a decoder's, 1: no input says which of them are padding. */
+    public static final String UNMASKED = "unmasked";
+
     public Node {
         inputs = List.copyOf(inputs);
         outputs = List.copyOf(outputs);

@@ -15,7 +15,7 @@ import java.util.regex.Pattern;
  * @param tokens seen by each expert, in the order of their numbers
  */
 public record ExpertCoverage(String module, List<Long> tokens) {
-    private static final Pattern EXPERT = Pattern.compile("^(.*\\.experts)\\.(\\d{1,6})\\.[^.]+$");
+    private static final Pattern EXPERT = Pattern.compile("^(.*\\.experts)\\.(?:expert_)?(\\d{1,6})\\.[^.]+$");
 
     public ExpertCoverage {
         tokens = List.copyOf(tokens);

@@ -44,6 +44,8 @@ import java.util.TreeMap;
 import org.junit.jupiter.api.DisplayNameGeneration;
 import org.junit.jupiter.api.DisplayNameGenerator;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
 
 /** Training a mixture of experts: steps, terms of routers, and both forms in which programs have experts. */
 @DisplayNameGeneration(DisplayNameGenerator.ReplaceUnderscores.class)
@@ -54,6 +56,11 @@ class MixtureTrainingTest {
 
     private static final LossConfig LOSS =
             new LossConfig(LossConfig.Type.CAUSAL_LM, Optional.empty(), "labels", -100, Optional.empty());
+
+    private static LossConfig loss(String model) {
+        LossConfig.Type type = model.equals("switch") ? LossConfig.Type.CROSS_ENTROPY : LossConfig.Type.CAUSAL_LM;
+        return new LossConfig(type, Optional.empty(), "labels", -100, Optional.empty());
+    }
 
     private static GraphModel concrete(GraphModel model, Golden golden, PassLog log) {
         Map<String, Shape> shapes = new TreeMap<>();
@@ -142,16 +149,19 @@ class MixtureTrainingTest {
         }
     }
 
-    @Test
-    void the_terms_of_routers_are_those_of_transformers_with_their_gradients() throws IOException {
-        try (ModelSource source = ModelSource.open(MIXTRAL);
-                ModelFile file = ModelFile.open(GOLDEN.resolve("mixtral-router-terms.safetensors"));
+    /** Routers among all experts, among groups of probabilities and of sigmoids, and of an encoder and a decoder with a capacity. */
+    @ParameterizedTest
+    @ValueSource(strings = {"mixtral", "deepseek-v2", "deepseek-v3", "switch"})
+    void the_terms_of_routers_are_those_of_torch_with_their_gradients(String name) throws IOException {
+        try (ModelSource source =
+                        ModelSource.open(TESTDATA.resolve("models/tiny-hf").resolve(name));
+                ModelFile file = ModelFile.open(GOLDEN.resolve(name + "-router-terms.safetensors"));
                 Converter converter = Converter.of(source.model());
                 Device cpu = CpuDevice.of(2)) {
             Map<String, Tensor> tensors = new TreeMap<>(file.model().tensors());
-            tensors.keySet().removeIf(name -> name.startsWith("part."));
+            tensors.keySet().removeIf(key -> key.startsWith("part."));
             Golden golden = Golden.of(tensors, "router-terms");
-            LossConfig config = LOSS.withRouters(new LossConfig.Routers(0.02, 0.01));
+            LossConfig config = loss(name).withRouters(new LossConfig.Routers(0.02, 0.01));
             LossGraph loss = withLoss(concrete(converter.canonical(), golden, new PassLog()), config, golden);
             assertEquals(
                     List.of("router_balance", "router_z", "task"), List.copyOf(new TreeMap<>(loss.parts()).keySet()));
@@ -180,7 +190,8 @@ class MixtureTrainingTest {
                 Device cpu = CpuDevice.of(2)) {
             Golden golden = Golden.of(file.model().tensors(), "mixtral");
             PassLog log = new PassLog();
-            GraphModel graph = concrete(watched(converter.canonical()), golden, log);
+            GraphModel graph =
+                    concrete(watched(converter.canonical(), "layers.0/block_sparse_moe/experts.1/w1"), golden, log);
             assertEquals(3, count(graph, "GroupedLinear"), "those of the other layer");
             assertTrue(
                     log.notes().stream().anyMatch(n -> n.text().contains("is read outside of its expert")),
@@ -191,10 +202,33 @@ class MixtureTrainingTest {
         }
     }
 
+    /** The mixture without groups reads no dropped choice; the one in groups gives it the weight 0. */
+    @Test
+    void tokens_beyond_the_capacity_of_an_expert_get_nothing_of_it_in_either_form() throws IOException {
+        Path folder = TESTDATA.resolve("models/tiny-hf/switch");
+        try (ModelSource source = ModelSource.open(folder);
+                ModelFile file = ModelFile.open(folder.resolve("golden.safetensors"));
+                Converter converter = Converter.of(source.model());
+                Device cpu = CpuDevice.of(2)) {
+            Golden golden = Golden.of(file.model().tensors(), "switch");
+            PassLog log = new PassLog();
+            GraphModel grouped = concrete(converter.canonical(), golden, log);
+            assertEquals(3, count(grouped, "ExpertDispatch"));
+            assertTrue(log.notes().stream().noneMatch(n -> n.text().contains("all tokens")));
+            GraphModel masked =
+                    concrete(watched(converter.canonical(), "layer.1/mlp/experts/expert_0/wi"), golden, log);
+            assertEquals(2, count(masked, "ExpertDispatch"));
+            for (GraphModel graph : List.of(grouped, masked)) {
+                LossGraph loss = withLoss(graph, loss("switch"), golden);
+                requireNear(new GradientCheck(loss.model(), loss.loss(), golden, Map.of()).run(cpu), golden);
+            }
+        }
+    }
+
     /** With a value inside of an expert as one more output, which a group does not have. */
-    private static GraphModel watched(GraphModel canonical) {
+    private static GraphModel watched(GraphModel canonical, String expert) {
         Node inside = canonical.graph().nodes().stream()
-                .filter(n -> n.id().endsWith("layers.0/block_sparse_moe/experts.1/w1"))
+                .filter(n -> n.id().endsWith(expert))
                 .findFirst()
                 .orElseThrow();
         GraphEdit edit = GraphEdit.of(canonical.graph());

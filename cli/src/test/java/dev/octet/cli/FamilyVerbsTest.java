@@ -1,0 +1,185 @@
+package dev.octet.cli;
+
+import static java.util.Objects.requireNonNull;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import dev.octet.converter.ModelSource;
+import dev.octet.formats.ModelFile;
+import dev.octet.formats.graph.ValueInfo;
+import dev.octet.formats.npy.NpzWriter;
+import dev.octet.formats.tensor.DType;
+import dev.octet.formats.tensor.Shape;
+import dev.octet.formats.tensor.Tensor;
+import dev.octet.formats.tensor.TensorSpec;
+import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.lang.foreign.Arena;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.Collection;
+import java.util.List;
+import java.util.Map;
+import java.util.TreeMap;
+import java.util.function.Predicate;
+import java.util.stream.Stream;
+import org.junit.jupiter.api.DisplayNameGeneration;
+import org.junit.jupiter.api.DisplayNameGenerator;
+import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.MethodSource;
+
+/** What users do with a folder, for each family that has a graph: calibrate, quantise and verify; train and export. */
+@DisplayNameGeneration(DisplayNameGenerator.ReplaceUnderscores.class)
+class FamilyVerbsTest {
+    private static final Path MODELS = Path.of(System.getProperty("octet.testdata"), "models/tiny-hf");
+    private static final String INPUT = "in.";
+    private static final String LABELS = "labels";
+
+    @TempDir
+    Path folder;
+
+    /** One folder of each family whose weights readers of FP8 take; GPT-2's lie the other way round. */
+    static Collection<String> quantised() throws IOException {
+        return ofEachFamily(name -> !name.startsWith("gpt2"));
+    }
+
+    private static Collection<String> ofEachFamily(Predicate<String> wanted) throws IOException {
+        Map<String, String> byType = new TreeMap<>();
+        try (Stream<Path> folders = Files.list(MODELS)) {
+            for (String name : folders.map(f -> String.valueOf(f.getFileName()))
+                    .sorted()
+                    .filter(wanted)
+                    .toList()) {
+                byType.putIfAbsent(config(name).path("model_type").asText(), name);
+            }
+        }
+        return byType.values();
+    }
+
+    /** Those whose golden file has labels, which models without a head have none of. */
+    static Collection<String> trained() throws IOException {
+        return ofEachFamily(FamilyVerbsTest::hasLabels);
+    }
+
+    private static boolean hasLabels(String name) {
+        try (ModelFile golden = ModelFile.open(MODELS.resolve(name).resolve("golden.safetensors"))) {
+            return golden.model().tensors().containsKey(INPUT + LABELS);
+        } catch (IOException e) {
+            throw new UncheckedIOException(e);
+        }
+    }
+
+    private static JsonNode ok(String... words) throws IOException {
+        CommandLine ran = CommandLine.run(words);
+        assertEquals(ExitCode.OK, ran.code(), ran.err());
+        return new ObjectMapper().readTree(ran.out());
+    }
+
+    private String at(String name) {
+        return folder.resolve(name).toString();
+    }
+
+    /** What the golden file gives the model, as many samples of each; zeros for token types that it leaves out. */
+    private void data(String name, boolean labels) throws IOException {
+        try (ModelSource source = ModelSource.open(MODELS.resolve(name));
+                ModelFile golden = ModelFile.open(MODELS.resolve(name).resolve("golden.safetensors"));
+                Arena arena = Arena.ofConfined();
+                NpzWriter writer = NpzWriter.stored(folder.resolve("data.npz"))) {
+            Map<String, Tensor> tensors = golden.model().tensors();
+            List<String> wanted = new ArrayList<>(source.model().graph().orElseThrow().graph().inputs().stream()
+                    .map(ValueInfo::name)
+                    .toList());
+            if (labels) {
+                wanted.add(LABELS);
+            }
+            long samples = wanted.stream()
+                    .map(n -> tensors.get(INPUT + n))
+                    .filter(t -> t != null)
+                    .mapToLong(t -> t.shape().dim(0))
+                    .min()
+                    .orElseThrow();
+            for (String input : wanted) {
+                Tensor given = tensors.get(INPUT + input);
+                writer.add(given == null ? zeros(arena, input, tensors) : first(given, input, samples));
+            }
+            writer.commit();
+        }
+    }
+
+    private static Tensor zeros(Arena arena, String input, Map<String, Tensor> tensors) {
+        assertEquals("token_type_ids", input);
+        Tensor ids = requireNonNull(tensors.get(INPUT + "input_ids"));
+        return Tensor.ofLongs(
+                arena, input, ids.shape(), new long[(int) ids.shape().elementCount()]);
+    }
+
+    private static Tensor first(Tensor all, String name, long samples) {
+        long[] dims = all.shape().toArray();
+        long bytes = all.bytes().byteSize() / dims[0] * samples;
+        dims[0] = samples;
+        return new Tensor(
+                new TensorSpec(name, all.dtype(), Shape.of(dims)), all.bytes().asSlice(0, bytes));
+    }
+
+    @ParameterizedTest
+    @MethodSource("quantised")
+    void statistics_become_scales_of_a_checkpoint_that_verifies(String name) throws IOException {
+        data(name, false);
+        String model = MODELS.resolve(name).toString();
+        ok("calibrate", model, "-o", at("stats"), "--data", at("data.npz"), "--json", "--quiet");
+        ok("quantize", model, "-o", at("fp8"), "--recipe", "fp8", "--statistics", at("stats"), "--json", "--quiet");
+        ok("verify", at("fp8"), "--for", "vllm", "--json"); // transformers loads no fused experts in FP8
+        try (ModelFile made = ModelFile.open(weights(folder.resolve("fp8")))) {
+            assertTrue(
+                    made.model().tensors().values().stream().anyMatch(t -> t.dtype() == DType.F8_E4M3FN),
+                    "nothing is quantised");
+        }
+    }
+
+    @ParameterizedTest
+    @MethodSource("trained")
+    void two_steps_of_training_are_exported_under_the_names_of_the_folder(String name) throws IOException {
+        data(name, true);
+        String modelClass = config(name).path("architectures").path(0).asText();
+        boolean next = modelClass.endsWith("ForCausalLM") || modelClass.endsWith("LMHeadModel");
+        Files.write(
+                folder.resolve("c.yaml"),
+                List.of(
+                        "loss: {type: " + (next ? "causal-lm" : "cross-entropy") + "}",
+                        "data: {train: data.npz}",
+                        "batch_size: 2",
+                        "steps: 2",
+                        "optimizer: {type: adamw, lr: 1.0e-3}"));
+        String model = MODELS.resolve(name).toString();
+        ok("train", model, "--config", at("c.yaml"), "-o", at("run"), "--threads", "1", "--json", "--quiet");
+        ok("export", at("run"), "-o", at("tuned"), "--target", "huggingface", "--no-proof", "--json", "--quiet");
+        try (ModelFile before = ModelFile.open(weights(MODELS.resolve(name)));
+                ModelFile after = ModelFile.open(weights(folder.resolve("tuned")))) {
+            Map<String, Tensor> old = before.model().tensors();
+            Map<String, Tensor> tuned = after.model().tensors();
+            assertEquals(old.keySet(), tuned.keySet());
+            assertFalse(
+                    old.keySet().stream().allMatch(n -> same(requireNonNull(old.get(n)), requireNonNull(tuned.get(n)))),
+                    "no parameter has changed");
+        }
+    }
+
+    private static Path weights(Path model) {
+        Path index = model.resolve("model.safetensors.index.json");
+        return Files.exists(index) ? index : model.resolve("model.safetensors");
+    }
+
+    private static boolean same(Tensor a, Tensor b) {
+        return a.bytes().mismatch(b.bytes()) < 0;
+    }
+
+    private static JsonNode config(String name) throws IOException {
+        return new ObjectMapper()
+                .readTree(MODELS.resolve(name).resolve("config.json").toFile());
+    }
+}
