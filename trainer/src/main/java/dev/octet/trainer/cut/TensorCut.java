@@ -183,6 +183,7 @@ public record TensorCut(
      *
      * @param ranks that have the parts
      */
+    @SuppressWarnings("exports") // what the update of a session takes
     public Map<String, SharedTensor> shared(Collectives ranks) {
         Map<String, SharedTensor> all = new TreeMap<>();
         parts().forEach((name, part) -> {

@@ -71,6 +71,7 @@ import java.util.regex.Pattern;
  * @param squares Σ g² of each parameter's scaled gradient, F64; not finite if the gradient is not
  * @param shared parameters of which each rank has a part
  */
+@SuppressWarnings("exports") // parts of parameters are given by sessions alone
 public record UpdateProgram(
         Program program,
         Value learningRate,
