@@ -2,6 +2,7 @@ package dev.octet.formats.dcp;
 
 import dev.octet.formats.error.MalformedModelException;
 import dev.octet.formats.error.UnsupportedModelException;
+import dev.octet.formats.model.ExtraState;
 import dev.octet.formats.model.Model;
 import dev.octet.formats.model.ShardSet;
 import dev.octet.formats.model.StreamedFormat;
@@ -35,6 +36,11 @@ public final class DcpFormat implements StreamedFormat {
         return DcpFolder.isOne(folder)
                 ? DcpFolder.open(folder).shards(problems)
                 : DcpSafetensors.shards(folder, problems);
+    }
+
+    @Override
+    public List<ExtraState> extraStates(Path path) throws IOException {
+        return DcpFolder.isOne(path) ? DcpFolder.open(path).extraStates() : List.of();
     }
 
     @Override

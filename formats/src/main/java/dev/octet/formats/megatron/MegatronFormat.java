@@ -8,6 +8,7 @@ import dev.octet.formats.error.MalformedModelException;
 import dev.octet.formats.error.UnsupportedModelException;
 import dev.octet.formats.file.MappedFile;
 import dev.octet.formats.file.OpenFiles;
+import dev.octet.formats.model.ExtraState;
 import dev.octet.formats.model.Model;
 import dev.octet.formats.model.PiecedShards;
 import dev.octet.formats.model.ShardSet;
@@ -98,14 +99,21 @@ public final class MegatronFormat implements StreamedFormat {
             notes.add("tensors of Megatron are cut into those of transformers by the heads in "
                     + sizes.from().getFileName());
             if (sizes.vocabulary() == 0) {
-                notes.add("rows of the embedding that pad the vocabulary are kept: there is no config.json to say how"
-                        + " many");
+                notes.add("rows of the embedding that pad the vocabulary are kept: neither config.json nor Megatron's"
+                        + " arguments say how many are tokens");
             }
             return PiecedShards.of(folder.description(), names.found(), notes);
         } catch (MalformedModelException e) {
             problems.accept(e);
             return new PiecedShards(List.of(), List.of());
         }
+    }
+
+    /** By Megatron's names; of layers that share a tensor, each layer's is a shard. */
+    @Override
+    public List<ExtraState> extraStates(Path path) throws IOException {
+        Optional<Path> step = step(path.toAbsolutePath());
+        return step.isEmpty() ? List.of() : DcpFolder.open(step.get()).extraStates();
     }
 
     @Override
