@@ -11,6 +11,8 @@ checkpoints/te/te1.bin          torch.save of one of 1.x
 checkpoints/te/dcp/             dcp.save of te2.bin, and a state that Megatron's planner saves: torch.save of the tensor, as bytes
 checkpoints/te/expected.json    recipe, length of the history, and of each GEMM [quantScale, newest amax, largest amax] of input, weight, output, grad_output, grad_input
 hostile/te/NAME.bin             the bytes of one state, each with the defect in its name
+
+Another run gives other bytes and the same numbers: pickled storages are called by their addresses.
 """
 import enum
 import io
@@ -215,8 +217,8 @@ def hostile(folder):
     body = b"\x80\x02}(X\x09\x00\x00\x00scale_fwdctorch._utils\n_rebuild_tensor_v2\n(ctorch.storage\n_load_from_bytes\n(B" + len(inner).to_bytes(4, "little") + inner
     put("storage-in-a-storage", body + b"tRK\x00K\x03\x85K\x01\x85\x89}tRu.")
 
-    # one text of a megabyte, made into bytes a million times
-    put("text-made-bytes-without-end", b"\x80\x02X" + (1 << 20).to_bytes(4, "little") + b"a" * (1 << 20) + b"q\x000](" + b"c_codecs\nencode\nh\x00\x85R" * 20000 + b"e.")
+    # one text of 64 kB, made into bytes 2000 times
+    put("text-made-bytes-without-end", b"\x80\x02X" + (1 << 16).to_bytes(4, "little") + b"a" * (1 << 16) + b"q\x000](" + b"c_codecs\nencode\nh\x00\x85R" * 2000 + b"e.")
 
 
 def main(root):

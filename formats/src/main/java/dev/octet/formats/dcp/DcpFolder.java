@@ -176,7 +176,8 @@ public final class DcpFolder {
             for (Map.Entry<String, DcpTensor.Chunk> e : metadata.extraStates().entrySet()) {
                 DcpTensor.Chunk chunk = e.getValue();
                 requireShort(e.getKey(), chunk.length());
-                MemorySegment bytes = arena.allocate(Math.max(1, chunk.length())).asSlice(0, chunk.length());
+                MemorySegment bytes =
+                        arena.allocate(Math.max(1, chunk.length())).asSlice(0, chunk.length());
                 files.read(folder.resolve(chunk.file()), chunk.position(), bytes);
                 states.add(state(ExtraState.moduleOf(e.getKey()), bytes));
             }

@@ -12,9 +12,12 @@ import java.io.IOException;
 import java.lang.foreign.Arena;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
+import java.nio.file.LinkOption;
 import java.nio.file.Path;
 import java.util.Collection;
+import java.util.Comparator;
 import java.util.List;
+import java.util.stream.Stream;
 
 /**
  * Writes a folder that DeepSpeed loads with {@code load_universal_checkpoint}, of any stage and any number of ranks, to start training from weights. There is no state of an
@@ -80,6 +83,22 @@ public final class UniversalWriter {
         byte[] latest = STEP.getBytes(StandardCharsets.US_ASCII);
         Files.write(folder.resolve(LATEST), latest);
         return bytes + latest.length;
+    }
+
+    /** Deletes the step that {@link #write} made in a folder, if there is one; other files stay. */
+    public static void delete(Path folder) throws IOException {
+        Files.deleteIfExists(folder.resolve(LATEST));
+        Path step = folder.resolve(STEP);
+        if (!Files.isDirectory(step, LinkOption.NOFOLLOW_LINKS)) {
+            return;
+        }
+        List<Path> all;
+        try (Stream<Path> files = Files.walk(step)) {
+            all = files.sorted(Comparator.reverseOrder()).toList();
+        }
+        for (Path file : all) {
+            Files.delete(file);
+        }
     }
 
     private static void require(TensorSpec parameter) {

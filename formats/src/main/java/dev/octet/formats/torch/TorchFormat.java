@@ -160,8 +160,7 @@ public final class TorchFormat implements StreamedFormat {
                 TorchFile torch = TorchFile.open(FilePart.of(files, one));
                 StateDict<PickleValue> found =
                         StateDict.of(StateDict.tensors(torch.root(), one.toString()), one.toString());
-                for (Map.Entry<String, PickleValue> e :
-                        found.extraStates().entrySet()) {
+                for (Map.Entry<String, PickleValue> e : found.extraStates().entrySet()) {
                     byte[] bytes = torch.bufferOrTensor(e.getValue(), e.getKey(), ExtraState.MAX_BYTES);
                     states.add(new ExtraState(e.getKey(), bytes, one.toString()));
                 }

@@ -65,10 +65,9 @@ class UniversalWriterTest {
     @ParameterizedTest
     @ValueSource(strings = {"", "..", "a/b", "a\\b", "a:b"})
     void a_name_that_is_no_folder_is_refused_before_anything_is_written(String name) throws IOException {
-        List<TensorSpec> specs = List.of(
-                new TensorSpec("good", DType.F32, Shape.of(2)), new TensorSpec(name, DType.F32, Shape.of(2)));
-        assertThrows(
-                UnsupportedModelException.class, () -> UniversalWriter.write(folder, specs, (spec, sink) -> {}));
+        List<TensorSpec> specs =
+                List.of(new TensorSpec("good", DType.F32, Shape.of(2)), new TensorSpec(name, DType.F32, Shape.of(2)));
+        assertThrows(UnsupportedModelException.class, () -> UniversalWriter.write(folder, specs, (spec, sink) -> {}));
         try (Stream<Path> files = Files.list(folder)) {
             assertEquals(0, files.count());
         }

@@ -146,7 +146,8 @@ class Fp8TrainingStateTest {
             for (int i = 0; i < operands.size(); i++) {
                 JsonNode numbers = expected.get("gemms").get(g).get(i);
                 // a scale of Octet is the reciprocal of one of Transformer Engine
-                assertEquals(1 / (float) numbers.get(0).asDouble(), operands.get(i).scale());
+                assertEquals(
+                        1 / (float) numbers.get(0).asDouble(), operands.get(i).scale());
                 assertEquals((float) numbers.get(1).asDouble(), operands.get(i).newestAmax());
                 assertEquals((float) numbers.get(2).asDouble(), operands.get(i).largestAmax());
             }
