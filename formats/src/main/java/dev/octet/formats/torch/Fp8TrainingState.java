@@ -156,6 +156,7 @@ public record Fp8TrainingState(String module, String recipe, int historyLength, 
         }
 
         /** Numbers in rows; a vector has one. */
+        @SuppressWarnings("ArrayRecordComponent") // compared by nobody
         private record Table(String name, int rows, int columns, float[] numbers) {}
 
         private Table table(TorchFile file, Dict state, String name, int rank) throws IOException {

@@ -377,6 +377,7 @@ public final class TorchFile {
      * @param offset of its first element in its storage, in elements
      * @param holder the file that its storage lies in
      */
+    @SuppressWarnings("ArrayRecordComponent") // compared by nobody
     private record View(DType dtype, long[] dims, long[] strides, long offset, Storage storage, TorchFile holder) {}
 
     private View view(PickleValue value, String name) throws IOException {

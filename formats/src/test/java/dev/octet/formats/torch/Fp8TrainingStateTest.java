@@ -20,9 +20,11 @@ import java.nio.file.Path;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import java.util.Set;
 import java.util.TreeSet;
 import java.util.stream.Stream;
+import org.jspecify.annotations.Nullable;
 import org.junit.jupiter.api.DisplayNameGeneration;
 import org.junit.jupiter.api.DisplayNameGenerator;
 import org.junit.jupiter.api.Test;
@@ -55,8 +57,7 @@ class Fp8TrainingStateTest {
 
     @Test
     void an_object_of_megatron_is_a_tensor_in_a_file_of_torch() throws IOException {
-        Fp8TrainingState state = states(FOLDER.resolve("dcp")).get("decoder.layers.qkv/shard_0_2");
-        assertSame(expected().get("layers.0.qkv"), state);
+        assertSame(expected().get("layers.0.qkv"), states(FOLDER.resolve("dcp")).get("decoder.layers.qkv/shard_0_2"));
     }
 
     @ParameterizedTest
@@ -135,7 +136,8 @@ class Fp8TrainingStateTest {
         return names;
     }
 
-    private static void assertSame(JsonNode expected, Fp8TrainingState found) {
+    private static void assertSame(JsonNode expected, @Nullable Fp8TrainingState decoded) {
+        Fp8TrainingState found = Objects.requireNonNull(decoded);
         assertEquals(expected.get("recipe").asText(), found.recipe(), found.module());
         assertEquals(expected.get("history").asInt(), found.historyLength(), found.module());
         assertEquals(expected.get("gemms").size(), found.gemms().size(), found.module());
