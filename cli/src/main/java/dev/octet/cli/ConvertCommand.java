@@ -33,7 +33,8 @@ final class ConvertCommand implements Command {
             "NAME",
             TARGETS.keySet(),
             "onnx; huggingface: an ONNX or GGUF model or a checkpoint of torch, DeepSpeed or Megatron as safetensors;"
-                    + " gguf; dcp: torch's distributed checkpoint; checkpoints: "
+                    + " gguf; dcp: torch's distributed checkpoint; deepspeed-universal: weights for"
+                    + " load_universal_checkpoint; checkpoints: "
                     + String.join(", ", CheckpointFlags.TARGETS.keySet()) + " (must be given unless --into is)");
     private static final PathOption INTO = PathOption.read(
             "into",
@@ -120,6 +121,7 @@ final class ConvertCommand implements Command {
                 "octet convert pytorch_model.bin -o model.safetensors --target huggingface",
                 "octet convert checkpoints/step-1000 -o Llama --target huggingface",
                 "octet convert Llama-3.2-1B -o start --target dcp",
+                "octet convert Llama-3.2-1B -o start --target deepspeed-universal",
                 "octet convert llama-nvfp4.gguf -o Llama-NVFP4 --target modelopt",
                 "octet convert bert-fp8 -o bert.onnx --into bert-fp32.onnx",
                 "octet convert bert.onnx -o weights.safetensors");
@@ -162,7 +164,7 @@ final class ConvertCommand implements Command {
             return gguf ? toGguf(arguments, screen, output) : fromGguf(arguments, screen, output, kept);
         }
         GgufFile.requireOther(arguments.operand(0));
-        if (target.isPresent() && target.get() instanceof Target.Training) {
+        if (target.isPresent() && target.get() instanceof Target.Training training) {
             arguments.refuse(
                     List.of(
                             RECIPE,
@@ -171,9 +173,9 @@ final class ConvertCommand implements Command {
                             CheckpointFlags.SCALE_FORMAT,
                             CheckpointFlags.SCALE_TYPE,
                             CheckpointFlags.EXACT_ONLY),
-                    "has no meaning for --target dcp",
-                    "leave it out: tensors are written as they are");
-            return toDistributed(arguments, screen, new Convert.ToDistributed(arguments.operand(0), output));
+                    "has no meaning for --target " + training.label(),
+                    "leave it out: weights are not rounded");
+            return toTraining(arguments, screen, new Convert.ToTraining(arguments.operand(0), output, training));
         }
         if (target.isPresent() && target.get() instanceof Target.Floats) {
             arguments.refuse(
@@ -240,11 +242,11 @@ final class ConvertCommand implements Command {
         return ExitCode.OK;
     }
 
-    private static ExitCode toDistributed(Arguments arguments, Screen screen, Convert.ToDistributed request)
+    private static ExitCode toTraining(Arguments arguments, Screen screen, Convert.ToTraining request)
             throws IOException {
         arguments.requireInputs();
         try (Progress progress = arguments.progress(screen)) {
-            Convert.DistributedResult result = Convert.run(request, arguments.job(progress));
+            Convert.TrainingResult result = Convert.run(request, arguments.job(progress));
             progress.end();
             screen.answer(arguments, result, () -> {
                 Table table = written(arguments, result.model(), result.output())

@@ -114,6 +114,7 @@ final class InspectCommand implements Command {
 
     private static String page(ModelPage page, Arguments arguments) {
         return page.text()
+                + page.training(arguments.has(TENSORS))
                 + page.trainable()
                 + (arguments.has(PARAMETERS) ? page.parameters() : "")
                 + (arguments.has(TENSORS) ? page.tensors() : "");

@@ -1,8 +1,10 @@
 package dev.octet.cli;
 
 import dev.octet.converter.inspect.Dimensions;
+import dev.octet.converter.inspect.Fp8TrainingFacts;
 import dev.octet.converter.inspect.Inspection;
 import dev.octet.converter.inspect.TensorFact;
+import dev.octet.formats.torch.Fp8TrainingState;
 import dev.octet.pipeline.Inspect;
 import dev.octet.trainer.autodiff.Ties;
 import java.util.ArrayList;
@@ -15,6 +17,7 @@ import org.jspecify.annotations.Nullable;
 /** What {@code inspect} prints of a model, for people. */
 final class ModelPage {
     private static final int SHOWN_VALUE_LENGTH = 100;
+    private static final int SHOWN = 10;
     private static final List<String> THOUSANDS = List.of("", " k", " M", " B", " T");
 
     private final Inspect.Result answer;
@@ -99,6 +102,54 @@ final class ModelPage {
         if (number != null) {
             parts.add(name + " " + number);
         }
+    }
+
+    /** What Transformer Engine left of FP8 training; nothing where it left nothing. */
+    String training(boolean all) {
+        Fp8TrainingFacts training = facts.fp8Training();
+        if (training == null) {
+            return "";
+        }
+        StringBuilder page = new StringBuilder("\nFP8 training state\n");
+        Table head = new Table();
+        training.recipes()
+                .forEach((recipe, modules) -> head.row(
+                        modules == 1 ? "1 module" : modules + " modules", recipe.isEmpty() ? "no recipe" : recipe));
+        long most = training.modules().stream()
+                .mapToInt(Fp8TrainingState::historyLength)
+                .max()
+                .orElse(0);
+        if (most > 0) {
+            head.row("amax history", most == 1 ? "1 step" : most + " steps");
+        }
+        training.refused().stream().limit(SHOWN).forEach(r -> head.row("not decoded", r));
+        if (training.refused().size() > SHOWN) {
+            head.row("", "and " + (training.refused().size() - SHOWN) + " more (--json lists all)");
+        }
+        page.append(head.text(2));
+        Table table = new Table().heading("module", "input scale", "weight scale", "gradient scale", "input amax");
+        int rows = 0;
+        for (Fp8TrainingState state : training.modules()) {
+            for (int g = 0; g < state.gemms().size(); g++) {
+                if (all || rows < SHOWN) {
+                    Fp8TrainingState.Gemm gemm = state.gemms().get(g);
+                    table.row(
+                            state.module() + (state.gemms().size() == 1 ? "" : ", GEMM " + (g + 1)),
+                            gemm.input().scale(),
+                            gemm.weight().scale(),
+                            gemm.gradOutput().scale(),
+                            gemm.input().largestAmax());
+                }
+                rows++;
+            }
+        }
+        if (rows > 0) {
+            page.append('\n').append(table.text(2));
+        }
+        if (!all && rows > SHOWN) {
+            page.append("  and ").append(rows - SHOWN).append(" more (--tensors lists all)\n");
+        }
+        return page.toString();
     }
 
     /** The number of parameters that training may change. */

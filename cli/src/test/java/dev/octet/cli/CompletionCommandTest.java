@@ -91,7 +91,7 @@ class CompletionCommandTest {
 
     @ParameterizedTest
     @CsvSource({
-        "octet convert m --target, 'compressed-tensors dcp fp8 gguf huggingface modelopt onnx'",
+        "octet convert m --target, 'compressed-tensors dcp deepspeed-universal fp8 gguf huggingface modelopt onnx'",
         "octet quantize m --kv-cache, 'fp8 fp8-per-head none'",
         "octet quantize m --attention, 'fp8 fp8-per-head int8 none'",
         "octet inspect --progress, 'json none plain'",

@@ -74,8 +74,10 @@ class LauncherBuildTest {
                 .redirectOutput(folder.resolve(printed).toFile());
         builder.environment()
                 .putAll(Map.of(
-                        "JAVA25_HOME", folder.resolve("jdk").toString(),
-                        "PATH", folder.resolve("bin") + ":" + System.getenv("PATH")));
+                        "JAVA25_HOME",
+                        folder.resolve("jdk").toString(),
+                        "PATH",
+                        folder.resolve("bin") + ":" + System.getenv("PATH")));
         builder.environment().putAll(environment);
         return builder.start();
     }

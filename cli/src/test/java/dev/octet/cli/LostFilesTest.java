@@ -67,6 +67,8 @@ class LostFilesTest {
             "dequantize <fp8 --keep-scales -o >out --force",
             "convert <fp8 --target modelopt -o >out --force",
             "convert <model --target onnx -o >out.onnx --force",
+            "convert <model --target dcp -o >out --force",
+            "convert <model --target deepspeed-universal -o >out --force",
             "convert <fp8 --into <b.onnx -o >out.onnx --force",
             "convert <b.onnx --target huggingface --config <model/config.json -o >out --force",
             "convert <b.onnx -o >out.safetensors --force",

@@ -8,6 +8,9 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import java.io.IOException;
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
+import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
@@ -97,15 +100,76 @@ class TorchCheckpointsTest {
     }
 
     @Test
+    void a_folder_becomes_a_universal_checkpoint_of_DeepSpeed_and_back() {
+        ok("convert", LLAMA, "-o", at("universal"), "--target", "deepspeed-universal");
+        CommandLine diff = ok("diff", LLAMA, at("universal"));
+        assertTrue(diff.out().contains("deepspeed, not quantised"), diff.out());
+        ok("convert", LLAMA, "-o", at("dcp"), "--target", "dcp");
+        // BF16 is widened once and gives the same bytes from anywhere
+        ok("convert", at("dcp"), "-o", at("again"), "--target", "deepspeed-universal");
+        assertTrue(ok("diff", at("universal"), at("again")).out().contains("The models are identical."));
+    }
+
+    @Test
+    void a_universal_checkpoint_replaces_another_only_by_force() throws IOException {
+        ok("convert", LLAMA, "-o", at("universal"), "--target", "deepspeed-universal");
+        Path former = Files.createDirectory(folder.resolve("universal/global_step0_universal/zero/former"));
+        CommandLine refused = CommandLine.run("convert", DCP, "-o", at("universal"), "--target", "deepspeed-universal");
+        assertEquals(ExitCode.USAGE, refused.code());
+        assertTrue(refused.err().contains("--force"), refused.err());
+        ok("convert", LLAMA, "-o", at("universal"), "--target", "deepspeed-universal", "--force");
+        assertFalse(Files.exists(former));
+    }
+
+    @Test
+    void quantised_weights_are_not_what_DeepSpeed_trains() {
+        ok("quantize", LLAMA, "-o", at("fp8"));
+        CommandLine run = CommandLine.run("convert", at("fp8"), "-o", at("out"), "--target", "deepspeed-universal");
+        assertEquals(ExitCode.INPUT, run.code(), run.err());
+        assertTrue(run.err().contains("octet dequantize"), run.err());
+        assertFalse(Files.exists(folder.resolve("out")));
+    }
+
+    @Test
+    void inspect_shows_what_Transformer_Engine_left_of_FP8_training() throws IOException {
+        String file = CHECKPOINTS.resolve("te/te2.bin").toString();
+        String page = ok("inspect", file).out();
+        assertTrue(page.contains("FP8 training state"), page);
+        assertTrue(page.contains("layers.0.mlp, GEMM 2"), page);
+        JsonNode facts =
+                new ObjectMapper().readTree(ok("inspect", "--json", file).out()).path("fp8_training");
+        assertEquals(2, facts.path("recipes").path("DelayedScaling").asInt());
+        assertEquals(16, facts.path("modules").get(0).path("history_length").asInt());
+        assertEquals(0, facts.path("refused").size());
+    }
+
+    @Test
+    void a_state_that_names_a_foreign_class_leaves_the_rest_of_inspect() throws IOException {
+        byte[] hostile = Files.readAllBytes(CHECKPOINTS.resolveSibling("hostile/te/foreign-class.bin"));
+        Path file = folder.resolve("model.safetensors");
+        String header = "{\"m._extra_state\":{\"dtype\":\"U8\",\"shape\":[" + hostile.length + "],\"data_offsets\":[0,"
+                + hostile.length + "]}}";
+        ByteBuffer bytes = ByteBuffer.allocate(Long.BYTES + header.length() + hostile.length)
+                .order(ByteOrder.LITTLE_ENDIAN);
+        bytes.putLong(header.length())
+                .put(header.getBytes(StandardCharsets.US_ASCII))
+                .put(hostile);
+        Files.write(file, bytes.array());
+        String page = ok("inspect", file.toString()).out();
+        assertTrue(page.contains("'m': the pickle names builtins.eval"), page);
+    }
+
+    @Test
     void a_dry_run_writes_nothing() throws IOException {
         ok("convert", DCP, "-o", at("out"), "--target", "huggingface", "--dry-run");
         ok("convert", DCP, "-o", at("out"), "--target", "dcp", "--dry-run");
+        ok("convert", LLAMA, "-o", at("out"), "--target", "deepspeed-universal", "--dry-run");
         assertFalse(Files.exists(folder.resolve("out")));
     }
 
     @Test
     void the_output_may_not_be_the_checkpoint() {
-        for (String target : List.of("huggingface", "dcp")) {
+        for (String target : List.of("huggingface", "dcp", "deepspeed-universal")) {
             CommandLine run = CommandLine.run("convert", DCP, "-o", DCP, "--target", target, "--force");
             assertEquals(ExitCode.USAGE, run.code(), run.err());
         }

@@ -12,12 +12,14 @@ import dev.octet.converter.gguf.GgufImport;
 import dev.octet.formats.ModelFile;
 import dev.octet.formats.checkpoint.Checkpoint;
 import dev.octet.formats.checkpoint.ModelConfig;
+import dev.octet.formats.error.UnsupportedModelException;
 import dev.octet.formats.gguf.GgufType;
 import dev.octet.formats.graph.GraphModel;
 import dev.octet.formats.graph.Initializer;
 import dev.octet.formats.model.Model;
 import dev.octet.formats.onnx.OnnxWriteOptions;
 import dev.octet.formats.tensor.DType;
+import dev.octet.formats.tensor.TensorSpec;
 import dev.octet.quant.ggml.GgmlEncode;
 import dev.octet.quant.layout.Layout;
 import dev.octet.quant.layout.LayoutOptions;
@@ -134,11 +136,11 @@ public final class Convert {
     public record ToSafetensors(Path model, Path output) {}
 
     /**
-     * A checkpoint as torch's distributed checkpoint, bytes as they are.
+     * A checkpoint as what programs that train start from: torch's distributed checkpoint with bytes as they are, or DeepSpeed's universal one with parameters in F32.
      *
      * @param output a folder to make
      */
-    public record ToDistributed(Path model, Path output) {}
+    public record ToTraining(Path model, Path output, Target.Training target) {}
 
     /**
      * What was written for programs that train.
@@ -146,7 +148,7 @@ public final class Convert {
      * @param bytes of all tensors
      * @param notes what a user should know
      */
-    public record DistributedResult(String model, String output, int tensors, long bytes, List<String> notes) {}
+    public record TrainingResult(String model, String output, int tensors, long bytes, List<String> notes) {}
 
     /**
      * A checkpoint as a GGUF file.
@@ -290,23 +292,43 @@ public final class Convert {
     }
 
     /**
-     * Writes a checkpoint as torch's distributed checkpoint.
+     * Writes a checkpoint for programs that train.
      *
-     * @throws dev.octet.formats.error.OctetException when the checkpoint is malformed, or holds a type that torch has not
+     * @throws dev.octet.formats.error.OctetException when the checkpoint is malformed, or holds a type that the target has not
      * @throws IOException when reading or writing fails
      */
-    public static DistributedResult run(ToDistributed request, Job job) throws IOException {
+    public static TrainingResult run(ToTraining request, Job job) throws IOException {
         job.requireCheckpoint(request.model());
-        try (Checkpoint checkpoint = Checkpoint.open(request.model())) {
-            if (!job.dryRun()) {
-                TrainingFolder.write(checkpoint, request.output(), job.streaming("copying"));
+        TrainingFolder.Form form = request.target().form();
+        try (CheckpointConverter converter = CheckpointConverter.open(request.model())) {
+            Checkpoint checkpoint = converter.checkpoint();
+            if (form == TrainingFolder.Form.DEEPSPEED_UNIVERSAL
+                    && !converter.stored().weights().isEmpty()) {
+                throw new UnsupportedModelException(
+                        "the weights are quantised, and DeepSpeed trains floats",
+                        request.model().toString(),
+                        "make floats of them first: octet dequantize " + request.model());
             }
-            return new DistributedResult(
+            List<TensorSpec> written = TrainingFolder.written(checkpoint, form);
+            if (!job.dryRun()) {
+                TrainingFolder.write(checkpoint, request.output(), form, job.streaming("copying"));
+            }
+            List<String> notes = new ArrayList<>(checkpoint.notes());
+            int left = checkpoint.tensors().size() - written.size();
+            if (left > 0) {
+                notes.add(left + (left == 1 ? " tensor of integers is" : " tensors of integers are")
+                        + " left out: no parameters");
+            }
+            if (form == TrainingFolder.Form.DEEPSPEED_UNIVERSAL) {
+                notes.add("it has no state of an optimizer and no schedule: load_checkpoint(DIR,"
+                        + " load_optimizer_states=False, load_lr_scheduler_states=False)");
+            }
+            return new TrainingResult(
                     request.model().toString(),
                     request.output().toString(),
-                    checkpoint.tensors().size(),
-                    TrainingFolder.bytes(checkpoint),
-                    checkpoint.notes());
+                    written.size(),
+                    written.stream().mapToLong(TensorSpec::byteSize).sum(),
+                    notes);
         }
     }
 

@@ -4,6 +4,7 @@ import dev.octet.converter.CheckpointConverter;
 import dev.octet.converter.Converter;
 import dev.octet.converter.ModelSource;
 import dev.octet.converter.gguf.GgufImport;
+import dev.octet.converter.inspect.Fp8TrainingFacts;
 import dev.octet.converter.inspect.GgufFacts;
 import dev.octet.converter.inspect.Inspection;
 import dev.octet.formats.ModelFile;
@@ -172,10 +173,12 @@ public final class Inspect {
      */
     public static Result run(Path path) throws IOException {
         List<String> notes = List.of();
+        Optional<Fp8TrainingFacts> training = Optional.empty();
         if (Checkpoint.isCheckpoint(path)) {
             try (CheckpointConverter converter = CheckpointConverter.open(path)) {
+                training = Fp8TrainingFacts.of(converter.checkpoint());
                 if (converter.checkpoint().isScattered()) {
-                    return inPieces(converter);
+                    return inPieces(converter, training);
                 }
                 notes = converter.checkpoint().notes();
             }
@@ -183,7 +186,7 @@ public final class Inspect {
         try (ModelFile file = ModelFile.open(path)) {
             Result result = of(path, file);
             return new Result(
-                    result.facts().withNotes(notes),
+                    result.facts().with(notes, training),
                     result.architecture(),
                     result.withoutGraph(),
                     result.parameters(),
@@ -210,9 +213,11 @@ public final class Inspect {
     }
 
     /** Its tensors are put together when they are read: too much work, and memory, for a look at it. */
-    private static Result inPieces(CheckpointConverter converter) throws IOException {
+    private static Result inPieces(CheckpointConverter converter, Optional<Fp8TrainingFacts> training)
+            throws IOException {
         return new Result(
-                Inspection.of(converter.checkpoint(), converter.stored()),
+                Inspection.of(converter.checkpoint(), converter.stored())
+                        .with(converter.checkpoint().notes(), training),
                 null,
                 "its tensors lie in pieces; octet convert --target huggingface makes a folder that has a graph",
                 ParameterFact.of(converter.stored()),

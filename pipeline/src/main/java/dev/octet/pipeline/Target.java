@@ -1,5 +1,6 @@
 package dev.octet.pipeline;
 
+import dev.octet.converter.checkpoint.TrainingFolder;
 import dev.octet.converter.lower.OnnxTarget;
 import dev.octet.quant.layout.Layout;
 import dev.octet.quant.layout.Layouts;
@@ -23,7 +24,8 @@ public sealed interface Target {
     List<Checkpoint> CHECKPOINTS = Layouts.ALL.stream().map(Checkpoint::new).toList();
 
     /** What a model can be converted to. */
-    List<Target> CONVERTED = concat(List.of(Floats.ONNX, Floats.HUGGINGFACE, new Gguf(), Training.DCP), CHECKPOINTS);
+    List<Target> CONVERTED = concat(
+            concat(List.of(Floats.ONNX, Floats.HUGGINGFACE, new Gguf()), List.of(Training.values())), CHECKPOINTS);
 
     /** What a run can be exported to: all but what is converted from an exported folder. */
     List<Target> EXPORTED = concat(concat(GRAPHS, CHECKPOINTS), List.of(Floats.values()));
@@ -132,7 +134,20 @@ public sealed interface Target {
     /** Programs that train, and start from these weights. */
     enum Training implements Target {
         /** torch's distributed checkpoint. */
-        DCP;
+        DCP(TrainingFolder.Form.DCP),
+        /** A checkpoint of DeepSpeed for any stage of ZeRO and any number of ranks. */
+        DEEPSPEED_UNIVERSAL(TrainingFolder.Form.DEEPSPEED_UNIVERSAL);
+
+        private final TrainingFolder.Form form;
+
+        Training(TrainingFolder.Form form) {
+            this.form = form;
+        }
+
+        /** How its folder is laid out. */
+        TrainingFolder.Form form() {
+            return form;
+        }
 
         @Override
         public String label() {

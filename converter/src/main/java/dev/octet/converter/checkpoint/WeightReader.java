@@ -104,8 +104,7 @@ public final class WeightReader {
     }
 
     /** Reads rows of an unquantised tensor as {@code type}: F32, BF16 or F16. */
-    private void readPlain(
-            TensorSpec spec, long fromRow, long toRow, DType type, MemorySegment floats, Buffers buffers)
+    private void readPlain(TensorSpec spec, long fromRow, long toRow, DType type, MemorySegment floats, Buffers buffers)
             throws IOException {
         StoredTensor tensor = tensor(spec);
         long cols = Blocks.cols(spec.shape());

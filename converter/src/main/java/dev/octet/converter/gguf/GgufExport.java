@@ -382,9 +382,10 @@ public final class GgufExport {
         boolean tokenizer = metadata.containsKey(TokenizerImport.PREFIX + "tokens");
         List<String> all = new ArrayList<>(notes);
         all.addAll(keptNotes);
-        new TreeMap<>(lost).forEach((parameter, blocks) -> all.add(blocks + " blocks of '" + parameter
-                + "' became zero: " + type + " has no scale that small"
-                + (type == GgufType.NVFP4 ? "; mxfp4 has" : "")));
+        new TreeMap<>(lost)
+                .forEach((parameter, blocks) -> all.add(blocks + " blocks of '" + parameter
+                        + "' became zero: " + type + " has no scale that small"
+                        + (type == GgufType.NVFP4 ? "; mxfp4 has" : "")));
         if (!tokenizer) {
             all.add("without a tokenizer: llama.cpp loads the file for computing only");
         }

@@ -150,7 +150,13 @@ final class GgufTiles {
     }
 
     private void copy(
-            GgufWriter file, GgufTensor tensor, String parameter, StoredTensor source, long first, long count, Buffers buffers)
+            GgufWriter file,
+            GgufTensor tensor,
+            String parameter,
+            StoredTensor source,
+            long first,
+            long count,
+            Buffers buffers)
             throws IOException {
         DType type = source.spec().dtype();
         long rowBytes = tensor.type().bytes(tensor.rowElements());
@@ -173,7 +179,8 @@ final class GgufTiles {
     }
 
     /** The codes and scales of a matrix as they are, in the order of blocks and rows of the file. */
-    private void repack(GgufWriter file, GgufTensor tensor, StoredWeight weight, long first, long count, Buffers buffers)
+    private void repack(
+            GgufWriter file, GgufTensor tensor, StoredWeight weight, long first, long count, Buffers buffers)
             throws IOException {
         long cols = tensor.rowElements();
         long blocksOfRow = cols / GgufType.NVFP4.blockElements();

@@ -46,6 +46,7 @@ import org.jspecify.annotations.Nullable;
  * @param quantization traces of an earlier quantisation
  * @param metadata free text in the file
  * @param notes of a checkpoint in another format than safetensors: what lies in its files and is no weight, what was renamed
+ * @param fp8Training what Transformer Engine left in a checkpoint; null where it left nothing
  */
 public record Inspection(
         String path,
@@ -58,7 +59,8 @@ public record Inspection(
         Layers layers,
         Quantization quantization,
         Map<String, String> metadata,
-        List<String> notes) {
+        List<String> notes,
+        @Nullable Fp8TrainingFacts fp8Training) {
     private static final List<String> SCALE_ENDINGS = List.of(
             "weight_scale",
             "weight_scale_inv",
@@ -235,13 +237,25 @@ public record Inspection(
                 canonical.map(Inspection::layersOfGraph).orElseGet(() -> layersByName(contents, stored)),
                 quantization(contents, stored, list, operators),
                 contents.metadata(),
-                contents.notes());
+                contents.notes(),
+                null);
     }
 
-    /** The same with notes. */
-    public Inspection withNotes(List<String> newNotes) {
+    /** The same with notes, and with what was left of FP8 training. */
+    public Inspection with(List<String> newNotes, Optional<Fp8TrainingFacts> newTraining) {
         return new Inspection(
-                path, format, fileBytes, dimensions, tensors, list, graph, layers, quantization, metadata, newNotes);
+                path,
+                format,
+                fileBytes,
+                dimensions,
+                tensors,
+                list,
+                graph,
+                layers,
+                quantization,
+                metadata,
+                newNotes,
+                newTraining.orElse(null));
     }
 
     /** Bytes of a file, or of all files in a folder. */

@@ -9,6 +9,7 @@ import dev.octet.formats.file.OpenFiles;
 import dev.octet.formats.file.PieceReader;
 import dev.octet.formats.gguf.GgufFile;
 import dev.octet.formats.megatron.MegatronFormat;
+import dev.octet.formats.model.ExtraState;
 import dev.octet.formats.model.Shard;
 import dev.octet.formats.model.ShardHeader;
 import dev.octet.formats.model.ShardSet;
@@ -16,14 +17,17 @@ import dev.octet.formats.model.StreamedFormat;
 import dev.octet.formats.safetensors.SafetensorsFormat;
 import dev.octet.formats.safetensors.SafetensorsShards;
 import dev.octet.formats.safetensors.ShardIndex;
+import dev.octet.formats.tensor.DType;
 import dev.octet.formats.torch.TorchFormat;
 import java.io.EOFException;
 import java.io.IOException;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
+import java.lang.foreign.ValueLayout;
 import java.nio.file.Files;
 import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
+import java.util.ArrayList;
 import java.util.Collections;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -244,6 +248,33 @@ public final class Checkpoint implements AutoCloseable {
     /** What a user should know of its files, a sentence each: what is in them and is no tensor of the model, what was renamed. */
     public List<String> notes() {
         return files.notes();
+    }
+
+    /**
+     * States of FP8 training in its files, in order: those of its format, then tensors that are called so.
+     *
+     * @throws MalformedModelException when one is longer than {@link ExtraState#MAX_BYTES} or lies outside of its file
+     */
+    public List<ExtraState> extraStates() throws IOException {
+        List<ExtraState> states = new ArrayList<>(format.extraStates(path));
+        for (StoredTensor tensor : tensors.values()) {
+            String name = tensor.spec().name();
+            if (!name.endsWith(ExtraState.NAME) || tensor.spec().dtype() != DType.U8) {
+                continue;
+            }
+            long size = tensor.spec().byteSize();
+            if (size > ExtraState.MAX_BYTES) {
+                throw new MalformedModelException(
+                        "tensor '" + name + "' has " + size + " bytes, at most " + ExtraState.MAX_BYTES + " are read",
+                        path.toString(),
+                        "save the checkpoint again");
+            }
+            try (Arena arena = Arena.ofConfined()) {
+                byte[] bytes = read(tensor, arena).toArray(ValueLayout.JAVA_BYTE);
+                states.add(new ExtraState(ExtraState.moduleOf(name), bytes, path.toString()));
+            }
+        }
+        return states;
     }
 
     /** All bytes of a tensor, in {@code arena}; for small tensors, for example scales. */

@@ -2,6 +2,8 @@ package dev.octet.formats.dcp;
 
 import dev.octet.formats.error.MalformedModelException;
 import dev.octet.formats.file.OpenFiles;
+import dev.octet.formats.file.PieceReader;
+import dev.octet.formats.model.ExtraState;
 import dev.octet.formats.model.PiecedShards;
 import dev.octet.formats.model.PiecedShards.Located;
 import dev.octet.formats.model.Pieces;
@@ -12,7 +14,11 @@ import dev.octet.formats.torch.FilePart;
 import dev.octet.formats.torch.StateDict;
 import dev.octet.formats.torch.TorchFile;
 import dev.octet.formats.torch.TorchTensor;
+import java.io.EOFException;
 import java.io.IOException;
+import java.lang.foreign.Arena;
+import java.lang.foreign.MemorySegment;
+import java.lang.foreign.ValueLayout;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -150,13 +156,50 @@ public final class DcpFolder {
 
     /** Says how many objects are states of FP8 training; the rest is a program's own. */
     public List<String> notes() {
-        long extra = metadata.objects().stream()
-                .filter(o -> o.contains("._extra_state"))
-                .count();
-        return extra == 0
+        return metadata.extraStates().isEmpty()
                 ? List.of()
-                : List.of(extra + (extra == 1 ? " object" : " objects")
-                        + " called _extra_state left out: state of FP8 training, no weights");
+                : List.of(ExtraState.leftOut(metadata.extraStates().size()));
+    }
+
+    /** States of FP8 training, which are tensors of bytes, or objects in which Megatron saves those. */
+    public List<ExtraState> extraStates() throws IOException {
+        List<ExtraState> states = new ArrayList<>();
+        StateDict<DcpKey> saved = StateDict.of(keys(), description().toString());
+        try (OpenFiles files = new OpenFiles();
+                Arena arena = Arena.ofConfined()) {
+            for (Map.Entry<String, DcpKey> e : saved.extraStates().entrySet()) {
+                Located tensor = located(files, e.getValue());
+                long bytes = tensor.spec().byteSize();
+                requireShort(e.getKey(), bytes);
+                states.add(state(e.getKey(), PieceReader.read(files, tensor.pieces(), bytes, arena)));
+            }
+            for (Map.Entry<String, DcpTensor.Chunk> e : metadata.extraStates().entrySet()) {
+                DcpTensor.Chunk chunk = e.getValue();
+                requireShort(e.getKey(), chunk.length());
+                MemorySegment bytes =
+                        arena.allocate(Math.max(1, chunk.length())).asSlice(0, chunk.length());
+                files.read(folder.resolve(chunk.file()), chunk.position(), bytes);
+                states.add(state(ExtraState.moduleOf(e.getKey()), bytes));
+            }
+        } catch (EOFException e) {
+            throw new MalformedModelException(
+                    "a state of FP8 training ends beyond its file", folder.toString(), FIX, e);
+        }
+        return states;
+    }
+
+    private ExtraState state(String module, MemorySegment bytes) {
+        return new ExtraState(module, bytes.toArray(ValueLayout.JAVA_BYTE), folder.toString());
+    }
+
+    private void requireShort(String key, long bytes) {
+        if (bytes > ExtraState.MAX_BYTES) {
+            throw new MalformedModelException(
+                    "the state of FP8 training '" + key + "' has " + bytes + " bytes, at most " + ExtraState.MAX_BYTES
+                            + " are read",
+                    folder.toString(),
+                    FIX);
+        }
     }
 
     /** The weights of the checkpoint. */

@@ -1,20 +1,17 @@
 package dev.octet.formats.dcp;
 
 import dev.octet.formats.error.MalformedModelException;
-import dev.octet.formats.error.UnsupportedModelException;
-import dev.octet.formats.model.Model;
+import dev.octet.formats.model.ExtraState;
 import dev.octet.formats.model.ShardSet;
-import dev.octet.formats.model.StreamedFormat;
-import dev.octet.formats.torch.TorchFormat;
+import dev.octet.formats.torch.FolderFormat;
 import java.io.IOException;
-import java.lang.foreign.Arena;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.function.Consumer;
 
 /** Distributed checkpoints of torch in a folder. Tensors are read from their chunks by position; optimizers and other states are left out. */
-public final class DcpFormat implements StreamedFormat {
+public final class DcpFormat implements FolderFormat {
     /** The format; stateless. */
     public DcpFormat() {}
 
@@ -38,22 +35,7 @@ public final class DcpFormat implements StreamedFormat {
     }
 
     @Override
-    public Model read(Path path, Arena arena) throws IOException {
-        return TorchFormat.model(
-                shards(path, problem -> {
-                    throw problem;
-                }),
-                arena);
-    }
-
-    @Override
-    public List<Path> otherFiles(Path path) {
-        return List.of();
-    }
-
-    /** @throws UnsupportedModelException always: a model in memory is written as safetensors */
-    @Override
-    public void write(Model model, Path path) {
-        throw TorchFormat.notWritten(name(), path);
+    public List<ExtraState> extraStates(Path path) throws IOException {
+        return DcpFolder.isOne(path) ? DcpFolder.open(path).extraStates() : List.of();
     }
 }

@@ -2,6 +2,7 @@ package dev.octet.formats.dcp;
 
 import dev.octet.formats.error.MalformedModelException;
 import dev.octet.formats.error.UnsupportedModelException;
+import dev.octet.formats.model.ExtraState;
 import dev.octet.formats.pickle.PickleLimits;
 import dev.octet.formats.pickle.PickleValue;
 import dev.octet.formats.pickle.PickleValue.Dict;
@@ -22,7 +23,9 @@ import java.math.BigInteger;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
+import java.util.Collections;
 import java.util.HashMap;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.regex.Pattern;
@@ -32,9 +35,9 @@ import org.jspecify.annotations.Nullable;
  * {@code .metadata} of a distributed checkpoint. Source: torch/distributed/checkpoint/{metadata,filesystem,default_planner}.py of torch 2.13.
  *
  * @param tensors in its order
- * @param objects keys of what is no tensor
+ * @param extraStates what is no tensor and is called {@link ExtraState#NAME}, by key; each is one chunk
  */
-record DcpMetadata(List<DcpTensor> tensors, List<String> objects) {
+record DcpMetadata(List<DcpTensor> tensors, Map<String, DcpTensor.Chunk> extraStates) {
     /** Name in the folder. */
     static final String FILE_NAME = ".metadata";
 
@@ -92,18 +95,18 @@ record DcpMetadata(List<DcpTensor> tensors, List<String> objects) {
                 }
             }
             List<DcpTensor> tensors = new ArrayList<>();
-            List<String> objects = new ArrayList<>();
+            Map<String, DcpTensor.Chunk> extraStates = new LinkedHashMap<>();
             for (Item item : state.items()) {
                 if (!(item.key() instanceof Text(String key)) || !(item.value() instanceof Instance entry)) {
                     throw broken("an entry of state_dict_metadata is no tensor and no object");
                 }
                 if (entry.type().name().equals("TensorStorageMetadata")) {
                     tensors.add(tensor(key, entry, paths == null ? null : paths.get(key)));
-                } else {
-                    objects.add(key);
+                } else if (key.contains("." + ExtraState.NAME)) {
+                    extraStates.put(key, chunk(key, List.of(), List.of()));
                 }
             }
-            return new DcpMetadata(List.copyOf(tensors), List.copyOf(objects));
+            return new DcpMetadata(List.copyOf(tensors), Collections.unmodifiableMap(extraStates));
         }
 
         private DcpTensor tensor(String key, Instance entry, @Nullable PickleValue path) {

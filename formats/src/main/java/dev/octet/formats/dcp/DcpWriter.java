@@ -4,11 +4,10 @@ import dev.octet.formats.file.PartFile;
 import dev.octet.formats.pickle.Pickler;
 import dev.octet.formats.safetensors.SafetensorsWriter;
 import dev.octet.formats.tensor.TensorSpec;
+import dev.octet.formats.torch.ArchivesFile;
 import dev.octet.formats.torch.TorchArchive;
 import dev.octet.formats.torch.TorchTypes;
 import java.io.IOException;
-import java.lang.foreign.Arena;
-import java.lang.foreign.MemorySegment;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.StandardCopyOption;
@@ -24,7 +23,6 @@ public final class DcpWriter {
     /** Bytes after which another file begins. */
     private static final long FILE_BYTES = 5_000_000_000L;
 
-    private static final int HEADER_BYTES = 1 << 16;
     private static final String METADATA = "torch.distributed.checkpoint.metadata";
 
     private final Path folder;
@@ -85,30 +83,15 @@ public final class DcpWriter {
 
     private long writeFile(String name, List<TensorSpec> tensors, SafetensorsWriter.Content content)
             throws IOException {
-        long[] at = {0};
-        // the size of a file follows from its tensors; the sizes of headers do not, so it is found while writing
-        try (PartFile file = PartFile.create(folder.resolve(name), 0);
-                Arena arena = Arena.ofConfined()) {
-            MemorySegment direct = arena.allocate(HEADER_BYTES);
+        try (ArchivesFile file = ArchivesFile.create(folder.resolve(name))) {
             for (TensorSpec tensor : tensors) {
-                long position = at[0];
-                TorchArchive.of(tensor).write(content, bytes -> {
-                    MemorySegment source = bytes;
-                    if (bytes.heapBase().isPresent()) {
-                        if (bytes.byteSize() > HEADER_BYTES) {
-                            source = arena.allocate(bytes.byteSize()).copyFrom(bytes);
-                        } else {
-                            source = direct.asSlice(0, bytes.byteSize()).copyFrom(bytes);
-                        }
-                    }
-                    file.write(at[0], source);
-                    at[0] += bytes.byteSize();
-                });
-                chunks.add(new Chunk(tensor, name, position, at[0] - position));
+                long position = file.position();
+                TorchArchive.of(tensor).write(content, file);
+                chunks.add(new Chunk(tensor, name, position, file.position() - position));
             }
-            file.publishAs(at[0]);
+            file.publish();
+            return file.position();
         }
-        return at[0];
     }
 
     /** What is where, as torch's planner for saving writes it for a state dict without dicts in it. */

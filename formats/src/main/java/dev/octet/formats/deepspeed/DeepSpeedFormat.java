@@ -4,15 +4,12 @@ import dev.octet.formats.error.MalformedModelException;
 import dev.octet.formats.error.UnsupportedModelException;
 import dev.octet.formats.file.MappedFile;
 import dev.octet.formats.file.OpenFiles;
-import dev.octet.formats.model.Model;
 import dev.octet.formats.model.PiecedShards;
 import dev.octet.formats.model.PiecedShards.Located;
 import dev.octet.formats.model.ShardSet;
-import dev.octet.formats.model.StreamedFormat;
+import dev.octet.formats.torch.FolderFormat;
 import dev.octet.formats.torch.StateDict;
-import dev.octet.formats.torch.TorchFormat;
 import java.io.IOException;
-import java.lang.foreign.Arena;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -24,7 +21,7 @@ import java.util.function.Consumer;
 import java.util.regex.Pattern;
 
 /** Checkpoints of DeepSpeed, stages 0 to 3 and universal: the folder with {@code latest}, or a step's folder in it. */
-public final class DeepSpeedFormat implements StreamedFormat {
+public final class DeepSpeedFormat implements FolderFormat {
     private static final List<String> LATEST = List.of("latest_universal", "latest");
     private static final Pattern TAG = Pattern.compile("[\\w.+=@ -]{1,255}");
 
@@ -88,25 +85,5 @@ public final class DeepSpeedFormat implements StreamedFormat {
                     : located.getFirst().pieces().files().stream().findFirst().orElse(step);
             return PiecedShards.of(anchor, located, notes);
         }
-    }
-
-    @Override
-    public Model read(Path path, Arena arena) throws IOException {
-        return TorchFormat.model(
-                shards(path, problem -> {
-                    throw problem;
-                }),
-                arena);
-    }
-
-    @Override
-    public List<Path> otherFiles(Path path) {
-        return List.of();
-    }
-
-    /** @throws UnsupportedModelException always: a model in memory is written as safetensors */
-    @Override
-    public void write(Model model, Path path) {
-        throw TorchFormat.notWritten(name(), path);
     }
 }

@@ -27,11 +27,23 @@ final class UniversalFolder {
     /** A parameter's weights. */
     static final String WEIGHTS = "fp32.pt";
 
+    /** The key of a parameter's tensor in its file. */
+    static final String PARAMETER = "param";
+
     /** States of the model that are shared by all ranks, with the names that universal checkpoints keep them under. */
-    private static final List<String> MODEL_STATES =
+    static final List<String> MODEL_STATES =
             List.of("mp_rank_00_model_states.pt", "zero_pp_rank_0_mp_rank_00_model_states.pt");
 
     private UniversalFolder() {}
+
+    /** Whether a parameter's folder can be called so. */
+    static boolean isFolderName(String name) {
+        return !name.isEmpty()
+                && name.length() <= 255
+                && !name.equals(".")
+                && !name.equals("..")
+                && name.chars().noneMatch(c -> c < ' ' || "/\\:*?\"<>|".indexOf(c) >= 0);
+    }
 
     static boolean isOne(Path folder) throws IOException {
         Path parameters = folder.resolve(PARAMETERS);
@@ -88,7 +100,7 @@ final class UniversalFolder {
             throw ModelStates.broken(path, "there are no weights of parameter '" + name + "'");
         }
         TorchFile file = TorchFile.open(FilePart.of(files, path));
-        PickleValue value = file.root() instanceof Dict dict ? dict.get("param") : file.root();
+        PickleValue value = file.root() instanceof Dict dict ? dict.get(PARAMETER) : file.root();
         if (value == null || !TorchFile.isTensor(value)) {
             throw ModelStates.broken(path, "the file holds no weights of parameter '" + name + "'");
         }

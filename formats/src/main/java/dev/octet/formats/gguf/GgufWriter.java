@@ -113,7 +113,8 @@ public final class GgufWriter implements AutoCloseable {
             file.write(MemorySegment.ofArray(header));
             for (GgufTensor t : tensors) {
                 long size = t.byteSize();
-                writer.put(writer.place(t).start() + size, MemorySegment.ofArray(new byte[(int) (padded(size) - size)]));
+                writer.put(
+                        writer.place(t).start() + size, MemorySegment.ofArray(new byte[(int) (padded(size) - size)]));
             }
             return writer;
         } catch (IOException | RuntimeException e) {

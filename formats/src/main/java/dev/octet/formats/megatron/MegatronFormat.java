@@ -8,14 +8,12 @@ import dev.octet.formats.error.MalformedModelException;
 import dev.octet.formats.error.UnsupportedModelException;
 import dev.octet.formats.file.MappedFile;
 import dev.octet.formats.file.OpenFiles;
-import dev.octet.formats.model.Model;
+import dev.octet.formats.model.ExtraState;
 import dev.octet.formats.model.PiecedShards;
 import dev.octet.formats.model.ShardSet;
-import dev.octet.formats.model.StreamedFormat;
+import dev.octet.formats.torch.FolderFormat;
 import dev.octet.formats.torch.StateDict;
-import dev.octet.formats.torch.TorchFormat;
 import java.io.IOException;
-import java.lang.foreign.Arena;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -27,7 +25,7 @@ import java.util.Optional;
 import java.util.function.Consumer;
 
 /** Checkpoints of Megatron Core in the form {@code torch_dist}: the folder with {@code latest_checkpointed_iteration.txt}, or an iteration's folder in it. */
-public final class MegatronFormat implements StreamedFormat {
+public final class MegatronFormat implements FolderFormat {
     private static final String LATEST = "latest_checkpointed_iteration.txt";
     private static final String METADATA = "metadata.json";
     private static final int METADATA_BYTES = 1 << 16;
@@ -98,8 +96,8 @@ public final class MegatronFormat implements StreamedFormat {
             notes.add("tensors of Megatron are cut into those of transformers by the heads in "
                     + sizes.from().getFileName());
             if (sizes.vocabulary() == 0) {
-                notes.add("rows of the embedding that pad the vocabulary are kept: there is no config.json to say how"
-                        + " many");
+                notes.add("rows of the embedding that pad the vocabulary are kept: neither config.json nor Megatron's"
+                        + " arguments say how many are tokens");
             }
             return PiecedShards.of(folder.description(), names.found(), notes);
         } catch (MalformedModelException e) {
@@ -108,23 +106,10 @@ public final class MegatronFormat implements StreamedFormat {
         }
     }
 
+    /** By Megatron's names; of layers that share a tensor, each layer's is a shard. */
     @Override
-    public Model read(Path path, Arena arena) throws IOException {
-        return TorchFormat.model(
-                shards(path, problem -> {
-                    throw problem;
-                }),
-                arena);
-    }
-
-    @Override
-    public List<Path> otherFiles(Path path) {
-        return List.of();
-    }
-
-    /** @throws UnsupportedModelException always: a model in memory is written as safetensors */
-    @Override
-    public void write(Model model, Path path) {
-        throw TorchFormat.notWritten(name(), path);
+    public List<ExtraState> extraStates(Path path) throws IOException {
+        Optional<Path> step = step(path.toAbsolutePath());
+        return step.isEmpty() ? List.of() : DcpFolder.open(step.get()).extraStates();
     }
 }

@@ -26,7 +26,7 @@ import org.jspecify.annotations.Nullable;
  *
  * @param heads of queries
  * @param groups heads of keys and values
- * @param vocabulary rows of the embedding that are tokens; 0 to keep all, as Megatron pads them
+ * @param vocabulary rows of the embedding that are tokens; 0 to keep all, as Megatron pads them, where nothing says how many
  * @param gpt2 whether its tensors are called and turned as GPT-2's, otherwise as Llama's
  * @param from the file that says so
  */
@@ -106,7 +106,8 @@ record MegatronSizes(long heads, long groups, long vocabulary, boolean gpt2, Pat
         long groups = grouped ? number(args.field("num_query_groups")) : heads;
         boolean learned =
                 args.field("position_embedding_type") instanceof Text(String type) && type.equals("learned_absolute");
-        return checked(new MegatronSizes(heads, groups, 0, learned, file));
+        // argparse has no vocab_size unless it is given; padded_vocab_size would keep the padding
+        return checked(new MegatronSizes(heads, groups, number(args.field("vocab_size")), learned, file));
     }
 
     private static long number(@Nullable PickleValue value) {

@@ -3,6 +3,7 @@ package dev.octet.formats.model;
 import dev.octet.formats.error.MalformedModelException;
 import java.io.IOException;
 import java.nio.file.Path;
+import java.util.List;
 import java.util.function.Consumer;
 
 /** A format without a graph, whose tensors lie in files as they are: read by position, so that memory does not grow with the model. */
@@ -16,4 +17,15 @@ public interface StreamedFormat extends ModelFormat {
      * @throws IOException when a file cannot be read
      */
     ShardSet shards(Path path, Consumer<MalformedModelException> problems) throws IOException;
+
+    /**
+     * States of FP8 training that lie in a model's files and are no tensors of {@link #shards}.
+     *
+     * @param path as for {@link #shards}
+     * @throws MalformedModelException when one is longer than {@link ExtraState#MAX_BYTES} or lies outside of its file
+     * @throws IOException when a file cannot be read
+     */
+    default List<ExtraState> extraStates(Path path) throws IOException {
+        return List.of();
+    }
 }

@@ -44,6 +44,7 @@ final class Constructors {
                             "torch.device",
                             "torch.serialization._get_layout",
                             "torch.strided",
+                            "torch.storage._load_from_bytes",
                             "torch.storage.UntypedStorage",
                             "torch.storage.TypedStorage",
                             "torch.torch_version.TorchVersion"),
@@ -132,6 +133,7 @@ final class Constructors {
                             "pathlib.WindowsPath",
                             "pathlib._local.PosixPath",
                             "signal.Signals",
+                            "_io.BytesIO",
                             "deepspeed.runtime.fp16.loss_scaler.LossScaler",
                             "deepspeed.runtime.fp16.loss_scaler.DynamicLossScaler",
                             "deepspeed.runtime.zero.config.ZeroStageEnum",
@@ -148,10 +150,20 @@ final class Constructors {
                             "megatron.core.rerun_state_machine.RerunMode",
                             "megatron.core.rerun_state_machine.RerunState",
                             "megatron.core.rerun_state_machine.RerunDiagnostic",
-                            "transformer_engine.common.recipe.DelayedScaling",
-                            "transformer_engine.common.recipe.Format",
-                            "transformer_engine.common.recipe._FormatHelper",
-                            "transformer_engine.common.recipe._OverrideLinearPrecision"))
+                            "megatron.core.extensions.transformer_engine.TEDelayedScaling"),
+                    // recipes of FP8 training, transformer_engine/common/recipe/__init__.py
+                    Stream.of(
+                                    "DelayedScaling",
+                                    "Float8CurrentScaling",
+                                    "Float8BlockScaling",
+                                    "MXFP8BlockScaling",
+                                    "NVFP4BlockScaling",
+                                    "Format",
+                                    "_FormatHelper",
+                                    "_OverrideLinearPrecision",
+                                    "MMParams",
+                                    "QParams")
+                            .map(t -> "transformer_engine.common.recipe." + t))
             .flatMap(s -> s)
             .collect(Collectors.toUnmodifiableSet());
 

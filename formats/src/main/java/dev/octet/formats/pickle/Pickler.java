@@ -46,6 +46,16 @@ public final class Pickler {
         return this;
     }
 
+    /** A {@code float}. */
+    public Pickler real(double value) {
+        out.write('G');
+        long bits = Double.doubleToRawLongBits(value);
+        for (int shift = Long.SIZE - Byte.SIZE; shift >= 0; shift -= Byte.SIZE) {
+            out.write((int) (bits >>> shift));
+        }
+        return this;
+    }
+
     /** {@code True} or {@code False}. */
     public Pickler bool(boolean value) {
         out.write(value ? 0x88 : 0x89);

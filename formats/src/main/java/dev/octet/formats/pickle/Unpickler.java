@@ -297,7 +297,10 @@ public final class Unpickler {
             return new Blob(new byte[0]);
         }
         return switch (given.getFirst()) {
-            case Text(String text) -> new Blob(text.getBytes(StandardCharsets.ISO_8859_1));
+            case Text(String text) -> {
+                count(text.length() / Long.BYTES); // one text of the memo may be copied many times
+                yield new Blob(text.getBytes(StandardCharsets.ISO_8859_1));
+            }
             case Blob blob -> blob;
             default -> throw damaged("the pickle makes bytes of something else");
         };

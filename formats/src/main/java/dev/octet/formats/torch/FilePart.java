@@ -10,6 +10,7 @@ import java.lang.foreign.ValueLayout;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.Arrays;
+import java.util.Objects;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -20,20 +21,28 @@ public final class FilePart {
     /** Bytes kept at each end: more than torch writes around a tensor. */
     private static final int END_BYTES = 2048;
 
-    private final OpenFiles files;
+    private final @Nullable OpenFiles files;
     private final Path file;
     private final long from;
     private final long length;
     private final @Nullable FilePart whole;
+    private final byte @Nullable [] content;
     private byte @Nullable [] head;
     private byte @Nullable [] tail;
 
-    private FilePart(OpenFiles files, Path file, long from, long length, @Nullable FilePart whole) {
+    private FilePart(
+            @Nullable OpenFiles files,
+            Path file,
+            long from,
+            long length,
+            @Nullable FilePart whole,
+            byte @Nullable [] content) {
         this.files = files;
         this.file = file;
         this.from = from;
         this.length = length;
         this.whole = whole;
+        this.content = content;
     }
 
     /**
@@ -44,7 +53,7 @@ public final class FilePart {
      * @param length its bytes
      */
     public FilePart(OpenFiles files, Path file, long from, long length) {
-        this(files, file, from, length, null);
+        this(files, file, from, length, null, null);
     }
 
     /** All of a file. */
@@ -52,9 +61,18 @@ public final class FilePart {
         return new FilePart(files, file, 0, Files.size(file));
     }
 
+    /**
+     * Bytes in memory, read as if they were a file.
+     *
+     * @param file that they come from, for messages
+     */
+    static FilePart of(byte[] content, Path file) {
+        return new FilePart(null, file, 0, content.length, null, content);
+    }
+
     /** A stretch of this one; the caller has checked that it lies in it. */
     FilePart part(long at, long count) {
-        return new FilePart(files, file, from + at, count, whole == null ? this : whole);
+        return new FilePart(files, file, from + at, count, whole == null ? this : whole, null);
     }
 
     /** The file. */
@@ -89,6 +107,9 @@ public final class FilePart {
         if (whole != null) {
             return whole.bytes(from - whole.from + at, count);
         }
+        if (content != null) {
+            return Arrays.copyOfRange(content, (int) at, (int) (at + count));
+        }
         if (at + count <= END_BYTES) {
             if (head == null) {
                 head = read(0, Math.min(length, END_BYTES));
@@ -108,7 +129,7 @@ public final class FilePart {
     private byte[] read(long at, long count) throws IOException {
         try (Arena arena = Arena.ofConfined()) {
             MemorySegment bytes = arena.allocate(Math.max(1, count));
-            files.read(file, from + at, bytes.asSlice(0, count));
+            Objects.requireNonNull(files).read(file, from + at, bytes.asSlice(0, count));
             return bytes.asSlice(0, count).toArray(ValueLayout.JAVA_BYTE);
         } catch (EOFException e) {
             throw new MalformedModelException(

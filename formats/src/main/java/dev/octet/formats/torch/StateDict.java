@@ -2,6 +2,7 @@ package dev.octet.formats.torch;
 
 import dev.octet.formats.error.MalformedModelException;
 import dev.octet.formats.error.UnsupportedModelException;
+import dev.octet.formats.model.ExtraState;
 import dev.octet.formats.pickle.PickleValue;
 import dev.octet.formats.pickle.PickleValue.Dict;
 import dev.octet.formats.pickle.PickleValue.Instance;
@@ -23,9 +24,10 @@ import java.util.TreeMap;
  * state dict under a key of their own ({@code model}, {@code state_dict}) next to the optimizer's, and wrap modules, which shows in names.
  *
  * @param names name in the model by what it was found as, in order
+ * @param extraStates of FP8 training, by module, in order
  * @param notes what was left out or renamed, a sentence each
  */
-public record StateDict<T>(Map<String, T> names, List<String> notes) {
+public record StateDict<T>(Map<String, T> names, Map<String, T> extraStates, List<String> notes) {
     /** What programs call a state dict in what they save. */
     private static final Set<String> CONTAINERS = Set.of(
             "model", "module", "state_dict", "model_state_dict", "model_state", "app", "net", "network", "weights");
@@ -66,12 +68,12 @@ public record StateDict<T>(Map<String, T> names, List<String> notes) {
             List.of("_orig_mod.", "_fsdp_wrapped_module.", "_checkpoint_wrapped_module.");
 
     private static final String PARALLEL = "module.";
-    private static final String EXTRA_STATE = "_extra_state";
     private static final int MAX_DEPTH = 32;
     private static final int MAX_VALUES = 1 << 22;
 
     public StateDict {
         names = Collections.unmodifiableMap(new LinkedHashMap<>(names));
+        extraStates = Collections.unmodifiableMap(new LinkedHashMap<>(extraStates));
         notes = List.copyOf(notes);
     }
 
@@ -94,7 +96,7 @@ public record StateDict<T>(Map<String, T> names, List<String> notes) {
     }
 
     /**
-     * All tensors of an object that was saved.
+     * All tensors of an object that was saved, and the states of FP8 training that are no tensors.
      *
      * @param where the file, for messages
      */
@@ -112,7 +114,8 @@ public record StateDict<T>(Map<String, T> names, List<String> notes) {
                     where,
                     "save the model's state_dict() alone");
         }
-        if (TorchFile.isTensor(value)) {
+        boolean extraState = !path.isEmpty() && path.getLast().endsWith(ExtraState.NAME);
+        if (TorchFile.isTensor(value) || (extraState && value instanceof Instance)) {
             found.add(new Saved<>(path.isEmpty() ? List.of("tensor") : path, value));
             return;
         }
@@ -158,7 +161,7 @@ public record StateDict<T>(Map<String, T> names, List<String> notes) {
         boolean contained = saved.stream().anyMatch(s -> isContained(s.path()));
         Map<String, Integer> leftOut = new TreeMap<>();
         Map<String, T> found = new LinkedHashMap<>();
-        int extra = 0;
+        Map<String, T> extraStates = new LinkedHashMap<>();
         boolean wrapped = false;
         for (Saved<T> s : saved) {
             String category = category(s.path(), contained);
@@ -168,13 +171,13 @@ public record StateDict<T>(Map<String, T> names, List<String> notes) {
             }
             String full = String.join(
                     ".", s.path().subList(containers(s.path()), s.path().size()));
-            if (full.endsWith(EXTRA_STATE)) {
-                extra++;
-                continue;
-            }
             String name = full;
             for (String wrapper : WRAPPERS) {
                 name = name.replace(wrapper, "");
+            }
+            if (full.endsWith(ExtraState.NAME)) {
+                extraStates.putIfAbsent(ExtraState.moduleOf(name), s.value());
+                continue;
             }
             wrapped |= !name.equals(full);
             put(found, name, s.value(), where);
@@ -195,11 +198,10 @@ public record StateDict<T>(Map<String, T> names, List<String> notes) {
                 + (count == 1 ? " tensor under '" : " tensors under '")
                 + category
                 + (count == 1 ? "' is left out: no weight" : "' are left out: no weights")));
-        if (extra > 0) {
-            notes.add(extra + (extra == 1 ? " tensor" : " tensors")
-                    + " called _extra_state left out: state of FP8 training, no weights");
+        if (!extraStates.isEmpty()) {
+            notes.add(ExtraState.leftOut(extraStates.size()));
         }
-        return new StateDict<>(names, notes);
+        return new StateDict<>(names, extraStates, notes);
     }
 
     private static <T> void put(Map<String, T> found, String name, T value, String where) {

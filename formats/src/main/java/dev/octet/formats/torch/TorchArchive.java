@@ -5,6 +5,7 @@ import dev.octet.formats.file.ByteSink;
 import dev.octet.formats.pickle.Pickler;
 import dev.octet.formats.safetensors.SafetensorsWriter;
 import dev.octet.formats.tensor.DType;
+import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.TensorSpec;
 import java.io.ByteArrayOutputStream;
 import java.io.IOException;
@@ -13,11 +14,15 @@ import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.Collections;
 import java.util.List;
+import java.util.Optional;
 import java.util.zip.CRC32;
+import org.jspecify.annotations.Nullable;
 
 /**
- * The bytes that {@code torch.save} writes of one tensor: a zip archive of stored members. Its length is known before its tensor, which is written once, in
+ * The bytes that {@code torch.save} writes of one tensor, alone or in a dict, or of an object without any: a zip archive of stored members. Its length is known before its tensor, which is written once, in
  * pieces; the sum of its bytes, which zip wants before them, goes into the directory behind them, as zip allows.
  *
  * <p>All numbers of sizes have 64 bits, so that an archive's length does not depend on them.
@@ -35,10 +40,12 @@ public final class TorchArchive {
     /** What the archive's members are called before their own names. */
     private static final String PREFIX = "archive/";
 
-    private final TensorSpec spec;
+    private final byte[] pickle;
+    private final @Nullable TensorSpec stored;
 
-    private TorchArchive(TensorSpec spec) {
-        this.spec = spec;
+    private TorchArchive(byte[] pickle, @Nullable TensorSpec stored) {
+        this.pickle = pickle;
+        this.stored = stored;
     }
 
     /**
@@ -47,11 +54,37 @@ public final class TorchArchive {
      * @throws UnsupportedModelException when torch has no such elements
      */
     public static TorchArchive of(TensorSpec spec) {
-        if (TorchTypes.name(spec.dtype()).isEmpty()) {
-            throw new UnsupportedModelException(
-                    "torch has no tensors of " + spec.dtype(), spec.toString(), "dequantise the checkpoint first");
-        }
-        return new TorchArchive(spec);
+        Pickler pickle = new Pickler();
+        tensor(pickle, spec, spec.shape().elementCount(), strides(spec));
+        return new TorchArchive(pickle.end(), spec);
+    }
+
+    /** An archive of a dict with a tensor under a key. */
+    public static TorchArchive ofEntry(String key, TensorSpec spec) {
+        return entry(key, spec, spec.shape().elementCount(), strides(spec), spec);
+    }
+
+    /** An archive of a dict with a tensor under a key that is one element everywhere, which alone is stored: all strides are 0. */
+    public static TorchArchive ofRepeated(String key, TensorSpec spec) {
+        return entry(
+                key,
+                spec,
+                1,
+                Collections.nCopies(spec.shape().rank(), 0L),
+                new TensorSpec(spec.name(), spec.dtype(), Shape.of(1)));
+    }
+
+    /** An archive of an object without tensors. */
+    public static TorchArchive ofObject(Pickler pickle) {
+        return new TorchArchive(pickle.end(), null);
+    }
+
+    private static TorchArchive entry(
+            String key, TensorSpec spec, long elements, List<Long> strides, TensorSpec stored) {
+        Pickler pickle = new Pickler();
+        pickle.dict().mark().text(key);
+        tensor(pickle, spec, elements, strides);
+        return new TorchArchive(pickle.items().end(), stored);
     }
 
     /** One member of the archive. */
@@ -60,14 +93,16 @@ public final class TorchArchive {
     /**
      * Writes the archive.
      *
-     * @param content writes the tensor's bytes
+     * @param content writes the bytes of what is stored: the tensor, or the one element
      * @return bytes written
      */
     public long write(SafetensorsWriter.Content content, ByteSink sink) throws IOException {
         Out out = new Out(sink);
-        out.member("data.pkl", pickle());
+        out.member("data.pkl", pickle);
         out.member("byteorder", text("little"));
-        out.storage(spec, content);
+        if (stored != null) {
+            out.storage(stored, content);
+        }
         out.member("version", text("3\n"));
         out.directory();
         return out.at;
@@ -77,39 +112,45 @@ public final class TorchArchive {
         return text.getBytes(StandardCharsets.US_ASCII);
     }
 
-    private byte[] pickle() {
-        Pickler pickle = new Pickler();
+    private static void tensor(Pickler pickle, TensorSpec spec, long elements, List<Long> strides) {
         DType dtype = spec.dtype();
-        boolean typed = TorchTypes.storage(dtype).isPresent();
-        long elements = spec.shape().elementCount();
-        pickle.global("torch._utils", typed ? "_rebuild_tensor_v2" : "_rebuild_tensor_v3")
+        String name = TorchTypes.name(dtype)
+                .orElseThrow(() -> new UnsupportedModelException(
+                        "torch has no tensors of " + dtype, spec.toString(), "dequantise the checkpoint first"));
+        Optional<String> storage = TorchTypes.storage(dtype);
+        pickle.global("torch._utils", storage.isPresent() ? "_rebuild_tensor_v2" : "_rebuild_tensor_v3")
                 .mark();
         pickle.mark().text("storage");
-        if (typed) {
-            pickle.global("torch", TorchTypes.storage(dtype).orElseThrow());
+        if (storage.isPresent()) {
+            pickle.global("torch", storage.get());
         } else {
             pickle.global("torch.storage", "UntypedStorage");
         }
         pickle.text("0")
                 .text("cpu")
-                .number(typed ? elements : spec.byteSize())
+                .number(storage.isPresent() ? elements : elements * dtype.bits() / Byte.SIZE)
                 .tuple()
                 .persistent();
-        List<Long> dims = new ArrayList<>();
+        pickle.number(0).tuple(dims(spec)).tuple(strides).bool(false);
+        pickle.global("collections", "OrderedDict").emptyTuple().reduce();
+        if (storage.isEmpty()) {
+            pickle.global("torch", name);
+        }
+        pickle.tuple().reduce();
+    }
+
+    private static List<Long> dims(TensorSpec spec) {
+        return Arrays.stream(spec.shape().toArray()).boxed().toList();
+    }
+
+    private static List<Long> strides(TensorSpec spec) {
         List<Long> strides = new ArrayList<>();
-        long step = elements;
+        long step = spec.shape().elementCount();
         for (long d : spec.shape().toArray()) {
-            dims.add(d);
             step = d == 0 ? 1 : step / d;
             strides.add(Math.max(1, step));
         }
-        pickle.number(0).tuple(dims).tuple(strides).bool(false);
-        pickle.global("collections", "OrderedDict").emptyTuple().reduce();
-        if (!typed) {
-            pickle.global("torch", TorchTypes.name(dtype).orElseThrow());
-        }
-        pickle.tuple().reduce();
-        return pickle.end();
+        return strides;
     }
 
     /** Writes members and remembers where they lie. */

@@ -6,6 +6,7 @@ import dev.octet.formats.file.MappedFile;
 import dev.octet.formats.model.Pieces;
 import dev.octet.formats.pickle.PickleLimits;
 import dev.octet.formats.pickle.PickleValue;
+import dev.octet.formats.pickle.PickleValue.Blob;
 import dev.octet.formats.pickle.PickleValue.Bool;
 import dev.octet.formats.pickle.PickleValue.Global;
 import dev.octet.formats.pickle.PickleValue.Instance;
@@ -43,6 +44,13 @@ public final class TorchFile {
     private static final long LEGACY_PICKLE_BYTES = 256L << 20;
 
     private static final int MAX_RANK = 64;
+
+    /** What {@code pickle.dumps} calls to make a storage of the bytes that {@code torch.save} made of it. */
+    private static final String LOAD_FROM_BYTES = "torch.storage._load_from_bytes";
+
+    /** Of the file of one storage, which names it and lists it. */
+    private static final PickleLimits NESTED = new PickleLimits(64L << 20, 1L << 10, 64);
+
     private static final String FIX = "copy or save the file again";
 
     private final FilePart part;
@@ -50,9 +58,17 @@ public final class TorchFile {
     private final Map<String, FilePart> storages;
     private final @Nullable StoredZip zip;
     private final String prefix;
+    /** Whether the pickle holds the storages of its tensors, which those of {@code torch.save} never do. */
+    private final boolean plain;
 
     private TorchFile(
-            FilePart part, PickleValue root, Map<String, FilePart> storages, @Nullable StoredZip zip, String prefix) {
+            FilePart part,
+            PickleValue root,
+            Map<String, FilePart> storages,
+            @Nullable StoredZip zip,
+            String prefix,
+            boolean plain) {
+        this.plain = plain;
         this.part = part;
         this.root = root;
         this.storages = storages;
@@ -92,17 +108,34 @@ public final class TorchFile {
      * @throws IOException when it cannot be read
      */
     public static TorchFile open(FilePart part) throws IOException {
+        return open(part, PickleLimits.DEFAULT);
+    }
+
+    private static TorchFile open(FilePart part, PickleLimits limits) throws IOException {
         byte[] head = part.bytes(0, Math.min(part.length(), 2 + LEGACY_MAGIC.length));
         if (startsWith(head, 0, ZIP)) {
-            return ofZip(part);
+            return ofZip(part, limits);
         }
         if (isLegacy(head)) {
-            return ofLegacy(part);
+            return ofLegacy(part, limits);
         }
         throw new MalformedModelException(
                 "the file is not one of torch.save: it begins neither as a zip archive nor as a pickle of torch",
                 part.file().toString(),
                 FIX);
+    }
+
+    /**
+     * Reads an object that was saved to memory: by {@code torch.save}, or by {@code pickle.dumps}, which saves the storage of each tensor apart.
+     *
+     * @param file that the bytes come from, for messages
+     */
+    static TorchFile ofBytes(byte[] bytes, Path file, PickleLimits limits) throws IOException {
+        if (startsWith(bytes, 0, ZIP) || isLegacy(bytes)) {
+            return open(FilePart.of(bytes, file), limits);
+        }
+        PickleValue root = Unpickler.read(bytes, 0, file.toString(), limits).value();
+        return new TorchFile(FilePart.of(bytes, file), root, new HashMap<>(), null, "", true);
     }
 
     private static Optional<String> pickleOf(StoredZip zip) {
@@ -114,7 +147,7 @@ public final class TorchFile {
         return Optional.empty();
     }
 
-    private static TorchFile ofZip(FilePart part) throws IOException {
+    private static TorchFile ofZip(FilePart part, PickleLimits limits) throws IOException {
         StoredZip zip = StoredZip.open(part);
         String where = part.file().toString();
         String pickle = pickleOf(zip)
@@ -137,8 +170,9 @@ public final class TorchFile {
             }
         }
         FilePart data = zip.member(pickle);
-        PickleValue root = Unpickler.read(data.bytes(0, data.length()), where);
-        return new TorchFile(part, root, new HashMap<>(), zip, prefix);
+        PickleValue root =
+                Unpickler.read(data.bytes(0, data.length()), 0, where, limits).value();
+        return new TorchFile(part, root, new HashMap<>(), zip, prefix, false);
     }
 
     private static UnsupportedModelException bigEndian(String where) {
@@ -147,25 +181,25 @@ public final class TorchFile {
     }
 
     /** Magic number, protocol, facts of the machine, object, keys of the storages; then each storage: number of elements, elements. */
-    private static TorchFile ofLegacy(FilePart part) throws IOException {
+    private static TorchFile ofLegacy(FilePart part, PickleLimits limits) throws IOException {
         String where = part.file().toString();
         byte[] bytes = part.bytes(0, Math.min(part.length(), LEGACY_PICKLE_BYTES));
-        Unpickler.Result magic = Unpickler.read(bytes, 0, where, PickleLimits.DEFAULT);
-        Unpickler.Result protocol = Unpickler.read(bytes, magic.end(), where, PickleLimits.DEFAULT);
+        Unpickler.Result magic = Unpickler.read(bytes, 0, where, limits);
+        Unpickler.Result protocol = Unpickler.read(bytes, magic.end(), where, limits);
         if (!(protocol.value() instanceof Int(BigInteger version)) || version.intValue() != 1001) {
             throw new UnsupportedModelException(
                     "the file has a version of torch's older form that is not known",
                     where,
                     "save it again with torch");
         }
-        Unpickler.Result machine = Unpickler.read(bytes, protocol.end(), where, PickleLimits.DEFAULT);
+        Unpickler.Result machine = Unpickler.read(bytes, protocol.end(), where, limits);
         if (machine.value() instanceof PickleValue.Dict facts
                 && facts.get("little_endian") instanceof Bool(boolean little)
                 && !little) {
             throw bigEndian(where);
         }
-        Unpickler.Result object = Unpickler.read(bytes, machine.end(), where, PickleLimits.DEFAULT);
-        Unpickler.Result keys = Unpickler.read(bytes, object.end(), where, PickleLimits.DEFAULT);
+        Unpickler.Result object = Unpickler.read(bytes, machine.end(), where, limits);
+        Unpickler.Result keys = Unpickler.read(bytes, object.end(), where, limits);
         if (!(keys.value() instanceof Sequence list)) {
             throw new MalformedModelException("the file does not list its storages", where, FIX);
         }
@@ -189,7 +223,7 @@ public final class TorchFile {
             storages.put(k, part.part(at, count * width));
             at += count * width;
         }
-        return new TorchFile(part, object.value(), storages, null, "");
+        return new TorchFile(part, object.value(), storages, null, "", false);
     }
 
     /** Counts the steps of a walk through values that may contain themselves. */
@@ -266,10 +300,100 @@ public final class TorchFile {
      * @throws UnsupportedModelException when Octet has no tensors of its type
      */
     public TorchTensor tensor(PickleValue value, String name) throws IOException {
+        return tensor(name, view(value, name));
+    }
+
+    /**
+     * A tensor in memory.
+     *
+     * @param elements row-major, little-endian
+     */
+    @SuppressWarnings("ArrayRecordComponent") // compared by nobody
+    record SmallTensor(DType dtype, Shape shape, byte[] elements) {}
+
+    /**
+     * A small tensor, also one whose storage is pickled with it.
+     *
+     * @param value one that {@link #isTensor}
+     * @param most bytes that are read
+     * @throws MalformedModelException as {@link #tensor}, or when its storage is larger than {@code most}
+     */
+    SmallTensor small(PickleValue value, String name, long most) throws IOException {
+        View view = view(value, name);
+        TorchTensor tensor = tensor(name, view);
+        long bytes = tensor.spec(name).byteSize();
+        if (bytes == 0) {
+            return new SmallTensor(tensor.dtype(), tensor.shape(), new byte[0]);
+        }
+        FilePart storage = view.holder.bytes(view.storage, name);
+        if (bytes > most || storage.length() > most) {
+            throw broken(name, "has " + Math.max(bytes, storage.length()) + " bytes, at most " + most + " are read");
+        }
+        byte[] from = storage.bytes(0, storage.length());
+        byte[] elements = new byte[(int) bytes];
+        int width = view.dtype.bits() / Byte.SIZE;
+        long[] index = new long[view.dims.length];
+        for (int to = 0; to < elements.length; to += width) {
+            long at = view.offset;
+            for (int k = 0; k < index.length; k++) {
+                at += index[k] * view.strides[k];
+            }
+            System.arraycopy(from, (int) (at * width), elements, to, width);
+            for (int k = index.length - 1; k >= 0 && ++index[k] == view.dims[k]; k--) {
+                index[k] = 0;
+            }
+        }
+        return new SmallTensor(tensor.dtype(), tensor.shape(), elements);
+    }
+
+    /**
+     * The bytes in an {@code io.BytesIO} or a tensor of bytes, in which programs save what they saved before.
+     *
+     * @param most bytes that are read
+     * @throws MalformedModelException when it is neither
+     */
+    byte[] bufferOrTensor(PickleValue value, String name, long most) throws IOException {
+        if (isTensor(value)) {
+            SmallTensor tensor = small(value, name, most);
+            if (tensor.dtype() == DType.U8 || tensor.dtype() == DType.I8) {
+                return tensor.elements();
+            }
+        }
+        if (value instanceof Instance buffer
+                && buffer.type().qualified().equals("_io.BytesIO")
+                && buffer.state() instanceof Sequence state
+                && !state.items().isEmpty()
+                && state.items().getFirst() instanceof Blob blob
+                && blob.value().length <= most) {
+            return blob.value();
+        }
+        throw broken(name, "holds no bytes");
+    }
+
+    /**
+     * What a pickle says of a tensor.
+     *
+     * @param strides in elements
+     * @param offset of its first element in its storage, in elements
+     * @param holder the file that its storage lies in
+     */
+    @SuppressWarnings("ArrayRecordComponent") // compared by nobody
+    private record View(DType dtype, long[] dims, long[] strides, long offset, Storage storage, TorchFile holder) {}
+
+    private View view(PickleValue value, String name) throws IOException {
         Instance instance = unwrapped(value, name);
         List<PickleValue> given = instance.arguments();
         String type = instance.type().name();
-        if (given.size() < 4 || !(given.getFirst() instanceof Persistent persistent)) {
+        if (given.size() < 4) {
+            throw broken(name, "is not made as torch makes tensors (" + type + ")");
+        }
+        TorchFile holder = this;
+        PickleValue stored = given.getFirst();
+        if (stored instanceof Instance call && call.type().qualified().equals(LOAD_FROM_BYTES)) {
+            holder = nested(call, name);
+            stored = holder.root;
+        }
+        if (!(stored instanceof Persistent persistent)) {
             throw broken(name, "is not made as torch makes tensors (" + type + ")");
         }
         Storage storage = storage(persistent, part.file().toString());
@@ -284,10 +408,24 @@ public final class TorchFile {
                     part.file().toString(),
                     "save it as another type");
         }
-        long[] dims = numbers(given.get(2), name);
-        long[] strides = numbers(given.get(3), name);
-        long offset = number(given.get(1), name);
-        return tensor(name, dtype, dims, strides, offset, storage);
+        return new View(
+                dtype,
+                numbers(given.get(2), name),
+                numbers(given.get(3), name),
+                number(given.get(1), name),
+                storage,
+                holder);
+    }
+
+    /** The file that {@code pickle.dumps} makes of a tensor's storage; one cannot lie in another. */
+    private TorchFile nested(Instance call, String name) throws IOException {
+        if (!plain) {
+            throw broken(name, "has its storage in the pickle of a file that has storages of its own");
+        }
+        if (call.arguments().size() != 1 || !(call.arguments().getFirst() instanceof Blob blob)) {
+            throw broken(name, "has a storage of something other than bytes");
+        }
+        return open(FilePart.of(blob.value(), part.file()), NESTED);
     }
 
     private Instance unwrapped(PickleValue value, String name) {
@@ -319,8 +457,11 @@ public final class TorchFile {
         throw broken(name, "is no tensor");
     }
 
-    private TorchTensor tensor(String name, DType dtype, long[] dims, long[] strides, long offset, Storage storage)
-            throws IOException {
+    private TorchTensor tensor(String name, View view) throws IOException {
+        DType dtype = view.dtype;
+        long[] dims = view.dims;
+        long[] strides = view.strides;
+        long offset = view.offset;
         int width = dtype.bits() / Byte.SIZE;
         if (dims.length != strides.length || dims.length > MAX_RANK || offset < 0) {
             throw broken(name, "has shape " + Arrays.toString(dims) + " and strides " + Arrays.toString(strides));
@@ -339,7 +480,7 @@ public final class TorchFile {
             if (shape.elementCount() == 0) {
                 return new TorchTensor(dtype, shape, Pieces.of(part.file(), 0, dtype, shape));
             }
-            FilePart bytes = bytes(storage, name);
+            FilePart bytes = view.holder.bytes(view.storage, name);
             if (end > bytes.length()) {
                 throw broken(
                         name,

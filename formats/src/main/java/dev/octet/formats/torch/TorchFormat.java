@@ -5,6 +5,7 @@ import dev.octet.formats.error.UnsupportedModelException;
 import dev.octet.formats.file.MappedFile;
 import dev.octet.formats.file.OpenFiles;
 import dev.octet.formats.file.PieceReader;
+import dev.octet.formats.model.ExtraState;
 import dev.octet.formats.model.Model;
 import dev.octet.formats.model.PiecedShards;
 import dev.octet.formats.model.PiecedShards.Located;
@@ -144,6 +145,28 @@ public final class TorchFormat implements StreamedFormat {
             }
         }
         return PiecedShards.of(file, tensors, List.copyOf(notes));
+    }
+
+    /** What Transformer Engine saved, as uint8 tensors or as buffers. */
+    @Override
+    public List<ExtraState> extraStates(Path path) throws IOException {
+        Path file = modelFile(path.toAbsolutePath());
+        List<Path> all = file.toString().endsWith(".json")
+                ? List.copyOf(ShardIndex.read(file).shardPaths(file).values())
+                : List.of(file);
+        List<ExtraState> states = new ArrayList<>();
+        try (OpenFiles files = new OpenFiles()) {
+            for (Path one : all) {
+                TorchFile torch = TorchFile.open(FilePart.of(files, one));
+                StateDict<PickleValue> found =
+                        StateDict.of(StateDict.tensors(torch.root(), one.toString()), one.toString());
+                for (Map.Entry<String, PickleValue> e : found.extraStates().entrySet()) {
+                    byte[] bytes = torch.bufferOrTensor(e.getValue(), e.getKey(), ExtraState.MAX_BYTES);
+                    states.add(new ExtraState(e.getKey(), bytes, one.toString()));
+                }
+            }
+        }
+        return states;
     }
 
     private static void readShards(

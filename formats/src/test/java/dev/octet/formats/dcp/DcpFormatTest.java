@@ -6,6 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.octet.formats.TestData;
 import dev.octet.formats.checkpoint.Checkpoint;
+import dev.octet.formats.checkpoint.CopiedFolder;
 import dev.octet.formats.checkpoint.SameTensors;
 import dev.octet.formats.error.MalformedModelException;
 import java.io.IOException;
@@ -15,7 +16,6 @@ import java.util.Arrays;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Set;
-import java.util.stream.Stream;
 import org.junit.jupiter.api.DisplayNameGeneration;
 import org.junit.jupiter.api.DisplayNameGenerator;
 import org.junit.jupiter.api.Test;
@@ -55,33 +55,23 @@ class DcpFormatTest {
         }
     }
 
-    private void copy(String name, String but) throws IOException {
-        try (Stream<Path> files = Files.list(FOLDER.resolve(name))) {
-            for (Path file : files.toList()) {
-                if (!file.endsWith(but)) {
-                    Files.copy(file, folder.resolve(file.getFileName().toString()));
-                }
-            }
-        }
-    }
-
     @Test
     void a_missing_rank_is_named() throws IOException {
-        copy("dcp", "__2_0.distcp");
+        CopiedFolder.of(FOLDER.resolve("dcp"), folder, "__2_0.distcp");
         MalformedModelException e = assertThrows(MalformedModelException.class, () -> Checkpoint.open(folder));
         assertTrue(e.what().startsWith("there is no file __2_0.distcp"), e.what());
     }
 
     @Test
     void a_missing_rank_of_safetensors_is_named() throws IOException {
-        copy("dcp-hf", "shard-00001-model-00001-of-00001.safetensors");
+        CopiedFolder.of(FOLDER.resolve("dcp-hf"), folder, "shard-00001-model-00001-of-00001.safetensors");
         MalformedModelException e = assertThrows(MalformedModelException.class, () -> Checkpoint.open(folder));
         assertEquals("there is no file of shard 1, though there is one of shard 2", e.what());
     }
 
     @Test
     void a_file_that_was_cut_short_is_refused() throws IOException {
-        copy("dcp", "none");
+        CopiedFolder.of(FOLDER.resolve("dcp"), folder, "none");
         Path file = folder.resolve("__3_0.distcp");
         Files.write(file, Arrays.copyOf(Files.readAllBytes(file), 2000));
         MalformedModelException e = assertThrows(MalformedModelException.class, () -> Checkpoint.open(folder));

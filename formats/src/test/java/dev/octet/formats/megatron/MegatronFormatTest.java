@@ -1,6 +1,7 @@
 package dev.octet.formats.megatron;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
@@ -11,11 +12,15 @@ import dev.octet.formats.checkpoint.SameTensors;
 import dev.octet.formats.checkpoint.StoredTensor;
 import dev.octet.formats.error.MalformedModelException;
 import dev.octet.formats.error.UnsupportedModelException;
+import dev.octet.formats.pickle.Pickler;
+import dev.octet.formats.torch.ArchivesFile;
+import dev.octet.formats.torch.TorchArchive;
 import java.io.IOException;
 import java.lang.foreign.Arena;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.HashSet;
+import java.util.List;
 import java.util.Objects;
 import org.junit.jupiter.api.DisplayNameGeneration;
 import org.junit.jupiter.api.DisplayNameGenerator;
@@ -58,6 +63,28 @@ class MegatronFormatTest {
                             .shape()
                             .dim(0));
             assertTrue(found.notes().getLast().startsWith("rows of the embedding that pad"), found.notes()::toString);
+        }
+    }
+
+    @Test
+    void rows_that_pad_the_vocabulary_are_cut_off_where_the_arguments_tell_its_size() throws IOException {
+        CopiedFolder.of(FOLDER.resolve("llama"), folder);
+        Pickler common = new Pickler();
+        common.dict().mark().text("args");
+        common.global("argparse", "Namespace").emptyTuple().object().dict().mark();
+        common.text("num_attention_heads").number(4);
+        common.text("group_query_attention").bool(true);
+        common.text("num_query_groups").number(2);
+        common.text("position_embedding_type").text("rope");
+        common.text("vocab_size").number(100);
+        common.items().build().items();
+        ArchivesFile.write(folder.resolve("iter_0000010/common.pt"), TorchArchive.ofObject(common), (spec, sink) -> {});
+        try (Checkpoint found = Checkpoint.open(folder)) {
+            for (String name : List.of("lm_head.weight", "model.embed_tokens.weight")) {
+                assertEquals(
+                        100, Objects.requireNonNull(found.tensor(name)).shape().dim(0), name);
+            }
+            assertFalse(found.notes().getLast().startsWith("rows of the embedding"), found.notes()::toString);
         }
     }
 

@@ -53,7 +53,7 @@ class UnpicklerTest {
         "__builtin__,eval",
         "builtins,getattr",
         "torch,load",
-        "torch.storage,_load_from_bytes",
+        "torch.serialization,load",
         "posix,system",
         "nt,system",
         "subprocess,Popen",

@@ -8,6 +8,7 @@ import dev.octet.formats.dcp.DcpFormat;
 import dev.octet.formats.error.OctetException;
 import dev.octet.formats.file.OpenFiles;
 import dev.octet.formats.file.PieceReader;
+import dev.octet.formats.model.ExtraState;
 import dev.octet.formats.model.ShardHeader;
 import dev.octet.formats.model.ShardSet;
 import java.io.IOException;
@@ -60,6 +61,16 @@ class TorchFuzzTest {
         readable(() -> new DcpFormat().shards(dcp, problem -> {
             throw problem;
         }));
+    }
+
+    /** The bytes that Transformer Engine would have saved of a module. */
+    @FuzzTest(maxDuration = "30m")
+    void an_arbitrary_state_of_fp8_training_is_decoded_or_is_refused(byte[] state) throws IOException {
+        try {
+            Fp8TrainingState.of(new ExtraState("m", state, "fuzz.bin"));
+        } catch (OctetException e) {
+            return; // says why
+        }
     }
 
     private interface Opening {

@@ -152,8 +152,22 @@ public final class GgmlEncode {
             case Q4_0 -> q4();
             case MXFP4 -> mxfp4();
             case NVFP4 -> nvfp4();
-            case Q4_1, Q5_0, Q5_1, Q8_0, Q8_1, Q2_K, Q3_K, Q4_K, Q5_K, Q6_K, Q8_K, IQ2_XXS, IQ2_XS, IQ3_XXS, IQ1_S, IQ4_NL ->
-                throw refused(type);
+            case Q4_1,
+                    Q5_0,
+                    Q5_1,
+                    Q8_0,
+                    Q8_1,
+                    Q2_K,
+                    Q3_K,
+                    Q4_K,
+                    Q5_K,
+                    Q6_K,
+                    Q8_K,
+                    IQ2_XXS,
+                    IQ2_XS,
+                    IQ3_XXS,
+                    IQ1_S,
+                    IQ4_NL -> throw refused(type);
             case IQ3_S, IQ2_S, IQ4_XS, I8, I16, I32, I64, IQ1_M, TQ1_0, TQ2_0, Q1_0 -> throw refused(type);
             case F32, F16, BF16, F64 -> throw refused(type); // no blocks: floats
         }

@@ -197,7 +197,8 @@ final class WeightFinder {
             }
         }
         if (states > 0) {
-            notes.add(states + " _extra_state tensors of Transformer Engine hold pickles, which are not read");
+            notes.add(
+                    states + " _extra_state tensors of Transformer Engine hold the state of FP8 training, no weights");
         }
         if (notes.size() > MAX_NOTES) {
             int more = notes.size() - MAX_NOTES;

@@ -97,7 +97,8 @@ class GgmlBlocksTest {
         assertEquals(-largest, back[3], largest / 100);
         x[3] = -tooLarge;
         ArithmeticException e = assertThrows(
-                ArithmeticException.class, () -> GgmlEncode.encode(type, MemorySegment.ofArray(x), 64, MemorySegment.ofArray(bytes)));
+                ArithmeticException.class,
+                () -> GgmlEncode.encode(type, MemorySegment.ofArray(x), 64, MemorySegment.ofArray(bytes)));
         assertTrue(String.valueOf(e.getMessage()).contains(" ends at "));
     }
 
@@ -107,7 +108,9 @@ class GgmlBlocksTest {
         float[] x = new float[32 * 1000];
         for (int i = 0; i < x.length; i++) {
             // halves of steps too: the largest of every third block is 127
-            x[i] = i / 32 % 3 == 0 ? (i % 32 == 7 ? -127 : random.nextInt(253) / 2f - 63) : (float) random.nextGaussian();
+            x[i] = i / 32 % 3 == 0
+                    ? (i % 32 == 7 ? -127 : random.nextInt(253) / 2f - 63)
+                    : (float) random.nextGaussian();
         }
         byte[] all = new byte[34 * 1000];
         GgmlEncode.encode(GgufType.Q8_0, MemorySegment.ofArray(x), x.length, MemorySegment.ofArray(all));
@@ -146,7 +149,9 @@ class GgmlBlocksTest {
         MemorySegment block = MemorySegment.ofArray(new byte[34]);
         assertThrows(
                 IllegalArgumentException.class, () -> GgmlDecode.decode(GgufType.Q8_0, block, 0, 31, new float[32]));
-        assertThrows(IllegalArgumentException.class, () -> GgmlEncode.encode(GgufType.Q8_0, MemorySegment.ofArray(new float[32]), 31, block));
+        assertThrows(
+                IllegalArgumentException.class,
+                () -> GgmlEncode.encode(GgufType.Q8_0, MemorySegment.ofArray(new float[32]), 31, block));
     }
 
     @Test
