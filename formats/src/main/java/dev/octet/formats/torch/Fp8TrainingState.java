@@ -44,11 +44,6 @@ public record Fp8TrainingState(String module, String recipe, int historyLength, 
         gemms = List.copyOf(gemms);
     }
 
-    /** Whether delayed scaling left scales. */
-    public boolean hasScales() {
-        return !gemms.isEmpty();
-    }
-
     /**
      * One matrix product of a module: a Linear has one, an MLP two, a grouped Linear one for each expert.
      *
