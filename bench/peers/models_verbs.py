@@ -1,6 +1,7 @@
 """bench/run-models: inspect, calibrate, quantize, evaluate and verify on real models; see there."""
 
 import argparse
+import collections
 import json
 import os
 import subprocess
@@ -61,7 +62,7 @@ def measured(model, command, folder, given):
         start = time.perf_counter()
         quantised = octet(command, "quantize", model.path, "-o", target, "--rounding", "nearest", "--force", *options)
         row["seconds"] = time.perf_counter() - start
-        refused = quantised.get("refused") or (calibrated.get("refused") if name in CALIBRATED else None)
+        refused = (calibrated.get("refused") if name in CALIBRATED else None) or quantised.get("refused")
         if refused:
             row["refused"] = refused
         else:
@@ -88,7 +89,14 @@ def text(row):
     top1 = outputs[0].get("top1_agreement")
     return (f"{head} linears {layers.get('linear')!s:>3}  cosine {outputs[0]['cosine_mean']:.5f} min {outputs[0]['cosine_min']:.5f} {decibels(outputs[0]['sqnr_db'])}"
             f"{f'  embedding {embedding:.5f}' if embedding else ''}{f'  top1 {top1:.4f}' if isinstance(top1, float) else ''}"
-            f"  size {100 * row['size']:5.1f} %  {row['seconds']:4.1f} s  verify {row['verify']}")
+            f"  size {100 * row['size']:5.1f} %  {row['seconds']:4.1f} s  verify {row['verify']}\n{converted(row['quantised'])}")
+
+
+def converted(quantised):
+    """How many layers of each kind were converted, and why others were not."""
+    kinds = ", ".join(f"{k['kind']} {k['converted']} of {k['total']} {k['means']}" for k in quantised["layers"])
+    reasons = collections.Counter((k["kind"], k["reason"]) for k in quantised["kept"])
+    return "".join(f"{'':28}{line}\n" for line in [kinds, *(f"kept: {n} {kind}, {why}" for (kind, why), n in reasons.items())]).rstrip("\n")
 
 
 def decibels(x):
