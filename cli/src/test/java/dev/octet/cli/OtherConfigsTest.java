@@ -151,6 +151,6 @@ class OtherConfigsTest {
             }
             rows++;
         }
-        assertEquals(10, rows);
+        assertEquals(12, rows);
     }
 }
