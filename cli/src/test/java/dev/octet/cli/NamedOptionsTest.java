@@ -31,6 +31,7 @@ class NamedOptionsTest {
     private static final Set<String> FOREIGN = Set.of(
             "--add-modules",
             "--enable-native-access",
+            "--sun-misc-unsafe-memory-access",
             "--model-path",
             "--strongly", // of --stronglyTyped
             "--onnx",
@@ -39,6 +40,13 @@ class NamedOptionsTest {
             "--no-transfer-progress",
             "--name",
             "--conf", // of spark-submit
+            "--host", // of mpirun, as the next two
+            "--bind-to",
+            "--map-by",
+            "--no-python", // of torchrun, as the next three
+            "--nproc-per-node",
+            "--nnodes",
+            "--node-rank",
             "--kv-cache-dtype",
             "--max-lora-rank", // of vLLM
             "--local-dir",

@@ -464,11 +464,14 @@ class RankedTrainingTest {
                 text.out()
                         .contains("tensor: each of 4 ranks has a part of 9 of 9 Linears, here 7056 of 28256 elements"),
                 text.out());
-        CommandLine three = CommandLine.run(
-                words("run", "--dry-run", "--set", "distributed.tensor=3").toArray(String[]::new));
-        assertEquals(ExitCode.USAGE, three.code(), three.err());
-        assertTrue(
-                three.err().contains("4 heads of '/m/transformer/h.0/attn' cannot be shared out evenly"), three.err());
+        for (int ranks : new int[] {3, 8}) {
+            CommandLine uneven = CommandLine.run(words("run", "--dry-run", "--set", "distributed.tensor=" + ranks)
+                    .toArray(String[]::new));
+            assertEquals(ExitCode.USAGE, uneven.code(), uneven.err());
+            assertTrue(
+                    uneven.err().contains("4 heads of '/m/transformer/h.0/attn' cannot be shared out evenly"),
+                    uneven.err());
+        }
     }
 
     @Test

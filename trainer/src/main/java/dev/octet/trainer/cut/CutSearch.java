@@ -64,6 +64,9 @@ final class CutSearch {
     private final Map<String, Cut> cuts = new LinkedHashMap<>();
     private final Set<Node> summed = identities();
     private final Set<String> ofVocabulary = new HashSet<>();
+
+    /** Whether layers are done: from then on ranks may have parts of different sizes. */
+    private boolean vocabulary;
     private final List<String> failures = new ArrayList<>();
     private final Set<String> coded = new TreeSet<>();
 
@@ -97,6 +100,7 @@ final class CutSearch {
             }
         }
         Set<String> layers = Set.copyOf(cuts.keySet());
+        vocabulary = true;
         for (Node node : graph.nodes()) {
             if (graph.op(node) instanceof SoftmaxCrossEntropyLoss loss) {
                 Shape scores = loss.labels().scores().shape();
@@ -303,11 +307,14 @@ final class CutSearch {
         return demand(node.input(1), side.on(out)) && (!node.hasInput(2) || demand(node.input(2), side.on(0)));
     }
 
-    /** What becomes of a cut in another shape; null where ranks would have no ranges of one axis, or not those that belong to their parts. */
+    /**
+     * What becomes of a cut in another shape; null where ranks would have no ranges of one axis, or not those that belong to their parts. A layer that ranks cannot share out evenly is
+     * cut all the same, so that it is refused and not left whole.
+     */
     private @Nullable Cut reshaped(Cut cut, Shape from, Shape to) {
         Cut found = Reshaped.cut(cut, from, to);
         boolean moves = found != null && !found.segments().equals(cut.segments());
-        return moves && !cut.isEven(ranks) ? null : found;
+        return vocabulary && moves && !cut.isEven(ranks) ? null : found;
     }
 
     private boolean reshaped(Node node, View view) {
