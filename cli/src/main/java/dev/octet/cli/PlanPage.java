@@ -127,7 +127,8 @@ final class PlanPage {
                 .row(
                         "machine",
                         Quantity.rate(m.productRate(), "FLOP") + " in products, "
-                                + Quantity.rate(m.memoryRate(), "bytes") + " of memory, measured now")
+                                + Quantity.rate(m.memoryRate(), "bytes") + " of memory, "
+                                + Quantity.rate(m.castRate(), "elements") + " to and from FP8, measured now")
                 .row(
                         "time",
                         seconds(m.seconds()) + " a step, " + Quantity.rate(samples, "samples")

@@ -276,7 +276,8 @@ public final class TrainingPlan {
      * @param fix the smallest change that fits; empty when it fits
      * @param productRate operations a second of a large product, measured
      * @param memoryRate bytes read and written a second, measured
-     * @param seconds of a step, predicted from both
+     * @param castRate elements a second that become codes of FP8 or are made of them, measured
+     * @param seconds of a step, predicted from the three
      * @param mfu part of the measured rate that a step's own operations are
      */
     public record Machine(
@@ -289,6 +290,7 @@ public final class TrainingPlan {
             String fix,
             double productRate,
             double memoryRate,
+            double castRate,
             double seconds,
             double mfu) {
         /** The most that the process will take. */
@@ -611,8 +613,10 @@ public final class TrainingPlan {
         int micro = config.gradientAccumulation();
         double seconds = micro
                         * (work.products() / dry.rates().products()
-                                + work.bytes() / dry.rates().bytes())
-                + work.update() / dry.rates().bytes();
+                                + work.bytes() / dry.rates().bytes()
+                                + work.casts() / dry.rates().casts())
+                + work.update() / dry.rates().bytes()
+                + work.updateCasts() / dry.rates().casts();
         double flops = (double) micro * (work.products() - work.again());
         Train.Request train = Train.Request.of(request.model(), request.config().orElseThrow(), Path.of("run"))
                 .withSettings(request.settings());
@@ -625,12 +629,13 @@ public final class TrainingPlan {
                 host.map(HostMemory::bytes).orElse(0L),
                 host.map(HostMemory::limitBytes).orElse(0L),
                 dry.plan().lastingBytes(),
-                dry.plan().temporaryBytes(),
+                dry.plan().temporaryBytes() + work.decodedBytes(),
                 processBytes(ParameterBytes.productType(config)),
                 shortage.isEmpty(),
                 shortage.map(Train.Shortage::fix).orElse(""),
                 dry.rates().products(),
                 dry.rates().bytes(),
+                dry.rates().casts(),
                 seconds,
                 flops / seconds / dry.rates().products());
         Step step = new Step(

@@ -1,5 +1,6 @@
 package dev.octet.trainer.activation;
 
+import dev.octet.formats.tensor.DType;
 import dev.octet.trainer.kernel.Op;
 import dev.octet.trainer.kernel.OperandType;
 import dev.octet.trainer.op.attention.Attention;
@@ -41,6 +42,19 @@ public record StepCost(long flops, long bytes) {
                 .mapToLong(v -> v == null ? 0 : v.type().count())
                 .sum();
         return new StepCost(elements, bytes);
+    }
+
+    /** Elements of codes of FP8 that a step reads or writes: each becomes a float, or is made of one; the gradient of a Linear both, within the step. */
+    public static long casts(Step step) {
+        if (step.isView()) {
+            return 0;
+        }
+        long within = step.backward() && step.op() instanceof Fp8Linear l ? 2L * l.rows() * l.out() : 0;
+        return within + step.operands().stream()
+                .map(Value::type)
+                .filter(t -> t.dtype() == DType.F8_E4M3FN || t.dtype() == DType.F8_E5M2)
+                .mapToLong(OperandType::count)
+                .sum();
     }
 
     /** One number to compare plans by. */

@@ -8,6 +8,7 @@ import dev.octet.trainer.hook.StepWork;
 import dev.octet.trainer.hook.ZeroPlan;
 import dev.octet.trainer.program.Phase;
 import dev.octet.trainer.program.Program;
+import dev.octet.trainer.op.fp8.Fp8Linear;
 import dev.octet.trainer.program.Step;
 import dev.octet.trainer.program.Value;
 import dev.octet.trainer.program.ValueRole;
@@ -48,11 +49,18 @@ final class SessionPlans {
         long again = 0;
         long bytes = 0;
         long once = 0;
+        long casts = 0;
+        long onceCasts = 0;
         List<Step> steps = programs.of(like, true).chunks().stream()
                 .flatMap(c -> c.program().steps().stream())
                 .toList();
         for (Step s : steps) {
             StepCost cost = StepCost.of(s);
+            if (s.phase() == Phase.PREPARE) {
+                onceCasts += StepCost.casts(s);
+            } else {
+                casts += StepCost.casts(s);
+            }
             if (StepCost.isProduct(s)) {
                 forward += s.phase() == Phase.FORWARD ? cost.flops() : 0;
                 products += cost.flops();
@@ -65,8 +73,11 @@ final class SessionPlans {
         }
         for (Step s : programs.update().program().program().steps()) {
             once += StepCost.of(s).bytes();
+            onceCasts += StepCost.casts(s);
         }
-        return new StepWork(forward, products, again, bytes, once);
+        long decoded = Fp8Linear.decodedBytes(
+                steps.stream().map(Step::op).filter(Fp8Linear.class::isInstance).map(Fp8Linear.class::cast));
+        return new StepWork(forward, products, again, bytes, once, casts, onceCasts, decoded);
     }
 
     /** Bytes of what is kept for the trained parameters so far, by part; adapters and masters in F32 included. */

@@ -1,6 +1,9 @@
 package dev.octet.trainer.device.cpu;
 
 import dev.octet.formats.tensor.DType;
+import dev.octet.quant.cast.ElementCast;
+import dev.octet.quant.number.Float8Format;
+import dev.octet.quant.number.Overflow;
 import dev.octet.trainer.kernel.CpuContext;
 import dev.octet.trainer.kernel.MatrixProducts;
 import java.lang.foreign.Arena;
@@ -12,8 +15,9 @@ import java.lang.foreign.ValueLayout;
  *
  * @param products multiplications and additions a second of a large matrix product
  * @param bytes read and written a second by adding large arrays, with all threads
+ * @param casts elements a second that become codes of FP8 or are made of them, with all threads
  */
-public record CpuRates(double products, double bytes) {
+public record CpuRates(double products, double bytes, double casts) {
     private static final int SIZE = 1024;
     private static final int ROUNDS = 5;
     private static final long ELEMENTS = 1 << 24;
@@ -21,7 +25,7 @@ public record CpuRates(double products, double bytes) {
 
     /** Measures. */
     static CpuRates of(CpuContext context, DType type) {
-        return new CpuRates(products(context, type), bytes(context));
+        return new CpuRates(products(context, type), bytes(context), casts(context));
     }
 
     private static double products(CpuContext context, DType type) {
@@ -53,6 +57,28 @@ public record CpuRates(double products, double bytes) {
                 best = Math.min(best, (System.nanoTime() - start) / 1e9);
             }
             return 3.0 * ELEMENTS * Float.BYTES / best;
+        }
+    }
+
+    /** The mean of both ways, BF16 to E4M3 and back. */
+    private static double casts(CpuContext context) {
+        ElementCast cast = ElementCast.best();
+        long count = ELEMENTS / PIECES;
+        try (Arena arena = Arena.ofShared()) {
+            MemorySegment floats = arena.allocate(ELEMENTS * Short.BYTES, 64).fill((byte) 0x3C);
+            MemorySegment codes = arena.allocate(ELEMENTS, 64);
+            double best = Double.MAX_VALUE;
+            for (int i = 0; i < ROUNDS; i++) {
+                long start = System.nanoTime();
+                context.parallel().pieces(PIECES, p -> {
+                    MemorySegment some = floats.asSlice(p * count * Short.BYTES, count * Short.BYTES);
+                    MemorySegment its = codes.asSlice(p * count, count);
+                    cast.encode(DType.BF16, some, 1, Float8Format.E4M3FN, Overflow.SATURATE, its);
+                    cast.decode(Float8Format.E4M3FN, its, 1, DType.BF16, some);
+                });
+                best = Math.min(best, (System.nanoTime() - start) / 1e9);
+            }
+            return 2.0 * ELEMENTS / best;
         }
     }
 

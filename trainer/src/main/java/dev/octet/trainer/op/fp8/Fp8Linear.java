@@ -6,6 +6,7 @@ import dev.octet.trainer.kernel.Op;
 import dev.octet.trainer.kernel.OpEntry;
 import dev.octet.trainer.kernel.OperandType;
 import java.util.List;
+import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -142,5 +143,12 @@ public record Fp8Linear(
     @Override
     public boolean canAccumulate(int i) {
         return true;
+    }
+
+    /** Bytes of the operands that a processor decodes at a time for the products of Linears, which use the same room one after the other. */
+    public static long decodedBytes(Stream<Fp8Linear> linears) {
+        ScaledProduct.Decoded most = linears.map(ScaledProduct.Decoded::of)
+                .reduce(new ScaledProduct.Decoded(0, 0), ScaledProduct.Decoded::and);
+        return most.left() + most.right();
     }
 }

@@ -51,7 +51,45 @@ final class ScaledProduct {
     ScaledProduct(ProductForm form, boolean leftAlongCols, boolean rightAlongCols, CpuContext cpu) {
         this.form = form;
         this.cpu = cpu;
-        this.scalesSums = form.onCodes()
+        this.scalesSums = scalesSums(form, leftAlongCols, rightAlongCols);
+    }
+
+    /** Bytes of operands that {@link #decoded} or {@link #rounded} have at a time, for products of a Linear. */
+    record Decoded(long left, long right) {
+        static Decoded of(Fp8Linear op) {
+            long x = (long) op.rows() * op.in();
+            long y = (long) op.rows() * op.out();
+            long w = (long) op.in() * op.out();
+            Decoded forward = of(op.fprop(), true, op.transB(), x, w);
+            Decoded backward = of(op.dgrad(), true, !op.transB(), y, w).and(of(op.wgrad(), false, false, y, x));
+            return forward.and(backward);
+        }
+
+        private static Decoded of(ProductForm form, boolean leftAlongCols, boolean rightAlongCols, long l, long r) {
+            boolean scalesSums = scalesSums(form, leftAlongCols, rightAlongCols);
+            DType type = scalesSums ? DType.BF16 : form.widened();
+            return new Decoded(
+                    bytes(form.left(), scalesSums, type, l, LEFT_BAND),
+                    bytes(form.right(), scalesSums, type, r, RIGHT_BAND));
+        }
+
+        private static long bytes(
+                @Nullable CodedMatrix coded, boolean scalesSums, DType type, long elements, long band) {
+            if (coded == null) {
+                return 0;
+            }
+            boolean inBands = scalesSums && coded.blocks().scaleCount() == 1;
+            return (inBands ? Math.min(elements, band) : elements) * type.bits() / Byte.SIZE;
+        }
+
+        /** Of two products, which use the same room one after the other. */
+        Decoded and(Decoded other) {
+            return new Decoded(Math.max(left, other.left), Math.max(right, other.right));
+        }
+    }
+
+    private static boolean scalesSums(ProductForm form, boolean leftAlongCols, boolean rightAlongCols) {
+        return form.onCodes()
                 && form.left() != null
                 && form.right() != null
                 && form.left().hasScalePerVector(leftAlongCols)
