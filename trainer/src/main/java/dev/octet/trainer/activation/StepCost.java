@@ -50,11 +50,12 @@ public record StepCost(long flops, long bytes) {
             return 0;
         }
         long within = step.backward() && step.op() instanceof Fp8Linear l ? 2L * l.rows() * l.out() : 0;
-        return within + step.operands().stream()
-                .map(Value::type)
-                .filter(t -> t.dtype() == DType.F8_E4M3FN || t.dtype() == DType.F8_E5M2)
-                .mapToLong(OperandType::count)
-                .sum();
+        return within
+                + step.operands().stream()
+                        .map(Value::type)
+                        .filter(t -> t.dtype() == DType.F8_E4M3FN || t.dtype() == DType.F8_E5M2)
+                        .mapToLong(OperandType::count)
+                        .sum();
     }
 
     /** One number to compare plans by. */

@@ -67,6 +67,7 @@ final class CutSearch {
 
     /** Whether layers are done: from then on ranks may have parts of different sizes. */
     private boolean vocabulary;
+
     private final List<String> failures = new ArrayList<>();
     private final Set<String> coded = new TreeSet<>();
 

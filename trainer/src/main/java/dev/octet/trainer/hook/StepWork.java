@@ -13,5 +13,11 @@ package dev.octet.trainer.hook;
  * @param decodedBytes operands of FP8 products that a processor has in floats at a time
  */
 public record StepWork(
-        long forward, long products, long again, long bytes, long update, long casts, long updateCasts,
+        long forward,
+        long products,
+        long again,
+        long bytes,
+        long update,
+        long casts,
+        long updateCasts,
         long decodedBytes) {}
