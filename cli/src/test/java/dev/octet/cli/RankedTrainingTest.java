@@ -266,19 +266,17 @@ class RankedTrainingTest {
         requireGoodEnd(Mpirun.MPICH);
     }
 
-    /** Each process writes its share of checkpoints; where one is killed, what is left has the bytes of the run that keeps all. */
-    @Test
-    void of_processes_that_share_out_one_is_killed_and_one_process_alone_goes_on() throws Exception {
-        String[] shares = {"--set", "distributed.zero=3", "--set", "steps=4000", "--set", "checkpoint.every=1"};
-        Process process = start(Mpirun.OPEN_MPI, words("real", shares));
+    /** Once there is a checkpoint of step 4. */
+    private void killRankOne(Process process) throws Exception {
         Path fourth = folder.resolve("real/checkpoints/step-4");
         while (!Files.isDirectory(fourth) && !process.waitFor(20, TimeUnit.MILLISECONDS)) {}
         assertTrue(ProcessHandle.of(Long.parseLong(processOfRankOne()))
                 .orElseThrow()
                 .destroyForcibly());
         assertTrue(process.waitFor(20, TimeUnit.SECONDS), "the others ended");
-        long newest = newest("real");
-        assertTrue(files("real", newest).containsKey("state-00002-of-00002.safetensors"), printed());
+    }
+
+    private void exportWeights() {
         CommandLine exported = CommandLine.run(
                 "export",
                 folder.resolve("real").toString(),
@@ -287,6 +285,10 @@ class RankedTrainingTest {
                 "--target",
                 "safetensors");
         assertEquals(ExitCode.OK, exported.code(), exported.err());
+    }
+
+    /** In this process. */
+    private void resumeOneStep(String setting, String other) {
         CommandLine resumed = CommandLine.run(
                 "train",
                 "--resume",
@@ -294,10 +296,22 @@ class RankedTrainingTest {
                 "--steps",
                 "1",
                 "--set",
-                "precision.ranks=2",
+                setting,
                 "--set",
-                "precision.gradient_reduction=f32");
+                other);
         assertEquals(ExitCode.OK, resumed.code(), resumed.err());
+    }
+
+    /** Each process writes its share of checkpoints; where one is killed, what is left has the bytes of the run that keeps all. */
+    @Test
+    void of_processes_that_share_out_one_is_killed_and_one_process_alone_goes_on() throws Exception {
+        String[] shares = {"--set", "distributed.zero=3", "--set", "steps=4000", "--set", "checkpoint.every=1"};
+        Process process = start(Mpirun.OPEN_MPI, words("real", shares));
+        killRankOne(process);
+        long newest = newest("real");
+        assertTrue(files("real", newest).containsKey("state-00002-of-00002.safetensors"), printed());
+        exportWeights();
+        resumeOneStep("precision.ranks=2", "precision.gradient_reduction=f32");
         List<String> more = new ArrayList<>(List.of(shares));
         more.addAll(List.of("--steps", String.valueOf(newest + 1)));
         play("played", more.toArray(String[]::new));
@@ -356,32 +370,10 @@ class RankedTrainingTest {
     void a_killed_stage_ends_the_others_and_its_run_goes_on_in_one_process() throws Exception {
         String[] stages = {"--set", "distributed.pipeline=2", "--set", "steps=4000", "--set", "checkpoint.every=1"};
         Process process = start(Mpirun.OPEN_MPI, words("real", stages));
-        Path fourth = folder.resolve("real/checkpoints/step-4");
-        while (!Files.isDirectory(fourth) && !process.waitFor(20, TimeUnit.MILLISECONDS)) {}
-        assertTrue(ProcessHandle.of(Long.parseLong(processOfRankOne()))
-                .orElseThrow()
-                .destroyForcibly());
-        assertTrue(process.waitFor(20, TimeUnit.SECONDS), "the others ended");
+        killRankOne(process);
         long newest = newest("real");
-        CommandLine exported = CommandLine.run(
-                "export",
-                folder.resolve("real").toString(),
-                "-o",
-                folder.resolve("weights.safetensors").toString(),
-                "--target",
-                "safetensors");
-        assertEquals(ExitCode.OK, exported.code(), exported.err());
-        CommandLine resumed = CommandLine.run(
-                "train",
-                "--resume",
-                folder.resolve("real").toString(),
-                "--steps",
-                "1",
-                "--set",
-                "distributed.pipeline=1",
-                "--set",
-                "distributed.reshape=true");
-        assertEquals(ExitCode.OK, resumed.code(), resumed.err());
+        exportWeights();
+        resumeOneStep("distributed.pipeline=1", "distributed.reshape=true");
         assertEquals(newest + 1, newest("real"));
     }
 
@@ -420,14 +412,7 @@ class RankedTrainingTest {
     @Test
     void two_processes_that_share_layers_leave_the_bytes_of_two_threads_and_export_whole_weights() throws Exception {
         requireSameParts(Mpirun.OPEN_MPI);
-        CommandLine exported = CommandLine.run(
-                "export",
-                folder.resolve("real").toString(),
-                "-o",
-                folder.resolve("weights.safetensors").toString(),
-                "--target",
-                "safetensors");
-        assertEquals(ExitCode.OK, exported.code(), exported.err());
+        exportWeights();
         try (ModelFile file = ModelFile.open(folder.resolve("weights.safetensors"))) {
             assertEquals(
                     Shape.of(96, 32),

@@ -11,13 +11,10 @@ import java.util.regex.Pattern;
  * sequences or tokens, or answering questions. Source: transformers/models/bert/modeling_bert.py.
  */
 final class BertArchitecture implements Architecture {
+    private static final String FAMILY = "Bert";
     private static final String PREFIX = "bert.";
     private static final String POOLER = PREFIX + "pooler";
     private static final double EPSILON = 1e-12;
-    private static final String MASKED_LM = "BertForMaskedLM";
-    private static final String CLASSIFICATION = "BertForSequenceClassification";
-    private static final String TOKENS = "BertForTokenClassification";
-    private static final String ANSWERS = "BertForQuestionAnswering";
 
     @Override
     public String modelType() {
@@ -26,7 +23,7 @@ final class BertArchitecture implements Architecture {
 
     @Override
     public List<String> classes() {
-        return List.of("BertModel", MASKED_LM, CLASSIFICATION, TOKENS, ANSWERS);
+        return EncoderClass.all(FAMILY);
     }
 
     @Override
@@ -60,19 +57,18 @@ final class BertArchitecture implements Architecture {
         }
         if (t.predictsTokens()) {
             return List.of(
-                    candidate(t, MASKED_LM).put("tie_word_embeddings", true),
-                    candidate(t, MASKED_LM).put("tie_word_embeddings", false));
+                    candidate(t, EncoderClass.MASKED_LM).put("tie_word_embeddings", true),
+                    candidate(t, EncoderClass.MASKED_LM).put("tie_word_embeddings", false));
         }
-        ObjectNode config =
-                candidate(t, t.classifies() ? CLASSIFICATION : classes().getFirst());
+        ObjectNode config = candidate(t, t.classifies() ? EncoderClass.SEQUENCES : EncoderClass.BARE);
         if (t.classifies()) {
             Candidate.labels(config, t.outputWidth());
         }
         return List.of(config);
     }
 
-    private ObjectNode candidate(GraphTraits t, String modelClass) {
-        return Candidate.of(this, modelClass)
+    private ObjectNode candidate(GraphTraits t, EncoderClass modelClass) {
+        return Candidate.of(this, modelClass.of(FAMILY))
                 .put("vocab_size", t.vocabulary())
                 .put("type_vocab_size", t.types())
                 .put("max_position_embeddings", t.positions())
@@ -92,9 +88,9 @@ final class BertArchitecture implements Architecture {
         Tokens tokens = new Tokens(draft);
         String x = embeddings(config, draft, tokens, layers);
         x = layers.emit(draft, PREFIX, config.layers("num_hidden_layers"), x, tokens);
-        switch (modelClass) {
+        switch (EncoderClass.named(modelClass)) {
             case MASKED_LM -> maskedLm(config, draft, x, layers);
-            case CLASSIFICATION -> {
+            case SEQUENCES -> {
                 String pooled = EncoderHeads.pooled(draft, POOLER, x, hidden);
                 EncoderHeads.classes(draft, config, "classifier", pooled, hidden);
             }
@@ -106,7 +102,7 @@ final class BertArchitecture implements Architecture {
                 EncoderHeads.ignorePooler(draft, POOLER);
                 EncoderHeads.answers(draft, config, "qa_outputs", x, hidden);
             }
-            default -> {
+            case BARE -> {
                 EncoderHeads.bare(draft, x, hidden);
                 EncoderHeads.optionalPooler(draft, POOLER, x, hidden);
             }

@@ -18,10 +18,6 @@ final class DebertaV2Architecture implements Architecture {
     private static final String EMBEDDINGS = PREFIX + "embeddings";
     private static final String ENCODER = PREFIX + "encoder";
     private static final double EPSILON = 1e-7;
-    private static final String MASKED_LM = "DebertaV2ForMaskedLM";
-    private static final String CLASSIFICATION = "DebertaV2ForSequenceClassification";
-    private static final String TOKENS = "DebertaV2ForTokenClassification";
-    private static final String ANSWERS = "DebertaV2ForQuestionAnswering";
 
     @Override
     public String modelType() {
@@ -30,7 +26,7 @@ final class DebertaV2Architecture implements Architecture {
 
     @Override
     public List<String> classes() {
-        return List.of("DebertaV2Model", MASKED_LM, CLASSIFICATION, TOKENS, ANSWERS);
+        return EncoderClass.all("DebertaV2");
     }
 
     @Override
@@ -115,12 +111,12 @@ final class DebertaV2Architecture implements Architecture {
                     x = convolved(embedded, x);
                 }
             }
-            switch (modelClass) {
+            switch (EncoderClass.named(modelClass)) {
                 case MASKED_LM -> words(x);
-                case CLASSIFICATION -> EncoderHeads.classes(draft, config, "classifier", pooled(x), hidden);
+                case SEQUENCES -> EncoderHeads.classes(draft, config, "classifier", pooled(x), hidden);
                 case TOKENS -> EncoderHeads.classesOfTokens(draft, config, "classifier", x, hidden);
                 case ANSWERS -> EncoderHeads.answers(draft, config, "qa_outputs", x, hidden);
-                default -> EncoderHeads.bare(draft, x, hidden);
+                case BARE -> EncoderHeads.bare(draft, x, hidden);
             }
         }
 

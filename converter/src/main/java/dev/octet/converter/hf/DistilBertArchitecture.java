@@ -12,10 +12,6 @@ final class DistilBertArchitecture implements Architecture {
     private static final String PREFIX = "distilbert.";
     private static final String EMBEDDINGS = PREFIX + "embeddings";
     private static final double EPSILON = 1e-12;
-    private static final String MASKED_LM = "DistilBertForMaskedLM";
-    private static final String CLASSIFICATION = "DistilBertForSequenceClassification";
-    private static final String TOKENS = "DistilBertForTokenClassification";
-    private static final String ANSWERS = "DistilBertForQuestionAnswering";
 
     @Override
     public String modelType() {
@@ -24,7 +20,7 @@ final class DistilBertArchitecture implements Architecture {
 
     @Override
     public List<String> classes() {
-        return List.of("DistilBertModel", MASKED_LM, CLASSIFICATION, TOKENS, ANSWERS);
+        return EncoderClass.all("DistilBert");
     }
 
     @Override
@@ -60,16 +56,16 @@ final class DistilBertArchitecture implements Architecture {
         Tokens tokens = new Tokens(draft);
         String x = embeddings(config, draft, tokens, hidden);
         x = layers.emit(draft, PREFIX, config.layers("n_layers", "num_hidden_layers"), x, tokens);
-        switch (modelClass) {
+        switch (EncoderClass.named(modelClass)) {
             case MASKED_LM -> maskedLm(config, draft, x, layers);
-            case CLASSIFICATION -> {
+            case SEQUENCES -> {
                 String first = EncoderHeads.first(draft, "", x);
                 String dense = draft.linear("pre_classifier", first, hidden, hidden, true);
                 EncoderHeads.classes(draft, config, "classifier", draft.op("/Relu", "Relu", List.of(dense)), hidden);
             }
             case TOKENS -> EncoderHeads.classesOfTokens(draft, config, "classifier", x, hidden);
             case ANSWERS -> EncoderHeads.answers(draft, config, "qa_outputs", x, hidden);
-            default -> EncoderHeads.bare(draft, x, hidden);
+            case BARE -> EncoderHeads.bare(draft, x, hidden);
         }
     }
 

@@ -16,10 +16,6 @@ import java.util.regex.Pattern;
 final class ModernBertArchitecture implements Architecture {
     private static final String PREFIX = "model.";
     private static final String EMBEDDINGS = PREFIX + "embeddings";
-    private static final String MASKED_LM = "ModernBertForMaskedLM";
-    private static final String CLASSIFICATION = "ModernBertForSequenceClassification";
-    private static final String TOKENS = "ModernBertForTokenClassification";
-    private static final String ANSWERS = "ModernBertForQuestionAnswering";
     private static final int PADDING = 50_283;
 
     @Override
@@ -29,7 +25,7 @@ final class ModernBertArchitecture implements Architecture {
 
     @Override
     public List<String> classes() {
-        return List.of("ModernBertModel", MASKED_LM, CLASSIFICATION, TOKENS, ANSWERS);
+        return EncoderClass.all("ModernBert");
     }
 
     @Override
@@ -85,7 +81,7 @@ final class ModernBertArchitecture implements Architecture {
                 x = layer(i, x, isLocal.test(i) ? local : global, mask);
             }
             x = norm(PREFIX + "final_norm", x);
-            switch (modelClass) {
+            switch (EncoderClass.named(modelClass)) {
                 case MASKED_LM ->
                     EncoderHeads.words(
                             draft,
@@ -95,11 +91,10 @@ final class ModernBertArchitecture implements Architecture {
                             EMBEDDINGS + ".tok_embeddings",
                             head(x),
                             hidden);
-                case CLASSIFICATION ->
-                    EncoderHeads.classes(draft, config, "classifier", head(pooled(x, tokens)), hidden);
+                case SEQUENCES -> EncoderHeads.classes(draft, config, "classifier", head(pooled(x, tokens)), hidden);
                 case TOKENS -> EncoderHeads.classesOfTokens(draft, config, "classifier", head(x), hidden);
                 case ANSWERS -> EncoderHeads.answers(draft, config, "classifier", head(x), hidden);
-                default -> {
+                case BARE -> {
                     List.of("head.dense.weight", "head.dense.bias", "head.norm.weight", "head.norm.bias")
                             .forEach(draft.parameters()::account);
                     EncoderHeads.bare(draft, x, hidden);

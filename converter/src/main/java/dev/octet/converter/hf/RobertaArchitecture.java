@@ -20,15 +20,10 @@ record RobertaArchitecture(String modelType, String family) implements Architect
     private static final String POOLER = PREFIX + "pooler";
     private static final double EPSILON = 1e-12;
     private static final int PADDING = 1;
-    private static final String MASKED_LM = "ForMaskedLM";
-    private static final String CLASSIFICATION = "ForSequenceClassification";
-    private static final String TOKENS = "ForTokenClassification";
-    private static final String ANSWERS = "ForQuestionAnswering";
 
     @Override
     public List<String> classes() {
-        return List.of(
-                family + "Model", family + MASKED_LM, family + CLASSIFICATION, family + TOKENS, family + ANSWERS);
+        return EncoderClass.all(family);
     }
 
     @Override
@@ -67,21 +62,25 @@ record RobertaArchitecture(String modelType, String family) implements Architect
         Tokens tokens = new Tokens(draft);
         String x = embeddings(config, draft, tokens, layers);
         x = layers.emit(draft, PREFIX, config.layers("num_hidden_layers"), x, tokens);
-        if (modelClass.endsWith(MASKED_LM)) {
-            maskedLm(config, draft, x, layers);
-        } else if (modelClass.endsWith(CLASSIFICATION)) {
-            EncoderHeads.ignorePooler(draft, POOLER);
-            String pooled = EncoderHeads.pooled(draft, "classifier", x, hidden);
-            EncoderHeads.classes(draft, config, "classifier.out_proj", pooled, hidden);
-        } else if (modelClass.endsWith(TOKENS)) {
-            EncoderHeads.ignorePooler(draft, POOLER);
-            EncoderHeads.classesOfTokens(draft, config, "classifier", x, hidden);
-        } else if (modelClass.endsWith(ANSWERS)) {
-            EncoderHeads.ignorePooler(draft, POOLER);
-            EncoderHeads.answers(draft, config, "qa_outputs", x, hidden);
-        } else {
-            EncoderHeads.bare(draft, x, hidden);
-            EncoderHeads.optionalPooler(draft, POOLER, x, hidden);
+        switch (EncoderClass.named(modelClass)) {
+            case MASKED_LM -> maskedLm(config, draft, x, layers);
+            case SEQUENCES -> {
+                EncoderHeads.ignorePooler(draft, POOLER);
+                String pooled = EncoderHeads.pooled(draft, "classifier", x, hidden);
+                EncoderHeads.classes(draft, config, "classifier.out_proj", pooled, hidden);
+            }
+            case TOKENS -> {
+                EncoderHeads.ignorePooler(draft, POOLER);
+                EncoderHeads.classesOfTokens(draft, config, "classifier", x, hidden);
+            }
+            case ANSWERS -> {
+                EncoderHeads.ignorePooler(draft, POOLER);
+                EncoderHeads.answers(draft, config, "qa_outputs", x, hidden);
+            }
+            case BARE -> {
+                EncoderHeads.bare(draft, x, hidden);
+                EncoderHeads.optionalPooler(draft, POOLER, x, hidden);
+            }
         }
     }
 

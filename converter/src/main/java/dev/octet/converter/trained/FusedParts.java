@@ -80,9 +80,8 @@ public final class FusedParts {
         for (Initializer part : parts.values()) {
             Tensor values = trained.getOrDefault(part.name(), part.tensor().orElseThrow());
             long count = values.shape().elementCount();
-            for (long i = 0; i < count; i++) {
-                Floats.set(DType.F32, whole.bytes(), at + i, Floats.get(values.dtype(), values.bytes(), i));
-            }
+            Floats.convert(
+                    values.dtype(), values.bytes(), DType.F32, whole.bytes().asSlice(at * Float.BYTES), count);
             at += count;
         }
         return whole;

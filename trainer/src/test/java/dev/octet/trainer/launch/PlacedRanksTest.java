@@ -158,12 +158,16 @@ class PlacedRanksTest {
     void a_relay_that_is_alone_has_mpirun_start_its_ranks_without_a_network_of_its_own(Launcher launcher)
             throws Exception {
         String script = "echo \"$OMPI_COMM_WORLD_RANK$PMI_RANK of $OMPI_COMM_WORLD_SIZE$PMI_SIZE, $A, $LOCAL_RANK\"";
+        // the first that ends with an error has mpirun end the others: none does before all have spoken
+        String wait = "; : > \"$D/$OMPI_COMM_WORLD_RANK$PMI_RANK\""
+                + "; while [ $(ls \"$D\" | wc -l) -lt 3 ]; do sleep 0.05; done; sleep 0.5";
         Map<String, String> variables = launcher.variables();
-        variables.putAll(Map.of("A", "it's here", "LOCAL_RANK", "0", "SLURM_PROCID", "0"));
+        Path spoken = Files.createDirectory(folder.resolve("spoken"));
+        variables.putAll(Map.of("A", "it's here", "D", spoken.toString(), "LOCAL_RANK", "0", "SLURM_PROCID", "0"));
         CompletableFuture<Integer> code = start(
                 new RelayPlace(0, 1, 3, 3),
                 new Invitation("nowhere", -1, ""),
-                RankCommand.of(List.of("sh", "-c", script + "; exit 3"), variables));
+                RankCommand.of(List.of("sh", "-c", script + wait + "; exit 3"), variables));
         assertEquals(3, ended(code), printed());
         for (int r = 0; r < 3; r++) {
             String said = r + " of 3, it's here, ";
