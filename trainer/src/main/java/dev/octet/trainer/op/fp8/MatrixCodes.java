@@ -26,28 +26,34 @@ final class MatrixCodes {
     private static final BlockCast CAST = BlockCast.best();
     private static final Scratch CODES = new Scratch();
 
+    /** Values of a band, for the calling thread: made anew for each band they were most of what a step leaves to the collector. */
+    private static final ThreadLocal<float[]> VALUES = ThreadLocal.withInitial(() -> new float[BAND]);
+
     private final Blocks blocks;
     private final Parallel parallel;
 
-    /** Rows of a band: whole blocks, unless blocks go from top to bottom. */
-    private final int band;
+    /** Rows of a band. */
+    private final int rows;
+
+    /** Rows of a band of whole blocks; the same if blocks go from top to bottom. Wide ones do not fit a cache, so only amaxes need them. */
+    private final int blockRows;
 
     MatrixCodes(Blocks blocks, Parallel parallel) {
         this.blocks = blocks;
         this.parallel = parallel;
-        int rows = (int) Math.max(1, BAND / Math.max(1, blocks.cols()));
-        int blockRows = Math.toIntExact(blocks.blockRows());
-        this.band = isTall() ? rows : Math.max(1, rows / blockRows) * blockRows;
+        this.rows = (int) Math.max(1, BAND / Math.max(1, blocks.cols()));
+        int height = Math.toIntExact(blocks.blockRows());
+        this.blockRows = isTall() ? rows : Math.max(1, rows / height) * height;
     }
 
     private boolean isTall() {
         return blocks.blockRows() >= blocks.rows();
     }
 
-    private void bands(Consumer<ScaleRuns> body) {
+    private void bands(int height, Consumer<ScaleRuns> body) {
         ScaleRuns all = blocks.runs();
         long cols = blocks.cols();
-        parallel.ranges(blocks.rows(), band, (from, to) -> body.accept(all.part(from * cols, to * cols)));
+        parallel.ranges(blocks.rows(), height, (from, to) -> body.accept(all.part(from * cols, to * cols)));
     }
 
     /** Multipliers of each block from its values. */
@@ -79,12 +85,12 @@ final class MatrixCodes {
             return amax;
         }
         if (!isTall()) {
-            bands(runs -> amax(x, runs, seesNaN, amax, (int) runs.firstScale()));
+            bands(blockRows, runs -> amax(x, runs, seesNaN, amax, (int) runs.firstScale()));
             return amax;
         }
-        long perBand = band * blocks.cols();
-        float[][] parts = new float[Math.toIntExact(Math.ceilDiv(blocks.rows(), band))][];
-        bands(runs -> {
+        long perBand = rows * blocks.cols();
+        float[][] parts = new float[Math.toIntExact(Math.ceilDiv(blocks.rows(), rows))][];
+        bands(rows, runs -> {
             float[] part = new float[amax.length];
             amax(x, runs, seesNaN, part, 0);
             parts[(int) (runs.from() / perBand)] = part;
@@ -124,10 +130,32 @@ final class MatrixCodes {
         });
     }
 
+    /** Those of a band, from the start of an array that the thread's next band overwrites. */
     private static float[] values(CpuTensor x, ScaleRuns runs) {
-        float[] values = new float[Math.toIntExact(runs.elements())];
-        x.read(runs.from(), values, 0, values.length);
+        int count = Math.toIntExact(runs.elements());
+        float[] values = room(count);
+        x.read(runs.from(), values, 0, count);
         return values;
+    }
+
+    private static float[] room(int count) {
+        float[] room = VALUES.get();
+        if (room.length < count) {
+            room = new float[count];
+            VALUES.set(room);
+        }
+        return room;
+    }
+
+    private static void encode(float[] values, int count, Float8Format format, MemorySegment codes) {
+        CAST.cast()
+                .encode(
+                        DType.F32,
+                        MemorySegment.ofArray(values).asSlice(0, (long) count * Float.BYTES),
+                        1,
+                        format,
+                        CAST.overflow(),
+                        codes);
     }
 
     private static MemorySegment elements(MemorySegment bytes, DType type, ScaleRuns runs) {
@@ -140,7 +168,7 @@ final class MatrixCodes {
 
     /** Codes of {@code cast(f32(x · quantScale))}, saturating. */
     void encode(CpuTensor x, float[] quantScales, Float8Format format, MemorySegment codes) {
-        bands(runs -> encode(x, runs, quantScales, format, codes(codes, runs)));
+        bands(rows, runs -> encode(x, runs, quantScales, format, codes(codes, runs)));
     }
 
     private static void encode(
@@ -148,7 +176,7 @@ final class MatrixCodes {
         float[] values = values(x, runs);
         runs.forEach((first, count, scale, size) ->
                 multiply(values, (int) (first - runs.from()), (int) count, quantScales, (int) scale, size));
-        CAST.cast().encode(DType.F32, MemorySegment.ofArray(values), 1, format, CAST.overflow(), codes);
+        encode(values, Math.toIntExact(runs.elements()), format, codes);
     }
 
     /** Multiplies a run by the scales from {@code at} on. */
@@ -177,7 +205,7 @@ final class MatrixCodes {
             float @Nullable [] scales,
             DType type,
             MemorySegment target) {
-        bands(runs -> {
+        bands(rows, runs -> {
             MemorySegment codes = CODES.room(runs.elements());
             encode(x, runs, quantScales, format, codes);
             decode(runs, format, codes, scales, type, elements(target, type, runs));
@@ -208,20 +236,21 @@ final class MatrixCodes {
     void roundPart(CpuTensor x, Part part, float quantScale, Float8Format format, DType type, MemorySegment target) {
         int columns = part.columns;
         parallel.ranges(part.rows, part.band(), (from, to) -> {
-            float[] values = new float[Math.toIntExact((to - from) * columns)];
+            int count = Math.toIntExact((to - from) * columns);
+            float[] values = room(count);
             if (part.hasGaps()) {
                 for (long i = from; i < to; i++) {
                     x.read(part.at(i), values, (int) (i - from) * columns, columns);
                 }
             } else {
-                x.read(part.at(from), values, 0, values.length);
+                x.read(part.at(from), values, 0, count);
             }
-            for (int i = 0; i < values.length; i++) {
+            for (int i = 0; i < count; i++) {
                 values[i] *= quantScale;
             }
-            MemorySegment codes = CODES.room(values.length);
-            CAST.cast().encode(DType.F32, MemorySegment.ofArray(values), 1, format, CAST.overflow(), codes);
-            CAST.cast().decode(format, codes, 1, type, part(target, type, from * columns, values.length));
+            MemorySegment codes = CODES.room(count);
+            encode(values, count, format, codes);
+            CAST.cast().decode(format, codes, 1, type, part(target, type, from * columns, count));
         });
     }
 
@@ -254,7 +283,7 @@ final class MatrixCodes {
      * @param type what {@code f32(code · scale)} is rounded to
      */
     void decode(Float8Format format, MemorySegment codes, float @Nullable [] scales, DType type, MemorySegment target) {
-        bands(runs -> decode(runs, format, codes(codes, runs), scales, type, elements(target, type, runs)));
+        bands(rows, runs -> decode(runs, format, codes(codes, runs), scales, type, elements(target, type, runs)));
     }
 
     private static void decode(
