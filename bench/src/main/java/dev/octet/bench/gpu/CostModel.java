@@ -56,8 +56,7 @@ final class CostModel {
         Traffic traffic = KernelTraffic.of(kernel)
                 .orElseThrow(() -> new IllegalStateException(
                         "what " + kernel.name() + " moves is not known: add a row to KernelTraffic"));
-        return traffic.micros()
-                + traffic.bytes() / (Assumptions.COPY_GIGABYTES * GIGA * Assumptions.share(kernel));
+        return traffic.micros() + traffic.bytes() / (Assumptions.COPY_GIGABYTES * GIGA * Assumptions.share(kernel));
     }
 
     /** Products of queries by keys on whole tiles: two forward, three for the queries' gradient, four for the keys'. */
@@ -69,7 +68,7 @@ final class CostModel {
         double queries = number(kernel, names, "queries");
         double keys = number(kernel, names, "keys");
         double heads = number(kernel, names, "heads");
-        double warps = kernel.grid().threads() / 32;
+        double warps = kernel.grid().threads() / 32.0;
         double block;
         double rows;
         double passing;
@@ -97,7 +96,13 @@ final class CostModel {
         boolean causal = macro(macros, "CAUSAL") == 1;
         // half of the tiles, and those on the diagonal whole
         double share = causal ? 0.5 + block / (2 * queries) : 1;
-        double flops = 2.0 * products * rows * passing * share * macro(macros, "HEAD") * heads
+        double flops = 2.0
+                * products
+                * rows
+                * passing
+                * share
+                * macro(macros, "HEAD")
+                * heads
                 * kernel.grid().z();
         boolean byQuery = macro(macros, "MASKED") == 1 && macro(macros, "KEYWISE") == 0;
         return flops / (Assumptions.attentionTeraflops(kernel.name(), byQuery) * TERA);

@@ -127,20 +127,20 @@ final class KernelTraffic {
         }
         double bytes = 0;
         for (Parameter p : parameters) {
-            if (left.remove(p.name()) && values.get(p.name()) != 0) {
+            String elements = row.elements().get(p.name());
+            if (elements != null && left.remove(p.name()) && values.getOrDefault(p.name(), 0.0) != 0) {
                 if (!p.pointer() || p.width() == 0) {
                     throw new IllegalStateException(p + " of " + kernel.name() + " is no pointer of a known type");
                 }
-                bytes += p.width() * Formula.value(row.elements().get(p.name()), values);
+                bytes += p.width() * Formula.value(elements, values);
             }
         }
-        double micros = 0;
-        if (left.remove("bytes")) {
-            bytes += Formula.value(row.elements().get("bytes"), values);
+        String more = row.elements().get("bytes");
+        if (more != null && left.remove("bytes")) {
+            bytes += Formula.value(more, values);
         }
-        if (left.remove("micros")) {
-            micros = Formula.value(row.elements().get("micros"), values);
-        }
+        String waits = row.elements().get("micros");
+        double micros = waits != null && left.remove("micros") ? Formula.value(waits, values) : 0;
         // a row may be of several kernels, and parameters differ: at least one must have been there
         if (left.size() == row.elements().size()) {
             throw new IllegalStateException(kernel.name() + " has none of the pointers " + left);

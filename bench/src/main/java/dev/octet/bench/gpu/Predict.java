@@ -84,7 +84,8 @@ public final class Predict {
         Map<String, Object> json = new LinkedHashMap<>();
         json.put(
                 "source",
-                "bench/gpu/predict: a cost model over recorded steps; its assumptions are in bench/src/main/java/dev/octet/bench/gpu/Assumptions.java");
+                "bench/gpu/predict: a cost model over recorded steps; its assumptions are in"
+                        + " bench/src/main/java/dev/octet/bench/gpu/Assumptions.java");
         json.put("gpu", RecordingGpu.H200.name());
         json.put("steps", steps);
         json.put(

@@ -61,12 +61,10 @@ record Prediction(RecordedStep step, double millis, List<Kind> kinds) {
 
     static Prediction of(RecordedStep step) {
         List<Kind> kinds = new ArrayList<>();
-        Map<Pattern, List<RecordedWork>> sorted = new LinkedHashMap<>();
-        KINDS.forEach(k -> sorted.put(k, new ArrayList<>()));
-        for (RecordedWork work : step.works()) {
-            sorted.get(kind(work.name())).add(work);
-        }
-        sorted.forEach((pattern, works) -> {
+        for (Pattern pattern : KINDS) {
+            List<RecordedWork> works = step.works().stream()
+                    .filter(w -> kind(w.name()).equals(pattern))
+                    .toList();
             if (!works.isEmpty()) {
                 double micros = works.stream().mapToDouble(CostModel::micros).sum();
                 kinds.add(new Kind(
@@ -75,7 +73,7 @@ record Prediction(RecordedStep step, double millis, List<Kind> kinds) {
                         (micros + works.size() * Assumptions.GAP_MICROS) / 1e3,
                         (micros + works.size() * Assumptions.ALONE_MICROS) / 1e3));
             }
-        });
+        }
         return new Prediction(step, CostModel.stepMicros(step) / 1e3, kinds);
     }
 

@@ -97,7 +97,11 @@ record RecordedStep(
         works.forEach(w -> counts.merge(w.text(), 1, Integer::sum));
         counts.forEach((work, count) -> {
             int tab = work.indexOf('\t');
-            text.append(work, 0, tab).append('\t').append(count).append(work.substring(tab)).append('\n');
+            text.append(work, 0, tab)
+                    .append('\t')
+                    .append(count)
+                    .append(work.substring(tab))
+                    .append('\n');
         });
         return text.toString();
     }

@@ -77,8 +77,7 @@ sealed interface RecordedWork {
                     type(p.a()) + "*" + type(p.b()) + ">" + type(p.d()),
                     (p.transposeA() ? "T" : "N") + (p.transposeB() ? "T" : "N"),
                     "m=" + p.m() + " n=" + p.n() + " k=" + p.k(),
-                    "leading=" + p.a().leading() + "," + p.b().leading() + ","
-                            + p.d().leading(),
+                    "leading=" + p.a().leading() + "," + p.b().leading() + "," + p.d().leading(),
                     "batch=" + p.batch() + (p.bias() == 0 ? "" : " bias=" + CudaSource.suffix(p.biasType()))
                             + (p.accumulate() ? " added" : "") + (p.fastSums() ? " fast" : "")
                             + (isAligned() ? "" : " unaligned"));

@@ -33,8 +33,8 @@ class PredictionTest {
     private static final Path PREDICTED = BENCH.resolve("gpu/first-hour/predicted.json");
 
     /** Kernels that were written anew after that measurement. */
-    private static final Pattern WRITTEN_ANEW =
-            Pattern.compile("(flash|attention|norm|gelu|cast_transpose|cast_amax|transpose_codes|column_join|decode_rows).*");
+    private static final Pattern WRITTEN_ANEW = Pattern.compile(
+            "(flash|attention|norm|gelu|cast_transpose|cast_amax|transpose_codes|column_join|decode_rows).*");
 
     /** Below so many microseconds in a step the launches are most of what is measured. */
     private static final double SHORT = 600;
@@ -72,7 +72,10 @@ class PredictionTest {
             String name = kernel.get("name").asText();
             if (kernel.get("runs").asInt() == runs.getOrDefault(name, 0)
                     && !WRITTEN_ANEW.matcher(name).matches()) {
-                same.add(new Pair(name, micros.get(name), kernel.get("micros").asDouble()));
+                same.add(new Pair(
+                        name,
+                        micros.getOrDefault(name, 0.0),
+                        kernel.get("micros").asDouble()));
             }
         }
         return same;
@@ -103,7 +106,7 @@ class PredictionTest {
     void the_memory_of_a_recorded_step_is_what_the_gpu_gave(String model, String precision) throws IOException {
         assertEquals(
                 measured(model, precision).get("peak_bytes").asDouble(),
-                predict(model, precision).step().peakBytes(),
+                (double) predict(model, precision).step().peakBytes(),
                 1e7);
     }
 
@@ -122,7 +125,15 @@ class PredictionTest {
     }
 
     @ParameterizedTest
-    @CsvSource({"vit-huge,bf16", "vit-huge,fp8", "gpt2,bf16", "gpt2,fp8", "bert,bf16", "bert,fp8", "llama,bf16", "llama,fp8"
+    @CsvSource({
+        "vit-huge,bf16",
+        "vit-huge,fp8",
+        "gpt2,bf16",
+        "gpt2,fp8",
+        "bert,bf16",
+        "bert,fp8",
+        "llama,bf16",
+        "llama,fp8"
     })
     void traffic_of_each_kernel_is_known(String model, String precision) {
         assertEquals(List.of(), Prediction.unknown(predict(model, precision).step()));
@@ -135,8 +146,7 @@ class PredictionTest {
                 predict("vit-huge", "fp8"),
                 predict("gpt2", "bf16"),
                 predict("gpt2", "fp8"));
-        assertEquals(
-                Files.readString(PREDICTED), Predict.json(all), "run bench/gpu/predict and commit " + PREDICTED);
+        assertEquals(Files.readString(PREDICTED), Predict.json(all), "run bench/gpu/predict and commit " + PREDICTED);
     }
 
     /** The first hour adds up what matches a kind's pattern: no kernel may be of two. */

@@ -33,7 +33,8 @@ import org.junit.jupiter.params.provider.ValueSource;
  */
 @DisplayNameGeneration(DisplayNameGenerator.ReplaceUnderscores.class)
 class RecordedStepTest {
-    private static final Path GOLDEN = Path.of(System.getProperty("octet.testdata")).resolve("golden/steps");
+    private static final Path GOLDEN =
+            Path.of(System.getProperty("octet.testdata")).resolve("golden/steps");
     private static final boolean WRITE = "write".equals(System.getProperty("octet.steps"));
     private static final Map<String, RecordedStep> RECORDED = new ConcurrentHashMap<>();
 
@@ -75,10 +76,9 @@ class RecordedStepTest {
                 .filter(f -> f[0].equals("size"))
                 .collect(Collectors.toMap(f -> f[1], f -> Long.parseLong(f[2])));
         for (String what : List.of("nodes", "unaligned products", "peak bytes")) {
-            long now = step.sizes().get(what);
-            assertTrue(
-                    now <= before.get(what),
-                    step.name() + ": " + what + " grew from " + before.get(what) + " to " + now);
+            long now = step.sizes().getOrDefault(what, 0L);
+            long then = before.getOrDefault(what, 0L);
+            assertTrue(now <= then, step.name() + ": " + what + " grew from " + then + " to " + now);
         }
         assertEquals(
                 String.join("\n", lines),
@@ -127,7 +127,7 @@ class RecordedStepTest {
         assertEquals(36, flash.size());
         for (Kernel k : flash) {
             Map<String, String> macros = k.source().defines();
-            assertTrue(macros.get("MASKED").equals("0") || macros.get("KEYWISE").equals("1"), k.text());
+            assertTrue("0".equals(macros.get("MASKED")) || "1".equals(macros.get("KEYWISE")), k.text());
         }
     }
 

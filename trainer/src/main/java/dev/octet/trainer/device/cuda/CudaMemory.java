@@ -187,8 +187,7 @@ final class CudaMemory implements Memory {
 
     /** Whether a state begins with zero bytes, as new memory has them: the moments of an optimizer are as large as the weights. */
     private static boolean isZero(Value state, List<Float> initial) {
-        return state.type().dtype() != DType.F8_E8M0
-                && initial.stream().allMatch(x -> Float.floatToRawIntBits(x) == 0);
+        return state.type().dtype() != DType.F8_E8M0 && initial.stream().allMatch(x -> Float.floatToRawIntBits(x) == 0);
     }
 
     private static void fill(CpuTensor state, List<Float> initial) {

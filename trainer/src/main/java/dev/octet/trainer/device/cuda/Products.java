@@ -160,8 +160,7 @@ final class Products implements AutoCloseable {
         int count = proposals(p, description, wanted, results);
         if (count == 0) {
             throw new UnavailableException(
-                    "cublasLt " + lt.versionText() + " has no algorithm for " + p.name() + " on "
-                            + info.name(),
+                    "cublasLt " + lt.versionText() + " has no algorithm for " + p.name() + " on " + info.name(),
                     p.toString(),
                     p.isFp8()
                             ? "choose mode: bf16, or install a newer CUDA"

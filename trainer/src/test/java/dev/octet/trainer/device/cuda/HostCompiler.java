@@ -29,16 +29,16 @@ final class HostCompiler {
     /** How kernels are made to run here. */
     enum Flavour {
         /** Nothing is contracted, as on a GPU. */
-        PLAIN("-O1", "-ffp-contract=off"),
+        PLAIN("-O1 -ffp-contract=off"),
         /** Products and sums become one operation wherever the compiler likes, as other compilers of kernels may. x86-64 with FMA. */
-        CONTRACTED("-O2", "-ffp-contract=fast", "-mfma", "-DOCTET_CONTRACTED=1"),
+        CONTRACTED("-O2 -ffp-contract=fast -mfma -DOCTET_CONTRACTED=1"),
         /** Accesses to memory are watched for races. Ten times as slow. */
-        WATCHED("-O1", "-ffp-contract=off", "-fsanitize=thread", "-DOCTET_WATCHED=1");
+        WATCHED("-O1 -ffp-contract=off -fsanitize=thread -DOCTET_WATCHED=1");
 
-        private final List<String> options;
+        private final String options;
 
-        Flavour(String... options) {
-            this.options = List.of(options);
+        Flavour(String options) {
+            this.options = options;
         }
 
         /** That of this run: by the system property {@code octet.kernels}, {@code contracted} or {@code watched}. */
@@ -105,7 +105,7 @@ final class HostCompiler {
         String text = source.text();
         String machine = resource();
         List<String> options = new ArrayList<>(OPTIONS);
-        options.addAll(flavour.options);
+        options.addAll(List.of(flavour.options.split(" ", -1)));
         options.add("-DOCTET_HOST=1");
         source.defines().forEach((name, value) -> options.add("-D" + name + "=" + value));
         String stem = source.file().replace(".cu", "")

@@ -21,7 +21,7 @@ import org.junit.jupiter.params.provider.ValueSource;
 
 /**
  * The emulation that watches accesses to memory finds races, and nothing else. Octet's own kernels run under it with {@code -Doctet.kernels=watched}
- * ({@code mvn verify -Praces}).
+ * ({@code mvn verify -Pemulated}).
  */
 @DisplayNameGeneration(DisplayNameGenerator.ReplaceUnderscores.class)
 class KernelRacesTest {
@@ -43,7 +43,9 @@ class KernelRacesTest {
     }
 
     private void launch(String kernel, Grid grid, Object... arguments) {
-        Objects.requireNonNull(gpu).launch(SOURCE, kernel, grid, List.of(arguments)).run();
+        Objects.requireNonNull(gpu)
+                .launch(SOURCE, kernel, grid, List.of(arguments))
+                .run();
     }
 
     private long start(int seed) {

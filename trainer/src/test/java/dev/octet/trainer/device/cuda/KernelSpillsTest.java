@@ -13,6 +13,7 @@ import java.util.Arrays;
 import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.TreeSet;
@@ -56,8 +57,7 @@ class KernelSpillsTest {
         static Recorded of(String[] fields) {
             Matcher grid = GRID.matcher(fields[4]);
             assertTrue(grid.find(), fields[4]);
-            return new Recorded(
-                    fields[3], fields[2], Integer.parseInt(grid.group(1)), Integer.parseInt(grid.group(2)));
+            return new Recorded(fields[3], fields[2], Integer.parseInt(grid.group(1)), Integer.parseInt(grid.group(2)));
         }
     }
 
@@ -81,9 +81,8 @@ class KernelSpillsTest {
 
     @Test
     void a_kernel_that_spills_is_found() throws Exception {
-        Map<String, Resources> found =
-                resources(told(nvcc(), CudaSource.of(KernelSpillsTest.class, "spills.cu")));
-        Resources of = found.get("spills");
+        Map<String, Resources> found = resources(told(nvcc(), CudaSource.of(KernelSpillsTest.class, "spills.cu")));
+        Resources of = Objects.requireNonNull(found.get("spills"));
         assertTrue(of.stored() > 0 && of.loaded() > 0, found.toString());
         assertEquals(64, of.registers());
         assertEquals(4096, of.sharedBytes());

@@ -591,7 +591,8 @@ template <typename... A, int... I> void call(void (*kernel)(A...), void** parame
 template <typename... A> void call(void (*kernel)(A...), void** parameters) {
     call(kernel, parameters, typename Counted<sizeof...(A)>::All());
 }
-template <typename... A> void letters(void (*)(A...), char* to) {
+// May be asked while another thread runs a kernel.
+template <typename... A> UNWATCHED void letters(void (*)(A...), char* to) {
     char all[] = {Letter<typename Plain<A>::Type>::IT..., 0};
     memcpy(to, all, sizeof all);
 }
@@ -647,7 +648,7 @@ inline void check_shared(const void* p, int alignment, int bytes) {
 #define KERNEL(name, threads, arguments)                                                                                              \
     static void name arguments;                                                                                                       \
     extern "C" __attribute__((visibility("default"))) void octet_call_##name(void** parameters) { octet::call(name, parameters); }    \
-    extern "C" __attribute__((visibility("default"))) int octet_about_##name(char* letters) {                                         \
+    extern "C" UNWATCHED __attribute__((visibility("default"))) int octet_about_##name(char* letters) {                                         \
         octet::letters(name, letters);                                                                                                \
         return threads;                                                                                                               \
     }                                                                                                                                 \
