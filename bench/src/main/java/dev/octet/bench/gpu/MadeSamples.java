@@ -56,6 +56,25 @@ final class MadeSamples implements Samples {
         });
     }
 
+    /** Texts of {@code length} tokens below {@code vocabulary}, all positions there, each with a label below {@code labels}. */
+    static MadeSamples labelledTexts(int length, int vocabulary, int labels) {
+        return new MadeSamples("made labelled texts", rows -> {
+            int count = Math.multiplyExact(rows, length);
+            SplittableRandom random = new SplittableRandom(11);
+            long[] tokens = random.longs(count, 0, vocabulary).toArray();
+            long[] classes = random.longs(rows, 0, labels).toArray();
+            long[] mask = new long[count];
+            Arrays.fill(mask, 1);
+            Arena arena = Arena.ofAuto();
+            Shape shape = Shape.of(rows, length);
+            return Map.of(
+                    "input_ids", Tensor.ofLongs(arena, "input_ids", shape, tokens),
+                    "attention_mask", Tensor.ofLongs(arena, "attention_mask", shape, mask),
+                    "token_type_ids", Tensor.ofLongs(arena, "token_type_ids", shape, new long[count]),
+                    "labels", Tensor.ofLongs(arena, "labels", Shape.of(rows), classes));
+        });
+    }
+
     @Override
     public String name() {
         return name;

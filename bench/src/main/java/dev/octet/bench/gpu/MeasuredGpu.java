@@ -186,7 +186,7 @@ final class MeasuredGpu implements Gpu {
 
     @Override
     public Work product(CudaProduct p) {
-        return new Timed(gpu.product(p), 2.0 * p.m() * p.n() * p.k() * p.batch(), p.isFp8());
+        return new Timed(gpu.product(p), p.flops(), p.isFp8());
     }
 
     @Override

@@ -8,8 +8,12 @@ import dev.octet.formats.error.InvalidOptionException;
  * @param loss for the configuration
  * @param unit what is counted a second
  * @param units of one sample
+ * @param batch samples of a step where it is measured
  */
-record Subject(String name, MadeModel model, MadeSamples samples, String loss, String unit, int units) {
+record Subject(String name, MadeModel model, MadeSamples samples, String loss, String unit, int units, int batch) {
+    /** Samples of a step of a small model. */
+    private static final int FEW = 2;
+
     /** A model by its name; the small ones show that everything works, and are not measure. */
     static Subject of(String name) {
         return switch (name) {
@@ -17,9 +21,15 @@ record Subject(String name, MadeModel model, MadeSamples samples, String loss, S
             case "vit-small" -> vit(name, new MadeModel.Vit(64, 2, 4, 128, 32, 8, 10));
             case "gpt2" -> gpt2(name, MadeModel.Gpt2.SMALL);
             case "gpt2-small" -> gpt2(name, new MadeModel.Gpt2(64, 2, 4, 32, 128));
+            case "bert" -> bert(name, MadeModel.Bert.BASE);
+            case "bert-small" -> bert(name, new MadeModel.Bert(64, 2, 4, 128, 32, 128, 2));
+            case "llama" -> llama(name, MadeModel.Llama.BILLION);
+            case "llama-small" -> llama(name, new MadeModel.Llama(64, 2, 4, 2, 128, 32, 128));
             default ->
                 throw new InvalidOptionException(
-                        "unknown model '" + name + "'", "step", "valid: vit-huge, vit-small, gpt2, gpt2-small");
+                        "unknown model '" + name + "'",
+                        "step",
+                        "valid: vit-huge, vit-small, gpt2, gpt2-small, bert, bert-small, llama, llama-small");
         };
     }
 
@@ -30,7 +40,8 @@ record Subject(String name, MadeModel model, MadeSamples samples, String loss, S
                 MadeSamples.images(sizes.image(), sizes.labels()),
                 "{type: cross-entropy, output: logits}",
                 "images",
-                1);
+                1,
+                sizes.equals(MadeModel.Vit.HUGE) ? 64 : FEW);
     }
 
     private static Subject gpt2(String name, MadeModel.Gpt2 sizes) {
@@ -40,7 +51,30 @@ record Subject(String name, MadeModel model, MadeSamples samples, String loss, S
                 MadeSamples.texts(sizes.positions(), sizes.vocabulary()),
                 "{type: causal-lm, output: logits}",
                 "tokens",
-                sizes.positions());
+                sizes.positions(),
+                sizes.equals(MadeModel.Gpt2.SMALL) ? 32 : FEW);
+    }
+
+    private static Subject bert(String name, MadeModel.Bert sizes) {
+        return new Subject(
+                name,
+                MadeModel.of(sizes),
+                MadeSamples.labelledTexts(sizes.positions(), sizes.vocabulary(), sizes.labels()),
+                "{type: cross-entropy, output: logits}",
+                "tokens",
+                sizes.positions(),
+                sizes.equals(MadeModel.Bert.BASE) ? 32 : FEW);
+    }
+
+    private static Subject llama(String name, MadeModel.Llama sizes) {
+        return new Subject(
+                name,
+                MadeModel.of(sizes),
+                MadeSamples.texts(sizes.positions(), sizes.vocabulary()),
+                "{type: causal-lm, output: logits}",
+                "tokens",
+                sizes.positions(),
+                sizes.equals(MadeModel.Llama.BILLION) ? 8 : FEW);
     }
 
     /** The run's configuration: AdamW and clipping, as the peers have them. */

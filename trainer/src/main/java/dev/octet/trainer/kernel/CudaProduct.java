@@ -97,6 +97,28 @@ public record CudaProduct(
                 transposeA, transposeB, m, n, k, a, b, d, a1, b1, bias, biasType, accumulate, batch, fast);
     }
 
+    /** Name for logs: {@code product bf16 512x768x3072}. */
+    public String name() {
+        String left = CudaSource.suffix(a.type());
+        String right = CudaSource.suffix(b.type());
+        return "product " + (left.equals(right) ? left : left + "*" + right) + " " + m + "x" + n + "x" + k
+                + (batch > 1 ? " batch " + batch : "");
+    }
+
+    /** Bytes of the operands and the result, what is added to twice. */
+    public long bytes() {
+        long result = (long) m * n * d.type().bits() / 8;
+        return batch
+                * ((long) m * k * a.type().bits() / 8
+                        + (long) k * n * b.type().bits() / 8
+                        + (accumulate ? 2 : 1) * result);
+    }
+
+    /** Multiplications and additions. */
+    public double flops() {
+        return 2.0 * m * n * k * batch;
+    }
+
     /** Whether the operands are FP8 codes. */
     public boolean isFp8() {
         return isFp8(a.type()) || isFp8(b.type());

@@ -159,6 +159,7 @@ public abstract class TwinTest {
     }
 
     /** The kernels themselves, run on this processor, blocks and threads in one order and in the other. */
+    @Tag("emulated")
     @TestFactory
     Stream<DynamicTest> the_cuda_twin_computes_what_the_reference_does() {
         assumeTrue(HostGpu.absence().isEmpty(), () -> HostGpu.absence().orElseThrow());

@@ -1,5 +1,6 @@
 package dev.octet.trainer.device.cuda;
 
+import dev.octet.formats.tensor.DType;
 import dev.octet.trainer.collective.Collectives;
 import dev.octet.trainer.device.Fetched;
 import dev.octet.trainer.device.Memory;
@@ -158,6 +159,8 @@ final class CudaMemory implements Memory {
 
     /** Allocates what a program needs and is not there yet; initialises new states. */
     void admit(Program program) {
+        Set<String> known = new HashSet<>(held.keySet());
+        known.addAll(hosted.keySet());
         for (Value v : offload.valuesAt(Place.HOST, program)) {
             if (!held.containsKey(v.name()) && !hosted.containsKey(v.name())) {
                 hosted.put(v.name(), new CpuTensor(v.type(), gpu.pinned(v.type().byteSize())));
@@ -172,7 +175,7 @@ final class CudaMemory implements Memory {
         try (Arena arena = Arena.ofConfined()) {
             for (Value v : program.lasting()) {
                 List<Float> initial = program.initialStates().get(v);
-                if (initial != null && filled.add(v.name())) {
+                if (initial != null && filled.add(v.name()) && !(isZero(v, initial) && !known.contains(v.name()))) {
                     MemorySegment bytes = arena.allocate(Math.max(1, v.type().byteSize()), 64)
                             .asSlice(0, v.type().byteSize());
                     fill(new CpuTensor(v.type(), bytes), initial);
@@ -180,6 +183,11 @@ final class CudaMemory implements Memory {
                 }
             }
         }
+    }
+
+    /** Whether a state begins with zero bytes, as new memory has them: the moments of an optimizer are as large as the weights. */
+    private static boolean isZero(Value state, List<Float> initial) {
+        return state.type().dtype() != DType.F8_E8M0 && initial.stream().allMatch(x -> Float.floatToRawIntBits(x) == 0);
     }
 
     private static void fill(CpuTensor state, List<Float> initial) {

@@ -1,7 +1,6 @@
 package dev.octet.trainer.device.cuda;
 
 import dev.octet.trainer.kernel.CudaProduct;
-import dev.octet.trainer.kernel.CudaSource;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
@@ -61,24 +60,12 @@ final class ProductWork implements Work {
 
     @Override
     public String name() {
-        return name(product);
-    }
-
-    /** Name for logs: {@code product bf16 512x768x3072}. */
-    static String name(CudaProduct p) {
-        String a = CudaSource.suffix(p.a().type());
-        String b = CudaSource.suffix(p.b().type());
-        return "product " + (a.equals(b) ? a : a + "*" + b) + " " + p.m() + "x" + p.n() + "x" + p.k()
-                + (p.batch() > 1 ? " batch " + p.batch() : "");
+        return product.name();
     }
 
     @Override
     public long bytes() {
-        long d = (long) product.m() * product.n() * product.d().type().bits() / 8;
-        return product.batch()
-                * ((long) product.m() * product.k() * product.a().type().bits() / 8
-                        + (long) product.k() * product.n() * product.b().type().bits() / 8
-                        + (product.accumulate() ? 2 : 1) * d);
+        return product.bytes();
     }
 
     /** Frees everything except the description. */

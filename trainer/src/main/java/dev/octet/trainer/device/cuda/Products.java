@@ -87,7 +87,7 @@ final class Products implements AutoCloseable {
     ProductWork work(CudaProduct p) {
         ProductRules.broken(p, info.capability()).ifPresent(rule -> {
             throw new UnavailableException(
-                    "cublasLt does not compute " + ProductWork.name(p) + ": " + rule,
+                    "cublasLt does not compute " + p.name() + ": " + rule,
                     p.toString(),
                     p.isFp8()
                             ? "choose mode: bf16, or name the layer under precision.layers with fp8: false"
@@ -119,7 +119,7 @@ final class Products implements AutoCloseable {
                             System.Logger.Level.INFO,
                             "cublasLt {0} has no algorithm for {1} on {2}",
                             lt.versionText(),
-                            ProductWork.name(p),
+                            p.name(),
                             info.name());
                 }
                 return has;
@@ -160,8 +160,7 @@ final class Products implements AutoCloseable {
         int count = proposals(p, description, wanted, results);
         if (count == 0) {
             throw new UnavailableException(
-                    "cublasLt " + lt.versionText() + " has no algorithm for " + ProductWork.name(p) + " on "
-                            + info.name(),
+                    "cublasLt " + lt.versionText() + " has no algorithm for " + p.name() + " on " + info.name(),
                     p.toString(),
                     p.isFp8()
                             ? "choose mode: bf16, or install a newer CUDA"
@@ -232,7 +231,7 @@ final class Products implements AutoCloseable {
             LOG.log(
                     System.Logger.Level.DEBUG,
                     "{0}: algorithm {1} of {2}, {3} microseconds at {4} MHz",
-                    ProductWork.name(p),
+                    p.name(),
                     winner.candidate() + 1,
                     count,
                     winner.microseconds(),

@@ -225,9 +225,11 @@ DEVICE void backward(const X_TYPE* x, const W_TYPE* w, const float* means, const
             db[c][i] = 0;
         }
     }
-    for (i64 first = block_index() * ROWS; first < rows; first += block_count() * ROWS) {
-        i64 row = first + thread_index() / GROUP;
+    // in 32 bits, and one offset for all tensors: registers are short
+    for (int first = (int)block_index() * ROWS; first < (int)rows; first += (int)block_count() * ROWS) {
+        int row = first + thread_index() / GROUP;
         int n = row < rows ? size : 0;
+        i64 begin = (i64)row * size + start_of(0);
         float mean = n && means ? means[row] : 0;
         float r = n ? deviations[row] : 0;
         float v[CHUNKS][PACK];
@@ -235,9 +237,9 @@ DEVICE void backward(const X_TYPE* x, const W_TYPE* w, const float* means, const
 #pragma unroll
         for (int c = 0; c < CHUNKS; c++) {
             if (start_of(c) < n) {
-                load(x + row * size + start_of(c), v[c]);
+                load(x + begin + c * (GROUP * PACK), v[c]);
                 if (dy) {
-                    load(dy + row * size + start_of(c), g[c]);
+                    load(dy + begin + c * (GROUP * PACK), g[c]);
                 }
             }
         }
@@ -266,7 +268,7 @@ DEVICE void backward(const X_TYPE* x, const W_TYPE* w, const float* means, const
 #pragma unroll
                 for (int c = 0; c < CHUNKS; c++) {
                     if (start_of(c) < n) {
-                        residual[c] = *(const Pack<X_TYPE, PACK>*)(to.residual + row * size + start_of(c));
+                        residual[c] = *(const Pack<X_TYPE, PACK>*)(to.residual + begin + c * (GROUP * PACK));
                     }
                 }
             }
@@ -288,10 +290,10 @@ DEVICE void backward(const X_TYPE* x, const W_TYPE* w, const float* means, const
                                 g[c][i] = widen(residual[c].at[i]) + g[c][i];
                             }
                         }
-                        store(to.dx + row * size + start_of(c), g[c]);
+                        store(to.dx + begin + c * (GROUP * PACK), g[c]);
                         if (to.narrow) {
                             round_all<X_TYPE>(g[c]);
-                            store(to.narrow + row * size + start_of(c), g[c]);
+                            store(to.narrow + begin + c * (GROUP * PACK), g[c]);
                         }
                     }
                 }

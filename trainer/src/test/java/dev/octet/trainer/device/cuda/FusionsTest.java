@@ -63,6 +63,7 @@ import org.junit.jupiter.params.provider.MethodSource;
 
 /** Programs of whole models with steps done together against the same ones step by step. */
 @DisplayNameGeneration(DisplayNameGenerator.ReplaceUnderscores.class)
+@Tag("emulated")
 class FusionsTest {
     private static final Path MODELS = Path.of(System.getProperty("octet.testdata"), "models/tiny-hf");
     private static final Arena ARENA = Arena.ofAuto();

@@ -26,13 +26,36 @@ final class HostCompiler {
     /** What only tests have: the machine of {@code octet.cuh} on a processor. */
     private static final String MACHINE = "octet_host.h";
 
+    /** How kernels are made to run here. */
+    enum Flavour {
+        /** Nothing is contracted, as on a GPU. */
+        PLAIN("-O1 -ffp-contract=off"),
+        /** Products and sums become one operation wherever the compiler likes, as other compilers of kernels may. x86-64 with FMA. */
+        CONTRACTED("-O2 -ffp-contract=fast -mfma -DOCTET_CONTRACTED=1"),
+        /** Accesses to memory are watched for races. Ten times as slow. */
+        WATCHED("-O1 -ffp-contract=off -fsanitize=thread -DOCTET_WATCHED=1");
+
+        private final String options;
+
+        Flavour(String options) {
+            this.options = options;
+        }
+
+        /** That of this run: by the system property {@code octet.kernels}, {@code contracted} or {@code watched}. */
+        static Flavour ofRun() {
+            return switch (System.getProperty("octet.kernels", "")) {
+                case "contracted" -> CONTRACTED;
+                case "watched" -> WATCHED;
+                default -> PLAIN;
+            };
+        }
+    }
+
     private static final List<String> OPTIONS = List.of(
             "-x",
             "c++",
             "-std=c++17",
-            "-O1",
             "-fPIC",
-            "-ffp-contract=off",
             "-fno-strict-aliasing",
             "-fvisibility=hidden",
             "-fno-exceptions",
@@ -78,10 +101,11 @@ final class HostCompiler {
     }
 
     /** The library of a source. */
-    Path compile(CudaSource source) {
+    Path compile(CudaSource source, Flavour flavour) {
         String text = source.text();
         String machine = resource();
         List<String> options = new ArrayList<>(OPTIONS);
+        options.addAll(List.of(flavour.options.split(" ", -1)));
         options.add("-DOCTET_HOST=1");
         source.defines().forEach((name, value) -> options.add("-D" + name + "=" + value));
         String stem = source.file().replace(".cu", "")

@@ -38,6 +38,7 @@ public final class HostGpu implements Gpu {
 
     private final HostCompiler compiler;
     private final Order order;
+    private final HostCompiler.Flavour flavour;
     private final int capability;
     private final HostMemory memory;
     private final Arena pinned = Arena.ofShared();
@@ -54,6 +55,11 @@ public final class HostGpu implements Gpu {
      * @throws UnavailableException when there is no compiler
      */
     public HostGpu(Order order, int capability) {
+        this(order, capability, HostCompiler.Flavour.ofRun());
+    }
+
+    HostGpu(Order order, int capability, HostCompiler.Flavour flavour) {
+        this.flavour = flavour;
         this.compiler = HostCompiler.find()
                 .orElseThrow(() ->
                         new UnavailableException(absence().orElseThrow(), "HostGpu", "skip the test by assumption"));
@@ -132,7 +138,7 @@ public final class HostGpu implements Gpu {
             throw new IllegalArgumentException(kernel + ": " + grid.sharedBytes()
                     + " bytes of shared memory; compute capability " + capability + " has " + most);
         }
-        HostLibrary library = HostLibrary.of(compiler.compile(source), source);
+        HostLibrary library = HostLibrary.of(compiler.compile(source, flavour), source);
         checkShared(kernel, library.sharedBytes(), grid.sharedBytes(), most);
         HostLibrary.Bound bound = library.bind(kernel, grid, arguments);
         return new HostWork(kernel, 0, () -> bound.run(order));

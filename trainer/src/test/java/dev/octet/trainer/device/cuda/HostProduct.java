@@ -124,17 +124,12 @@ final class HostProduct {
 
     /** Bytes it reads and writes. */
     long bytes() {
-        long d = (long) p.m() * p.n() * p.d().type().bits() / 8;
-        return p.batch()
-                * ((long) p.m() * p.k() * p.a().type().bits() / 8
-                        + (long) p.k() * p.n() * p.b().type().bits() / 8
-                        + (p.accumulate() ? 2 : 1) * d);
+        return p.bytes();
     }
 
     /** As {@code product bf16 512x768x3072}. */
     String name() {
-        return "product " + p.a().type().name().toLowerCase(java.util.Locale.ROOT) + " " + p.m() + "x" + p.n() + "x"
-                + p.k();
+        return p.name();
     }
 
     /** Computes it: products in F32 (exact for all types but F32), added in the order of k. */

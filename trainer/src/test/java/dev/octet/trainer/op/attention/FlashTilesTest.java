@@ -33,6 +33,7 @@ import org.junit.jupiter.params.provider.MethodSource;
 
 /** Times of attention's kernels with other tiles than the chosen ones, at the sizes that the bench's steps have. */
 @DisplayNameGeneration(DisplayNameGenerator.ReplaceUnderscores.class)
+@Tag("emulated")
 class FlashTilesTest {
     private static final int RUNS = 10;
 

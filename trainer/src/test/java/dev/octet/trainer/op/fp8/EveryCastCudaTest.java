@@ -31,6 +31,7 @@ import org.junit.jupiter.params.provider.MethodSource;
  * scaling: the codes' bits, the scale's and the recorded amax's are the reference's.
  */
 @DisplayNameGeneration(DisplayNameGenerator.ReplaceUnderscores.class)
+@Tag("emulated")
 class EveryCastCudaTest {
     private static final int ROWS = 256;
     private static final int ALL = 1 << 16;

@@ -4,6 +4,10 @@
 // What is undefined on a GPU is an error here: a barrier that part of a block never reaches, lanes that part before a shuffle, indices past
 // a shared or local array, misaligned vectors, overflowing integers. Shared memory holds garbage when a block starts: each library has a
 // kernel's shared arrays, and nothing else, in its .bss. Asynchronous copies arrive as late as they may, or at once.
+//
+// With OCTET_WATCHED, compiled with -fsanitize=thread, each access to memory is held against those before it: two threads that touch a byte, one of them to write it,
+// with no barrier between that both passed, race, in whatever order they run here. A shuffle orders no memory (CUDA programming guide, warp shuffle functions),
+// and nothing orders two blocks. The sanitizer's own library is not linked.
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -41,6 +45,8 @@ struct Thread {
     int copy_count, copy_room;
     i64 group; // of asynchronous copies, the one that is being filled
     i64 newest; // group of the newest copy
+    u32 phase; // barriers of the block that it has passed
+    u32 order; // barriers of the warp
     bool unwaited; // whether copies of it may still be under way
 };
 
@@ -55,6 +61,7 @@ struct Machine {
     void** parameters;
     i64 grid[3];
     i64 block[3];
+    i64 block_number;
     int threads;
     int thread; // that runs
     int shared_bytes;
@@ -66,6 +73,7 @@ struct Machine {
     Thread all[1024];
     u8* free_stacks[1024];
     int free_count;
+    bool inside; // whether a fiber runs
     bool failed;
     char message[2048];
 };
@@ -193,15 +201,130 @@ __attribute__((noinline)) inline void fail_here(const char* what) {
     abort();
 }
 
-inline void land(Thread& t, i64 before) {
+extern "C" __attribute__((visibility("hidden"))) char __bss_start[], _end[];
+
+// --- races ---------------------------------------------------------------------------------------------------------------------
+
+enum Touch { READ, WRITE, ATOMIC };
+
+#ifdef OCTET_WATCHED
+#define UNWATCHED __attribute__((noinline, no_sanitize("thread"), no_sanitize("undefined")))
+
+// Who touched a byte, and when: block (from 1), thread, barriers of the block, barriers of the warp. 0 for nobody.
+struct Stamp {
+    u32 block;
+    u16 thread;
+    u16 phase;
+    u32 order;
+};
+// Of a byte: who wrote it last, changed it atomically last, and two that read it.
+struct Cell {
+    Stamp of[4];
+};
+enum { WROTE, CHANGED, READS, READS_TOO };
+
+const i64 PAGE = 1024;
+struct Page {
+    i64 number;
+    Cell cells[PAGE];
+};
+const int PAGES = 1 << 18;
+__attribute__((section(".data"))) static Page** pages = 0;
+__attribute__((section(".data"))) static Page* last_page = 0;
+
+UNWATCHED inline void forget_touches() {
+    if (pages == 0) {
+        pages = (Page**)calloc(PAGES, sizeof(Page*));
+    }
+    for (int i = 0; i < PAGES; i++) {
+        if (pages[i] != 0) {
+            free(pages[i]);
+            pages[i] = 0;
+        }
+    }
+    last_page = 0;
+}
+
+UNWATCHED inline Cell* cell_of(u64 at) {
+    i64 number = (i64)(at / PAGE);
+    if (last_page == 0 || last_page->number != number) {
+        u64 slot = (u64)number * 0x9e3779b97f4a7c15ull >> 46;
+        while (pages[slot] != 0 && pages[slot]->number != number) {
+            slot = (slot + 1) % PAGES;
+        }
+        if (pages[slot] == 0) {
+            pages[slot] = (Page*)calloc(1, sizeof(Page));
+            pages[slot]->number = number;
+        }
+        last_page = pages[slot];
+    }
+    return &last_page->cells[at % PAGE];
+}
+
+// Whether nothing orders two touches.
+UNWATCHED inline bool parted(const Stamp& before, const Stamp& now, bool shared) {
+    if (before.block != now.block) {
+        return before.block != 0 && !shared; // a block's shared memory is its own
+    }
+    return before.thread != now.thread && before.phase == now.phase
+           && (before.thread / WARP != now.thread / WARP || before.order == now.order);
+}
+
+UNWATCHED inline void touch(const void* p, i64 bytes, Touch how) {
+    Machine* m = machine;
+    if (m == 0 || !m->inside || m->failed) {
+        return;
+    }
+    Thread& t = m->all[m->thread];
+    const u8* at = (const u8*)p;
+    if ((at >= t.stack && at < t.stack + STACK) || (at >= (const u8*)m && at < (const u8*)(m + 1))) {
+        return;
+    }
+    bool fixed = at >= (const u8*)__bss_start && at < (const u8*)_end;
+    bool dynamic = at >= m->shared && at < m->shared + m->shared_bytes;
+    Stamp now = {(u32)m->block_number + 1, (u16)m->thread, (u16)t.phase, t.order};
+    for (i64 i = 0; i < bytes; i++) {
+        Cell* c = cell_of((u64)(at + i));
+        for (int k = how == READ ? CHANGED : READS_TOO; k >= 0; k--) {
+            if (!(how == ATOMIC && k == CHANGED) && parted(c->of[k], now, fixed || dynamic)) {
+                const char* did[] = {"wrote", "changed", "read", "read"};
+                const char* does[] = {"reads", "writes", "changes"};
+                char text[512];
+                snprintf(text, sizeof text, "%s byte %lld of %s memory that thread %d of block %u %s, and no barrier is between", does[how],
+                         (i64)(fixed ? at + i - (const u8*)__bss_start : dynamic ? at + i - m->shared : (i64)(u64)(at + i)),
+                         fixed ? "shared" : dynamic ? "dynamic shared" : "global", c->of[k].thread, c->of[k].block - 1, did[k]);
+                fail_here(text);
+            }
+        }
+        if (how == WRITE) {
+            c->of[WROTE] = now;
+        } else if (how == ATOMIC) {
+            c->of[CHANGED] = now;
+        } else if (parted(c->of[READS], now, fixed || dynamic)) {
+            c->of[READS_TOO] = now; // two that differ: one of them is not who writes
+        } else {
+            c->of[READS] = now;
+        }
+    }
+}
+#else
+#define UNWATCHED
+inline void forget_touches() {}
+inline void touch(const void*, i64, Touch) {}
+#endif
+
+UNWATCHED inline void land(Thread& t, i64 before) {
     int kept = 0;
     for (int i = 0; i < t.copy_count; i++) {
         PendingCopy& c = t.copies[i];
         if (c.group >= before) {
             t.copies[kept++] = c;
         } else if (c.valid) {
+            touch(c.from, 16, READ);
+            touch(c.to, 16, WRITE);
             memcpy(c.to, c.from, 16);
         } else {
+            touch(c.to, 16, WRITE);
             memset(c.to, 0, 16);
         }
     }
@@ -230,7 +353,9 @@ inline void run(int thread) {
     }
     machine->thread = thread;
     t.status = RUNNABLE;
+    machine->inside = true;
     octet_switch(&machine->scheduler, t.at);
+    machine->inside = false;
     if (*(u64*)t.stack != 0x7057ac6b0770115aull) {
         fail("more than 256 KiB of local variables", thread);
     }
@@ -317,8 +442,6 @@ inline void run_warp(int first, const Order& lanes) {
     }
 }
 
-extern "C" __attribute__((visibility("hidden"))) char __bss_start[], _end[];
-
 inline void run_block(u32 seed) {
     memset(__bss_start, machine->garbage, _end - __bss_start);
     memset(machine->shared, machine->garbage, machine->shared_bytes);
@@ -333,6 +456,8 @@ inline void run_block(u32 seed) {
         t.copy_count = 0;
         t.group = 0;
         t.unwaited = false;
+        t.phase = 0;
+        t.order = 0;
     }
     for (;;) {
         for (int w = 0; w < warps; w++) {
@@ -401,12 +526,14 @@ extern "C" __attribute__((visibility("default"))) const char* octet_launch(
         m.shared = (u8*)aligned_alloc(1024, m.shared_room);
     }
     i64 blocks = m.grid[0] * m.grid[1] * m.grid[2];
+    forget_touches();
     Order all = order(blocks, launch->seed);
     for (i64 i = 0; i < blocks && !m.failed; i++) {
         i64 b = all.at(i);
         m.block[0] = b % m.grid[0];
         m.block[1] = b / m.grid[0] % m.grid[1];
         m.block[2] = b / m.grid[0] / m.grid[1];
+        m.block_number = b;
         run_block(launch->seed);
     }
     if (m.failed) {
@@ -464,7 +591,8 @@ template <typename... A, int... I> void call(void (*kernel)(A...), void** parame
 template <typename... A> void call(void (*kernel)(A...), void** parameters) {
     call(kernel, parameters, typename Counted<sizeof...(A)>::All());
 }
-template <typename... A> void letters(void (*)(A...), char* to) {
+// May be asked while another thread runs a kernel.
+template <typename... A> UNWATCHED void letters(void (*)(A...), char* to) {
     char all[] = {Letter<typename Plain<A>::Type>::IT..., 0};
     memcpy(to, all, sizeof all);
 }
@@ -520,7 +648,7 @@ inline void check_shared(const void* p, int alignment, int bytes) {
 #define KERNEL(name, threads, arguments)                                                                                              \
     static void name arguments;                                                                                                       \
     extern "C" __attribute__((visibility("default"))) void octet_call_##name(void** parameters) { octet::call(name, parameters); }    \
-    extern "C" __attribute__((visibility("default"))) int octet_about_##name(char* letters) {                                         \
+    extern "C" UNWATCHED __attribute__((visibility("default"))) int octet_about_##name(char* letters) {                                         \
         octet::letters(name, letters);                                                                                                \
         return threads;                                                                                                               \
     }                                                                                                                                 \
@@ -534,8 +662,14 @@ DEVICE i64 block_index() { return octet::machine->block[0]; }
 DEVICE i64 block_index_y() { return octet::machine->block[1]; }
 DEVICE i64 block_index_z() { return octet::machine->block[2]; }
 DEVICE i64 block_count() { return octet::machine->grid[0]; }
-DEVICE void block_barrier() { octet::leave(octet::AT_BLOCK); }
-DEVICE void warp_barrier() { octet::show("a barrier of the warp", 0); }
+DEVICE void block_barrier() {
+    octet::leave(octet::AT_BLOCK);
+    octet::self().phase++;
+}
+DEVICE void warp_barrier() {
+    octet::show("a barrier of the warp", 0);
+    octet::self().order++;
+}
 
 DEVICE float shuffle_xor(float x, int mask) { return octet::exchange("shuffle_xor(float)", x, octet::own_lane() ^ mask); }
 DEVICE double shuffle_xor(double x, int mask) { return octet::exchange("shuffle_xor(double)", x, octet::own_lane() ^ mask); }
@@ -568,9 +702,18 @@ DEVICE float bits_float(u32 x) {
     return r;
 }
 
-DEVICE void atomic_max(int* at, int x) { *at = x > *at ? x : *at; }
-DEVICE void atomic_add(int* at, int x) { *at += x; }
-DEVICE int atomic_next(int* at) { return (*at)++; }
+DEVICE UNWATCHED void atomic_max(int* at, int x) {
+    octet::touch(at, 4, octet::ATOMIC);
+    *at = x > *at ? x : *at;
+}
+DEVICE UNWATCHED void atomic_add(int* at, int x) {
+    octet::touch(at, 4, octet::ATOMIC);
+    *at += x;
+}
+DEVICE UNWATCHED int atomic_next(int* at) {
+    octet::touch(at, 4, octet::ATOMIC);
+    return (*at)++;
+}
 DEVICE void memory_fence() {}
 
 DEVICE u16 bf16_bits(float x) {
@@ -603,16 +746,24 @@ DEVICE float f16_value(u16 x) {
 DEVICE u32 pair_bits(float a, float b, bf16) { return bf16_bits(a) | (u32)bf16_bits(b) << 16; }
 DEVICE u32 pair_bits(float a, float b, f16) { return f16_bits(a) | (u32)f16_bits(b) << 16; }
 
-// The compiler is told not to contract.
-DEVICE float exact_multiply(float a, float b) { return a * b; }
-DEVICE float exact_add(float a, float b) { return a + b; }
+// The compiler is told not to contract; with OCTET_CONTRACTED it may, but not these.
+#ifdef OCTET_CONTRACTED
+DEVICE float apart(float x) {
+    asm volatile("" : "+x"(x));
+    return x;
+}
+#else
+DEVICE float apart(float x) { return x; }
+#endif
+DEVICE float exact_multiply(float a, float b) { return apart(a * b); }
+DEVICE float exact_add(float a, float b) { return apart(a + b); }
 DEVICE float exact_divide(float a, float b) { return a / b; }
 DEVICE float fast_exp(float x) { return expf(x); }
 DEVICE float fast_exp2(float x) { return x < -126 ? 0 : exp2f(x); }
 DEVICE float larger(float a, float b) { return b > a || a != a ? b : a; } // a C library's gives NaN for signalling ones
 DEVICE float fast_reciprocal(float x) { return fabsf(x) > 0x1p126f ? copysignf(0, x) : 1 / x; }
 
-DEVICE void copy_async_16(void* shared, const void* global, bool valid = true) {
+DEVICE UNWATCHED void copy_async_16(void* shared, const void* global, bool valid = true) {
     using namespace octet;
     check_shared(shared, 16, 16);
     if ((u64)global % 16 != 0) {
@@ -732,3 +883,27 @@ OCTET_REPORT(sub_overflow, "a signed difference overflows", void*, void*)
 OCTET_REPORT(mul_overflow, "a signed product overflows", void*, void*)
 OCTET_REPORT(negate_overflow, "a signed negation overflows", void*)
 OCTET_REPORT(divrem_overflow, "an integer is divided by zero", void*, void*)
+
+#ifdef OCTET_WATCHED
+// --- what -fsanitize=thread calls ------------------------------------------------------------------------------------------------
+
+#define OCTET_HOOK extern "C" __attribute__((visibility("hidden"), used, no_sanitize("thread"), no_sanitize("undefined")))
+OCTET_HOOK void __tsan_init() {}
+OCTET_HOOK void __tsan_func_entry(void*) {}
+OCTET_HOOK void __tsan_func_exit() {}
+OCTET_HOOK void __tsan_read_range(void* p, unsigned long n) { octet::touch(p, (i64)n, octet::READ); }
+OCTET_HOOK void __tsan_write_range(void* p, unsigned long n) { octet::touch(p, (i64)n, octet::WRITE); }
+OCTET_HOOK void __tsan_vptr_update(void**, void*) {}
+#define OCTET_TOUCHES(N)                                                                                                              \
+    OCTET_HOOK void __tsan_read##N(void* p) { octet::touch(p, N, octet::READ); }                                                      \
+    OCTET_HOOK void __tsan_write##N(void* p) { octet::touch(p, N, octet::WRITE); }                                                    \
+    OCTET_HOOK void __tsan_unaligned_read##N(void* p) { octet::touch(p, N, octet::READ); }                                            \
+    OCTET_HOOK void __tsan_unaligned_write##N(void* p) { octet::touch(p, N, octet::WRITE); }                                          \
+    OCTET_HOOK void __tsan_volatile_read##N(void* p) { octet::touch(p, N, octet::READ); }                                             \
+    OCTET_HOOK void __tsan_volatile_write##N(void* p) { octet::touch(p, N, octet::WRITE); }
+OCTET_TOUCHES(1)
+OCTET_TOUCHES(2)
+OCTET_TOUCHES(4)
+OCTET_TOUCHES(8)
+OCTET_TOUCHES(16)
+#endif
