@@ -39,24 +39,25 @@ public final class MemoryPlan {
         }
     }
 
-    private MemoryPlan(Program program, Collection<List<Step>> together) {
+    private MemoryPlan(Program program, Collection<List<Step>> together, Map<Value, Value> parts) {
         values = program.values();
-        roots = Roots.of(program);
+        roots = Roots.of(program, parts);
         place(lives(program, together));
     }
 
     /** The plan of a program whose steps run sequentially. */
     public static MemoryPlan of(Program program) {
-        return new MemoryPlan(program, List.of());
+        return new MemoryPlan(program, List.of(), Map.of());
     }
 
     /**
      * The plan of a program with groups of steps that run together: no result of a group overlaps an operand of the same group.
      *
      * @param together groups of steps, each in program order
+     * @param parts temporary values that lie within another one, by which it is: both live as long as any of them
      */
-    public static MemoryPlan of(Program program, Collection<List<Step>> together) {
-        return new MemoryPlan(program, together);
+    public static MemoryPlan of(Program program, Collection<List<Step>> together, Map<Value, Value> parts) {
+        return new MemoryPlan(program, together, parts);
     }
 
     private List<Life> lives(Program program, Collection<List<Step>> together) {

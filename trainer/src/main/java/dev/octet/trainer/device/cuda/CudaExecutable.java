@@ -17,6 +17,7 @@ import dev.octet.trainer.program.Program;
 import dev.octet.trainer.program.Step;
 import dev.octet.trainer.program.Value;
 import dev.octet.trainer.program.ValueRole;
+import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.util.ArrayList;
 import java.util.EnumMap;
@@ -39,6 +40,9 @@ final class CudaExecutable implements Executable {
      */
     private record Part(List<Step> steps, List<Work> works, List<Work> unread) {}
 
+    /** Distance of provisional addresses: more than any value takes. */
+    private static final long PROVISIONAL = 1L << 40;
+
     private final Program program;
     private final MemoryPlan plan;
     private final CudaMemory memory;
@@ -50,6 +54,7 @@ final class CudaExecutable implements Executable {
     /** Length of each fused group, by its first step. */
     private final IdentityHashMap<Step, Integer> lengths = new IdentityHashMap<>();
 
+    private final PlacedParts parted;
     private final StreamPlan streams;
     /** What passes values of the host through the GPU, in lanes of their own. */
     private final Map<Phase, Streaming> streaming = new EnumMap<>(Phase.class);
@@ -72,11 +77,12 @@ final class CudaExecutable implements Executable {
         this.queue = queue;
         this.fusions = fusions;
         memory.admit(program);
-        MemoryPlan roots = MemoryPlan.of(program);
+        parted = fusions.isEmpty() ? PlacedParts.NONE : PlacedParts.of(program);
+        MemoryPlan roots = MemoryPlan.of(program, List.of(), parted.wholes());
         streams = StreamPlan.of(program, roots, memory::isHosted, windowBytes);
         List<List<Step>> together = together(roots);
         together.forEach(group -> lengths.put(group.getFirst(), group.size()));
-        plan = MemoryPlan.of(program, together);
+        plan = MemoryPlan.of(program, together, parted.wholes());
         readers = readers(plan);
         long hostBytes = placeHosted();
         long own = placeFrom(CudaMemory.ALIGNMENT);
@@ -118,7 +124,7 @@ final class CudaExecutable implements Executable {
             List<CudaCall> calls = steps.stream()
                     .map(s -> call(
                             s,
-                            v -> new CudaTensor(v.type(), (roots.root(v).id() + 1L) * CudaMemory.ALIGNMENT),
+                            v -> tensorAt(v, (roots.root(v).id() + 1L) * PROVISIONAL),
                             v -> count[roots.root(v).id()]))
                     .toList();
             int at = 0;
@@ -195,7 +201,7 @@ final class CudaExecutable implements Executable {
             if (!tensors.containsKey(v.id())) {
                 Long address = address(v, start);
                 if (address != null) {
-                    tensors.put(v.id(), new CudaTensor(v.type(), address));
+                    tensors.put(v.id(), tensorAt(v, address));
                 }
             }
         }
@@ -215,6 +221,12 @@ final class CudaExecutable implements Executable {
             case HOSTED -> host.address() + Objects.requireNonNull(hosted.get(root));
             case INPUT, TEMPORARY -> plan.isPlaced(root) ? start + plan.offset(root) : null;
         };
+    }
+
+    /** @param root address of the value whose memory it uses */
+    private CudaTensor tensorAt(Value value, long root) {
+        PlacedParts.Part part = parted.of(value);
+        return part == null ? new CudaTensor(value.type(), root) : PlacedParts.tensor(value, part, root);
     }
 
     private long bufferAt(StreamPlan.Window window) {
@@ -253,7 +265,9 @@ final class CudaExecutable implements Executable {
             for (int at = 0; at < steps.size(); ) {
                 int length = lengths.getOrDefault(steps.get(at), 1);
                 List<CudaCall> near = calls.subList(0, streams.limit(phase, at, calls.size()));
-                write(near, at, length, writer);
+                if (!parted.isDone(steps.get(at))) {
+                    write(near, at, length, writer);
+                }
                 List<Work> works = writer.take();
                 if (length > 1) {
                     fused(near, at).orElseThrow().writeUnread(near.subList(at, at + length), writer);
@@ -369,7 +383,14 @@ final class CudaExecutable implements Executable {
             return;
         }
         queue.start();
-        if (to.byteSize() > 0) {
+        PlacedParts.Part part = parted.of(value);
+        if (part != null) {
+            try (Arena arena = Arena.ofConfined()) {
+                MemorySegment whole = arena.allocate(part.whole().type().byteSize(), 8);
+                gpu.read(tensor(part.whole()).address(), whole);
+                part.copy(value, whole, to);
+            }
+        } else if (to.byteSize() > 0) {
             gpu.read(tensor(value).address(), to);
         }
     }
@@ -379,6 +400,11 @@ final class CudaExecutable implements Executable {
         Value onHost = hosted(value);
         if (onHost != null) {
             return memory.fetch(onHost);
+        }
+        if (parted.of(value) != null) {
+            MemorySegment bytes = Arena.ofAuto().allocate(value.type().byteSize(), 8);
+            read(value, bytes);
+            return () -> bytes;
         }
         CudaTensor t = tensor(value);
         return queue.fetch(t.address(), t.byteSize());

@@ -145,6 +145,12 @@ class FusionsTest {
                     together.launches.size() < alone.launches.size(),
                     together.launches.size() + " launches, step by step " + alone.launches.size());
             assertTrue(together.launches.contains("norm_forward_fused"), together.launches.toString());
+            if (model.equals("gpt2")) { // whose Linear makes queries, keys and values together
+                assertTrue(alone.launches.stream().anyMatch(l -> l.startsWith("box_copy")), alone.launches.toString());
+                assertTrue(
+                        together.launches.stream().noneMatch(l -> l.startsWith("box_copy")),
+                        together.launches.toString());
+            }
             assertTrue(together.launches.contains("norm_backward_fused"), together.launches.toString());
             if (precision.equals("fp8")) {
                 String activation = model.equals("gpt2") ? "gelu_" : "product_";
