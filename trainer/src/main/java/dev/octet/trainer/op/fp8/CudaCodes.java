@@ -1,6 +1,7 @@
 package dev.octet.trainer.op.fp8;
 
 import dev.octet.formats.tensor.DType;
+import dev.octet.formats.tensor.Shape;
 import dev.octet.quant.block.Blocks;
 import dev.octet.quant.number.Float8Format;
 import dev.octet.quant.number.Half;
@@ -16,6 +17,8 @@ import dev.octet.trainer.kernel.CudaStream;
 import dev.octet.trainer.kernel.CudaStream.Grid;
 import dev.octet.trainer.kernel.CudaTensor;
 import dev.octet.trainer.op.product.CudaLengths;
+import java.lang.foreign.MemorySegment;
+import java.lang.foreign.ValueLayout;
 import java.util.ArrayList;
 import java.util.List;
 
@@ -266,6 +269,17 @@ public final class CudaCodes {
             return;
         }
         cuda.launch(SOURCE, "transpose_codes", tiles(rows, cols), codes, rows, cols, transposed, leading(rows));
+    }
+
+    /** On the host, codes of a shape from their transpose as {@link #transpose} leaves it. */
+    public static void transposeBack(MemorySegment transposed, Shape shape, MemorySegment codes) {
+        long cols = shape.rank() == 0 ? 1 : shape.dim(-1);
+        long rows = cols == 0 ? 0 : shape.elementCount() / cols;
+        for (long i = 0; i < rows; i++) {
+            for (long j = 0; j < cols; j++) {
+                codes.set(ValueLayout.JAVA_BYTE, i * cols + j, transposed.get(ValueLayout.JAVA_BYTE, j * leading(rows) + i));
+            }
+        }
     }
 
     /**

@@ -22,6 +22,7 @@ import java.lang.foreign.Arena;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
+import java.util.Map;
 import java.util.Set;
 import java.util.TreeSet;
 import java.util.function.UnaryOperator;
@@ -99,7 +100,7 @@ class PlacedPartsTest {
     void what_stays_in_place_takes_no_memory_of_its_own() {
         Program program = new Writing(8).attention("q k v", "y").program("y", UnaryOperator.identity());
         PlacedParts parts = PlacedParts.of(program);
-        MemoryPlan plan = MemoryPlan.of(program, List.of(), parts.wholes());
+        MemoryPlan plan = MemoryPlan.of(program, new MemoryPlan.Layout(List.of(), parts.wholes(), List.of(), Map.of()));
         parts.wholes().forEach((part, whole) -> assertEquals(plan.offset(whole), plan.offset(part), part.name()));
     }
 
