@@ -141,6 +141,45 @@ public final class CudaCodes {
         cuda.launch(SOURCE, operator + "_transpose_" + types(), tiles(rows, cols), arguments.toArray());
     }
 
+    /**
+     * Where a cast with one multiplier goes.
+     *
+     * @param transposed where the transpose goes; 0 when it is not wanted
+     * @param quantScale address of the multiplier
+     * @param scale where the scale goes
+     * @param amax what is raised to the largest magnitude; 0 for nothing
+     */
+    record Cast(long codes, long transposed, long quantScale, long scale, long amax) {}
+
+    /** Casts matrices of the same types in one launch. */
+    static void cast(List<CudaCodes> matrices, List<Cast> casts, CudaStream cuda) {
+        List<Long> table = new ArrayList<>();
+        List<Long> tiles = new ArrayList<>();
+        for (int i = 0; i < matrices.size(); i++) {
+            CudaCodes m = matrices.get(i);
+            Cast c = casts.get(i);
+            long rows = m.blocks.rows();
+            long cols = m.blocks.cols();
+            table.addAll(List.of(m.x.address(), rows, cols, c.codes(), c.transposed()));
+            table.addAll(List.of(leading(rows), c.quantScale(), c.scale(), c.amax()));
+            for (long row = 0; row < Math.ceilDiv(rows, TILE_ROWS); row++) {
+                for (long column = 0; column < Math.ceilDiv(cols, TILE_COLUMNS); column++) {
+                    tiles.addAll(List.of((long) i, row << 32 | column));
+                }
+            }
+        }
+        long at = table(table, cuda);
+        long list = table(tiles, cuda);
+        if (!tiles.isEmpty()) {
+            Grid grid = Grid.of(tiles.size() / 2, 256);
+            cuda.launch(SOURCE, "casts_transpose_" + matrices.getFirst().types(), grid, at, list);
+        }
+    }
+
+    private static long table(List<Long> numbers, CudaStream cuda) {
+        return cuda.table(numbers.stream().mapToLong(Long::longValue).toArray());
+    }
+
     private static Grid tiles(long rows, long cols) {
         return new Grid(Math.ceilDiv(cols, TILE_COLUMNS), Math.toIntExact(Math.ceilDiv(rows, TILE_ROWS)), 1, 256, 0);
     }

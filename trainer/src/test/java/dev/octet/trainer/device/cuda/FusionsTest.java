@@ -150,6 +150,8 @@ class FusionsTest {
                     together.launches.size() < alone.launches.size(),
                     together.launches.size() + " launches, step by step " + alone.launches.size());
             assertTrue(together.launches.contains("norm_forward_fused"), together.launches.toString());
+            String weights = precision.equals("fp8") ? "casts_transpose_f32_e4m3" : "casts_forward";
+            assertTrue(together.launches.contains(weights), together.launches.toString());
             if (model.equals("gpt2")) { // whose Linear makes queries, keys and values together
                 assertTrue(alone.launches.stream().anyMatch(l -> l.startsWith("box_copy")), alone.launches.toString());
                 assertTrue(
