@@ -421,6 +421,11 @@ final class CudaExecutable implements Executable {
     }
 
     @Override
+    public void stage(Value input, MemorySegment from) {
+        queue.stage(tensor(input).address(), from);
+    }
+
+    @Override
     public void run(Phase phase) {
         Streaming copies = streaming.get(phase);
         int at = 0;
