@@ -163,6 +163,7 @@ public final class Trainer implements AutoCloseable {
     private SkippedBatches skipped = SkippedBatches.NONE;
     /** Batches that were drawn while the device computed. */
     private @Nullable Drawn ahead;
+
     private boolean started;
     private boolean held;
     private double dataSeconds;
@@ -918,9 +919,7 @@ public final class Trainer implements AutoCloseable {
     private List<Long> numbers(long step) {
         int accumulation = parts.config().gradientAccumulation();
         List<Long> numbers = new ArrayList<>();
-        for (int i = groups.data().rank();
-                i < accumulation;
-                i += groups.data().size()) {
+        for (int i = groups.data().rank(); i < accumulation; i += groups.data().size()) {
             numbers.add(skipped.of(step) * accumulation + i);
         }
         return numbers;

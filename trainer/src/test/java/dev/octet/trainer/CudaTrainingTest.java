@@ -6,8 +6,8 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
-import dev.octet.trainer.checkpoint.CheckpointFolder;
 import dev.octet.formats.tensor.Tensor;
+import dev.octet.trainer.checkpoint.CheckpointFolder;
 import dev.octet.trainer.data.Samples;
 import dev.octet.trainer.device.Device;
 import dev.octet.trainer.device.cpu.CpuDevice;
@@ -16,9 +16,9 @@ import dev.octet.trainer.device.cuda.HostGpu;
 import dev.octet.trainer.device.cuda.TestGpus;
 import dev.octet.trainer.hook.RunEnd;
 import java.io.IOException;
+import java.lang.foreign.Arena;
 import java.nio.file.Files;
 import java.nio.file.Path;
-import java.lang.foreign.Arena;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
@@ -161,7 +161,12 @@ class CudaTrainingTest {
         TrainingParts of = SmallRun.parts(SmallRun.with("steps: 5", "precision: {mode: bf16}"));
         AtomicInteger batches = new AtomicInteger();
         TrainingParts parts = new TrainingParts(
-                of.config(), of.model(), Optional.empty(), new Counted(of.train(), batches), Optional.empty(), Map.of());
+                of.config(),
+                of.model(),
+                Optional.empty(),
+                new Counted(of.train(), batches),
+                Optional.empty(),
+                Map.of());
         List<Integer> read = new ArrayList<>();
         try (device;
                 Trainer trainer = Trainer.of(parts, device)) {

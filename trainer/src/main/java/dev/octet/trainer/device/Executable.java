@@ -21,7 +21,7 @@ public interface Executable extends AutoCloseable {
     /**
      * Tells what will be fed to an input next: a device that still computes copies it meanwhile to where it is taken from then. Nothing changes if other bytes are fed.
      *
-     * @param bytes the object that will be fed, whose contents do not change
+     * @param bytes what will be fed; its contents do not change
      */
     default void stage(Value input, MemorySegment bytes) {}
 

@@ -80,31 +80,92 @@ public record CudaProduct(
     /** A single product without scales and bias. */
     public static CudaProduct of(
             boolean transposeA, boolean transposeB, int m, int n, int k, Matrix a, Matrix b, Matrix d) {
-        return new CudaProduct(transposeA, transposeB, m, n, k, a, b, d, 0, 0, 0, d.type(), false, 1, false, ScaleMode.ONE);
+        return new CudaProduct(
+                transposeA, transposeB, m, n, k, a, b, d, 0, 0, 0, d.type(), false, 1, false, ScaleMode.ONE);
     }
 
     /** This product, accumulated to d if {@code added}. */
     public CudaProduct accumulating(boolean added) {
         return new CudaProduct(
-                transposeA, transposeB, m, n, k, a, b, d, scaleA, scaleB, bias, biasType, added, batch, fastSums, scaleMode);
+                transposeA,
+                transposeB,
+                m,
+                n,
+                k,
+                a,
+                b,
+                d,
+                scaleA,
+                scaleB,
+                bias,
+                biasType,
+                added,
+                batch,
+                fastSums,
+                scaleMode);
     }
 
     /** This product for a batch of {@code count} matrices, with the operands' strides. */
     public CudaProduct batched(int count) {
         return new CudaProduct(
-                transposeA, transposeB, m, n, k, a, b, d, scaleA, scaleB, bias, biasType, accumulate, count, fastSums, scaleMode);
+                transposeA,
+                transposeB,
+                m,
+                n,
+                k,
+                a,
+                b,
+                d,
+                scaleA,
+                scaleB,
+                bias,
+                biasType,
+                accumulate,
+                count,
+                fastSums,
+                scaleMode);
     }
 
     /** This product with a bias; address 0 for none. */
     public CudaProduct withBias(long address, DType type) {
         return new CudaProduct(
-                transposeA, transposeB, m, n, k, a, b, d, scaleA, scaleB, address, type, accumulate, batch, fastSums, scaleMode);
+                transposeA,
+                transposeB,
+                m,
+                n,
+                k,
+                a,
+                b,
+                d,
+                scaleA,
+                scaleB,
+                address,
+                type,
+                accumulate,
+                batch,
+                fastSums,
+                scaleMode);
     }
 
     /** This product for FP8 codes, with the addresses of their dequantisation multipliers. */
     public CudaProduct scaled(long a1, long b1, boolean fast) {
         return new CudaProduct(
-                transposeA, transposeB, m, n, k, a, b, d, a1, b1, bias, biasType, accumulate, batch, fast, ScaleMode.ONE);
+                transposeA,
+                transposeB,
+                m,
+                n,
+                k,
+                a,
+                b,
+                d,
+                a1,
+                b1,
+                bias,
+                biasType,
+                accumulate,
+                batch,
+                fast,
+                ScaleMode.ONE);
     }
 
     /** This product for FP8 codes with a multiplier for each row of a and each column of op(b), with the addresses of the first ones. */

@@ -25,7 +25,7 @@ public final class MemoryPlan {
 
     private final Roots roots;
     private final List<Value> values;
-    private final Map<Form, Integer> forms = new IdentityHashMap<>();
+    private final IdentityHashMap<Form, Integer> forms = new IdentityHashMap<>();
     private final Map<Integer, Long> offsets = new HashMap<>();
     private long arenaBytes;
 
@@ -143,9 +143,7 @@ public final class MemoryPlan {
     }
 
     private void place(List<Life> lives) {
-        lives.sort(Comparator.comparingLong(Life::bytes)
-                .reversed()
-                .thenComparingInt(Life::number));
+        lives.sort(Comparator.comparingLong(Life::bytes).reversed().thenComparingInt(Life::number));
         List<Placed> placed = new ArrayList<>();
         for (Life life : lives) {
             Placed p = new Placed(life, bestFit(life, placed));

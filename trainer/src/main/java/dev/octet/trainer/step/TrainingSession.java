@@ -247,7 +247,7 @@ public final class TrainingSession implements AutoCloseable {
      * What draws the batches of the step after the next one: called in the next step while a device computes it, which copies them meanwhile; not at all where the
      * host computes.
      *
-     * @param draws gives the objects that the step after the next one is called with; others cost time and change nothing
+     * @param draws gives what the step after the next one is called with; other batches cost time and change nothing
      */
     public void whileComputing(Supplier<List<MicroBatch>> draws) {
         drawsNext = draws;

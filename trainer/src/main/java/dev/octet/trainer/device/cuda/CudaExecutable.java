@@ -154,7 +154,7 @@ final class CudaExecutable implements Executable {
     /** Writes all steps on provisional addresses. */
     private Survey survey(WorkWriter writer) {
         Map<WorkWriter.Form, Step> lastReaders = new LinkedHashMap<>();
-        Map<Step, Set<Value>> spared = new IdentityHashMap<>();
+        IdentityHashMap<Step, Set<Value>> spared = new IdentityHashMap<>();
         for (Phase phase : Phase.values()) {
             emit(phase, (v, step, window) -> provisional(v), writer, (group, calls) -> {
                 calls.fused().ifPresent(fusion -> fusion.writeUnread(calls.own(), writer));
@@ -184,10 +184,8 @@ final class CudaExecutable implements Executable {
         for (Phase phase : Phase.values()) {
             List<Step> steps = computed(phase);
             List<CudaCall> calls = steps.stream()
-                    .map(s -> call(
-                            s,
-                            this::provisional,
-                            v -> count[roots.root(v).id()]))
+                    .map(s ->
+                            call(s, this::provisional, v -> count[roots.root(v).id()]))
                     .toList();
             int at = 0;
             while (at < steps.size()) {
@@ -348,10 +346,14 @@ final class CudaExecutable implements Executable {
         for (int i = 0; i < steps.size(); i++) {
             Step step = steps.get(i);
             StreamPlan.Window window = streams.at(phase, i);
-            calls.add(call(step, v -> placing.at(v, step, window), v -> readers[roots.root(v).id()]));
+            calls.add(call(
+                    step,
+                    v -> placing.at(v, step, window),
+                    v -> readers[roots.root(v).id()]));
             Map<Long, Long> addresses = new HashMap<>();
             for (Value v : step.operands()) {
-                addresses.put(placing.at(v, step, window).address(), provisional(v).address());
+                addresses.put(
+                        placing.at(v, step, window).address(), provisional(v).address());
             }
             surveyed.add(addresses);
         }

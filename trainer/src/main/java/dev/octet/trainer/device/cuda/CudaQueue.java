@@ -160,9 +160,9 @@ final class CudaQueue implements AutoCloseable {
         return queued.contains(slot) || running.contains(slot);
     }
 
-    @SuppressWarnings("ReferenceEquality") // other bytes may come to lie at the same address
+    /** Whether both are the same memory: what was freed may come to hold other bytes. */
     private static boolean isSame(MemorySegment staged, MemorySegment fed) {
-        return staged == fed;
+        return staged.scope().isAlive() && staged.equals(fed);
     }
 
     /** Queues a copy of bytes from the device. */

@@ -135,7 +135,8 @@ final class PlacedParts {
                         && !s.accumulated().contains(0)
                         && isTemporary(whole(s))
                         && isAligned(split)
-                        && parts(s).stream().allMatch(p -> isTemporary(p) && !outputs.contains(p) && isOfOthers(s, p))) {
+                        && parts(s).stream()
+                                .allMatch(p -> isTemporary(p) && !outputs.contains(p) && isOfOthers(s, p))) {
                     splits.add(s);
                 }
             }
@@ -154,7 +155,9 @@ final class PlacedParts {
         }
 
         private static @Nullable Value whole(Step split) {
-            return split.backward() ? split.gradients().getFirst() : split.inputs().getFirst();
+            return split.backward()
+                    ? split.gradients().getFirst()
+                    : split.inputs().getFirst();
         }
 
         private static List<@Nullable Value> parts(Step split) {
@@ -214,7 +217,10 @@ final class PlacedParts {
             }
             Part x = parts.get(input);
             Part dx = parts.get(gradient);
-            return x == null || dx == null ? x == dx : x.pitch() == dx.pitch();
+            if (x == null || dx == null) {
+                return x == null && dx == null;
+            }
+            return x.pitch() == dx.pitch();
         }
     }
 }

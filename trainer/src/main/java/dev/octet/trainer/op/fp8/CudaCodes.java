@@ -316,7 +316,10 @@ public final class CudaCodes {
         long rows = cols == 0 ? 0 : shape.elementCount() / cols;
         for (long i = 0; i < rows; i++) {
             for (long j = 0; j < cols; j++) {
-                codes.set(ValueLayout.JAVA_BYTE, i * cols + j, transposed.get(ValueLayout.JAVA_BYTE, j * leading(rows) + i));
+                codes.set(
+                        ValueLayout.JAVA_BYTE,
+                        i * cols + j,
+                        transposed.get(ValueLayout.JAVA_BYTE, j * leading(rows) + i));
             }
         }
     }

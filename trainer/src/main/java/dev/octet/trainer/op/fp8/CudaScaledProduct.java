@@ -267,7 +267,8 @@ final class CudaScaledProduct {
                 .accumulating(direct && task.accumulate());
         product = switch (way) {
             case DIRECT -> product.scaled(task.a().scales(), task.b().scales(), task.fast());
-            case PER_VECTOR -> product.scaledPerVector(task.a().scales(), task.b().scales(), task.fast());
+            case PER_VECTOR ->
+                product.scaledPerVector(task.a().scales(), task.b().scales(), task.fast());
             case SUMS -> product.scaled(0, 0, task.fast());
         };
         return task.bias() != null && direct ? product.withBias(bias, task.biasType()) : product;

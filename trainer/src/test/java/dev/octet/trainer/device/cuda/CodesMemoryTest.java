@@ -85,6 +85,7 @@ class CodesMemoryTest {
         try (Device device = new CudaDevice(gpu);
                 Memory memory = device.allocate(program.lasting());
                 Executable executable = device.load(program, memory)) {
+            assertTrue(executable.bytes() < gpu.bytes, "its own, without weights");
             return gpu.bytes;
         }
     }
@@ -98,8 +99,10 @@ class CodesMemoryTest {
         for (int layer = 0; layer < 6; layer++) {
             String up = "up" + layer;
             String down = "down" + layer;
-            weights.add(Initializer.of(Tensor.ofFloats(ARENA, up, Shape.of(WIDTH, 4 * WIDTH), new float[4 * WIDTH * WIDTH])));
-            weights.add(Initializer.of(Tensor.ofFloats(ARENA, down, Shape.of(4 * WIDTH, WIDTH), new float[4 * WIDTH * WIDTH])));
+            weights.add(Initializer.of(
+                    Tensor.ofFloats(ARENA, up, Shape.of(WIDTH, 4 * WIDTH), new float[4 * WIDTH * WIDTH])));
+            weights.add(Initializer.of(
+                    Tensor.ofFloats(ARENA, down, Shape.of(4 * WIDTH, WIDTH), new float[4 * WIDTH * WIDTH])));
             names.addAll(List.of(up, down));
             nodes.add(node("Linear", List.of(x, up), "h" + layer));
             nodes.add(node("Gelu", List.of("h" + layer), "a" + layer));
@@ -136,8 +139,9 @@ class CodesMemoryTest {
         Map<Value, byte[]> seen = new HashMap<>();
         StepObserver observer = (step, nanos, running) -> {
             if (!step.backward()) {
-                step.outputs().stream().filter(v -> v != null && v.type().dtype().bits() == 8).forEach(v -> made.put(
-                        v, read(requireNonNull(v), running)));
+                step.outputs().stream()
+                        .filter(v -> v != null && v.type().dtype().bits() == 8)
+                        .forEach(v -> made.put(v, read(requireNonNull(v), running)));
             } else if (step.op() instanceof Fp8Linear) {
                 codes(step, running, seen);
             }

@@ -8,8 +8,8 @@ import dev.octet.formats.graph.Graph;
 import dev.octet.formats.graph.GraphModel;
 import dev.octet.formats.graph.Initializer;
 import dev.octet.formats.graph.Node;
-import dev.octet.formats.graph.ValueType.TensorType;
 import dev.octet.formats.graph.ValueInfo;
+import dev.octet.formats.graph.ValueType.TensorType;
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.Tensor;
@@ -44,7 +44,8 @@ class PlacedPartsTest {
         /** @param width columns of q, of k and of v */
         Writing(long width) {
             this.width = width;
-            node("Linear", "x w", "f").node("Split", "f", "q k v", Attribute.of("axis", 2L), Attribute.of("num_outputs", 3L));
+            node("Linear", "x w", "f")
+                    .node("Split", "f", "q k v", Attribute.of("axis", 2L), Attribute.of("num_outputs", 3L));
         }
 
         Writing node(String type, String inputs, String outputs, Attribute... attributes) {
@@ -87,7 +88,9 @@ class PlacedPartsTest {
         }
 
         int placed(String last) {
-            return PlacedParts.of(program(last, UnaryOperator.identity())).wholes().size();
+            return PlacedParts.of(program(last, UnaryOperator.identity()))
+                    .wholes()
+                    .size();
         }
     }
 
@@ -106,15 +109,15 @@ class PlacedPartsTest {
 
     @Test
     void a_part_that_something_else_reads_is_copied() {
-        assertEquals(0, new Writing(8).node("Mul", "q q", "p").attention("p k v", "y").placed("y"));
+        assertEquals(
+                0,
+                new Writing(8).node("Mul", "q q", "p").attention("p k v", "y").placed("y"));
     }
 
     /** Its gradient is a sum of two, which attention does not write by itself. */
     @Test
     void keys_that_two_attentions_read_are_copied() {
-        Writing writing = new Writing(8)
-                .attention("q k v", "a")
-                .attention("a k v", "b");
+        Writing writing = new Writing(8).attention("q k v", "a").attention("a k v", "b");
         assertEquals(0, writing.placed("b"));
     }
 
