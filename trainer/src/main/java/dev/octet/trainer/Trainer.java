@@ -161,6 +161,9 @@ public final class Trainer implements AutoCloseable {
     private final Schedule schedule;
     private final Optional<MeasuredRate> measuredRate;
     private SkippedBatches skipped = SkippedBatches.NONE;
+    /** Batches that were drawn while the device computed. */
+    private @Nullable Drawn ahead;
+
     private boolean started;
     private boolean held;
     private double dataSeconds;
@@ -862,21 +865,77 @@ public final class Trainer implements AutoCloseable {
     record Done(StepResult result, long samples, long tokens, double dataSeconds) {}
 
     Done step(long step, @Nullable Consumer<Gradients> afterBackward, boolean measuresFp8) throws IOException {
-        int accumulation = parts.config().gradientAccumulation();
         groups.requireAll();
         start();
-        try (Arena arena = Arena.ofConfined()) {
-            dataSeconds = 0;
-            List<MicroBatch> drawn = new ArrayList<>();
-            for (int i = groups.data().rank();
-                    i < accumulation;
-                    i += groups.data().size()) {
-                drawn.add(draw(batches, skipped.of(step) * accumulation + i, arena));
+        dataSeconds = 0;
+        try (Drawn of = drawn(step)) {
+            List<MicroBatch> drawn = of.batches();
+            if (teacher == null && reference == null && step < parts.config().steps()) {
+                session.whileComputing(() -> drawAhead(step + 1));
             }
             StepResult result = step(step, drawn, afterBackward, measuresFp8);
             long samples = drawn.stream().mapToLong(MicroBatch::size).sum();
             long tokens = drawn.stream().mapToLong(this::tokens).sum();
             return new Done(result, ofAllRanks(samples), ofAllRanks(tokens), dataSeconds);
+        }
+    }
+
+    /** Batches of a step. */
+    private record Drawn(List<Long> numbers, List<MicroBatch> batches, Arena arena) implements AutoCloseable {
+        @Override
+        public void close() {
+            arena.close();
+        }
+    }
+
+    /** Those of a step, by their numbers alone: so they may have been drawn before. */
+    private Drawn drawn(long step) throws IOException {
+        Drawn before = ahead;
+        ahead = null;
+        if (before != null && before.numbers().equals(numbers(step))) {
+            return before;
+        }
+        if (before != null) {
+            before.close();
+        }
+        return drawNow(step);
+    }
+
+    private Drawn drawNow(long step) throws IOException {
+        Arena arena = Arena.ofConfined();
+        try {
+            List<MicroBatch> drawn = new ArrayList<>();
+            for (long number : numbers(step)) {
+                drawn.add(draw(batches, number, arena));
+            }
+            return new Drawn(numbers(step), drawn, arena);
+        } catch (IOException | RuntimeException e) {
+            arena.close();
+            throw e;
+        }
+    }
+
+    /** Numbers of this process's micro-batches of a step. */
+    private List<Long> numbers(long step) {
+        int accumulation = parts.config().gradientAccumulation();
+        List<Long> numbers = new ArrayList<>();
+        for (int i = groups.data().rank(); i < accumulation; i += groups.data().size()) {
+            numbers.add(skipped.of(step) * accumulation + i);
+        }
+        return numbers;
+    }
+
+    /** Those of the next step, while the device computes this one. What is wrong with them is said when it is their turn. */
+    private List<MicroBatch> drawAhead(long step) {
+        double ofThisStep = dataSeconds;
+        try {
+            Drawn next = drawNow(step);
+            ahead = next;
+            return next.batches();
+        } catch (IOException | InvalidDataException e) {
+            return List.of();
+        } finally {
+            dataSeconds = ofThisStep;
         }
     }
 
@@ -1181,6 +1240,9 @@ public final class Trainer implements AutoCloseable {
 
     @Override
     public void close() {
+        if (ahead != null) {
+            ahead.close();
+        }
         session.close();
         if (teacher != null) {
             teacher.close();

@@ -6,7 +6,9 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
+import dev.octet.formats.tensor.Tensor;
 import dev.octet.trainer.checkpoint.CheckpointFolder;
+import dev.octet.trainer.data.Samples;
 import dev.octet.trainer.device.Device;
 import dev.octet.trainer.device.cpu.CpuDevice;
 import dev.octet.trainer.device.cuda.CudaDevice;
@@ -14,15 +16,20 @@ import dev.octet.trainer.device.cuda.HostGpu;
 import dev.octet.trainer.device.cuda.TestGpus;
 import dev.octet.trainer.hook.RunEnd;
 import java.io.IOException;
+import java.lang.foreign.Arena;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.Supplier;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.DisplayNameGeneration;
 import org.junit.jupiter.api.DisplayNameGenerator;
 import org.junit.jupiter.api.Tag;
+import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.MethodSource;
@@ -118,6 +125,66 @@ class CudaTrainingTest {
         RunEnd end = run(parts, there, RunOptions.defaults().resuming(), devices);
         assertEquals(RunEnd.Reason.COMPLETED, end.reason());
         assertFollows(losses(whole), losses(there), tolerance(precision));
+    }
+
+    /** Samples that count how often they are read. */
+    private record Counted(Samples samples, AtomicInteger batches) implements Samples {
+        @Override
+        public String name() {
+            return samples.name();
+        }
+
+        @Override
+        public long count() {
+            return samples.count();
+        }
+
+        @Override
+        public String digest() {
+            return samples.digest();
+        }
+
+        @Override
+        public Map<String, Tensor> gather(long[] rows, Arena arena) throws IOException {
+            batches.incrementAndGet();
+            return samples.gather(rows, arena);
+        }
+
+        @Override
+        public void close() throws IOException {
+            samples.close();
+        }
+    }
+
+    /** Numbers of batches that were read after each of a run's five steps. */
+    private static List<Integer> batchesRead(Device device) throws IOException {
+        TrainingParts of = SmallRun.parts(SmallRun.with("steps: 5", "precision: {mode: bf16}"));
+        AtomicInteger batches = new AtomicInteger();
+        TrainingParts parts = new TrainingParts(
+                of.config(),
+                of.model(),
+                Optional.empty(),
+                new Counted(of.train(), batches),
+                Optional.empty(),
+                Map.of());
+        List<Integer> read = new ArrayList<>();
+        try (device;
+                Trainer trainer = Trainer.of(parts, device)) {
+            int before = batches.get();
+            for (long step = 1; step <= 5; step++) {
+                trainer.step(step);
+                read.add(batches.get() - before);
+            }
+        }
+        return read;
+    }
+
+    @Test
+    void the_next_steps_batches_are_drawn_while_a_gpu_computes() throws IOException {
+        List<Integer> onProcessor = batchesRead(CpuDevice.of(1));
+        int each = onProcessor.getFirst();
+        assertEquals(List.of(each, 2 * each, 3 * each, 4 * each, 5 * each), onProcessor);
+        assertEquals(List.of(2 * each, 3 * each, 4 * each, 5 * each, 5 * each), batchesRead(TestGpus.hostDevice()));
     }
 
     static List<String> someModes() {

@@ -18,6 +18,13 @@ public interface Executable extends AutoCloseable {
     /** Copies an input to the device. Inputs persist until they are fed again. */
     void feed(Value input, MemorySegment bytes);
 
+    /**
+     * Tells what will be fed to an input next: a device that still computes copies it meanwhile to where it is taken from then. Nothing changes if other bytes are fed.
+     *
+     * @param bytes what will be fed; its contents do not change
+     */
+    default void stage(Value input, MemorySegment bytes) {}
+
     /** Runs the steps of one phase in order. */
     void run(Phase phase);
 

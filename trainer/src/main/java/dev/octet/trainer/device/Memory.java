@@ -46,6 +46,11 @@ public interface Memory extends AutoCloseable {
         return () -> copy;
     }
 
+    /** Starts work that is queued; whether it goes on while the host does something else. */
+    default boolean start() {
+        return false;
+    }
+
     /** Fills with zeros. */
     void zero(Value value);
 

@@ -14,6 +14,11 @@ public interface CudaKernel<O extends Op> {
     /** Emits the work that computes the requested gradients. */
     void backward(O op, Frame<CudaTensor> frame, CudaStream cuda);
 
+    /** Whether input {@code i}, and its gradient, may be columns of a tensor with longer rows ({@link CudaTensor#pitch}). */
+    default boolean takesParts(O op, int i) {
+        return false;
+    }
+
     /** A twin of an operator without a backward half. */
     @FunctionalInterface
     interface Forward<O extends ForwardOp> extends CudaKernel<O> {

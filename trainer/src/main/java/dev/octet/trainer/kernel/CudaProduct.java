@@ -12,13 +12,14 @@ import dev.octet.formats.tensor.DType;
  * @param transposeA whether a is [k, m] in memory
  * @param transposeB whether b is [n, k] in memory
  * @param a matrix of type F32, BF16, F16, F8_E4M3FN or F8_E5M2 (a and b not both E5M2)
- * @param scaleA address of an F32 dequantisation multiplier; 0 for 1, and for types other than FP8
+ * @param scaleA address of an F32 dequantisation multiplier, or of several; 0 for 1, and for types other than FP8
  * @param bias address of n numbers of {@code biasType}, added to each row; 0 for none
  * @param biasType BF16 or F16 for FP8 operands, the type of d otherwise
  * @param accumulate whether the product is added to d
  * @param batch number of products
  * @param fastSums whether an FP8 product may use the reduced-precision accumulation of the tensor cores: Transformer Engine uses it for
  *     fprop, but not for dgrad and wgrad
+ * @param scaleMode what the scales belong to
  */
 public record CudaProduct(
         boolean transposeA,
@@ -35,7 +36,16 @@ public record CudaProduct(
         DType biasType,
         boolean accumulate,
         int batch,
-        boolean fastSums) {
+        boolean fastSums,
+        ScaleMode scaleMode) {
+    /** What scales belong to. */
+    public enum ScaleMode {
+        /** One for each operand. */
+        ONE,
+        /** One for each row of op(a), and one for each column of op(b). */
+        PER_VECTOR
+    }
+
     /**
      * Bytes that addresses, rows and matrices of a batch are multiples of where tensor cores are to be fed at full speed (cuBLAS 13, "Tensor Core
      * Usage"); FP8 products must have it.
@@ -70,31 +80,99 @@ public record CudaProduct(
     /** A single product without scales and bias. */
     public static CudaProduct of(
             boolean transposeA, boolean transposeB, int m, int n, int k, Matrix a, Matrix b, Matrix d) {
-        return new CudaProduct(transposeA, transposeB, m, n, k, a, b, d, 0, 0, 0, d.type(), false, 1, false);
+        return new CudaProduct(
+                transposeA, transposeB, m, n, k, a, b, d, 0, 0, 0, d.type(), false, 1, false, ScaleMode.ONE);
     }
 
     /** This product, accumulated to d if {@code added}. */
     public CudaProduct accumulating(boolean added) {
         return new CudaProduct(
-                transposeA, transposeB, m, n, k, a, b, d, scaleA, scaleB, bias, biasType, added, batch, fastSums);
+                transposeA,
+                transposeB,
+                m,
+                n,
+                k,
+                a,
+                b,
+                d,
+                scaleA,
+                scaleB,
+                bias,
+                biasType,
+                added,
+                batch,
+                fastSums,
+                scaleMode);
     }
 
     /** This product for a batch of {@code count} matrices, with the operands' strides. */
     public CudaProduct batched(int count) {
         return new CudaProduct(
-                transposeA, transposeB, m, n, k, a, b, d, scaleA, scaleB, bias, biasType, accumulate, count, fastSums);
+                transposeA,
+                transposeB,
+                m,
+                n,
+                k,
+                a,
+                b,
+                d,
+                scaleA,
+                scaleB,
+                bias,
+                biasType,
+                accumulate,
+                count,
+                fastSums,
+                scaleMode);
     }
 
     /** This product with a bias; address 0 for none. */
     public CudaProduct withBias(long address, DType type) {
         return new CudaProduct(
-                transposeA, transposeB, m, n, k, a, b, d, scaleA, scaleB, address, type, accumulate, batch, fastSums);
+                transposeA,
+                transposeB,
+                m,
+                n,
+                k,
+                a,
+                b,
+                d,
+                scaleA,
+                scaleB,
+                address,
+                type,
+                accumulate,
+                batch,
+                fastSums,
+                scaleMode);
     }
 
     /** This product for FP8 codes, with the addresses of their dequantisation multipliers. */
     public CudaProduct scaled(long a1, long b1, boolean fast) {
         return new CudaProduct(
-                transposeA, transposeB, m, n, k, a, b, d, a1, b1, bias, biasType, accumulate, batch, fast);
+                transposeA,
+                transposeB,
+                m,
+                n,
+                k,
+                a,
+                b,
+                d,
+                a1,
+                b1,
+                bias,
+                biasType,
+                accumulate,
+                batch,
+                fast,
+                ScaleMode.ONE);
+    }
+
+    /** This product for FP8 codes with a multiplier for each row of a and each column of op(b), with the addresses of the first ones. */
+    public CudaProduct scaledPerVector(long a1, long b1, boolean fast) {
+        ScaleMode mode = ScaleMode.PER_VECTOR;
+        return new CudaProduct(
+                transposeA, transposeB, m, n, k, a, b, d, a1, b1, bias, biasType, accumulate, batch, fast, mode);
     }
 
     /** Name for logs: {@code product bf16 512x768x3072}. */

@@ -70,10 +70,10 @@ public interface CudaStream {
 
     /**
      * Memory for another form of an operand, for example its transpose. A step that reads the operand requests it; the step that computes
-     * the operand fills it.
+     * the operand fills it. A step that requests a form and emits no work on the operand's own address need not find the operand in memory.
      *
      * @param form name by which the two steps refer to it
-     * @return its address, aligned to 256 bytes; valid for the lifetime of the program
+     * @return its address, aligned to 64 bytes; valid until the last step that requests it, of an operand that outlives micro-batches always
      */
     long derived(CudaTensor of, String form, long bytes);
 

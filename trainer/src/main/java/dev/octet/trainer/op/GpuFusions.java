@@ -1,7 +1,9 @@
 package dev.octet.trainer.op;
 
 import dev.octet.trainer.kernel.CudaFusion;
+import dev.octet.trainer.op.cast.CastFusion;
 import dev.octet.trainer.op.fp8.ActivationFusion;
+import dev.octet.trainer.op.fp8.DelayedCastFusion;
 import dev.octet.trainer.op.fp8.GeluGradientFusion;
 import dev.octet.trainer.op.norm.RowNormFusion;
 import dev.octet.trainer.op.norm.RowNormGradientFusion;
@@ -25,6 +27,8 @@ public final class GpuFusions {
             new RowNormGradientFusion(),
             new ActivationFusion(),
             new GeluGradientFusion(),
+            new CastFusion(),
+            new DelayedCastFusion(),
             new SquareSumCuda(),
             new CodedSquareSumCuda(),
             new CodedStepCuda(),

@@ -9,6 +9,7 @@ import java.util.IdentityHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
+import java.util.Set;
 
 /**
  * Memory plan of the values that live within a micro-batch: offsets in one arena, where values with disjoint lifetimes share memory.
@@ -24,10 +25,32 @@ public final class MemoryPlan {
 
     private final Roots roots;
     private final List<Value> values;
+    private final IdentityHashMap<Form, Integer> forms = new IdentityHashMap<>();
     private final Map<Integer, Long> offsets = new HashMap<>();
     private long arenaBytes;
 
-    private record Life(Value root, long bytes, int first, int last) {
+    /**
+     * Another form of a value, such as its transpose, that a device has in the arena. It lives from the step that makes the value to the last one that
+     * takes the form.
+     */
+    public record Form(Value of, String name, long bytes, Step last) {}
+
+    /**
+     * What a device does otherwise than step by step.
+     *
+     * @param together groups of steps that run together, each in program order: no result of a group overlaps an operand of the same group
+     * @param parts temporary values that lie within another one, by which it is: both live as long as any of them
+     * @param forms of values in the arena
+     * @param spared values that a step names and does not touch, because it takes a form of them
+     */
+    public record Layout(
+            Collection<List<Step>> together, Map<Value, Value> parts, List<Form> forms, Map<Step, Set<Value>> spared) {
+        /** Steps that run one by one on what they name. */
+        public static final Layout STEP_BY_STEP = new Layout(List.of(), Map.of(), List.of(), Map.of());
+    }
+
+    /** @param number that orders lives of the same size */
+    private record Life(int number, long bytes, int first, int last) {
         boolean overlaps(Life other) {
             return first <= other.last && other.first <= last;
         }
@@ -39,27 +62,25 @@ public final class MemoryPlan {
         }
     }
 
-    private MemoryPlan(Program program, Collection<List<Step>> together) {
+    private MemoryPlan(Program program, Layout layout) {
         values = program.values();
-        roots = Roots.of(program);
-        place(lives(program, together));
+        roots = Roots.of(program, layout.parts());
+        place(lives(program, layout));
     }
 
     /** The plan of a program whose steps run sequentially. */
     public static MemoryPlan of(Program program) {
-        return new MemoryPlan(program, List.of());
+        return new MemoryPlan(program, Layout.STEP_BY_STEP);
     }
 
     /**
-     * The plan of a program with groups of steps that run together: no result of a group overlaps an operand of the same group.
-     *
-     * @param together groups of steps, each in program order
+     * The plan of a program on a device that lays its values out in this way.
      */
-    public static MemoryPlan of(Program program, Collection<List<Step>> together) {
-        return new MemoryPlan(program, together);
+    public static MemoryPlan of(Program program, Layout layout) {
+        return new MemoryPlan(program, layout);
     }
 
-    private List<Life> lives(Program program, Collection<List<Step>> together) {
+    private List<Life> lives(Program program, Layout layout) {
         int[] first = new int[values.size()];
         int[] last = new int[values.size()];
         Arrays.fill(first, Integer.MAX_VALUE);
@@ -73,15 +94,19 @@ public final class MemoryPlan {
             begin[k] = k;
             end[k] = k;
         }
-        for (List<Step> group : together) {
+        for (List<Step> group : layout.together()) {
             int from = Objects.requireNonNull(numbers.get(group.getFirst()));
             int to = Objects.requireNonNull(numbers.get(group.getLast()));
             Arrays.fill(begin, from, to + 1, from);
             Arrays.fill(end, from, to + 1, to);
         }
         for (int k = 0; k < steps.size(); k++) {
+            Set<Value> spared = layout.spared().getOrDefault(steps.get(k), Set.of());
             for (Value v : steps.get(k).operands()) {
                 int root = roots.id(v);
+                if (spared.contains(values.get(root))) {
+                    continue;
+                }
                 first[root] = Math.min(first[root], begin[k]);
                 last[root] = Math.max(last[root], end[k]);
             }
@@ -96,26 +121,34 @@ public final class MemoryPlan {
         List<Life> lives = new ArrayList<>();
         for (Value v : values) {
             if (roots.id(v) == v.id() && v.role().isInArena() && last[v.id()] >= 0) {
-                lives.add(new Life(v, bytes(v), first[v.id()], last[v.id()]));
+                lives.add(new Life(v.id(), bytes(v), first[v.id()], last[v.id()]));
             }
+        }
+        for (Form form : layout.forms()) {
+            int number = values.size() + forms.size();
+            forms.put(form, number);
+            int until = end[Objects.requireNonNull(numbers.get(form.last()))];
+            lives.add(new Life(number, aligned(form.bytes()), first[roots.id(form.of())], until));
         }
         return lives;
     }
 
     /** Bytes of the arena that a value takes. */
     public static long bytes(Value value) {
-        return Math.ceilDiv(Math.max(1, value.type().byteSize()), ALIGNMENT) * ALIGNMENT;
+        return aligned(value.type().byteSize());
+    }
+
+    private static long aligned(long bytes) {
+        return Math.ceilDiv(Math.max(1, bytes), ALIGNMENT) * ALIGNMENT;
     }
 
     private void place(List<Life> lives) {
-        lives.sort(Comparator.comparingLong(Life::bytes)
-                .reversed()
-                .thenComparingInt(l -> l.root().id()));
+        lives.sort(Comparator.comparingLong(Life::bytes).reversed().thenComparingInt(Life::number));
         List<Placed> placed = new ArrayList<>();
         for (Life life : lives) {
             Placed p = new Placed(life, bestFit(life, placed));
             placed.add(p);
-            offsets.put(life.root().id(), p.offset());
+            offsets.put(life.number(), p.offset());
             arenaBytes = Math.max(arenaBytes, p.end());
         }
     }
@@ -165,6 +198,11 @@ public final class MemoryPlan {
             throw new IllegalStateException(value + " is not in the arena");
         }
         return offset;
+    }
+
+    /** Offset of a form of the layout in the arena. */
+    public long offset(Form form) {
+        return Objects.requireNonNull(offsets.get(forms.get(form)), form.name());
     }
 
     /** Bytes of the program's persistent values with one role. */

@@ -1,14 +1,15 @@
 package dev.octet.trainer.program;
 
 import java.util.List;
+import java.util.Map;
 import org.jspecify.annotations.Nullable;
 
-/** Which values share memory: a view and its origin are one value, named by its root. */
+/** Which values share memory: a view and its origin are one value, named by its root, and so is a part of another value that a device leaves where it is. */
 public final class Roots {
     private final List<Value> values;
     private final int[] parent;
 
-    private Roots(Program program) {
+    private Roots(Program program, Map<Value, Value> parts) {
         values = program.values();
         parent = new int[values.size()];
         for (int i = 0; i < parent.length; i++) {
@@ -22,11 +23,17 @@ public final class Roots {
                         s);
             }
         }
+        parts.forEach((part, whole) -> parent[find(part.id())] = find(whole.id()));
     }
 
     /** The roots of a program. */
     public static Roots of(Program program) {
-        return new Roots(program);
+        return new Roots(program, Map.of());
+    }
+
+    /** @param parts temporary values that lie within another one, by which it is */
+    static Roots of(Program program, Map<Value, Value> parts) {
+        return new Roots(program, parts);
     }
 
     /** The value whose memory {@code value} uses: itself, or the origin of a view. */

@@ -5,6 +5,7 @@ import dev.octet.trainer.data.MicroBatch;
 import dev.octet.trainer.device.Executable;
 import dev.octet.trainer.device.Fetched;
 import dev.octet.trainer.device.StepObserver;
+import dev.octet.trainer.kernel.OperandType;
 import dev.octet.trainer.loss.LossValue;
 import dev.octet.trainer.program.Phase;
 import dev.octet.trainer.program.Program;
@@ -100,6 +101,34 @@ final class MicroBatchPasses {
             memory.writeDraw(step, ranks.inStep(batches.size()) - 1L); // a checkpoint has the step's last one
         }
         return losses;
+    }
+
+    /**
+     * Has a device copy batches that come next while it computes others, those that are like the ones it computes.
+     */
+    void stage(List<MicroBatch> next, List<MicroBatch> current) {
+        if (ranks.isStaged()) {
+            return;
+        }
+        for (int i = 0; i < Math.min(next.size(), current.size()); i++) {
+            Map<String, Tensor> tensors = next.get(i).tensors();
+            if (types(tensors).equals(types(current.get(i).tensors()))) {
+                Executable executable =
+                        programs.of(current.get(i), true).chunks().getFirst().first();
+                executable.program().inputs().forEach((name, value) -> {
+                    Tensor tensor = tensors.get(name);
+                    if (tensor != null) {
+                        executable.stage(value, tensor.bytes());
+                    }
+                });
+            }
+        }
+    }
+
+    private static Map<String, OperandType> types(Map<String, Tensor> tensors) {
+        Map<String, OperandType> types = new TreeMap<>();
+        tensors.forEach((name, t) -> types.put(name, new OperandType(t.dtype(), t.shape())));
+        return types;
     }
 
     private ObservedPass pass(CallOrder.Call call) {

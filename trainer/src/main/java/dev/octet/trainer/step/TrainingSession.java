@@ -59,6 +59,7 @@ public final class TrainingSession implements AutoCloseable {
     private final SessionPrograms programs;
     private final SessionPlans plans;
     private final MicroBatchPasses passes;
+    private @Nullable Supplier<List<MicroBatch>> drawsNext;
     private final SessionTensors tensors;
     private final SessionScales scales;
     private final Scalars scalars;
@@ -242,6 +243,16 @@ public final class TrainingSession implements AutoCloseable {
         tensorWatch = watch;
     }
 
+    /**
+     * What draws the batches of the step after the next one: called in the next step while a device computes it, which copies them meanwhile; not at all where the
+     * host computes.
+     *
+     * @param draws gives what the step after the next one is called with; other batches cost time and change nothing
+     */
+    public void whileComputing(Supplier<List<MicroBatch>> draws) {
+        drawsNext = draws;
+    }
+
     /** Runs one step at a learning rate; otherwise as {@link #step(List, StepRate, Consumer, boolean)}. */
     public StepResult step(
             List<MicroBatch> batches, double lr, @Nullable Consumer<Gradients> afterBackward, boolean measuresFp8) {
@@ -294,6 +305,11 @@ public final class TrainingSession implements AutoCloseable {
         // the device has already decided whether the step counts: the host waits only from here on
         Fetched norm = memory.memory().fetch(program.norm());
         Fetched nonFinite = memory.memory().fetch(program.nonFinite());
+        Supplier<List<MicroBatch>> draws = drawsNext;
+        drawsNext = null;
+        if (draws != null && memory.memory().start()) {
+            passes.stage(draws.get(), batches);
+        }
         LossValue loss =
                 LossValue.mean(ofAllRanks(losses.stream().map(Supplier::get).toList()));
         boolean counts = Scalars.of(nonFinite) == 0;

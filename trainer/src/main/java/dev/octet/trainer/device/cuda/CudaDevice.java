@@ -31,7 +31,7 @@ public final class CudaDevice implements Device {
         this(gpu, GpuFusions.ALL);
     }
 
-    /** @param fusions step fusions to use; empty to run each step separately */
+    /** @param fusions step fusions to use; empty to run each step separately, copies of parts of tensors too */
     CudaDevice(Gpu gpu, List<CudaFusion> fusions) {
         this(gpu, fusions, StreamPlan.WINDOW_BYTES);
     }

@@ -11,23 +11,31 @@ import dev.octet.trainer.kernel.CudaTensor;
 import dev.octet.trainer.kernel.Op;
 import dev.octet.trainer.kernel.OpEntry;
 import dev.octet.trainer.op.Ops;
+import dev.octet.trainer.op.fp8.CudaCodes;
 import dev.octet.trainer.program.MemoryPlan;
+import dev.octet.trainer.program.MemoryPlan.Layout;
 import dev.octet.trainer.program.Phase;
 import dev.octet.trainer.program.Program;
 import dev.octet.trainer.program.Step;
 import dev.octet.trainer.program.Value;
 import dev.octet.trainer.program.ValueRole;
+import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.util.ArrayList;
 import java.util.EnumMap;
 import java.util.HashMap;
+import java.util.HashSet;
 import java.util.IdentityHashMap;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
 import java.util.Optional;
+import java.util.Set;
+import java.util.function.BiConsumer;
 import java.util.function.Function;
 import java.util.function.ToIntFunction;
+import java.util.stream.Collectors;
 import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 
@@ -36,11 +44,22 @@ final class CudaExecutable implements Executable {
     /**
      * @param steps steps done by these works, more than one if fused; measurements are attributed to the last
      * @param unread what fused steps leave out, for observers: done before the works
+     * @param spared values without memory here: the works take their forms
      */
-    private record Part(List<Step> steps, List<Work> works, List<Work> unread) {}
+    private record Part(List<Step> steps, List<Work> works, List<Work> unread, Set<Value> spared) {}
+
+    /** What the first pass tells of a part: values whose forms it takes, and does not touch. */
+    private record Survey(Map<WorkWriter.Form, Step> lastReaders, Map<Step, Set<Value>> spared) {}
+
+    /** Distance of provisional addresses: more than any value takes. */
+    private static final long PROVISIONAL = 1L << 40;
 
     private final Program program;
+    /** Which values share memory. */
+    private final MemoryPlan roots;
+
     private final MemoryPlan plan;
+    private final Map<WorkWriter.Form, MemoryPlan.Form> forms = new LinkedHashMap<>();
     private final CudaMemory memory;
     private final Gpu gpu;
     private final CudaQueue queue;
@@ -50,6 +69,7 @@ final class CudaExecutable implements Executable {
     /** Length of each fused group, by its first step. */
     private final IdentityHashMap<Step, Integer> lengths = new IdentityHashMap<>();
 
+    private final PlacedParts parted;
     private final StreamPlan streams;
     /** What passes values of the host through the GPU, in lanes of their own. */
     private final Map<Phase, Streaming> streaming = new EnumMap<>(Phase.class);
@@ -63,6 +83,8 @@ final class CudaExecutable implements Executable {
     private final long base;
     private final long bytes;
     private @Nullable StepObserver observer;
+    /** The part that is observed. */
+    private @Nullable Part observed;
 
     CudaExecutable(
             Program program, CudaMemory memory, Gpu gpu, CudaQueue queue, List<CudaFusion> fusions, long windowBytes) {
@@ -72,17 +94,26 @@ final class CudaExecutable implements Executable {
         this.queue = queue;
         this.fusions = fusions;
         memory.admit(program);
-        MemoryPlan roots = MemoryPlan.of(program);
+        parted = fusions.isEmpty() ? PlacedParts.NONE : PlacedParts.of(program);
+        roots = MemoryPlan.of(program, new Layout(List.of(), parted.wholes(), List.of(), Map.of()));
         streams = StreamPlan.of(program, roots, memory::isHosted, windowBytes);
-        List<List<Step>> together = together(roots);
+        List<List<Step>> together = together();
         together.forEach(group -> lengths.put(group.getFirst(), group.size()));
-        plan = MemoryPlan.of(program, together);
-        readers = readers(plan);
+        readers = readers();
+        WorkWriter first = WorkWriter.first(gpu);
+        Survey survey = survey(first);
+        gpu.prepare(first.sources());
+        survey.lastReaders().forEach((form, last) -> {
+            Value of = valueAt(form.address());
+            if (of.role().isInArena()) {
+                forms.put(form, new MemoryPlan.Form(of, form.name(), first.bytes(form), last));
+            }
+        });
+        plan = MemoryPlan.of(
+                program, new Layout(together, parted.wholes(), List.copyOf(forms.values()), survey.spared()));
         long hostBytes = placeHosted();
         long own = placeFrom(CudaMemory.ALIGNMENT);
-        WorkWriter first = WorkWriter.first(gpu);
-        write(first);
-        gpu.prepare(first.sources());
+        forms.keySet().forEach(form -> first.place(form, 0));
         bytes = own + first.bytes();
         base = gpu.allocate(
                 bytes, "activations and workspaces of " + program.steps().size() + " steps");
@@ -95,8 +126,9 @@ final class CudaExecutable implements Executable {
                     gpu.write(tensor(v).address(), t.bytes());
                 }
             });
-            WorkWriter second = first.second(base + own, CudaMemory.ALIGNMENT + own, base - CudaMemory.ALIGNMENT, host);
-            write(second);
+            forms.forEach((form, there) -> first.place(form, base + plan.offset(there)));
+            WorkWriter second = first.second(base + own, host);
+            write(second, survey.spared());
             second.writeTables();
             for (Phase phase : Phase.values()) {
                 if (!streams.windows(phase).isEmpty()) {
@@ -109,17 +141,51 @@ final class CudaExecutable implements Executable {
         }
     }
 
-    /** The groups of fused steps. Found before memory is allocated, with provisional addresses that differ for each value. */
-    private List<List<Step>> together(MemoryPlan roots) {
-        int[] count = readers(roots);
+    /** Where a value lies before memory is allocated: no two values share an address. */
+    private CudaTensor provisional(Value value) {
+        return tensorAt(value, (roots.root(value).id() + 1L) * PROVISIONAL);
+    }
+
+    /** The value that lies at a provisional address, by its root. */
+    private Value valueAt(long provisional) {
+        return program.values().get(Math.toIntExact(provisional / PROVISIONAL - 1));
+    }
+
+    /** Writes all steps on provisional addresses. */
+    private Survey survey(WorkWriter writer) {
+        Map<WorkWriter.Form, Step> lastReaders = new LinkedHashMap<>();
+        IdentityHashMap<Step, Set<Value>> spared = new IdentityHashMap<>();
+        for (Phase phase : Phase.values()) {
+            emit(phase, (v, step, window) -> provisional(v), writer, (group, calls) -> {
+                calls.fused().ifPresent(fusion -> fusion.writeUnread(calls.own(), writer));
+                writer.take();
+                Set<Long> touched =
+                        writer.touched().stream().map(at -> at / PROVISIONAL).collect(Collectors.toSet());
+                Set<Value> untouched = new HashSet<>();
+                for (WorkWriter.Form form : writer.requested()) {
+                    lastReaders.put(form, group.getLast());
+                    Value of = valueAt(form.address());
+                    if (of.role().isInArena() && !touched.contains(form.address() / PROVISIONAL)) {
+                        untouched.add(of);
+                    }
+                }
+                if (!untouched.isEmpty()) {
+                    group.forEach(s -> spared.put(s, untouched));
+                }
+            });
+        }
+        return new Survey(lastReaders, spared);
+    }
+
+    /** The groups of fused steps. Found before memory is allocated. */
+    private List<List<Step>> together() {
+        int[] count = readers();
         List<List<Step>> groups = new ArrayList<>();
         for (Phase phase : Phase.values()) {
             List<Step> steps = computed(phase);
             List<CudaCall> calls = steps.stream()
-                    .map(s -> call(
-                            s,
-                            v -> new CudaTensor(v.type(), (roots.root(v).id() + 1L) * CudaMemory.ALIGNMENT),
-                            v -> count[roots.root(v).id()]))
+                    .map(s ->
+                            call(s, this::provisional, v -> count[roots.root(v).id()]))
                     .toList();
             int at = 0;
             while (at < steps.size()) {
@@ -146,24 +212,29 @@ final class CudaExecutable implements Executable {
         return fusions.stream().filter(f -> f.length(calls, at) > 0).findFirst();
     }
 
-    /** Number of steps that read each value, by id of its root; outputs count one more. */
-    private int[] readers(MemoryPlan roots) {
+    /** Number of steps that read each value, by id of its root, codes of it aside; outputs count one more. */
+    private int[] readers() {
         int[] count = new int[program.values().size()];
         for (Step s : program.steps()) {
             if (s.isView()) {
                 continue;
             }
-            for (List<@Nullable Value> list :
-                    List.of(s.inputs(), s.backward() ? s.outputs() : List.<Value>of(), s.upstream())) {
-                for (Value v : list) {
-                    if (v != null) {
-                        count[roots.root(v).id()]++;
-                    }
+            for (int i = 0; i < s.inputs().size(); i++) {
+                if (s.backward() || s.op().forwardReadsInput(i)) {
+                    count(s.inputs().get(i), count);
                 }
             }
+            (s.backward() ? s.outputs() : List.<Value>of()).forEach(v -> count(v, count));
+            s.upstream().forEach(v -> count(v, count));
         }
         program.outputs().values().forEach(v -> count[roots.root(v).id()]++);
         return count;
+    }
+
+    private void count(@Nullable Value read, int[] count) {
+        if (read != null) {
+            count[roots.root(read).id()]++;
+        }
     }
 
     /** Assigns offsets to the values in memory of the host; returns their total size. */
@@ -195,7 +266,7 @@ final class CudaExecutable implements Executable {
             if (!tensors.containsKey(v.id())) {
                 Long address = address(v, start);
                 if (address != null) {
-                    tensors.put(v.id(), new CudaTensor(v.type(), address));
+                    tensors.put(v.id(), tensorAt(v, address));
                 }
             }
         }
@@ -204,7 +275,7 @@ final class CudaExecutable implements Executable {
     }
 
     private @Nullable Long address(Value value, long start) {
-        Value root = plan.root(value);
+        Value root = roots.root(value);
         return switch (root.role()) {
             case PARAMETER, STORED, STATE, GRADIENT, PREPARED ->
                 memory.isHosted(root) ? null : memory.tensor(root).address();
@@ -217,13 +288,19 @@ final class CudaExecutable implements Executable {
         };
     }
 
+    /** @param root address of the value whose memory it uses */
+    private CudaTensor tensorAt(Value value, long root) {
+        PlacedParts.Part part = parted.of(value);
+        return part == null ? new CudaTensor(value.type(), root) : PlacedParts.tensor(value, part, root);
+    }
+
     private long bufferAt(StreamPlan.Window window) {
         return buffers + window.buffer() * streams.bufferBytes();
     }
 
     /** A value in a step of a window, or of none. */
     private CudaTensor tensor(Value value, StreamPlan.@Nullable Window window) {
-        Value root = plan.root(value);
+        Value root = roots.root(value);
         Long offset = window == null ? null : window.offsets().get(root);
         return window == null || offset == null
                 ? tensor(value)
@@ -238,30 +315,60 @@ final class CudaExecutable implements Executable {
         return t;
     }
 
-    private void write(WorkWriter writer) {
+    /** Where a step has its operands, in a window or in none. */
+    private interface Placing {
+        CudaTensor at(Value operand, Step step, StreamPlan.@Nullable Window window);
+    }
+
+    /** Prepares the work of all steps. */
+    private void write(WorkWriter writer, Map<Step, Set<Value>> spared) {
+        Placing placing = (v, step, window) ->
+                spared.getOrDefault(step, Set.of()).contains(roots.root(v)) ? provisional(v) : tensor(v, window);
         for (Phase phase : Phase.values()) {
-            List<Step> steps = computed(phase);
-            List<CudaCall> calls = new ArrayList<>();
-            for (int i = 0; i < steps.size(); i++) {
-                StreamPlan.Window window = streams.at(phase, i);
-                calls.add(call(
-                        steps.get(i),
-                        v -> tensor(v, window),
-                        v -> readers[plan.root(v).id()]));
-            }
             List<Part> list = new ArrayList<>();
-            for (int at = 0; at < steps.size(); ) {
-                int length = lengths.getOrDefault(steps.get(at), 1);
-                List<CudaCall> near = calls.subList(0, streams.limit(phase, at, calls.size()));
-                write(near, at, length, writer);
+            emit(phase, placing, writer, (steps, calls) -> {
                 List<Work> works = writer.take();
-                if (length > 1) {
-                    fused(near, at).orElseThrow().writeUnread(near.subList(at, at + length), writer);
-                }
-                list.add(new Part(steps.subList(at, at + length), works, writer.take()));
-                at += length;
-            }
+                calls.fused().ifPresent(fusion -> fusion.writeUnread(calls.own(), writer));
+                list.add(new Part(steps, works, writer.take(), spared.getOrDefault(steps.getFirst(), Set.of())));
+            });
             parts.put(phase, list);
+        }
+    }
+
+    /** Steps that are written together, and what writes them if they are several. */
+    private record Group(List<CudaCall> own, Optional<CudaFusion> fused) {}
+
+    /** Emits the steps of a phase, group by group. */
+    private void emit(Phase phase, Placing placing, WorkWriter writer, BiConsumer<List<Step>, Group> done) {
+        List<Step> steps = computed(phase);
+        List<CudaCall> calls = new ArrayList<>();
+        List<Map<Long, Long>> surveyed = new ArrayList<>();
+        for (int i = 0; i < steps.size(); i++) {
+            Step step = steps.get(i);
+            StreamPlan.Window window = streams.at(phase, i);
+            calls.add(call(
+                    step,
+                    v -> placing.at(v, step, window),
+                    v -> readers[roots.root(v).id()]));
+            Map<Long, Long> addresses = new HashMap<>();
+            for (Value v : step.operands()) {
+                addresses.put(
+                        placing.at(v, step, window).address(), provisional(v).address());
+            }
+            surveyed.add(addresses);
+        }
+        for (int at = 0; at < steps.size(); ) {
+            int length = lengths.getOrDefault(steps.get(at), 1);
+            List<CudaCall> near = calls.subList(0, streams.limit(phase, at, calls.size()));
+            Map<Long, Long> addresses = new HashMap<>();
+            surveyed.subList(at, at + length).forEach(addresses::putAll);
+            writer.operands(addresses);
+            if (!parted.isDone(steps.get(at))) {
+                write(near, at, length, writer);
+            }
+            Optional<CudaFusion> fused = length > 1 ? fused(near, at) : Optional.empty();
+            done.accept(steps.subList(at, at + length), new Group(near.subList(at, at + length), fused));
+            at += length;
         }
     }
 
@@ -316,6 +423,11 @@ final class CudaExecutable implements Executable {
     }
 
     @Override
+    public void stage(Value input, MemorySegment from) {
+        queue.stage(tensor(input).address(), from);
+    }
+
+    @Override
     public void run(Phase phase) {
         Streaming copies = streaming.get(phase);
         int at = 0;
@@ -339,7 +451,7 @@ final class CudaExecutable implements Executable {
 
     /** The value in host memory that {@code value} is or is a view of; null where it lies on the GPU. */
     private @Nullable Value hosted(Value value) {
-        Value root = plan.root(value);
+        Value root = roots.root(value);
         return root.role().isShared() && memory.isHosted(root) ? root : null;
     }
 
@@ -351,6 +463,7 @@ final class CudaExecutable implements Executable {
         part.works().forEach(queue::add);
         queue.finish();
         long nanos = System.nanoTime() - start;
+        observed = part;
         // fused steps: the last one gets the time
         int last = part.steps().size() - 1;
         for (int i = 0; i <= last; i++) {
@@ -359,6 +472,7 @@ final class CudaExecutable implements Executable {
                 watching.after(step, i == last ? nanos : 0, this);
             }
         }
+        observed = null;
     }
 
     @Override
@@ -369,8 +483,30 @@ final class CudaExecutable implements Executable {
             return;
         }
         queue.start();
-        if (to.byteSize() > 0) {
+        PlacedParts.Part part = parted.of(value);
+        if (observed != null && observed.spared().contains(roots.root(value))) {
+            readTransposed(value, to);
+        } else if (part != null) {
+            try (Arena arena = Arena.ofConfined()) {
+                MemorySegment whole = arena.allocate(part.whole().type().byteSize(), 8);
+                gpu.read(tensor(part.whole()).address(), whole);
+                part.copy(value, whole, to);
+            }
+        } else if (to.byteSize() > 0) {
             gpu.read(tensor(value).address(), to);
+        }
+    }
+
+    /** Reads codes of which the steps at work have the transpose only. */
+    private void readTransposed(Value codes, MemorySegment to) {
+        MemoryPlan.Form form = forms.values().stream()
+                .filter(f -> f.of().equals(roots.root(codes)) && f.name().equals(CudaCodes.TRANSPOSED))
+                .findFirst()
+                .orElseThrow();
+        try (Arena arena = Arena.ofConfined()) {
+            MemorySegment transposed = arena.allocate(form.bytes(), 8);
+            gpu.read(base + plan.offset(form), transposed);
+            CudaCodes.transposeBack(transposed, codes.type().shape(), to);
         }
     }
 
@@ -379,6 +515,11 @@ final class CudaExecutable implements Executable {
         Value onHost = hosted(value);
         if (onHost != null) {
             return memory.fetch(onHost);
+        }
+        if (parted.of(value) != null || observed != null) {
+            MemorySegment bytes = Arena.ofAuto().allocate(value.type().byteSize(), 8);
+            read(value, bytes);
+            return () -> bytes;
         }
         CudaTensor t = tensor(value);
         return queue.fetch(t.address(), t.byteSize());

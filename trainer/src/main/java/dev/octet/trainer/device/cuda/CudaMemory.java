@@ -279,6 +279,12 @@ final class CudaMemory implements Memory {
     }
 
     @Override
+    public boolean start() {
+        queue.start();
+        return queue.isUnderWay();
+    }
+
+    @Override
     public void zero(Value value) {
         filled.add(value.name());
         if (isHosted(value)) {

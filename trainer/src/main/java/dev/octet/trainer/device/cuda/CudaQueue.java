@@ -8,6 +8,7 @@ import java.util.Collection;
 import java.util.Collections;
 import java.util.Deque;
 import java.util.HashMap;
+import java.util.HashSet;
 import java.util.IdentityHashMap;
 import java.util.Iterator;
 import java.util.LinkedHashMap;
@@ -22,7 +23,7 @@ import org.jspecify.annotations.Nullable;
  * time, it is recorded as a graph, and from then on it is a single launch.
  *
  * <p>Small writes go through pinned memory assigned to their position in the sequence, so that the same sequence uses the same addresses in
- * every step.
+ * every step. What is staged while a sequence runs lies in memory of its own: so steps that are fed that way take turns between two sequences.
  */
 final class CudaQueue implements AutoCloseable {
     /** Minimum length of a sequence that is worth a graph. */
@@ -35,6 +36,14 @@ final class CudaQueue implements AutoCloseable {
     private final List<Work> waiting = new ArrayList<>();
     private final Map<Place, Slot> slots = new HashMap<>();
     private final Map<Place, Integer> used = new HashMap<>();
+    /** The same of what is staged. */
+    private final Map<Place, Integer> stagings = new HashMap<>();
+
+    private final Map<Place, Staged> staged = new HashMap<>();
+    /** Pinned memory that work reads which has not started, and which may still be running. */
+    private final Set<Slot> queued = new HashSet<>();
+
+    private final Set<Slot> running = new HashSet<>();
     private final Map<Sequence, Seen> sequences = new LinkedHashMap<>(16, 0.75f, true);
     /** Free pinned memory of forgotten copies, by size. */
     private final Map<Long, Deque<MemorySegment>> spare = new HashMap<>();
@@ -46,9 +55,25 @@ final class CudaQueue implements AutoCloseable {
     private boolean underWay;
 
     /** Identity of a copy: direction, address, size, and its number among equal copies of one sequence. */
-    private record Place(boolean toDevice, long address, long bytes, int turn) {}
+    private record Place(boolean toDevice, long address, long bytes, int turn, boolean second) {
+        Place(boolean toDevice, long address, long bytes) {
+            this(toDevice, address, bytes, 0, false);
+        }
+
+        Place at(int number) {
+            return new Place(toDevice, address, bytes, number, false);
+        }
+
+        /** The one that takes turns with it. */
+        Place other() {
+            return new Place(toDevice, address, bytes, turn, true);
+        }
+    }
 
     private record Slot(MemorySegment pinned, Work copy) {}
+
+    /** @param from what lies in the slot */
+    private record Staged(MemorySegment from, Slot slot) {}
 
     /** Works, compared by identity. */
     private record Sequence(List<Work> works, int hash) {
@@ -99,12 +124,45 @@ final class CudaQueue implements AutoCloseable {
         if (from.byteSize() == 0) {
             return;
         }
-        Slot slot = slot(true, to, from.byteSize());
+        Place place = next(used, new Place(true, to, from.byteSize()));
+        Staged ready = staged.remove(place);
+        if (ready != null && isSame(ready.from(), from)) {
+            queued.add(ready.slot());
+            waiting.add(ready.slot().copy());
+            return;
+        }
+        Slot slot = slot(place);
         if (underWay) {
             synchronize(); // the previous step may still read it
         }
         slot.pinned().copyFrom(from);
+        queued.add(slot);
         waiting.add(slot.copy());
+    }
+
+    /** Copies what will be written to the device next to pinned memory that no work reads; not where there is none. */
+    void stage(long to, MemorySegment from) {
+        if (from.byteSize() == 0) {
+            return;
+        }
+        Place place = next(stagings, new Place(true, to, from.byteSize()));
+        Slot slot = slot(place);
+        if (isBusy(slot)) {
+            slot = slot(place.other());
+        }
+        if (!isBusy(slot)) {
+            slot.pinned().copyFrom(from);
+            staged.put(place, new Staged(from, slot));
+        }
+    }
+
+    private boolean isBusy(Slot slot) {
+        return queued.contains(slot) || running.contains(slot);
+    }
+
+    /** Whether both are the same memory: what was freed may come to hold other bytes. */
+    private static boolean isSame(MemorySegment staged, MemorySegment fed) {
+        return staged.scope().isAlive() && staged.equals(fed);
     }
 
     /** Queues a copy of bytes from the device. */
@@ -112,7 +170,7 @@ final class CudaQueue implements AutoCloseable {
         if (bytes == 0) {
             return () -> MemorySegment.NULL;
         }
-        Slot slot = slot(false, from, bytes);
+        Slot slot = slot(next(used, new Place(false, from, bytes)));
         waiting.add(slot.copy());
         long sequence = started;
         return () -> {
@@ -126,11 +184,14 @@ final class CudaQueue implements AutoCloseable {
         };
     }
 
-    private Slot slot(boolean toDevice, long address, long bytes) {
-        int turn = used.merge(new Place(toDevice, address, bytes, 0), 1, Integer::sum) - 1;
-        return slots.computeIfAbsent(new Place(toDevice, address, bytes, turn), _ -> {
-            MemorySegment pinned = pinned(bytes);
-            return new Slot(pinned, toDevice ? gpu.upload(pinned, address) : gpu.download(address, pinned));
+    private static Place next(Map<Place, Integer> turns, Place first) {
+        return first.at(turns.merge(first, 1, Integer::sum) - 1);
+    }
+
+    private Slot slot(Place place) {
+        return slots.computeIfAbsent(place, p -> {
+            MemorySegment pinned = pinned(p.bytes());
+            return new Slot(pinned, p.toDevice() ? gpu.upload(pinned, p.address()) : gpu.download(p.address(), pinned));
         });
     }
 
@@ -142,6 +203,9 @@ final class CudaQueue implements AutoCloseable {
     /** Starts all queued work. */
     void start() {
         used.clear();
+        stagings.clear();
+        running.addAll(queued);
+        queued.clear();
         if (waiting.isEmpty()) {
             return;
         }
@@ -190,6 +254,12 @@ final class CudaQueue implements AutoCloseable {
     private void synchronize() {
         gpu.synchronize();
         underWay = false;
+        running.clear();
+    }
+
+    /** Whether started work may still be running. */
+    boolean isUnderWay() {
+        return underWay;
     }
 
     /**
@@ -201,6 +271,7 @@ final class CudaQueue implements AutoCloseable {
         finish();
         Set<Work> gone = Collections.newSetFromMap(new IdentityHashMap<>());
         gone.addAll(works);
+        staged.clear();
         slots.entrySet().removeIf(e -> {
             long at = e.getKey().address();
             if (at < from || at >= from + bytes) {

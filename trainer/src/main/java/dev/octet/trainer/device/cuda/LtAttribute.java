@@ -60,6 +60,12 @@ enum LtAttribute {
 
     static final int COMPUTE_32F_FAST_TF32 = 77;
 
+    /** {@code cublasLtMatmulMatrixScale_t}: a multiplier for each row of A, or each column of B. */
+    static final int SCALE_PER_VECTOR = 3;
+
+    /** First version with such multipliers. */
+    static final long SCALES_PER_VECTOR_SINCE = 120900;
+
     /** First version with scale modes, in the format of {@code cublasLtGetVersion}. */
     static final long SCALE_MODES_SINCE = 120800;
 

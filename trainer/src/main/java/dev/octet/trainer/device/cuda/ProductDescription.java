@@ -31,6 +31,10 @@ final class ProductDescription implements AutoCloseable {
             lt.set(product, LtAttribute.FAST_ACCUM, p.fastSums() ? 1 : 0);
             setUnlessZero(product, LtAttribute.A_SCALE_POINTER, p.scaleB());
             setUnlessZero(product, LtAttribute.B_SCALE_POINTER, p.scaleA());
+            if (p.scaleMode() == CudaProduct.ScaleMode.PER_VECTOR) {
+                lt.set(product, LtAttribute.A_SCALE_MODE, LtAttribute.SCALE_PER_VECTOR);
+                lt.set(product, LtAttribute.B_SCALE_MODE, LtAttribute.SCALE_PER_VECTOR);
+            }
         }
         if (p.bias() != 0) {
             // one bias for each row of Dᵀ

@@ -81,6 +81,10 @@ final class ProductRules {
                     "strides of FP8 products are multiples of 16 bytes");
         }
         rule(p.scaleA() % 4 == 0 && p.scaleB() % 4 == 0, "scales are aligned to 4 bytes");
+        if (p.scaleMode() == CudaProduct.ScaleMode.PER_VECTOR) {
+            rule(p.scaleA() != 0 && p.scaleB() != 0, "both operands have a scale for each vector, or none");
+            rule(p.batch() == 1, "a batch has one scale for each operand");
+        }
         rule(
                 p.bias() == 0 || p.biasType() == (d == DType.F16 ? DType.F16 : DType.BF16),
                 "the bias of an FP8 product is F16 for results in F16, BF16 otherwise");

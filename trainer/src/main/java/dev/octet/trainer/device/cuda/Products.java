@@ -107,7 +107,9 @@ final class Products implements AutoCloseable {
      * few rows.
      */
     boolean computes(CudaProduct p) {
-        if (ProductRules.broken(p, info.capability()).isPresent()) {
+        boolean isTooNew =
+                p.scaleMode() == CudaProduct.ScaleMode.PER_VECTOR && lt.version() < LtAttribute.SCALES_PER_VECTOR_SINCE;
+        if (isTooNew || ProductRules.broken(p, info.capability()).isPresent()) {
             return false;
         }
         return computed.computeIfAbsent(key(p, options.allowTf32()), k -> {
@@ -281,6 +283,7 @@ final class Products implements AutoCloseable {
         key.append(p.accumulate() ? " added" : "")
                 .append(p.fastSums() ? " fast" : "")
                 .append(p.scaleA() != 0 || p.scaleB() != 0 ? " scaled" : "")
+                .append(p.scaleMode() == CudaProduct.ScaleMode.PER_VECTOR ? " per vector" : "")
                 .append(tf32 && p.a().type() == DType.F32 ? " tf32" : "");
         return key.toString();
     }

@@ -1,5 +1,7 @@
 package dev.octet.trainer.device.cuda;
 
+import static java.util.Objects.requireNonNull;
+
 import dev.octet.trainer.kernel.CudaProduct;
 import dev.octet.trainer.kernel.CudaSource;
 import dev.octet.trainer.kernel.CudaStream;
@@ -10,10 +12,13 @@ import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import java.util.ArrayList;
 import java.util.HashMap;
+import java.util.HashSet;
+import java.util.LinkedHashMap;
 import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -27,42 +32,86 @@ final class WorkWriter implements CudaStream {
 
     private final @Nullable Room room;
     private final List<Long> words = new ArrayList<>();
-    private final Map<Derived, Long> derived;
+    /** Bytes of each form that a step requested, in the order of the first requests. */
+    private final Map<Form, Long> forms;
+    /** Where they lie; in the first pass those that have memory elsewhere. */
+    private final Map<Form, Long> placed;
+    /** In the second pass, addresses of the first one, by those of the operands now. */
+    private Map<Long, Long> surveyed = Map.of();
+    /** What the work since {@link #operands} touches and requests. */
+    private final Set<Long> touched = new HashSet<>();
+
+    private final Set<Form> requested = new LinkedHashSet<>();
     private final Set<CudaSource> sources = new LinkedHashSet<>();
     private List<Work> works = new ArrayList<>();
     private long stepWorkspace;
     private long workspace;
-    private long derivedBytes;
     private long tableBytes;
 
-    /** Operands that share an address at different times differ in their type, or are alike. */
-    private record Derived(long address, OperandType type, String form) {}
+    /** Another form of an operand, by its address in the first pass: there no two values share one. */
+    record Form(long address, OperandType type, String name) {}
 
     /**
      * Addresses of the memory requested in the first pass.
      *
      * @param host pinned memory for values of the host
      */
-    private record Room(long workspace, long derived, long tables, MemorySegment host) {
+    private record Room(long workspace, long tables, MemorySegment host) {
         MemorySegment at(CudaTensor hosted) {
             return host.asSlice(hosted.address() - host.address(), hosted.byteSize());
         }
     }
 
-    private WorkWriter(Gpu gpu, @Nullable Room room, Map<Derived, Long> derived) {
+    private WorkWriter(Gpu gpu, @Nullable Room room, Map<Form, Long> forms, Map<Form, Long> placed) {
         this.gpu = gpu;
         this.room = room;
-        this.derived = derived;
+        this.forms = forms;
+        this.placed = placed;
     }
 
     /** The first pass: determines memory needs, prepares no work. */
     static WorkWriter first(Gpu gpu) {
-        return new WorkWriter(gpu, null, new HashMap<>());
+        return new WorkWriter(gpu, null, new LinkedHashMap<>(), new HashMap<>());
     }
 
-    /** Bytes requested in the first pass. */
+    /** Bytes requested in the first pass, without forms that have memory elsewhere. */
     long bytes() {
-        return CudaMemory.aligned(workspace) + derivedBytes + CudaMemory.aligned(tableBytes);
+        return CudaMemory.aligned(workspace) + own().mapToLong(this::bytes).sum() + CudaMemory.aligned(tableBytes);
+    }
+
+    private Stream<Form> own() {
+        return forms.keySet().stream().filter(f -> !placed.containsKey(f));
+    }
+
+    /** Bytes of a form that was requested. */
+    long bytes(Form form) {
+        return CudaMemory.aligned(requireNonNull(forms.get(form)));
+    }
+
+    /** Tells the first pass where a form has memory. */
+    void place(Form form, long address) {
+        placed.put(form, address);
+    }
+
+    /**
+     * Begins steps that are written together.
+     *
+     * @param before in the second pass, addresses that operands had in the first one, by those that they have now; others are the same
+     */
+    void operands(Map<Long, Long> before) {
+        surveyed = before;
+        touched.clear();
+        requested.clear();
+    }
+
+    /** Addresses that the work since then names, and other numbers. */
+    Set<Long> touched() {
+        return Set.copyOf(touched);
+    }
+
+    /** The forms that it reads. */
+    Set<Form> requested() {
+        return Set.copyOf(requested);
     }
 
     /** Sources of the kernels launched in the first pass. */
@@ -73,15 +122,16 @@ final class WorkWriter implements CudaStream {
     /**
      * The second pass, with {@link #bytes} of memory at {@code memory}.
      *
-     * @param moved offset added to operand addresses that were below {@code end} in the first pass
      * @param host pinned memory for values of the host
      */
-    WorkWriter second(long memory, long end, long moved, MemorySegment host) {
-        long afterWorkspace = memory + CudaMemory.aligned(workspace);
-        Map<Derived, Long> now = new HashMap<>();
-        derived.forEach((d, at) ->
-                now.put(d.address() < end ? new Derived(d.address() + moved, d.type(), d.form()) : d, at));
-        return new WorkWriter(gpu, new Room(memory, afterWorkspace, afterWorkspace + derivedBytes, host), now);
+    WorkWriter second(long memory, MemorySegment host) {
+        long at = memory + CudaMemory.aligned(workspace);
+        Map<Form, Long> all = new HashMap<>(placed);
+        for (Form form : own().toList()) {
+            all.put(form, at);
+            at += bytes(form);
+        }
+        return new WorkWriter(gpu, new Room(memory, at, host), forms, all);
     }
 
     /** Returns the work recorded since the last call; then the next step begins. */
@@ -131,6 +181,7 @@ final class WorkWriter implements CudaStream {
                                     + a.getClass().getSimpleName());
                     });
         }
+        numbers.forEach(n -> touch(n instanceof Long at ? at : 0));
         CudaSource part = source.part(kernel);
         if (room != null) {
             works.add(gpu.launch(part, kernel, grid, numbers));
@@ -139,8 +190,16 @@ final class WorkWriter implements CudaStream {
         }
     }
 
+    private void touch(long... addresses) {
+        for (long at : addresses) {
+            touched.add(at);
+        }
+    }
+
     @Override
     public void product(CudaProduct product) {
+        touch(product.a().address(), product.b().address(), product.d().address());
+        touch(product.scaleA(), product.scaleB(), product.bias());
         if (room != null) {
             works.add(gpu.product(product));
         }
@@ -153,6 +212,7 @@ final class WorkWriter implements CudaStream {
 
     @Override
     public void copy(long from, long to, long bytes) {
+        touch(from, to);
         if (room != null && bytes > 0) {
             works.add(gpu.copy(from, to, bytes));
         }
@@ -160,6 +220,7 @@ final class WorkWriter implements CudaStream {
 
     @Override
     public void toHost(CudaTensor from, CudaTensor host) {
+        touch(from.address());
         if (room != null) {
             begin(Lane.OUT);
             works.add(gpu.download(Lane.OUT, from.address(), room.at(host)));
@@ -169,6 +230,7 @@ final class WorkWriter implements CudaStream {
 
     @Override
     public void fromHost(CudaTensor host, CudaTensor to) {
+        touch(to.address());
         if (room != null) {
             begin(Lane.IN);
             works.add(gpu.upload(Lane.IN, room.at(host), to.address()));
@@ -202,6 +264,7 @@ final class WorkWriter implements CudaStream {
 
     @Override
     public void zero(long at, long bytes) {
+        touch(at);
         if (room != null && bytes > 0) {
             works.add(gpu.zero(at, bytes));
         }
@@ -217,6 +280,7 @@ final class WorkWriter implements CudaStream {
 
     @Override
     public long table(long... numbers) {
+        touch(numbers);
         long at = tableBytes;
         for (long x : numbers) {
             words.add(x);
@@ -230,22 +294,26 @@ final class WorkWriter implements CudaStream {
 
     @Override
     public long derived(CudaTensor of, String form, long bytes) {
-        Derived key = new Derived(of.address(), of.type(), form);
-        Long at = derived.get(key);
-        if (at == null) {
-            if (room != null) {
-                throw new IllegalStateException("an operator emitted different work in the second pass: " + form);
-            }
-            at = derivedBytes;
-            derived.put(key, at);
-            derivedBytes += CudaMemory.aligned(bytes);
+        Form key = form(of, form);
+        requested.add(key);
+        if (room == null) {
+            forms.putIfAbsent(key, bytes);
+            return CudaMemory.ALIGNMENT;
         }
-        return room == null ? CudaMemory.ALIGNMENT : room.derived() + at;
+        Long at = placed.get(key);
+        if (at == null) {
+            throw new IllegalStateException("an operator emitted different work in the second pass: " + form);
+        }
+        return at;
     }
 
     @Override
     public long wanted(CudaTensor of, String form) {
-        Long at = derived.get(new Derived(of.address(), of.type(), form));
-        return at == null || room == null ? 0 : room.derived() + at;
+        Long at = placed.get(form(of, form));
+        return at == null || room == null ? 0 : at;
+    }
+
+    private Form form(CudaTensor of, String name) {
+        return new Form(surveyed.getOrDefault(of.address(), of.address()), of.type(), name);
     }
 }

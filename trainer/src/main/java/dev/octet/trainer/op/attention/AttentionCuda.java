@@ -35,6 +35,12 @@ final class AttentionCuda implements CudaKernel<Attention> {
         }
     }
 
+    /** Queries, keys and values whose heads are side by side: the steps from row to row are a kernel's argument. */
+    @Override
+    public boolean takesParts(Attention op, int i) {
+        return i <= 2 && !op.split() && !hasNoQueries(op) && op.keys() > 0;
+    }
+
     private static boolean hasNoQueries(Attention op) {
         return op.batch() == 0 || op.queries() == 0;
     }

@@ -144,7 +144,7 @@ final class FlashAttention {
                 .define("KEYWISE", masking == Masking.BY_KEY ? 1 : 0)
                 .define("MASK_TYPE", CudaSource.type(mask))
                 .define("TRUTH", mask == DType.BOOL ? 1 : 0);
-        steps = PlainAttention.steps(op, cuda);
+        steps = PlainAttention.steps(op, frame, cuda);
         launches = new AttentionLaunch(op, frame, cuda, source, steps);
     }
 

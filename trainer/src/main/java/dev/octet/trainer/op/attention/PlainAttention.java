@@ -38,23 +38,29 @@ final class PlainAttention {
                 .define("TYPE", CudaSource.type(op.q().dtype()))
                 .define("MASK_TYPE", CudaSource.type(mask))
                 .define("TRUTH", mask == DType.BOOL ? 1 : 0);
-        steps = steps(op, cuda);
+        steps = steps(op, frame, cuda);
         launches = new AttentionLaunch(op, frame, cuda, source, steps);
     }
 
-    /** Address of the elements from one batch, head and row to the next, of q, k, v, y and the mask, and from key to key of the mask. */
-    static long steps(Attention op, CudaStream cuda) {
+    /**
+     * Address of the elements from one batch, head and row to the next, of q, k, v, y and the mask, and from key to key of the mask. Gradients of q, k and v lie
+     * as these do.
+     */
+    static long steps(Attention op, Frame<CudaTensor> frame, CudaStream cuda) {
         boolean split = op.split();
+        long q = frame.input(0).pitch();
+        long k = frame.input(1).pitch();
+        long v = frame.input(2).pitch();
         return cuda.table(
-                batch(op.queries(), op.strideQ(), split ? op.heads() : 1),
+                batch(op.queries(), q, split ? op.heads() : 1),
                 head(split, op.queries(), op.size()),
-                op.strideQ(),
-                batch(op.keys(), op.strideK(), split ? op.keyHeads() : 1),
+                q,
+                batch(op.keys(), k, split ? op.keyHeads() : 1),
                 head(split, op.keys(), op.size()),
-                op.strideK(),
-                batch(op.keys(), op.strideV(), split ? op.keyHeads() : 1),
+                k,
+                batch(op.keys(), v, split ? op.keyHeads() : 1),
                 head(split, op.keys(), op.valueSize()),
-                op.strideV(),
+                v,
                 batch(op.queries(), op.strideY(), split ? op.heads() : 1),
                 head(split, op.queries(), op.valueSize()),
                 op.strideY(),
@@ -64,8 +70,8 @@ final class PlainAttention {
                 op.maskStep());
     }
 
-    private static long batch(int length, int stride, int heads) {
-        return (long) length * stride * heads;
+    private static long batch(int length, long stride, int heads) {
+        return length * stride * heads;
     }
 
     private static long head(boolean split, int length, int width) {

@@ -32,7 +32,7 @@ final class CastCuda implements CudaKernel<Cast> {
         }
     }
 
-    private static CudaSource source(Cast op) {
+    static CudaSource source(Cast op) {
         DType from = op.from().dtype();
         return CudaSource.of(CastCuda.class, "cast.cu")
                 .define("X_TYPE", CudaSource.type(from))

@@ -47,12 +47,29 @@ public final class ActivationFusion implements CudaFusion {
         return type == DType.F32 || type == DType.BF16 || type == DType.F16;
     }
 
+    private static boolean isRead(CudaCall activation) {
+        return activation.readers().applyAsInt(0) > 1;
+    }
+
+    @Override
+    public void writeUnread(List<CudaCall> calls, CudaStream cuda) {
+        CudaCall activation = calls.getFirst();
+        if (isRead(activation)) {
+            return;
+        }
+        if (activation.op() instanceof Gelu gelu) {
+            Gelu.ENTRY.cuda().forward(gelu, activation.frame(), cuda);
+        } else {
+            Binary.ENTRY.cuda().forward((Binary) activation.op(), activation.frame(), cuda);
+        }
+    }
+
     @Override
     public void write(List<CudaCall> calls, CudaStream cuda) {
         CudaCall activation = calls.getFirst();
         Frame<CudaTensor> frame = activation.frame();
         CudaTensor y = frame.output(0);
-        long written = activation.readers().applyAsInt(0) > 1 ? y.address() : 0;
+        long written = isRead(activation) ? y.address() : 0;
         QuantizeFp8Delayed op = (QuantizeFp8Delayed) calls.getLast().op();
         Frame<CudaTensor> cast = calls.getLast().frame();
         CudaTensor codes = cast.output(0);

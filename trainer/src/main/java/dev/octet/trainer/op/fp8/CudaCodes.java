@@ -1,6 +1,7 @@
 package dev.octet.trainer.op.fp8;
 
 import dev.octet.formats.tensor.DType;
+import dev.octet.formats.tensor.Shape;
 import dev.octet.quant.block.Blocks;
 import dev.octet.quant.number.Float8Format;
 import dev.octet.quant.number.Half;
@@ -16,6 +17,8 @@ import dev.octet.trainer.kernel.CudaStream;
 import dev.octet.trainer.kernel.CudaStream.Grid;
 import dev.octet.trainer.kernel.CudaTensor;
 import dev.octet.trainer.op.product.CudaLengths;
+import java.lang.foreign.MemorySegment;
+import java.lang.foreign.ValueLayout;
 import java.util.ArrayList;
 import java.util.List;
 
@@ -136,6 +139,45 @@ public final class CudaCodes {
         long cols = blocks.cols();
         arguments.addAll(List.of(rows, cols, codes, pitch, transposed, leading(rows), quantScale, scale, amax, sums));
         cuda.launch(SOURCE, operator + "_transpose_" + types(), tiles(rows, cols), arguments.toArray());
+    }
+
+    /**
+     * Where a cast with one multiplier goes.
+     *
+     * @param transposed where the transpose goes; 0 when it is not wanted
+     * @param quantScale address of the multiplier
+     * @param scale where the scale goes
+     * @param amax what is raised to the largest magnitude; 0 for nothing
+     */
+    record Cast(long codes, long transposed, long quantScale, long scale, long amax) {}
+
+    /** Casts matrices of the same types in one launch. */
+    static void cast(List<CudaCodes> matrices, List<Cast> casts, CudaStream cuda) {
+        List<Long> table = new ArrayList<>();
+        List<Long> tiles = new ArrayList<>();
+        for (int i = 0; i < matrices.size(); i++) {
+            CudaCodes m = matrices.get(i);
+            Cast c = casts.get(i);
+            long rows = m.blocks.rows();
+            long cols = m.blocks.cols();
+            table.addAll(List.of(m.x.address(), rows, cols, c.codes(), c.transposed()));
+            table.addAll(List.of(leading(rows), c.quantScale(), c.scale(), c.amax()));
+            for (long row = 0; row < Math.ceilDiv(rows, TILE_ROWS); row++) {
+                for (long column = 0; column < Math.ceilDiv(cols, TILE_COLUMNS); column++) {
+                    tiles.addAll(List.of((long) i, row << 32 | column));
+                }
+            }
+        }
+        long at = table(table, cuda);
+        long list = table(tiles, cuda);
+        if (!tiles.isEmpty()) {
+            Grid grid = Grid.of(tiles.size() / 2, 256);
+            cuda.launch(SOURCE, "casts_transpose_" + matrices.getFirst().types(), grid, at, list);
+        }
+    }
+
+    private static long table(List<Long> numbers, CudaStream cuda) {
+        return cuda.table(numbers.stream().mapToLong(Long::longValue).toArray());
     }
 
     private static Grid tiles(long rows, long cols) {
@@ -266,6 +308,20 @@ public final class CudaCodes {
             return;
         }
         cuda.launch(SOURCE, "transpose_codes", tiles(rows, cols), codes, rows, cols, transposed, leading(rows));
+    }
+
+    /** On the host, codes of a shape from their transpose as {@link #transpose} leaves it. */
+    public static void transposeBack(MemorySegment transposed, Shape shape, MemorySegment codes) {
+        long cols = shape.rank() == 0 ? 1 : shape.dim(-1);
+        long rows = cols == 0 ? 0 : shape.elementCount() / cols;
+        for (long i = 0; i < rows; i++) {
+            for (long j = 0; j < cols; j++) {
+                codes.set(
+                        ValueLayout.JAVA_BYTE,
+                        i * cols + j,
+                        transposed.get(ValueLayout.JAVA_BYTE, j * leading(rows) + i));
+            }
+        }
     }
 
     /**

@@ -17,8 +17,8 @@ import org.jspecify.annotations.Nullable;
 /**
  * One product of operands in codes or not, as a {@link ProductForm} says.
  *
- * <p>Codes are multiplied as they are where the GPU and its library can: with one scale for each operand the library applies both, with
- * one for each vector they are applied to the F32 sums afterwards. Codes that the library does not take (lengths that are not multiples of 16,
+ * <p>Codes are multiplied as they are where the GPU and its library can: with one scale for each operand the library applies both, with one for each vector of
+ * both, too, where it can (cuBLAS 12.9 on Hopper); otherwise they are applied to the F32 sums afterwards. Codes that the library does not take (lengths that are not multiples of 16,
  * two E5M2 operands, a GPU without FP8, a shape for which the library has no algorithm) are widened to BF16, which holds each of them, and give the same sums up to their order.
  */
 final class CudaScaledProduct {
@@ -161,8 +161,8 @@ final class CudaScaledProduct {
                 ? new Size(size.m(), size.n(), Math.toIntExact(task.a().pitch()))
                 : size;
         if (isFp8(form, !task.transposeA(), task.transposeB(), aligned, task.d().dtype(), cuda.capability())
-                && cuda.computes(product(task, size.n(), MULTIPLE, MULTIPLE, MULTIPLE, MULTIPLE))) {
-            onCodes(task);
+                && cuda.computes(product(task, way(task), size.n(), MULTIPLE, MULTIPLE, MULTIPLE, MULTIPLE))) {
+            onCodes(task, way(task));
         } else if (padsColumns(task)) {
             onPaddedColumns(task);
         } else {
@@ -170,15 +170,25 @@ final class CudaScaledProduct {
         }
     }
 
-    private void onCodes(Task task) {
+    /** Who applies scales and a bias. */
+    private enum Way {
+        /** The library, with one scale for each operand. */
+        DIRECT,
+        /** The library, with one for each vector of both. */
+        PER_VECTOR,
+        /** A kernel behind the sums in F32. */
+        SUMS
+    }
+
+    private void onCodes(Task task, Way way) {
         Size size = task.size();
         CudaTensor bias = task.bias();
         long left = contiguous(task.a(), task.transposeA());
         long right = contiguous(task.b(), !task.transposeB());
-        boolean direct = isDirect(task);
+        boolean direct = way != Way.SUMS;
         long sums = direct ? task.d().address() : cuda.workspace((long) size.m() * size.n() * Float.BYTES);
         long row = bias != null && direct ? narrowed(bias, task.biasType()) : 0;
-        products.write(product(task, size.n(), left, right, sums, row));
+        products.write(product(task, way, size.n(), left, right, sums, row));
         if (!direct) {
             finish(task, Matrix.of(sums, DType.F32, size.n()), true);
         }
@@ -202,7 +212,7 @@ final class CudaScaledProduct {
                 && isOneScale(form)
                 && isFp8(form, true, true, padded, task.d().dtype(), cuda.capability())
                 && products.pays(flops(size), copied)
-                && cuda.computes(product(task, padded.n(), MULTIPLE, MULTIPLE, MULTIPLE, 0));
+                && cuda.computes(product(task, Way.DIRECT, padded.n(), MULTIPLE, MULTIPLE, MULTIPLE, 0));
     }
 
     private void onPaddedColumns(Task task) {
@@ -214,22 +224,35 @@ final class CudaScaledProduct {
         cuda.zero(right + there, (long) n * size.k() - there);
         DType type = task.d().dtype();
         Matrix result = Matrix.of(cuda.workspace((long) size.m() * n * type.bits() / 8), type, n);
-        products.write(product(task, n, task.a().elements(), right, result.address(), 0));
+        products.write(product(task, Way.DIRECT, n, task.a().elements(), right, result.address(), 0));
         products.copy(result, Matrix.of(task.d().address(), type, size.n()), new CudaLengths.Sides(size.m(), size.n()));
     }
 
-    /** Whether the library writes the result itself: with one scale for each operand, and a bias that it can add. */
-    private static boolean isDirect(Task task) {
-        boolean vectors = blocks(task.a()).scaleCount() > 1 || blocks(task.b()).scaleCount() > 1;
+    /** Whether the library writes the result itself: with scales that it applies, and a bias that it can add. */
+    private Way way(Task task) {
         // the library adds a bias of BF16, or of F16 to results in F16
         DType addable = task.d().dtype() == DType.F16 ? DType.F16 : DType.BF16;
-        return !vectors && (task.bias() == null || task.biasType() == addable);
+        if (task.bias() != null && task.biasType() != addable) {
+            return Way.SUMS;
+        }
+        boolean left = blocks(task.a()).scaleCount() > 1;
+        boolean right = blocks(task.b()).scaleCount() > 1;
+        if (!left && !right) {
+            return Way.DIRECT;
+        }
+        int n = task.size().n();
+        return left
+                        && right
+                        && n * task.d().dtype().bits() / 8 % MULTIPLE == 0
+                        && cuda.computes(product(task, Way.PER_VECTOR, n, MULTIPLE, MULTIPLE, MULTIPLE, MULTIPLE))
+                ? Way.PER_VECTOR
+                : Way.SUMS;
     }
 
     /** The product of codes that lie at these addresses, with the result's or the sums', of n columns, and the narrow bias's, if it has one. */
-    private static CudaProduct product(Task task, int n, long left, long right, long result, long bias) {
+    private static CudaProduct product(Task task, Way way, int n, long left, long right, long result, long bias) {
         Size size = task.size();
-        boolean direct = isDirect(task);
+        boolean direct = way != Way.SUMS;
         boolean padded = task.a().isPadded() || (task.transposeA() && !task.transposeB());
         int k = padded ? Math.toIntExact(CudaCodes.leading(size.k())) : size.k();
         CudaProduct product = CudaProduct.of(
@@ -241,8 +264,13 @@ final class CudaScaledProduct {
                         Matrix.of(left, task.a().type(), k),
                         Matrix.of(right, task.b().type(), k),
                         Matrix.of(result, direct ? task.d().dtype() : DType.F32, n))
-                .scaled(direct ? task.a().scales() : 0, direct ? task.b().scales() : 0, task.fast())
                 .accumulating(direct && task.accumulate());
+        product = switch (way) {
+            case DIRECT -> product.scaled(task.a().scales(), task.b().scales(), task.fast());
+            case PER_VECTOR ->
+                product.scaledPerVector(task.a().scales(), task.b().scales(), task.fast());
+            case SUMS -> product.scaled(0, 0, task.fast());
+        };
         return task.bias() != null && direct ? product.withBias(bias, task.biasType()) : product;
     }
 

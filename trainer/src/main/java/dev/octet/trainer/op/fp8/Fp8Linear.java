@@ -137,7 +137,12 @@ public record Fp8Linear(
 
     @Override
     public boolean forwardReadsInput(int i) {
-        return i != W && i < X_CODES_WGRAD;
+        return switch (i) {
+            case X -> fprop.left() == null;
+            case W -> false;
+            case W_NARROW -> fprop.right() == null;
+            default -> i < X_CODES_WGRAD;
+        };
     }
 
     @Override

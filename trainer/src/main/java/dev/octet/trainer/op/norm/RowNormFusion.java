@@ -80,6 +80,11 @@ public final class RowNormFusion implements CudaFusion {
             return length;
         }
 
+        /** Whether something beside the cast reads the normalised numbers. */
+        boolean isRead() {
+            return norm.readers().applyAsInt(0) > 1;
+        }
+
         /** Operand {@code i} of the sum; a cast one as it was before. */
         CudaTensor addend(int i, CudaCall from) {
             CudaTensor operand = from.frame().input(i);
@@ -149,7 +154,7 @@ public final class RowNormFusion implements CudaFusion {
                 ? norm.output(0)
                 : match.narrowing().frame().output(0);
         CudaCall quantizer = match.quantizer();
-        boolean isRead = quantizer == null || match.norm().readers().applyAsInt(0) > 1;
+        boolean isRead = quantizer == null || match.isRead();
         CudaTensor w = norm.input(1);
         boolean biased = norm.hasInput(2);
         QuantizeFp8Delayed cast = quantizer == null ? null : (QuantizeFp8Delayed) quantizer.op();
@@ -190,6 +195,24 @@ public final class RowNormFusion implements CudaFusion {
         if (quantizer != null) {
             transpose(quantizer.frame().output(0), cuda);
         }
+    }
+
+    @Override
+    public void writeUnread(List<CudaCall> calls, CudaStream cuda) {
+        Match match = Match.of(calls, 0);
+        if (match == null || (match.widening() == null && match.narrowing() == null && match.isRead())) {
+            return;
+        }
+        CudaCall widening = match.widening();
+        if (widening != null) {
+            Cast.ENTRY.cuda().forward((Cast) widening.op(), widening.frame(), cuda);
+        }
+        CudaCall sum = match.sum();
+        if (sum != null) {
+            Binary.ENTRY.cuda().forward((Binary) sum.op(), sum.frame(), cuda);
+        }
+        CudaCall norm = match.norm();
+        RowNorm.ENTRY.cuda().forward((RowNorm) norm.op(), norm.frame(), cuda);
     }
 
     private static void transpose(CudaTensor codes, CudaStream cuda) {

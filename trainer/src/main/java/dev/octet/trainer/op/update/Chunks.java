@@ -6,8 +6,8 @@ import dev.octet.trainer.kernel.CudaStream.Grid;
 import java.util.ArrayList;
 import java.util.List;
 
-/** Many tensors in one launch: the rows that describe them, and the chunks they are cut into, in device memory. */
-final class Chunks {
+/** Many tensors in one launch: the rows that describe them, and the chunks of 16384 elements they are cut into, in device memory. */
+public final class Chunks {
     static final CudaSource SOURCE = CudaSource.of(Chunks.class, "update.cu");
 
     /** Elements of a chunk, as in update.cu. */
@@ -17,8 +17,12 @@ final class Chunks {
     private final List<Long> chunks = new ArrayList<>();
     private int rows;
 
-    /** Adds a tensor of {@code count} elements; a tensor of none has no chunk. */
-    void row(long count, long... row) {
+    /**
+     * Adds a tensor of {@code count} elements; a tensor of none has no chunk.
+     *
+     * @param row what the kernel knows of it
+     */
+    public void row(long count, long... row) {
         for (long at = 0; at < count; at += CHUNK) {
             chunks.add((long) rows);
             chunks.add(at);
@@ -49,7 +53,7 @@ final class Chunks {
     }
 
     /** Launches a kernel of another source, which cuts tensors into the same chunks. */
-    void launch(CudaStream cuda, CudaSource source, String kernel, Object... more) {
+    public void launch(CudaStream cuda, CudaSource source, String kernel, Object... more) {
         long table = table(cuda);
         long list = cuda.table(chunks.stream().mapToLong(Long::longValue).toArray());
         if (chunks.isEmpty()) {

@@ -3,7 +3,7 @@
 //
 // TYPE is the type of q, k, v, y and their gradients, HEAD the size of a head, a multiple of 8 that is padded to one of 16 here. CAUSAL
 // says that query i sees keys 0 .. i. MASKED says that there is a mask, of MASK_TYPE, TRUTH that it tells where to look, KEYWISE that it tells the same to all
-// queries: then a tile of keys that all may be seen is computed as without a mask. A warp has M_TILES times 16 queries forward and, backward, QUERY_TILES times
+// queries: then a tile of keys that all may be seen is computed as without a mask, and one of keys that none may see is left out. A warp has M_TILES times 16 queries forward and, backward, QUERY_TILES times
 // 16 queries or KEY_TILES times 16 keys. KEYS and QUERIES are rows of a tile that passes by: keys forward; backward QUERIES for a block of keys, BACK_KEYS for a
 // block of queries.
 //
@@ -197,6 +197,7 @@ template <int N> struct Open {
     bool own[WORDS];
     u32 words[WORDS];
     bool all;
+    bool any;
 
     DEVICE void fetch(const Sight& sight, int from) {
 #if KEYWISE
@@ -209,10 +210,12 @@ template <int N> struct Open {
     }
     DEVICE void share() {
         all = true;
+        any = !KEYWISE;
 #if KEYWISE
 #pragma unroll
         for (int w = 0; w < WORDS; w++) {
             words[w] = lane_bits(own[w]);
+            any = any || words[w] != 0;
             all = all && words[w] == (N - w * WARP < WARP ? (1u << (N % WARP)) - 1 : 0xffffffffu);
         }
 #endif
@@ -285,7 +288,7 @@ RESIDENT_KERNEL(flash_forward, THREADS, THREADS,
             copy_async_commit();
             open.fetch(sight, behind);
         }
-        if (own >= queries || (CAUSAL && from >= own + 16 * M_TILES)) {
+        if (own >= queries || !open.any || (CAUSAL && from >= own + 16 * M_TILES)) {
             continue; // the warp has no query that sees one of these keys
         }
         float s[M_TILES][KEYS / 8][4];
@@ -426,7 +429,7 @@ RESIDENT_KERNEL(flash_queries, THREADS, THREADS,
             copy_async_commit();
             open.fetch(sight, behind);
         }
-        if (own >= queries || (CAUSAL && from >= own + 16 * QUERY_TILES)) {
+        if (own >= queries || !open.any || (CAUSAL && from >= own + 16 * QUERY_TILES)) {
             continue; // the warp has no query that sees one of these keys
         }
         float s[QUERY_TILES][BACK_KEYS / 8][4];
@@ -560,6 +563,16 @@ RESIDENT_KERNEL(flash_keys, THREADS, THREADS,
         int j = own + m * 8 + lane() / 4;
         open ^= j < keys && mask_of_keys[j * steps[15]] == 0 ? 1u << m : 0;
     }
+    SHARED int any_open;
+    if (thread_index() == 0) {
+        any_open = 0;
+    }
+    block_barrier();
+    if ((open & ((1u << (2 * KEY_TILES)) - 1)) != 0) {
+        any_open = 1;
+    }
+    block_barrier();
+    count = any_open ? count : 0; // keys that no query sees have no gradient
 #endif
     bool all_open = !KEYWISE || lane_bits(open == 0xffffffffu) == 0xffffffffu;
 #pragma unroll 1

@@ -51,20 +51,21 @@ DEVICE Y_TYPE cast(X_TYPE x) {
 #endif
 }
 
-KERNEL(cast_forward, THREADS, (const X_TYPE* x, Y_TYPE* y, i64 count)) {
-    i64 start = (block_index() * PACKS * THREADS + thread_index()) * PACK;
+// PACKS packs of each thread, those that begin before end.
+DEVICE void cast_some(const X_TYPE* x, Y_TYPE* y, i64 first, i64 end) {
+    i64 start = first + thread_index() * PACK;
     Pack<X_TYPE, PACK> from[PACKS];
 #pragma unroll
     for (int p = 0; p < PACKS; p++) {
         i64 at = start + p * THREADS * PACK;
-        if (at + PACK <= count) {
+        if (at + PACK <= end) {
             from[p] = *(const Pack<X_TYPE, PACK>*)(x + at);
         }
     }
 #pragma unroll
     for (int p = 0; p < PACKS; p++) {
         i64 at = start + p * THREADS * PACK;
-        if (at + PACK <= count) {
+        if (at + PACK <= end) {
             Pack<Y_TYPE, PACK> to;
 #pragma unroll
             for (int i = 0; i < PACK; i++) {
@@ -72,10 +73,26 @@ KERNEL(cast_forward, THREADS, (const X_TYPE* x, Y_TYPE* y, i64 count)) {
             }
             *(Pack<Y_TYPE, PACK>*)(y + at) = to;
         } else {
-            for (; at < count; at++) {
+            for (; at < end; at++) {
                 y[at] = cast(x[at]);
             }
         }
+    }
+}
+
+KERNEL(cast_forward, THREADS, (const X_TYPE* x, Y_TYPE* y, i64 count)) {
+    cast_some(x, y, block_index() * PACKS * THREADS * PACK, count);
+}
+
+// Many tensors, a block for each chunk of 16384 elements: the number of a row of the table, and the chunk's first element. Rows: x, y, count.
+#define CHUNK 16384
+KERNEL(casts_forward, THREADS, (const i64* table, const i64* chunks)) {
+    const i64* row = table + 3 * chunks[2 * block_index()];
+    i64 first = chunks[2 * block_index() + 1];
+    i64 end = first + CHUNK < row[2] ? first + CHUNK : row[2];
+#pragma unroll 1
+    for (i64 at = first; at < end; at += PACKS * THREADS * PACK) {
+        cast_some((const X_TYPE*)row[0], (Y_TYPE*)row[1], at, end);
     }
 }
 

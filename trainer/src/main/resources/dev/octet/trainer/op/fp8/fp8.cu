@@ -10,9 +10,16 @@
 
 // --- one scale, known before ---------------------------------------------------------------------------------------------------
 
-// The scale that belongs to the codes. Written by one thread of the grid.
-DEVICE void put_scale(const float* quant_scale, float* scale) {
-    if (scale && block_index() == 0 && block_index_y() == 0 && thread_index() == 0) {
+// Which of a matrix's tiles of 64 rows and 128 columns, or of other pieces of it, a block has.
+struct Tile {
+    i64 column;
+    i64 row;
+};
+DEVICE Tile tile_of_block() { return Tile{block_index(), block_index_y()}; }
+
+// The scale that belongs to the codes. Written by one thread.
+DEVICE void put_scale(Tile place, const float* quant_scale, float* scale) {
+    if (scale && place.column == 0 && place.row == 0 && thread_index() == 0) {
         *scale = exact_divide(1.0f, *quant_scale);
     }
 }
@@ -175,7 +182,7 @@ template <typename X, typename C> DEVICE void cast_amax(X x, C* codes, i64 n, co
     if (amax) {
         raise_amax(amax, largest, scratch);
     }
-    put_scale(quant_scale, scale);
+    put_scale(tile_of_block(), quant_scale, scale);
 }
 
 // Eight codes at any address, those of 16 neighbouring lanes one behind the other: a lane writes 8 aligned bytes, with the last codes of the
@@ -203,14 +210,14 @@ DEVICE void put_codes(i64 at, Pack<u16, 4> pack, int group, bool there) {
 }
 
 // Writes a block's part of a transpose: words of four rows of each of 128 columns.
-DEVICE void put_transposed(const u32 (&tile)[128][17], i64 cols, u8* transposed, i64 leading) {
+DEVICE void put_transposed(Tile place, const u32 (&tile)[128][17], i64 cols, u8* transposed, i64 leading) {
 #pragma unroll
     for (int k = 0; k < 2; k++) {
         int piece = thread_index() + k * 256;
         int c = piece / 4;
         int part = piece % 4;
-        i64 to_column = block_index() * 128 + c;
-        i64 to_row = block_index_y() * 64 + part * 16;
+        i64 to_column = place.column * 128 + c;
+        i64 to_row = place.row * 64 + part * 16;
         if (to_column < cols && to_row < leading) { // leading is a multiple of 16
             Pack<u32, 4> pack;
 #pragma unroll
@@ -225,9 +232,9 @@ DEVICE void put_transposed(const u32 (&tile)[128][17], i64 cols, u8* transposed,
 // The same of a matrix, with the transpose of the codes beside them: [cols, leading], zeros behind the rows. A block takes 64 rows of
 // 128 columns, a thread 4 rows of 8: it has four codes of a column at once, a word of the transpose. Rows of codes are as long as those of x, or pitch codes,
 // a multiple of 16, zeros behind the columns. Where they are wanted, sums [blocks of rows][cols]
-// of what is cast, before it is scaled, are those of each block's rows.
+// of what is cast, before it is scaled, are those of each block's rows. The transpose may be absent.
 template <typename X, typename C>
-DEVICE void cast_transpose(X x, i64 rows, i64 cols, C* codes, i64 pitch, u8* transposed, i64 leading, const float* quant_scale, float* scale,
+DEVICE void cast_transpose(Tile place, X x, i64 rows, i64 cols, C* codes, i64 pitch, u8* transposed, i64 leading, const float* quant_scale, float* scale,
                            float* amax, float* sums) {
     SHARED u32 tile[128][17];
     SHARED float scratch[33];
@@ -235,11 +242,11 @@ DEVICE void cast_transpose(X x, i64 rows, i64 cols, C* codes, i64 pitch, u8* tra
     float q = *quant_scale;
     int group = thread_index() % 16;
     int quad = thread_index() / 16;
-    i64 column = block_index() * 128 + group * 8;
-    i64 row = block_index_y() * 64 + quad * 4;
+    i64 column = place.column * 128 + group * 8;
+    i64 row = place.row * 64 + quad * 4;
     bool whole = cols % 8 == 0 && x.is_aligned16();
     bool padded = pitch % 16 == 0;
-    bool shifted = !whole && !padded && block_index() * 128 + 128 <= cols; // no lane of a row is without eight columns
+    bool shifted = !whole && !padded && place.column * 128 + 128 <= cols; // no lane of a row is without eight columns
     u32 words[8];
     float sum[8];
 #pragma unroll
@@ -328,18 +335,29 @@ DEVICE void cast_transpose(X x, i64 rows, i64 cols, C* codes, i64 pitch, u8* tra
         }
     }
     block_barrier();
-    if (sums && thread_index() < 128 && block_index() * 128 + thread_index() < cols) {
+    if (sums && thread_index() < 128 && place.column * 128 + thread_index() < cols) {
         float all = 0;
         for (int w = 0; w < 8; w++) {
             all += columns[w][thread_index()];
         }
-        sums[block_index_y() * cols + block_index() * 128 + thread_index()] = all;
+        sums[place.row * cols + place.column * 128 + thread_index()] = all;
     }
-    put_transposed(tile, cols, transposed, leading);
+    if (transposed) {
+        put_transposed(place, tile, cols, transposed, leading);
+    }
     if (amax) {
         raise_amax(amax, largest, scratch);
     }
-    put_scale(quant_scale, scale);
+    put_scale(place, quant_scale, scale);
+}
+
+// The same of many matrices, a block for each pair of a row of the table and a tile's place, which has the number of the column of tiles in its lower 32 bits. Rows of the
+// table: x, rows, columns, codes, transpose or 0, its leading dimension, quant_scale, scale, amax or 0.
+template <typename T, typename C> DEVICE void casts_transpose(const i64* table, const i64* tiles) {
+    const i64* row = table + 9 * tiles[2 * block_index()];
+    i64 place = tiles[2 * block_index() + 1];
+    cast_transpose(Tile{place & 0xffffffff, place >> 32}, Plain<T>{(const T*)row[0]}, row[1], row[2], (C*)row[3], row[2], (u8*)row[4], row[5],
+                   (const float*)row[6], (float*)row[7], (float*)row[8], (float*)0);
 }
 
 #define M2(S, T, SC, C)                                                                                                             \
@@ -349,8 +367,9 @@ DEVICE void cast_transpose(X x, i64 rows, i64 cols, C* codes, i64 pitch, u8* tra
     KERNEL(cast_transpose_##S##_##SC, 256,                                                                                            \
            (const T* x, i64 rows, i64 cols, C* codes, i64 pitch, u8* transposed, i64 leading, const float* quant_scale, float* scale,              \
             float* amax, float* sums)) {                                                                                              \
-        cast_transpose(Plain<T>{x}, rows, cols, codes, pitch, transposed, leading, quant_scale, scale, amax, sums);                               \
+        cast_transpose(tile_of_block(), Plain<T>{x}, rows, cols, codes, pitch, transposed, leading, quant_scale, scale, amax, sums);                               \
     }                                                                                                                                 \
+    KERNEL(casts_transpose_##S##_##SC, 256, (const i64* table, const i64* tiles)) { casts_transpose<T, C>(table, tiles); }              \
     KERNEL(gelu_amax_##S##_##SC, 256,                                                                                                 \
            (const T* x, T* y, int by_tanh, C* codes, i64 n, const float* quant_scale, float* scale, float* amax)) {                     \
         cast_amax(GeluOf<T>{Plain<T>{x}, y, by_tanh}, codes, n, quant_scale, scale, amax);                                            \
@@ -358,7 +377,7 @@ DEVICE void cast_transpose(X x, i64 rows, i64 cols, C* codes, i64 pitch, u8* tra
     KERNEL(gelu_transpose_##S##_##SC, 256,                                                                                            \
            (const T* x, T* y, int by_tanh, i64 rows, i64 cols, C* codes, i64 pitch, u8* transposed, i64 leading, const float* quant_scale,         \
             float* scale, float* amax, float* sums)) {                                                                                \
-        cast_transpose(GeluOf<T>{Plain<T>{x}, y, by_tanh}, rows, cols, codes, pitch, transposed, leading, quant_scale, scale, amax, sums);   \
+        cast_transpose(tile_of_block(), GeluOf<T>{Plain<T>{x}, y, by_tanh}, rows, cols, codes, pitch, transposed, leading, quant_scale, scale, amax, sums);   \
     }                                                                                                                                 \
     KERNEL(gelu_gradient_amax_##S##_##SC, 256,                                                                                        \
            (const T* x, const T* dy, T* dx, int by_tanh, C* codes, i64 n, const float* quant_scale, float* scale, float* amax)) {       \
@@ -367,7 +386,7 @@ DEVICE void cast_transpose(X x, i64 rows, i64 cols, C* codes, i64 pitch, u8* tra
     KERNEL(gelu_gradient_transpose_##S##_##SC, 256,                                                                                   \
            (const T* x, const T* dy, T* dx, int by_tanh, i64 rows, i64 cols, C* codes, i64 pitch, u8* transposed, i64 leading,                     \
             const float* quant_scale, float* scale, float* amax, float* sums)) {                                                      \
-        cast_transpose(GeluGradientOf<T>{Plain<T>{x}, Plain<T>{dy}, dx, by_tanh}, rows, cols, codes, pitch, transposed, leading,             \
+        cast_transpose(tile_of_block(), GeluGradientOf<T>{Plain<T>{x}, Plain<T>{dy}, dx, by_tanh}, rows, cols, codes, pitch, transposed, leading,             \
                        quant_scale, scale, amax, sums);                                                                               \
     }                                                                                                                                 \
     KERNEL(product_amax_##S##_##SC, 256,                                                                                              \
@@ -377,7 +396,7 @@ DEVICE void cast_transpose(X x, i64 rows, i64 cols, C* codes, i64 pitch, u8* tra
     KERNEL(product_transpose_##S##_##SC, 256,                                                                                         \
            (const T* a, const T* b, T* y, i64 rows, i64 cols, C* codes, i64 pitch, u8* transposed, i64 leading, const float* quant_scale,          \
             float* scale, float* amax, float* sums)) {                                                                                \
-        cast_transpose(ProductOf<T>{Plain<T>{a}, Plain<T>{b}, y}, rows, cols, codes, pitch, transposed, leading, quant_scale, scale, amax,   \
+        cast_transpose(tile_of_block(), ProductOf<T>{Plain<T>{a}, Plain<T>{b}, y}, rows, cols, codes, pitch, transposed, leading, quant_scale, scale, amax,   \
                        sums);                                                                                                         \
     }
 #define M(S, T) CODE_TYPES(M2, S, T)
@@ -416,7 +435,7 @@ KERNEL(transpose_codes, 256, (const u8* codes, i64 rows, i64 cols, u8* transpose
         tile[group * 8 + i][quad] = word;
     }
     block_barrier();
-    put_transposed(tile, cols, transposed, leading);
+    put_transposed(tile_of_block(), tile, cols, transposed, leading);
 }
 #endif
 

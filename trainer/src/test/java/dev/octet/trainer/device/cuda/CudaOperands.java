@@ -103,7 +103,7 @@ public final class CudaOperands implements AutoCloseable {
                     MemorySegment.ofArray(new byte[Math.toIntExact(first.bytes())])
                             .fill((byte) 0xFF));
         }
-        WorkWriter second = first.second(room, 0, 0, MemorySegment.NULL);
+        WorkWriter second = first.second(room, MemorySegment.NULL);
         writing.accept(second);
         second.writeTables();
         List<Work> works = second.take();

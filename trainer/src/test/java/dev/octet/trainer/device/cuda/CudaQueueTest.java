@@ -110,6 +110,76 @@ class CudaQueueTest {
         gpu.release(at);
     }
 
+    /** A step's work, its batch and its result, which is not waited for. */
+    private Fetched step(List<Work> work, long at, MemorySegment batch) {
+        work.forEach(queue::add);
+        queue.write(at, batch);
+        return queue.fetch(at, 8);
+    }
+
+    @Test
+    void what_is_staged_while_a_step_runs_arrives_in_the_next_one() {
+        long at = gpu.allocate(256, "a test");
+        List<Work> zeros = zeros(at + 64);
+        List<Long> read = new ArrayList<>();
+        MemorySegment batch = number(1);
+        for (long step = 1; step <= 8; step++) {
+            Fetched result = step(zeros, at, batch);
+            queue.start();
+            batch = number(step + 1);
+            queue.stage(at, batch);
+            read.add(result.bytes().get(ValueLayout.JAVA_LONG, 0));
+        }
+        assertEquals(List.of(1L, 2L, 3L, 4L, 5L, 6L, 7L, 8L), read);
+        assertEquals(2, queue.graphs()); // whose batches lie in memory of their own
+        queue.forget(zeros, at, 256);
+        gpu.release(at);
+    }
+
+    @Test
+    void staging_does_not_wait_and_does_not_touch_what_runs() {
+        long at = gpu.allocate(256, "a test");
+        List<MemorySegment> uploaded = new ArrayList<>();
+        int[] waits = {0};
+        Gpu watched = new ForwardingGpu(gpu) {
+            @Override
+            public Work upload(MemorySegment pinned, long to) {
+                uploaded.add(pinned);
+                return super.upload(pinned, to);
+            }
+
+            @Override
+            public void synchronize() {
+                waits[0]++;
+                super.synchronize();
+            }
+        };
+        CudaQueue own = new CudaQueue(watched);
+        own.write(at, number(1));
+        own.start();
+        MemorySegment next = number(2);
+        own.stage(at, next);
+        own.write(at, next);
+        assertEquals(0, waits[0]);
+        assertEquals(
+                List.of(1L, 2L),
+                uploaded.stream().map(s -> s.get(ValueLayout.JAVA_LONG, 0)).toList());
+        own.forget(List.of(), at, 256);
+        gpu.release(at);
+    }
+
+    @Test
+    void other_bytes_than_those_that_were_staged_are_the_ones_that_arrive() {
+        long at = gpu.allocate(256, "a test");
+        queue.write(at, number(1));
+        queue.start();
+        queue.stage(at, number(2));
+        queue.write(at, number(3));
+        assertEquals(3, queue.fetch(at, 8).bytes().get(ValueLayout.JAVA_LONG, 0));
+        queue.forget(List.of(), at, 256);
+        gpu.release(at);
+    }
+
     @Test
     void a_sequence_that_differs_is_another_graph() {
         long at = gpu.allocate(512, "a test");

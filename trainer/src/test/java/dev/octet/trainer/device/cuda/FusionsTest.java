@@ -89,10 +89,10 @@ class FusionsTest {
         check(model, precision, TestGpus::real);
     }
 
-    /** Gradients that no step reads are not written, except where somebody looks on. */
+    /** Results that no step reads are not written, except where somebody looks on. */
     @ParameterizedTest
     @MethodSource("programs")
-    void an_observer_of_backward_sees_what_it_sees_step_by_step(String model, String precision) throws IOException {
+    void an_observer_sees_what_it_sees_step_by_step(String model, String precision) throws IOException {
         try (ModelSource source = ModelSource.open(MODELS.resolve(model));
                 Converter converter = Converter.of(source.model())) {
             Program program = program(converter.canonical(), policy(precision));
@@ -107,10 +107,15 @@ class FusionsTest {
         }
     }
 
-    /** Remembers upstream gradients, and those of activations, of all steps that make both. */
+    /** Remembers the results of forward, upstream gradients, and those of activations. */
     private record Observed(Map<String, byte[]> seen) implements StepObserver {
         @Override
         public void after(Step step, long nanos, Executable running) {
+            for (int i = 0; !step.backward() && i < step.op().outputs().size(); i++) {
+                seen.put(
+                        step.phase() + " " + step.node() + " " + step.op().type() + " result " + i,
+                        read(requireNonNull(step.outputs().get(i)), running));
+            }
             for (int i = 0; step.backward() && i < step.gradients().size(); i++) {
                 Value gradient = step.gradients().get(i);
                 if (gradient != null && gradient.role() != ValueRole.GRADIENT) {
@@ -146,6 +151,14 @@ class FusionsTest {
                     together.launches.size() < alone.launches.size(),
                     together.launches.size() + " launches, step by step " + alone.launches.size());
             assertTrue(together.launches.contains("norm_forward_fused"), together.launches.toString());
+            String weights = precision.equals("fp8") ? "casts_transpose_f32_e4m3" : "casts_forward";
+            assertTrue(together.launches.contains(weights), together.launches.toString());
+            if (model.equals("gpt2")) { // whose Linear makes queries, keys and values together
+                assertTrue(alone.launches.stream().anyMatch(l -> l.startsWith("box_copy")), alone.launches.toString());
+                assertTrue(
+                        together.launches.stream().noneMatch(l -> l.startsWith("box_copy")),
+                        together.launches.toString());
+            }
             assertTrue(together.launches.contains("norm_backward_fused"), together.launches.toString());
             if (precision.equals("fp8")) {
                 String activation = model.equals("gpt2") ? "gelu_" : "product_";
@@ -165,7 +178,11 @@ class FusionsTest {
     }
 
     private static Program program(GraphModel model, PrecisionPolicy policy) {
-        Shape shape = Shape.of(2, SEQUENCE);
+        return program(model, policy, Shape.of(2, SEQUENCE));
+    }
+
+    /** A training program of a causal language model on samples and tokens. */
+    static Program program(GraphModel model, PrecisionPolicy policy, Shape shape) {
         Map<String, Shape> shapes = new TreeMap<>(Map.of("input_ids", shape, "attention_mask", shape, "labels", shape));
         GraphModel concrete = TrainingGraph.of(model, Programs.sizes(model.graph(), shapes), new PassLog());
         LossConfig config =
@@ -229,7 +246,7 @@ class FusionsTest {
         return bytes.toArray(ValueLayout.JAVA_BYTE);
     }
 
-    /** Remembers the kernels that were made ready. */
+    /** Remembers the products that were made ready, and the kernels that ran. */
     private static final class Counting extends ForwardingGpu {
         private final List<String> launches = new ArrayList<>();
         private final List<CudaProduct> products = new ArrayList<>();
@@ -246,8 +263,24 @@ class FusionsTest {
 
         @Override
         public Work launch(CudaSource source, String kernel, Grid grid, List<Object> arguments) {
-            launches.add(kernel);
-            return super.launch(source, kernel, grid, arguments);
+            Work work = super.launch(source, kernel, grid, arguments);
+            return new Work() {
+                @Override
+                public String name() {
+                    return work.name();
+                }
+
+                @Override
+                public void run() {
+                    launches.add(kernel);
+                    work.run();
+                }
+
+                @Override
+                public void close() {
+                    work.close();
+                }
+            };
         }
     }
 }

@@ -11,6 +11,7 @@ import dev.octet.quant.number.Half;
 import dev.octet.trainer.kernel.CudaProduct;
 import dev.octet.trainer.kernel.CudaProduct.Matrix;
 import java.lang.foreign.MemorySegment;
+import java.util.Arrays;
 
 /** A matrix product by plain loops, refused wherever cublasLt would refuse it (cuBLAS 13, tables 2 and 3). */
 final class HostProduct {
@@ -39,12 +40,27 @@ final class HostProduct {
         if (p.bias() != 0) {
             memory.at(p.bias(), (long) p.n() * p.biasType().bits() / 8, "bias of a product");
         }
-        for (long scale : new long[] {p.scaleA(), p.scaleB()}) {
-            if (scale != 0) {
-                rule(scale % 4 == 0, "scales are aligned to 4 bytes");
-                memory.at(scale, 4, "scale of a product");
-            }
+        if (p.scaleMode() == CudaProduct.ScaleMode.PER_VECTOR) {
+            rule(p.scaleA() != 0 && p.scaleB() != 0 && p.batch() == 1, "scales of vectors of both operands, no batch");
         }
+        scales(p.scaleA(), p.m());
+        scales(p.scaleB(), p.n());
+    }
+
+    /** The scale of each vector of an operand. */
+    private float[] scales(long address, int vectors) {
+        float[] scales = new float[vectors];
+        boolean one = p.scaleMode() == CudaProduct.ScaleMode.ONE;
+        if (address == 0) {
+            Arrays.fill(scales, 1);
+            return scales;
+        }
+        rule(address % 4 == 0, "scales are aligned to 4 bytes");
+        MemorySegment all = memory.at(address, one ? 4 : 4L * vectors, "scales of a product");
+        for (int i = 0; i < vectors; i++) {
+            scales[i] = all.get(JAVA_FLOAT_UNALIGNED, one ? 0 : 4L * i);
+        }
+        return scales;
     }
 
     private int aRows() {
@@ -134,7 +150,8 @@ final class HostProduct {
 
     /** Computes it: products in F32 (exact for all types but F32), added in the order of k. */
     void run() {
-        float scale = (p.scaleA() == 0 ? 1 : one(p.scaleA())) * (p.scaleB() == 0 ? 1 : one(p.scaleB()));
+        float[] left = scales(p.scaleA(), p.m());
+        float[] right = scales(p.scaleB(), p.n());
         float[] bias = p.bias() == 0
                 ? new float[p.n()]
                 : row(memory.at(p.bias(), (long) p.n() * p.biasType().bits() / 8, "bias"), p.biasType(), 0, p.n());
@@ -147,7 +164,7 @@ final class HostProduct {
                 long first = i * p.d().stride() + r * p.d().leading();
                 for (int c = 0; c < sums.length; c++) {
                     float before = p.accumulate() ? element(d, p.d().type(), first + c) : 0;
-                    put(d, p.d().type(), first + c, scale * sums[c] + before + bias[c]);
+                    put(d, p.d().type(), first + c, left[r] * right[c] * sums[c] + before + bias[c]);
                 }
             }
         }
@@ -171,10 +188,6 @@ final class HostProduct {
             }
         }
         return sums;
-    }
-
-    private float one(long address) {
-        return memory.at(address, 4, "scale").get(JAVA_FLOAT_UNALIGNED, 0);
     }
 
     /** All the memory that the matrices of an operand span, from its first element. */

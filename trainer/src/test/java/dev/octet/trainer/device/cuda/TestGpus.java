@@ -5,6 +5,7 @@ import static org.junit.jupiter.api.Assumptions.assumeTrue;
 import dev.octet.trainer.device.Device;
 import dev.octet.trainer.kernel.CudaProduct;
 import dev.octet.trainer.op.GpuFusions;
+import java.util.List;
 import java.util.concurrent.atomic.AtomicInteger;
 import org.jspecify.annotations.Nullable;
 
@@ -122,6 +123,24 @@ public final class TestGpus {
         };
     }
 
+    /** A GPU whose library applies one scale to each operand, as those before cuBLAS 12.9. */
+    public static Gpu withoutScalesPerVector(Gpu gpu) {
+        return new ForwardingGpu(gpu) {
+            @Override
+            public boolean computes(CudaProduct product) {
+                return product.scaleMode() == CudaProduct.ScaleMode.ONE && gpu.computes(product);
+            }
+
+            @Override
+            public Work product(CudaProduct product) {
+                if (product.scaleMode() != CudaProduct.ScaleMode.ONE) {
+                    throw new AssertionError("asked for scales of vectors: " + product);
+                }
+                return gpu.product(product);
+            }
+        };
+    }
+
     /** A GPU that says it is older than it is, where it is not of this capability. */
     private static Gpu withCapability(Gpu gpu, int capability) {
         return new ForwardingGpu(gpu) {
@@ -146,6 +165,17 @@ public final class TestGpus {
             public GpuInfo info() {
                 GpuInfo i = gpu.info();
                 return new GpuInfo(i.ordinal(), i.name(), i.capability(), count, i.totalBytes(), i.versions());
+            }
+        };
+    }
+
+    /** A GPU that remembers the products that it prepares. */
+    public static Gpu remembering(Gpu gpu, List<CudaProduct> products) {
+        return new ForwardingGpu(gpu) {
+            @Override
+            public Work product(CudaProduct product) {
+                products.add(product);
+                return gpu.product(product);
             }
         };
     }

@@ -13,11 +13,15 @@ import dev.octet.quant.number.Overflow;
 import dev.octet.trainer.device.cuda.CudaOperands;
 import dev.octet.trainer.device.cuda.Gpu;
 import dev.octet.trainer.device.cuda.TestGpus;
+import dev.octet.trainer.kernel.CudaProduct;
+import dev.octet.trainer.kernel.CudaProduct.ScaleMode;
 import dev.octet.trainer.kernel.CudaTensor;
 import dev.octet.trainer.kernel.OperandType;
 import dev.octet.trainer.op.fp8.CudaScaledProduct.Operand;
 import dev.octet.trainer.op.fp8.CudaScaledProduct.Size;
 import dev.octet.trainer.op.fp8.CudaScaledProduct.Task;
+import java.util.ArrayList;
+import java.util.List;
 import java.util.SplittableRandom;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.Supplier;
@@ -25,6 +29,7 @@ import java.util.stream.Stream;
 import org.junit.jupiter.api.DisplayNameGeneration;
 import org.junit.jupiter.api.DisplayNameGenerator;
 import org.junit.jupiter.api.Tag;
+import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
 import org.junit.jupiter.params.provider.MethodSource;
@@ -90,6 +95,21 @@ class Fp8ProductTest {
     @EnumSource(Kind.class)
     void products_of_codes_are_those_of_the_widened_codes(Kind kind) {
         check(kind, SMALL, TestGpus::host);
+    }
+
+    @Test
+    void scales_of_vectors_are_the_librarys_where_it_takes_them_and_behind_the_sums_elsewhere() {
+        Kind kind = Kind.FPROP_WITH_A_SCALE_PER_ROW;
+        List<CudaProduct> byLibrary = new ArrayList<>();
+        double[] library = run(kind, SMALL, TestGpus.remembering(TestGpus.host(), byLibrary));
+        List<CudaProduct> bySums = new ArrayList<>();
+        Gpu older = TestGpus.withoutScalesPerVector(TestGpus.remembering(TestGpus.host(), bySums));
+        double[] sums = run(kind, SMALL, older);
+        assertEquals(ScaleMode.PER_VECTOR, byLibrary.getFirst().scaleMode());
+        assertEquals(DType.BF16, byLibrary.getFirst().d().type());
+        assertEquals(DType.F32, bySums.getFirst().d().type());
+        near("scales behind the sums", 1e-6, sums, library);
+        near("sums in F64", 2 * FAST_TOLERANCE, expected(kind, SMALL), library);
     }
 
     static Stream<org.junit.jupiter.params.provider.Arguments> all() {
