@@ -25,6 +25,9 @@ import org.jspecify.annotations.Nullable;
  */
 @SuppressWarnings("ArrayRecordComponent") // handed over, never compared
 public record BlockScales(OperandSpec scheme, ScaleSearch search, double @Nullable [] energies) {
+    /** Scales that go through an array at a time: compiling a loop over a segment takes 15 MB. */
+    private static final int PART = 1024;
+
     /** By the largest magnitudes. */
     public static BlockScales usual(OperandSpec scheme) {
         return new BlockScales(scheme, ScaleSearch.AMAX, null);
@@ -47,8 +50,15 @@ public record BlockScales(OperandSpec scheme, ScaleSearch search, double @Nullab
             return;
         }
         MemorySegment scales = values.scales;
-        for (long at = 0; at < scales.byteSize(); at += Float.BYTES) {
-            scales.set(Tensor.F32_LE, at, scheme.storedScale(scales.get(Tensor.F32_LE, at)));
+        float[] part = new float[PART];
+        long count = scales.byteSize() / Float.BYTES;
+        for (long at = 0; at < count; at += PART) {
+            int length = (int) Math.min(PART, count - at);
+            MemorySegment.copy(scales, Tensor.F32_LE, at * Float.BYTES, part, 0, length);
+            for (int i = 0; i < length; i++) {
+                part[i] = scheme.storedScale(part[i]);
+            }
+            MemorySegment.copy(part, 0, scales, Tensor.F32_LE, at * Float.BYTES, length);
         }
     }
 
