@@ -17,6 +17,7 @@ EMBEDDINGS = ["--embeddings", "int8"]
 RECIPES = {
     "fp8": ["--recipe", "fp8"],
     "fp8-weight-only": ["--recipe", "fp8-weight-only"],
+    "fp8-weight-only +": ["--recipe", "fp8-weight-only", "--convolutions", "fp8"],
     "int8": ["--recipe", "int8", *EMBEDDINGS],
     "int8-dynamic": ["--recipe", "int8-dynamic", *EMBEDDINGS],
     "int8-dynamic +": ["--recipe", "int8-dynamic", *EMBEDDINGS, "--convolutions", "int8", "--attention", "int8"],

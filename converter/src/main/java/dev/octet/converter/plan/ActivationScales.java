@@ -114,7 +114,7 @@ public record ActivationScales(Plan plan, Map<String, ActivationScale> scales) {
         List<Decision> decisions = new ArrayList<>();
         for (Decision d : plan.decisions()) {
             String reason = d instanceof Decision.Converted c
-                            && !LayerKind.OTHERS.contains(c.kind())
+                            && c.kind().forms().isEmpty()
                             && plan.recipe(c).input() != null
                     ? refusals.get(quantisedValue(c))
                     : null;

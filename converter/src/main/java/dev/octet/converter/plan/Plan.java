@@ -23,7 +23,7 @@ import java.util.regex.Pattern;
  * quantise it alike, or not at all.
  *
  * @param recipe of all converted layers but those in {@code others}
- * @param others recipes of single Linears, by node id
+ * @param others recipes of single Linears, and of layers of the kinds that have {@linkplain LayerKind#forms forms} of their own, by node id
  */
 public record Plan(Recipe recipe, List<Decision> decisions, Map<String, Recipe> others) {
     /** @throws IllegalArgumentException when two Linears quantise one value in different ways */
@@ -243,7 +243,9 @@ public record Plan(Recipe recipe, List<Decision> decisions, Map<String, Recipe> 
                     switch (d) {
                         case Decision.Converted c ->
                             "convert " + c.kind().label() + " " + c.node() + ": "
-                                    + (others.containsKey(c.node()) ? recipe(c).name() : c.note());
+                                    + (c.kind() == LayerKind.LINEAR && others.containsKey(c.node())
+                                            ? recipe(c).name()
+                                            : c.note());
                         case Decision.Kept k -> "keep    " + k.kind().label() + " " + k.node() + ": " + k.reason();
                     });
         }

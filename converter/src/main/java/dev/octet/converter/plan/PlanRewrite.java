@@ -129,10 +129,15 @@ public final class PlanRewrite {
             layers.add(embeddings.rewrite(node(nodes, d)));
         }
         DynamicProducts products = new DynamicProducts(edit, arena);
+        ConvolutionWeights convolutions = new ConvolutionWeights(edit, arena);
         for (Decision.Converted d :
                 plan.converted()) { // in the graph's order: codes are made before their first reader
             if (d.kind() == LayerKind.CONV) {
-                layers.add(products.convolution(node(nodes, d)));
+                OperandSpec weight = plan.recipe(d).weight();
+                layers.add(
+                        weight.type().isInteger()
+                                ? products.convolution(node(nodes, d))
+                                : convolutions.rewrite(node(nodes, d), weight));
             } else if (d.kind() == LayerKind.ATTENTION) {
                 ValueType.TensorType first = types.type(d.input());
                 products.product(node(nodes, d), first == null ? null : first.dtype());
