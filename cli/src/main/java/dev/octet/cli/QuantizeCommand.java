@@ -81,9 +81,9 @@ final class QuantizeCommand implements Command {
     private static final Option ATTENTION = Flags.value(
             "attention",
             "none|int8|fp8|fp8-per-head",
-            "ONNX Runtime: the two products of attention in 8-bit integers (int8), by the ranges of each run;"
-                + " checkpoints, with --statistics: write scales of queries, keys and values, one for all heads (fp8)"
-                + " or one for each (fp8-per-head) (default: none)");
+            "ONNX: the two products of attention in 8-bit integers for ONNX Runtime, by the ranges of each run (int8),"
+                + " or in 8-bit floats by calibrated scales (fp8); checkpoints, with --statistics: write scales of"
+                + " queries, keys and values, one for all heads (fp8) or one for each (fp8-per-head) (default: none)");
     private static final List<Option> OTHERS = List.of(EMBEDDINGS, CONVOLUTIONS, ATTENTION);
     private static final PathOption REPORT = PathOption.written(
             "report",

@@ -351,6 +351,7 @@ class QuantizeCommandTest {
         assertSays(ok("diff", model, at("conv.onnx")), "stem.weight", "E4M3FN per channel");
         assertSays(ok("inspect", at("conv.onnx")), "E4M3FN per channel, scale F32", "octet.convolutions");
         ok("convert", at("conv.onnx"), "-o", at("standard.onnx"), "--target", "onnx");
+        ok("quantize", model, "-o", at("default.onnx"), "--convolutions", "fp8"); // no Linear, so no data
         line[1] = at("conv.onnx");
         line[3] = at("again.onnx");
         assertSays(refused(ExitCode.INPUT, line), "there is nothing to quantise", "its weight is F8_E4M3FN already");

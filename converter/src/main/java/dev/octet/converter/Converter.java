@@ -274,7 +274,7 @@ public final class Converter implements AutoCloseable {
      */
     public Statistics calibrate(Plan plan, Dataset data, String modelDigest, CalibrationOptions options)
             throws IOException {
-        if (plan.needsStatistics()) {
+        if (plan.needsStatistics() && plan.nothing().isPresent()) {
             plan.requireTaps();
         }
         return CalibrationRun.runTaps(measurable(), modelDigest, taps(), data, options);
@@ -448,7 +448,7 @@ public final class Converter implements AutoCloseable {
     }
 
     private ActivationScales solve(Plan plan, @Nullable Statistics statistics, ConversionOptions options) {
-        if (!plan.needsStatistics()) {
+        if (plan.taps().isEmpty()) {
             return new ActivationScales(plan, Map.of());
         }
         if (statistics == null) {

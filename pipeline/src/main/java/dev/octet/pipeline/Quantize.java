@@ -408,6 +408,15 @@ public final class Quantize {
                     newTransforms);
         }
 
+        /** Whether scales of activations come from calibration: by the recipe, or by the form of another kind of layers. */
+        boolean needsStatistics() {
+            return recipe.needsStatistics()
+                    || others.entrySet().stream()
+                            .anyMatch(e -> Objects.requireNonNull(
+                                            e.getKey().forms().get(e.getValue()))
+                                    .needsStatistics());
+        }
+
         /** How clips follow from statistics: what was chosen, or the usual one of the recipe. */
         public Calibrator calibratorUsed() {
             return calibrator.orElseGet(() -> {
@@ -864,7 +873,9 @@ public final class Quantize {
         job.requireOnnxName(request.output());
         job.refuseExisting(request.output());
         request.report().ifPresent(job::refuseExisting);
-        if (!request.others().isEmpty() && request.target().runtime() == OnnxTarget.TENSORRT) {
+        boolean forRuntime = request.others().entrySet().stream()
+                .anyMatch(e -> e.getKey() != LayerKind.ATTENTION || e.getValue().isInteger());
+        if (forRuntime && request.target().runtime() == OnnxTarget.TENSORRT) {
             throw job.invalid(
                     "--embeddings, --convolutions and --attention int8 are for --target onnxruntime",
                     "leave them out: TensorRT takes 8-bit integers only between QuantizeLinear and DequantizeLinear,"
@@ -887,7 +898,7 @@ public final class Quantize {
             if (work.nothing().isPresent()) {
                 throw work.nothing().get();
             }
-            checkStatistics(request, job);
+            checkStatistics(request, plan, job);
             if (request.samples().isEmpty()) {
                 return request.transforms().isEmpty() ? work.convert(null) : work.smoothed(null);
             }
@@ -931,14 +942,19 @@ public final class Quantize {
         }
     }
 
-    private static void checkStatistics(GraphRequest request, Job job) {
-        if (!request.recipe().needsStatistics()) {
+    private static void checkStatistics(GraphRequest request, Plan plan, Job job) {
+        if (plan.taps().isEmpty()) { // of a model of convolutions, whatever the recipe of Linears
             return;
         }
         if (request.statistics().isPresent() && request.samples().isPresent()) {
             throw job.invalid("--statistics and --calibration are both given", "give one of them");
         }
         if (request.statistics().isEmpty() && request.samples().isEmpty()) {
+            if (!request.recipe().needsStatistics()) {
+                throw job.invalid(
+                        "--attention fp8 needs the activations' statistics",
+                        "give --calibration FILE or --statistics FILE, or --attention int8, which needs neither");
+            }
             throw job.invalid(
                     "recipe " + request.recipe().name() + " needs the activations' statistics",
                     "give --calibration FILE or --statistics FILE, or --recipe fp8-weight-only, which needs neither"
@@ -1095,9 +1111,8 @@ public final class Quantize {
                 });
                 watch.step("second moments");
             }
-            Statistics ranges = request.recipe().needsStatistics()
-                    ? ChangedStatistics.of(seen, inputs, request.calibratorUsed())
-                    : null;
+            Statistics ranges =
+                    request.needsStatistics() ? ChangedStatistics.of(seen, inputs, request.calibratorUsed()) : null;
             return new Evidence(ranges, moments, null);
         }
 
@@ -1130,8 +1145,7 @@ public final class Quantize {
 
         /** @param taken statistics, the user's or new ones; null for a recipe without */
         private GraphResult convert(@Nullable Dataset samples, @Nullable Path taken) throws IOException {
-            Statistics statistics =
-                    request.recipe().needsStatistics() && taken != null ? StatisticsFile.read(taken) : null;
+            Statistics statistics = request.needsStatistics() && taken != null ? StatisticsFile.read(taken) : null;
             if (statistics != null) {
                 CalibratedInputs.requireOf(statistics, source.digest(), request.model(), Objects.requireNonNull(taken));
             }

@@ -30,7 +30,7 @@ public enum LayerKind {
     CONV("Conv"),
     /**
      * One of the two products of attention, queries by keys and probabilities by values: a {@code MatMul} beside a {@code Softmax}. In INT8 both
-     * operands are quantised by their ranges in each run.
+     * operands are quantised by their ranges in each run; in FP8 by calibrated scales, but what a Softmax makes by 1 / 448: it lies between 0 and 1.
      */
     ATTENTION("Attention product"),
     /** A node with subgraphs (If, Loop, Scan): passes through with all that is in it. */
@@ -59,7 +59,7 @@ public enum LayerKind {
         return switch (this) {
             case EMBEDDING -> Map.of(QuantType.INT8, Recipes.INT8_WEIGHT_ONLY);
             case CONV -> Map.of(QuantType.INT8, Recipes.INT8_DYNAMIC, QuantType.E4M3FN, Recipes.FP8_WEIGHT_ONLY);
-            case ATTENTION -> Map.of(QuantType.INT8, Recipes.INT8_DYNAMIC);
+            case ATTENTION -> Map.of(QuantType.INT8, Recipes.INT8_DYNAMIC, QuantType.E4M3FN, Recipes.FP8_PER_TENSOR);
             case LINEAR, LAYER_NORM, RMS_NORM, CONTROL_FLOW -> Map.of();
         };
     }

@@ -221,7 +221,10 @@ public final class Planner {
         if (ConvolutionWeights.isConvolution(n)) {
             return Optional.of(decideConvolution(n));
         }
-        return attention.contains(n) ? Optional.of(decideProduct(n)) : Optional.empty();
+        if (others.containsKey(LayerKind.ATTENTION) && AttentionProducts.isWhole(n)) {
+            return Optional.of(wholeAttention(n));
+        }
+        return attention.contains(n) ? Optional.of(decideProduct(n, linearInputs)) : Optional.empty();
     }
 
     private Decision decideConvolution(Node n) {
@@ -281,8 +284,19 @@ public final class Planner {
         return init == null ? null : init.tensor().orElse(null);
     }
 
-    private Decision decideProduct(Node n) {
+    private Decision decideProduct(Node n, Set<String> linearInputs) {
+        QuantType type = others.get(LayerKind.ATTENTION);
+        Recipe own = type == null ? recipe : LayerKind.ATTENTION.forms().getOrDefault(type, recipe);
+        boolean dynamic = own.isDynamic();
+        List<String> measured = dynamic
+                ? List.of()
+                : n.inputs().stream().filter(v -> !isProbability(v)).toList();
         Optional<String> refusal = keptByPattern(n.id());
+        if (refusal.isEmpty() && !dynamic) {
+            refusal = n.inputs().stream()
+                    .flatMap(v -> operandRefusal(v, own, linearInputs.contains(v)).stream())
+                    .findFirst();
+        }
         return refusal.isPresent()
                 ? new Decision.Kept(n.id(), LayerKind.ATTENTION, refusal.get())
                 : new Decision.Converted(
@@ -291,7 +305,33 @@ public final class Planner {
                         n.input(0),
                         n.output(),
                         "",
-                        "both operands to 8 bits by their ranges in each run");
+                        measured,
+                        dynamic
+                                ? "both operands to 8 bits by their ranges in each run"
+                                : "both operands to FP8 by calibrated scales");
+    }
+
+    private boolean isProbability(String value) {
+        Node producer = lookup.producer(value);
+        return producer != null && producer.is("Softmax");
+    }
+
+    /** Why an operand of a product has no static scale of its own; empty where it has one. */
+    private Optional<String> operandRefusal(String value, Recipe own, boolean readByLinear) {
+        OperandSpec linear = recipe.input();
+        return readByLinear && linear != null && !linear.equals(own.input())
+                ? Optional.of("its operand '" + value + "' is quantised for Linears in another way")
+                : Optional.empty();
+    }
+
+    private Decision wholeAttention(Node n) {
+        keptByPattern(n.id());
+        return new Decision.Kept(
+                n.id(),
+                LayerKind.ATTENTION,
+                n.domain().isEmpty()
+                        ? "both products are in one node; 'octet convert --target onnx' writes them apart"
+                        : "both products are in one node of " + n.domain());
     }
 
     /** Empty where the node gathers from anything but a constant matrix of floats: it is not an embedding. */
