@@ -354,7 +354,7 @@ class QuantizeCommandTest {
         ok("quantize", model, "-o", at("default.onnx"), "--convolutions", "fp8"); // no Linear, so no data
         line[1] = at("conv.onnx");
         line[3] = at("again.onnx");
-        assertSays(refused(ExitCode.INPUT, line), "there is nothing to quantise", "its weight is F8_E4M3FN already");
+        assertSays(refused(ExitCode.INPUT, line), "the model is quantised already: 1 convolution has weights");
         assertSays(
                 refused(ExitCode.USAGE, "dequantize", at("conv.onnx"), "-o", at("floats")),
                 "is an ONNX model, and checkpoints of tensors are meant");
