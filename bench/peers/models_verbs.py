@@ -16,12 +16,14 @@ from real_models import MODELS
 EMBEDDINGS = ["--embeddings", "int8"]
 RECIPES = {
     "fp8": ["--recipe", "fp8"],
+    "fp8 +": ["--recipe", "fp8", "--convolutions", "fp8", "--attention", "fp8"],
     "fp8-weight-only": ["--recipe", "fp8-weight-only"],
+    "fp8-weight-only +": ["--recipe", "fp8-weight-only", "--convolutions", "fp8"],
     "int8": ["--recipe", "int8", *EMBEDDINGS],
     "int8-dynamic": ["--recipe", "int8-dynamic", *EMBEDDINGS],
     "int8-dynamic +": ["--recipe", "int8-dynamic", *EMBEDDINGS, "--convolutions", "int8", "--attention", "int8"],
 }
-CALIBRATED = ("fp8", "int8")
+CALIBRATED = ("fp8", "fp8 +", "int8")
 
 
 def octet(command, *words):
@@ -58,11 +60,11 @@ def measured(model, command, folder, given):
     for name in given.recipes.split(","):
         target = os.path.join(made, f"{model.name}-{name.replace(' ', '')}.onnx")
         row = {"model": model.name, "recipe": name, "layers": inspected.get("layers"), "megabytes": os.path.getsize(model.path) / 1e6}
-        options = [*RECIPES[name], *(["--statistics", statistics] if name in CALIBRATED else [])]
+        options = [*RECIPES[name], *(["--statistics", statistics] if name in CALIBRATED and "refused" not in calibrated else [])]
         start = time.perf_counter()
         quantised = octet(command, "quantize", model.path, "-o", target, "--rounding", "nearest", "--force", *options)
         row["seconds"] = time.perf_counter() - start
-        refused = (calibrated.get("refused") if name in CALIBRATED else None) or quantised.get("refused")
+        refused = quantised.get("refused")
         if refused:
             row["refused"] = refused
         else:

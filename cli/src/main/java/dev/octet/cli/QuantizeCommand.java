@@ -22,8 +22,11 @@ import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
-import java.util.EnumSet;
+import java.util.Comparator;
+import java.util.EnumMap;
+import java.util.LinkedHashMap;
 import java.util.List;
+import java.util.Locale;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
@@ -37,7 +40,6 @@ final class QuantizeCommand implements Command {
 
     private static final Map<String, Recipe> RECIPES = Recipes.byName(Recipes.GRAPH);
     private static final Map<String, Target.Graph> TARGETS = Flags.byName(Target.GRAPHS, Target::label);
-    private static final Map<String, Boolean> INT8_OR_NONE = Map.of("none", false, "int8", true);
     private static final Map<String, AttentionScheme> KV_CACHES =
             schemes(AttentionScheme.NONE, AttentionScheme.CACHE, AttentionScheme.CACHE_PER_HEAD);
     private static final Map<String, AttentionScheme> ATTENTIONS =
@@ -73,15 +75,15 @@ final class QuantizeCommand implements Command {
                     + " none)");
     private static final Option CONVOLUTIONS = Flags.value(
             "convolutions",
-            "none|int8",
+            "none|int8|fp8",
             "ONNX Runtime: convolutions in 8-bit integers, one scale per output channel, their inputs by their ranges"
-                    + " in each run (default: none)");
+                    + " in each run (int8), or their weights alone in 8-bit floats (fp8) (default: none)");
     private static final Option ATTENTION = Flags.value(
             "attention",
             "none|int8|fp8|fp8-per-head",
-            "ONNX Runtime: the two products of attention in 8-bit integers (int8), by the ranges of each run;"
-                + " checkpoints, with --statistics: write scales of queries, keys and values, one for all heads (fp8)"
-                + " or one for each (fp8-per-head) (default: none)");
+            "ONNX: the two products of attention in 8-bit integers for ONNX Runtime, by the ranges of each run (int8),"
+                + " or in 8-bit floats by calibrated scales (fp8); checkpoints, with --statistics: write scales of"
+                + " queries, keys and values, one for all heads (fp8) or one for each (fp8-per-head) (default: none)");
     private static final List<Option> OTHERS = List.of(EMBEDDINGS, CONVOLUTIONS, ATTENTION);
     private static final PathOption REPORT = PathOption.written(
             "report",
@@ -354,15 +356,19 @@ final class QuantizeCommand implements Command {
                     "--embeddings fp8 would not run: ONNX's Gather takes no 8-bit floats",
                     "give --embeddings int8, which loses less: one scale per row, 43 dB against 32");
         }
-        refuseOther(arguments, ATTENTION, ATTENTIONS.keySet(), INT8_OR_NONE.keySet(), "checkpoints", "ONNX models");
-        Set<LayerKind> inInt8 = EnumSet.noneOf(LayerKind.class);
+        refuseOther(
+                arguments,
+                ATTENTION,
+                ATTENTIONS.keySet(),
+                forms(LayerKind.ATTENTION).keySet(),
+                "checkpoints",
+                "ONNX models");
+        Map<LayerKind, QuantType> others = new EnumMap<>(LayerKind.class);
         Map.of(EMBEDDINGS, LayerKind.EMBEDDING, CONVOLUTIONS, LayerKind.CONV, ATTENTION, LayerKind.ATTENTION)
-                .forEach((option, kind) -> {
-                    if (arguments.choice(option, INT8_OR_NONE, false)) {
-                        inInt8.add(kind);
-                    }
-                });
-        request = request.withInInt8(inInt8);
+                .forEach((option, kind) -> arguments
+                        .choice(option, forms(kind), Optional.<QuantType>empty())
+                        .ifPresent(type -> others.put(kind, type)));
+        request = request.withOthers(others);
         return arguments.has(RoundingFlags.ROUNDING)
                 ? request.withRounding(
                         arguments.choice(RoundingFlags.ROUNDING, RoundingFlags.ROUNDINGS, Quantize.Rounding.NEAREST))
@@ -422,6 +428,16 @@ final class QuantizeCommand implements Command {
         return arguments.has(CheckpointFlags.EXACT_ONLY) ? request.with(Quantize.Choice.EXACT_ONLY) : request;
     }
 
+    /** What users can ask for of layers of a kind, by name: integers first. */
+    private static Map<String, Optional<QuantType>> forms(LayerKind kind) {
+        Map<String, Optional<QuantType>> forms = new LinkedHashMap<>();
+        forms.put("none", Optional.empty());
+        kind.forms().keySet().stream()
+                .sorted(Comparator.comparing(type -> !type.isInteger()))
+                .forEach(type -> forms.put(type.family().toLowerCase(Locale.ROOT), Optional.of(type)));
+        return forms;
+    }
+
     /** Schemes by what stands behind the option that asks for them. */
     private static Map<String, AttentionScheme> schemes(AttentionScheme... schemes) {
         return Flags.byName(
@@ -430,7 +446,13 @@ final class QuantizeCommand implements Command {
 
     /** Queries are quantised as the cache is, so that one option says what the other leaves open. */
     private static AttentionScheme attention(Arguments arguments) {
-        refuseOther(arguments, ATTENTION, INT8_OR_NONE.keySet(), ATTENTIONS.keySet(), "ONNX models", "checkpoints");
+        refuseOther(
+                arguments,
+                ATTENTION,
+                forms(LayerKind.ATTENTION).keySet(),
+                ATTENTIONS.keySet(),
+                "ONNX models",
+                "checkpoints");
         AttentionScheme cache = arguments.choice(KV_CACHE, KV_CACHES, AttentionScheme.NONE);
         AttentionScheme attention = arguments.choice(ATTENTION, ATTENTIONS, AttentionScheme.NONE);
         if (attention == AttentionScheme.NONE) {

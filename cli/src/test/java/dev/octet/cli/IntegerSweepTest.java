@@ -20,13 +20,11 @@ import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.Tensor;
 import java.io.IOException;
 import java.lang.foreign.Arena;
-import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.SplittableRandom;
 import java.util.stream.IntStream;
-import java.util.stream.Stream;
 import org.junit.jupiter.api.DisplayNameGeneration;
 import org.junit.jupiter.api.DisplayNameGenerator;
 import org.junit.jupiter.api.Tag;
@@ -63,49 +61,6 @@ class IntegerSweepTest {
         return new ObjectMapper().readTree(run.out());
     }
 
-    static Stream<Path> models() throws IOException {
-        try (Stream<Path> files = Files.list(TESTDATA.resolve("models/tiny-onnx"))) {
-            // exports that ONNX Runtime itself refuses have nothing to be compared with
-            return files
-                    .filter(f -> f.toString().endsWith(".onnx") && !f.toString().contains("dynamo23"))
-                    .sorted()
-                    .toList()
-                    .stream();
-        }
-    }
-
-    private String samples(Path model) throws IOException {
-        SplittableRandom random = new SplittableRandom(3);
-        String file = folder.resolve("samples.npz").toString();
-        try (Arena arena = Arena.ofConfined();
-                ModelFile opened = ModelFile.open(model);
-                NpzWriter writer = NpzWriter.stored(Path.of(file))) {
-            for (ValueInfo input : opened.model().graph().orElseThrow().graph().requiredInputs()) {
-                TensorType type = (TensorType) input.type();
-                long[] dims = {SAMPLES, 12, 16, 16};
-                List<Dim> own = type == null || type.dims() == null ? List.of() : type.dims();
-                if (own.size() == 4) {
-                    dims[1] = 3;
-                }
-                Shape shape = own.size() == 4 ? Shape.of(dims) : Shape.of(SAMPLES, 12);
-                int n = (int) shape.elementCount();
-                if (own.size() == 4) {
-                    float[] values = new float[n];
-                    for (int i = 0; i < n; i++) {
-                        values[i] = (float) random.nextGaussian();
-                    }
-                    writer.add(Tensor.ofFloats(arena, input.name(), shape, values));
-                } else {
-                    boolean mask = input.name().contains("mask");
-                    long[] values = random.longs(n, 1, mask ? 2 : 90).toArray();
-                    writer.add(Tensor.ofLongs(arena, input.name(), shape, values));
-                }
-            }
-            writer.commit();
-        }
-        return file;
-    }
-
     /**
      * Quantises and holds the outputs' error against what the layers' own errors foretell: that of the worst weight, and of inputs whose largest
      * value is sixteen times their root mean square in 8 bits, in every Linear.
@@ -133,9 +88,9 @@ class IntegerSweepTest {
 
     @Tag("sweep")
     @ParameterizedTest
-    @MethodSource("models")
+    @MethodSource("dev.octet.cli.TinyExports#models")
     void every_model_runs_in_every_recipe_with_the_error_that_its_layers_foretell(Path model) throws IOException {
-        String samples = samples(model);
+        String samples = TinyExports.samples(model, folder.resolve("samples.npz"));
         for (String recipe : RECIPES) {
             check(model, samples, recipe);
         }

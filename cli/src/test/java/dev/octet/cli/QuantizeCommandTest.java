@@ -6,11 +6,25 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
+import dev.octet.formats.graph.Attribute;
+import dev.octet.formats.graph.Dim;
+import dev.octet.formats.graph.Graph;
+import dev.octet.formats.graph.GraphModel;
+import dev.octet.formats.graph.Initializer;
+import dev.octet.formats.graph.Node;
+import dev.octet.formats.graph.ValueInfo;
+import dev.octet.formats.graph.ValueType;
+import dev.octet.formats.onnx.OnnxWriter;
+import dev.octet.formats.tensor.DType;
+import dev.octet.formats.tensor.Shape;
+import dev.octet.formats.tensor.Tensor;
 import java.io.IOException;
+import java.lang.foreign.Arena;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.Arrays;
 import java.util.List;
+import java.util.SplittableRandom;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.DisplayNameGeneration;
 import org.junit.jupiter.api.DisplayNameGenerator;
@@ -284,6 +298,74 @@ class QuantizeCommandTest {
                 refused(ExitCode.USAGE, "quantize", LLAMA, "-o", at("x"), "--embeddings", "int8"),
                 "--embeddings is for ONNX models",
                 "--include embed");
+    }
+
+    /** Two convolutions; outputs of the first add up 75 products, of the second 9. */
+    private Path convolutions() throws IOException {
+        SplittableRandom random = new SplittableRandom(11);
+        Arena arena = Arena.ofAuto();
+        Tensor first = Tensor.ofFloats(arena, "stem.weight", Shape.of(16, 3, 5, 5), normal(random, 16 * 75));
+        Tensor second = Tensor.ofFloats(arena, "deep.weight", Shape.of(16, 1, 3, 3), normal(random, 16 * 9));
+        Graph graph = Graph.of(
+                "convolutions",
+                List.of(
+                        Node.of("stem", "Conv", List.of("x", "stem.weight"), List.of("s")),
+                        Node.of(
+                                "deep",
+                                "Conv",
+                                "",
+                                List.of("s", "deep.weight"),
+                                List.of("y"),
+                                Attribute.of("group", 16))),
+                List.of(Initializer.of(first), Initializer.of(second)),
+                List.of(picture("x", 3, 12)),
+                List.of(picture("y", 16, 6)));
+        Path file = folder.resolve("convolutions.onnx");
+        OnnxWriter.write(GraphModel.of(graph, 8, 13), file);
+        return file;
+    }
+
+    private static float[] normal(SplittableRandom random, int n) {
+        float[] values = new float[n];
+        for (int i = 0; i < n; i++) {
+            values[i] = (float) random.nextGaussian();
+        }
+        return values;
+    }
+
+    private static ValueInfo picture(String name, int channels, int side) {
+        return new ValueInfo(
+                name,
+                new ValueType.TensorType(
+                        DType.F32, List.of(Dim.of("n"), Dim.of(channels), Dim.of(side), Dim.of(side))));
+    }
+
+    @Test
+    void convolutions_keep_their_weights_in_8_bit_floats_and_other_verbs_know_them() throws IOException {
+        String model = convolutions().toString();
+        String[] line = {
+            "quantize", model, "-o", at("conv.onnx"), "--recipe", "fp8-weight-only", "--convolutions", "fp8"
+        };
+        assertSays(ok(line), "1 of 2 Conv in FP8", "its outputs are sums of few products, 9");
+        ok("verify", at("conv.onnx"), "--deep", "--against", model);
+        assertSays(ok("diff", model, at("conv.onnx")), "stem.weight", "E4M3FN per channel");
+        assertSays(ok("inspect", at("conv.onnx")), "E4M3FN per channel, scale F32", "octet.convolutions");
+        ok("convert", at("conv.onnx"), "-o", at("standard.onnx"), "--target", "onnx");
+        ok("quantize", model, "-o", at("default.onnx"), "--convolutions", "fp8"); // no Linear, so no data
+        line[1] = at("conv.onnx");
+        line[3] = at("again.onnx");
+        assertSays(refused(ExitCode.INPUT, line), "the model is quantised already: 1 convolution has weights");
+        assertSays(
+                refused(ExitCode.USAGE, "dequantize", at("conv.onnx"), "-o", at("floats")),
+                "is an ONNX model, and checkpoints of tensors are meant");
+        line[1] = model;
+        assertSays(
+                refused(
+                        ExitCode.USAGE,
+                        Stream.concat(Arrays.stream(line), Stream.of("--target", "tensorrt"))
+                                .toArray(String[]::new)),
+                "are for --target onnxruntime",
+                "convolutions in 8-bit floats only with their inputs");
     }
 
     private String samples() throws IOException {

@@ -49,7 +49,7 @@ public final class ConversionReport {
             String calibrator,
             @Nullable Statistics statistics,
             RunFacts run) {
-        Statistics used = conversion.plan().recipe().needsStatistics() ? statistics : null;
+        Statistics used = conversion.plan().needsStatistics() ? statistics : null;
         ReportData.Summary summary = new ReportData.Summary(
                 files.name(),
                 conversion.plan().recipe().name(),

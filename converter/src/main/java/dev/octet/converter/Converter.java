@@ -47,6 +47,7 @@ import dev.octet.quant.Quantizer;
 import dev.octet.quant.gptq.Gptq;
 import dev.octet.quant.gptq.SecondMoment;
 import dev.octet.quant.gptq.SecondMoments;
+import dev.octet.quant.number.QuantType;
 import dev.octet.quant.recipe.Recipe;
 import dev.octet.quant.recipe.Recipes;
 import dev.octet.quant.statistics.ChannelStatistics;
@@ -59,6 +60,7 @@ import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
+import java.util.Locale;
 import java.util.Map;
 import java.util.Set;
 import java.util.regex.Pattern;
@@ -249,16 +251,16 @@ public final class Converter implements AutoCloseable {
      * @throws dev.octet.formats.error.InvalidOptionException when a pattern matches no layer
      */
     public Plan plan(Recipe recipe, List<Pattern> keep) {
-        return plan(recipe, keep, Set.of());
+        return plan(recipe, keep, Map.of());
     }
 
     /**
-     * The same with other layers than Linears in INT8, which {@link #convert} then brings there for ONNX Runtime.
+     * The same with other layers than Linears.
      *
-     * @param inInt8 of {@link LayerKind#OTHERS}
+     * @param others kinds of layers that are quantised, too, each with one of its {@linkplain LayerKind#forms forms}
      */
-    public Plan plan(Recipe recipe, List<Pattern> keep, Set<LayerKind> inInt8) {
-        return Planner.plan(canonical.graph(), recipe, keep, inInt8);
+    public Plan plan(Recipe recipe, List<Pattern> keep, Map<LayerKind, QuantType> others) {
+        return Planner.plan(canonical.graph(), recipe, keep, others);
     }
 
     /**
@@ -272,7 +274,7 @@ public final class Converter implements AutoCloseable {
      */
     public Statistics calibrate(Plan plan, Dataset data, String modelDigest, CalibrationOptions options)
             throws IOException {
-        if (plan.needsStatistics()) {
+        if (plan.needsStatistics() && plan.nothing().isPresent()) {
             plan.requireTaps();
         }
         return CalibrationRun.runTaps(measurable(), modelDigest, taps(), data, options);
@@ -446,7 +448,7 @@ public final class Converter implements AutoCloseable {
     }
 
     private ActivationScales solve(Plan plan, @Nullable Statistics statistics, ConversionOptions options) {
-        if (!plan.needsStatistics()) {
+        if (plan.taps().isEmpty()) {
             return new ActivationScales(plan, Map.of());
         }
         if (statistics == null) {
@@ -480,15 +482,14 @@ public final class Converter implements AutoCloseable {
         m.put("octet.version", OctetVersion.current());
         m.put("octet.recipe", plan.recipe().name());
         m.put("octet.target", options.target().label());
-        if (!plan.converted(LayerKind.EMBEDDING).isEmpty()) {
-            m.put("octet.embeddings", "int8");
-        }
-        if (!plan.converted(LayerKind.CONV).isEmpty()) {
-            m.put("octet.convolutions", "int8");
-        }
-        if (!plan.converted(LayerKind.ATTENTION).isEmpty()) {
-            m.put("octet.attention", "int8");
-        }
+        Map.of(
+                        LayerKind.EMBEDDING, "octet.embeddings",
+                        LayerKind.CONV, "octet.convolutions",
+                        LayerKind.ATTENTION, "octet.attention")
+                .forEach((kind, key) -> plan.converted(kind).stream()
+                        .findFirst()
+                        .ifPresent(d -> m.put(
+                                key, plan.recipe(d).weight().type().family().toLowerCase(Locale.ROOT))));
         if (options.saturation() == ConversionOptions.Saturation.EXCLUDED
                 && !plan.integerProducts().isEmpty()) {
             m.put("octet.reduce_range", "pairs");

@@ -1,5 +1,6 @@
 package dev.octet.converter;
 
+import dev.octet.converter.inspect.WeightOperator;
 import dev.octet.converter.rule.CanonicalOps;
 import dev.octet.formats.graph.Graph;
 import dev.octet.formats.graph.Node;
@@ -16,28 +17,35 @@ import java.util.Set;
  *
  * @param linears weights of Linears
  * @param embeddings tables that rows are gathered from
+ * @param convolutions weights of convolutions
  */
-record GraphParts(Set<String> linears, Set<String> embeddings) {
+record GraphParts(Set<String> linears, Set<String> embeddings, Set<String> convolutions) {
     private static final String LINEARS = "Linears";
     private static final String EMBEDDINGS = "embeddings";
+    private static final String CONVOLUTIONS = "convolutions";
     private static final String SCALES = "scales and zero points";
     private static final String OTHERS = "biases, norms and others";
 
     /** All kinds, largest first in most models. */
-    static final List<String> NAMES = List.of(LINEARS, EMBEDDINGS, SCALES, OTHERS);
+    static final List<String> NAMES = List.of(LINEARS, EMBEDDINGS, CONVOLUTIONS, SCALES, OTHERS);
 
     /** The kinds in a canonical graph; the converted one uses the same names, perhaps with an ending. */
     static GraphParts of(Graph canonical) {
         Set<String> linears = new HashSet<>();
         Set<String> embeddings = new HashSet<>();
+        Set<String> convolutions = new HashSet<>();
         for (Node node : canonical.nodes()) {
             if (node.isOctet(CanonicalOps.LINEAR)) {
                 linears.add(node.input(1));
             } else if (node.is("Gather") && node.intAttribute("axis", 0) == 0) {
                 embeddings.add(node.input(0));
+            } else if (WeightOperator.of(node)
+                    .filter(o -> o.kind() == WeightOperator.Kind.CONVOLUTION)
+                    .isPresent()) {
+                convolutions.add(node.input(1));
             }
         }
-        return new GraphParts(linears, embeddings);
+        return new GraphParts(linears, embeddings, convolutions);
     }
 
     /** The bytes of each kind of constant. */
@@ -52,6 +60,9 @@ record GraphParts(Set<String> linears, Set<String> embeddings) {
     private String kind(String name, Tensor tensor) {
         if (name.endsWith(".weight_scale") || name.endsWith(".input_scale") || name.startsWith("fp8_zero")) {
             return SCALES;
+        }
+        if (tensor.shape().rank() > 2 && convolutions.contains(name)) {
+            return CONVOLUTIONS;
         }
         boolean matrix = tensor.shape().rank() == 2;
         if (matrix && embeddings.contains(name) && (tensor.dtype().isFloat() || tensor.dtype() == DType.I8)) {

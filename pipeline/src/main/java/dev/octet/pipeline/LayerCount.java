@@ -25,10 +25,7 @@ public record LayerCount(String kind, int converted, int total, String means) {
         for (LayerKind kind : LayerKind.values()) {
             if (plan.count(kind) > 0) {
                 counts.add(new LayerCount(
-                        kind.label(),
-                        plan.converted(kind).size(),
-                        plan.count(kind),
-                        kind.convertedMeans(plan.recipe())));
+                        kind.label(), plan.converted(kind).size(), plan.count(kind), kind.convertedMeans(plan)));
             }
         }
         return counts;

@@ -34,6 +34,7 @@ import dev.octet.quant.gptq.SecondMoment;
 import dev.octet.quant.gptq.SecondMomentsFile;
 import dev.octet.quant.layout.AttentionScheme;
 import dev.octet.quant.layout.LayoutOptions;
+import dev.octet.quant.number.QuantType;
 import dev.octet.quant.recipe.OperandSpec;
 import dev.octet.quant.recipe.Recipe;
 import dev.octet.quant.recipe.Recipes;
@@ -96,7 +97,7 @@ public final class Quantize {
      * @param calibrator how clips follow from statistics; empty for the {@linkplain Calibrator#usual usual} one of the recipe
      * @param rounding empty for {@link Rounding#GPTQ} where there are samples, or second moments next to the statistics; else {@link
      *     Rounding#NEAREST}
-     * @param inInt8 other layers than Linears that are brought to INT8, of {@link LayerKind#OTHERS}
+     * @param others other layers than Linears that are quantised, each with one of its {@linkplain LayerKind#forms forms}
      * @param report where a report is written; empty for none
      * @param left Linears that stay as they are, too, by the names of their weights, with the reasons
      * @param weightOnly Linears whose names contain a match have their weights quantised alone
@@ -113,7 +114,7 @@ public final class Quantize {
             Optional<Path> statistics,
             Optional<Calibrator> calibrator,
             Optional<Rounding> rounding,
-            Set<LayerKind> inInt8,
+            Map<LayerKind, QuantType> others,
             Optional<Path> report,
             Map<String, String> left,
             List<Pattern> weightOnly,
@@ -121,7 +122,7 @@ public final class Quantize {
             List<Transform> transforms) {
         public GraphRequest {
             keep = List.copyOf(keep);
-            inInt8 = Set.copyOf(inInt8);
+            others = Map.copyOf(others);
             weightOnly = List.copyOf(weightOnly);
             transforms = List.copyOf(transforms);
             left = Collections.unmodifiableMap(new LinkedHashMap<>(left));
@@ -139,7 +140,7 @@ public final class Quantize {
                     Optional.empty(),
                     Optional.empty(),
                     Optional.empty(),
-                    Set.of(),
+                    Map.of(),
                     Optional.empty(),
                     Map.of(),
                     List.of(),
@@ -159,7 +160,7 @@ public final class Quantize {
                     statistics,
                     calibrator,
                     rounding,
-                    inInt8,
+                    others,
                     report,
                     left,
                     weightOnly,
@@ -179,7 +180,7 @@ public final class Quantize {
                     statistics,
                     calibrator,
                     rounding,
-                    inInt8,
+                    others,
                     report,
                     left,
                     weightOnly,
@@ -199,7 +200,7 @@ public final class Quantize {
                     statistics,
                     calibrator,
                     rounding,
-                    inInt8,
+                    others,
                     report,
                     left,
                     weightOnly,
@@ -219,7 +220,7 @@ public final class Quantize {
                     statistics,
                     calibrator,
                     rounding,
-                    inInt8,
+                    others,
                     report,
                     left,
                     weightOnly,
@@ -239,7 +240,7 @@ public final class Quantize {
                     Optional.of(file),
                     calibrator,
                     rounding,
-                    inInt8,
+                    others,
                     report,
                     left,
                     weightOnly,
@@ -259,7 +260,7 @@ public final class Quantize {
                     statistics,
                     Optional.of(newCalibrator),
                     rounding,
-                    inInt8,
+                    others,
                     report,
                     left,
                     weightOnly,
@@ -279,7 +280,7 @@ public final class Quantize {
                     statistics,
                     calibrator,
                     Optional.of(newRounding),
-                    inInt8,
+                    others,
                     report,
                     left,
                     weightOnly,
@@ -287,8 +288,8 @@ public final class Quantize {
                     transforms);
         }
 
-        /** The same with these layers in INT8, too, which are of {@link LayerKind#OTHERS}; for ONNX Runtime. */
-        public GraphRequest withInInt8(Set<LayerKind> kinds) {
+        /** The same with these layers quantised, too, each to one of its {@linkplain LayerKind#forms forms}; for ONNX Runtime. */
+        public GraphRequest withOthers(Map<LayerKind, QuantType> kinds) {
             return new GraphRequest(
                     model,
                     output,
@@ -319,7 +320,7 @@ public final class Quantize {
                     statistics,
                     calibrator,
                     rounding,
-                    inInt8,
+                    others,
                     Optional.of(file),
                     left,
                     weightOnly,
@@ -339,7 +340,7 @@ public final class Quantize {
                     statistics,
                     calibrator,
                     rounding,
-                    inInt8,
+                    others,
                     report,
                     reasons,
                     weightOnly,
@@ -359,7 +360,7 @@ public final class Quantize {
                     statistics,
                     calibrator,
                     rounding,
-                    inInt8,
+                    others,
                     report,
                     left,
                     patterns,
@@ -379,7 +380,7 @@ public final class Quantize {
                     statistics,
                     calibrator,
                     rounding,
-                    inInt8,
+                    others,
                     report,
                     left,
                     weightOnly,
@@ -399,12 +400,21 @@ public final class Quantize {
                     statistics,
                     calibrator,
                     rounding,
-                    inInt8,
+                    others,
                     report,
                     left,
                     weightOnly,
                     saturation,
                     newTransforms);
+        }
+
+        /** Whether scales of activations come from calibration: by the recipe, or by the form of another kind of layers. */
+        boolean needsStatistics() {
+            return recipe.needsStatistics()
+                    || others.entrySet().stream()
+                            .anyMatch(e -> Objects.requireNonNull(
+                                            e.getKey().forms().get(e.getValue()))
+                                    .needsStatistics());
         }
 
         /** How clips follow from statistics: what was chosen, or the usual one of the recipe. */
@@ -863,10 +873,13 @@ public final class Quantize {
         job.requireOnnxName(request.output());
         job.refuseExisting(request.output());
         request.report().ifPresent(job::refuseExisting);
-        if (!request.inInt8().isEmpty() && request.target().runtime() == OnnxTarget.TENSORRT) {
+        boolean forRuntime = request.others().entrySet().stream()
+                .anyMatch(e -> e.getKey() != LayerKind.ATTENTION || e.getValue().isInteger());
+        if (forRuntime && request.target().runtime() == OnnxTarget.TENSORRT) {
             throw job.invalid(
                     "--embeddings, --convolutions and --attention int8 are for --target onnxruntime",
-                    "leave them out: TensorRT takes 8-bit integers only between QuantizeLinear and DequantizeLinear");
+                    "leave them out: TensorRT takes 8-bit integers only between QuantizeLinear and DequantizeLinear,"
+                            + " and convolutions in 8-bit floats only with their inputs");
         }
         request.target().runtime().suited(request.recipe()); // refused before anything is measured
         RoundingUsed rounding = RoundingUsed.of(request, job);
@@ -885,7 +898,7 @@ public final class Quantize {
             if (work.nothing().isPresent()) {
                 throw work.nothing().get();
             }
-            checkStatistics(request, job);
+            checkStatistics(request, plan, job);
             if (request.samples().isEmpty()) {
                 return request.transforms().isEmpty() ? work.convert(null) : work.smoothed(null);
             }
@@ -897,7 +910,7 @@ public final class Quantize {
     }
 
     private static Plan plan(Converter converter, GraphRequest request) {
-        Plan plan = converter.plan(request.recipe(), request.keep(), request.inInt8());
+        Plan plan = converter.plan(request.recipe(), request.keep(), request.others());
         Map<String, String> reasons = new LinkedHashMap<>();
         plan.converted(LayerKind.LINEAR).stream()
                 .filter(d -> request.left().containsKey(d.weight()))
@@ -929,14 +942,19 @@ public final class Quantize {
         }
     }
 
-    private static void checkStatistics(GraphRequest request, Job job) {
-        if (!request.recipe().needsStatistics()) {
+    private static void checkStatistics(GraphRequest request, Plan plan, Job job) {
+        if (plan.taps().isEmpty()) { // of a model of convolutions, whatever the recipe of Linears
             return;
         }
         if (request.statistics().isPresent() && request.samples().isPresent()) {
             throw job.invalid("--statistics and --calibration are both given", "give one of them");
         }
         if (request.statistics().isEmpty() && request.samples().isEmpty()) {
+            if (!request.recipe().needsStatistics()) {
+                throw job.invalid(
+                        "--attention fp8 needs the activations' statistics",
+                        "give --calibration FILE or --statistics FILE, or --attention int8, which needs neither");
+            }
             throw job.invalid(
                     "recipe " + request.recipe().name() + " needs the activations' statistics",
                     "give --calibration FILE or --statistics FILE, or --recipe fp8-weight-only, which needs neither"
@@ -993,13 +1011,13 @@ public final class Quantize {
         /** What a file in integers would save by its embeddings; empty where they are small, or in integers already. */
         private Optional<String> tables(Plan plan) {
             if (!plan.recipe().weight().type().isInteger()
-                    || request.inInt8().contains(LayerKind.EMBEDDING)
+                    || request.others().containsKey(LayerKind.EMBEDDING)
                     || request.target().runtime() != OnnxTarget.ONNXRUNTIME) {
                 return Optional.empty();
             }
             long tables = steps
                     .converter()
-                    .plan(request.recipe(), List.of(), Set.of(LayerKind.EMBEDDING))
+                    .plan(request.recipe(), List.of(), Map.of(LayerKind.EMBEDDING, QuantType.INT8))
                     .converted(LayerKind.EMBEDDING)
                     .stream()
                     .map(Decision.Converted::weight)
@@ -1093,9 +1111,8 @@ public final class Quantize {
                 });
                 watch.step("second moments");
             }
-            Statistics ranges = request.recipe().needsStatistics()
-                    ? ChangedStatistics.of(seen, inputs, request.calibratorUsed())
-                    : null;
+            Statistics ranges =
+                    request.needsStatistics() ? ChangedStatistics.of(seen, inputs, request.calibratorUsed()) : null;
             return new Evidence(ranges, moments, null);
         }
 
@@ -1128,8 +1145,7 @@ public final class Quantize {
 
         /** @param taken statistics, the user's or new ones; null for a recipe without */
         private GraphResult convert(@Nullable Dataset samples, @Nullable Path taken) throws IOException {
-            Statistics statistics =
-                    request.recipe().needsStatistics() && taken != null ? StatisticsFile.read(taken) : null;
+            Statistics statistics = request.needsStatistics() && taken != null ? StatisticsFile.read(taken) : null;
             if (statistics != null) {
                 CalibratedInputs.requireOf(statistics, source.digest(), request.model(), Objects.requireNonNull(taken));
             }

@@ -34,6 +34,8 @@ record NumberGrid(
     /** Error of the FP32 division and multiplication of quantising and dequantising. */
     private static final double ARITHMETIC_SLACK = 0x1p-15;
 
+    private static final float LITTLE_MORE = (float) (1 + ARITHMETIC_SLACK);
+
     /**
      * The grid of an unquantised tensor.
      *
@@ -133,8 +135,10 @@ record NumberGrid(
             return multiplier;
         }
         // the smaller magnitude has the smaller exponent, also after division; multiplying by a power of two is exact
-        int exponent =
-                quantized ? exponentBetween(Math.abs(x) / multiplier, Math.abs(y) / multiplier) : exponentBetween(x, y);
+        // products of tiny scales lose bits in F32, so that a power of two may come back as a little less
+        int exponent = quantized
+                ? exponentBetween(Math.abs(x) / multiplier * LITTLE_MORE, Math.abs(y) / multiplier * LITTLE_MORE)
+                : exponentBetween(x, y);
         return multiplier * Double.longBitsToDouble((long) (exponent + 1023) << 52);
     }
 

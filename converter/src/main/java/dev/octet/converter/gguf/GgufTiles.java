@@ -27,6 +27,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
+import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.function.LongUnaryOperator;
 import org.jspecify.annotations.Nullable;
@@ -37,6 +38,9 @@ import org.jspecify.annotations.Nullable;
  */
 final class GgufTiles {
     static final int NVFP4_GROUP = 16;
+
+    /** Types whose encoding refuses what is not finite. */
+    private static final Set<GgufType> CHECKED = Set.of(GgufType.F16, GgufType.Q8_0);
 
     /** Elements that are read at once, at least a row. */
     private static final int TILE = 1 << 18;
@@ -111,10 +115,14 @@ final class GgufTiles {
             StoredWeight weight = Objects.requireNonNull(stored.weights().get(parameter));
             rows = (file, first, count, buffers) -> repack(file, tensor, weight, first, count, buffers);
         } else {
-            StoredTensor same = ofSameType(tensor, parameter);
-            rows = same == null
-                    ? (file, first, count, buffers) -> encode(file, tensor, parameter, first, count, buffers)
-                    : (file, first, count, buffers) -> copy(file, tensor, parameter, same, first, count, buffers);
+            StoredTensor matrix = plainMatrix(tensor, parameter);
+            if (matrix != null && matrix.spec().dtype() == sameType(tensor)) {
+                rows = (file, first, count, buffers) -> copy(file, tensor, parameter, matrix, first, count, buffers);
+            } else if (matrix != null && matrix.spec().dtype() == DType.BF16 && CHECKED.contains(tensor.type())) {
+                rows = (file, first, count, buffers) -> encode(file, tensor, parameter, matrix, first, count, buffers);
+            } else {
+                rows = (file, first, count, buffers) -> encode(file, tensor, parameter, first, count, buffers);
+            }
         }
         long all = rows(tensor);
         long step = step(all, elementsOfRow(tensor));
@@ -137,16 +145,19 @@ final class GgufTiles {
         return isVector(tensor) ? tensor.shape().elementCount() : tensor.rowElements();
     }
 
-    /** The stored matrix whose elements have the file's type already; null for others. */
-    private @Nullable StoredTensor ofSameType(GgufTensor tensor, String parameter) {
+    /** A matrix that is stored in floats; null for others. */
+    private @Nullable StoredTensor plainMatrix(GgufTensor tensor, String parameter) {
         TensorSpec spec = stored.plain().get(parameter);
-        DType type = switch (tensor.type()) {
+        return isVector(tensor) || spec == null ? null : checkpoint.tensor(spec.name());
+    }
+
+    private static @Nullable DType sameType(GgufTensor tensor) {
+        return switch (tensor.type()) {
             case F32 -> DType.F32;
             case F16 -> DType.F16;
             case BF16 -> DType.BF16;
             default -> null;
         };
-        return isVector(tensor) || spec == null || spec.dtype() != type ? null : checkpoint.tensor(spec.name());
     }
 
     private void copy(
@@ -160,22 +171,56 @@ final class GgufTiles {
             throws IOException {
         DType type = source.spec().dtype();
         long rowBytes = tensor.type().bytes(tensor.rowElements());
-        LongUnaryOperator order = order(tensor);
         MemorySegment read = buffers.buffer(Use.SOURCE, count * rowBytes);
         checkpoint.read(source, first * rowBytes, read);
         if (!Float.isFinite(cast.cast().amax(type, read))) {
             encode(file, tensor, parameter, first, count, buffers); // says which element it is
             return;
         }
-        MemorySegment rows = read;
-        if (isTurned(tensor)) {
-            rows = buffers.buffer(Use.CODES, count * rowBytes);
-            for (long r = 0; r < count; r++) {
-                long from = order.applyAsLong(first + r) - first; // heads lie within a tile
-                MemorySegment.copy(read, from * rowBytes, rows, r * rowBytes, rowBytes);
-            }
+        file.write(tensor, first * rowBytes, inOrder(tensor, first, read, rowBytes, buffers));
+    }
+
+    /** Rows in the order of the file. */
+    private MemorySegment inOrder(GgufTensor tensor, long first, MemorySegment read, long rowBytes, Buffers buffers) {
+        if (!isTurned(tensor)) {
+            return read;
         }
-        file.write(tensor, first * rowBytes, rows);
+        LongUnaryOperator order = order(tensor);
+        MemorySegment rows = buffers.buffer(Use.BASE, read.byteSize());
+        for (long r = 0; r < read.byteSize() / rowBytes; r++) {
+            long from = order.applyAsLong(first + r) - first; // heads lie within a tile
+            MemorySegment.copy(read, from * rowBytes, rows, r * rowBytes, rowBytes);
+        }
+        return rows;
+    }
+
+    /** Rows of BF16 without a copy of them in F32. */
+    private void encode(
+            GgufWriter file,
+            GgufTensor tensor,
+            String parameter,
+            StoredTensor source,
+            long first,
+            long count,
+            Buffers buffers)
+            throws IOException {
+        long cols = tensor.rowElements();
+        long rowBytes = cols * Short.BYTES;
+        MemorySegment read = buffers.buffer(Use.SOURCE, count * rowBytes);
+        checkpoint.read(source, first * rowBytes, read);
+        MemorySegment rows = inOrder(tensor, first, read, rowBytes, buffers);
+        MemorySegment blocks = buffers.buffer(Use.CODES, tensor.type().bytes(count * cols));
+        int zeros;
+        try {
+            zeros = GgmlEncode.encode(tensor.type(), DType.BF16, rows, count * cols, blocks);
+        } catch (ArithmeticException e) {
+            encode(file, tensor, parameter, first, count, buffers); // says what is wrong
+            throw e;
+        }
+        if (zeros > 0) {
+            lost.merge(parameter, (long) zeros, Long::sum);
+        }
+        file.write(tensor, first * tensor.type().bytes(cols), blocks);
     }
 
     /** The codes and scales of a matrix as they are, in the order of blocks and rows of the file. */

@@ -189,8 +189,16 @@ public record QuantizedConstant(
                 .flatMap(QuantType::of)
                 .map(QuantType::toString)
                 .orElse(codes.dtype().name().replace("I", "INT").replace("U", "UINT"));
-        Granularity shared = granularity;
-        return number + (shared == null ? "" : " " + shared.text()) + ", scale " + scale.dtype();
+        return number + (granularity == null ? "" : " " + shared(granularity)) + ", scale " + scale.dtype();
+    }
+
+    /** Which elements share a scale, in words; of more than two axes the outermost are channels, as a convolution has them. */
+    private String shared(Granularity of) {
+        int rank = codes.shape().rank();
+        if (rank > 2 && of instanceof Granularity.PerChannel(int axis)) {
+            return axis == -rank ? "per channel" : "per index of axis " + (rank + axis);
+        }
+        return of.text();
     }
 
     /**

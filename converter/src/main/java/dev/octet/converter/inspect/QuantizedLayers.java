@@ -38,14 +38,26 @@ public final class QuantizedLayers {
         return (int) graph.nodes().stream().filter(this::isLinear).count();
     }
 
+    /** {@code Conv} and {@code ConvTranspose} with such weights, and convolutions of integers ({@code QLinearConv}, {@code ConvInteger}). */
+    public int convolutions() {
+        return (int) graph.nodes().stream()
+                .filter(n -> isOf(WeightOperator.Kind.CONVOLUTION, n))
+                .count();
+    }
+
     private boolean isLinear(Node n) {
-        if (n.is("MatMul") || n.is("Gemm")) {
-            return isDequantizedConstant(n.input(1));
+        return !n.domain().equals(Node.OCTET_DOMAIN) && isOf(WeightOperator.Kind.LINEAR, n);
+    }
+
+    private boolean isOf(WeightOperator.Kind kind, Node n) {
+        WeightOperator operator = WeightOperator.of(n).orElse(null);
+        if (operator == null || operator.kind() != kind) {
+            return false;
         }
-        return WeightOperator.of(n)
-                .filter(o -> o.kind() == WeightOperator.Kind.LINEAR && o.reads() != WeightOperator.Reads.FLOATS)
-                .flatMap(o -> constant(n.input(o.weight())))
-                .isPresent();
+        String weight = n.input(operator.weight());
+        return operator.reads() == WeightOperator.Reads.FLOATS
+                ? isDequantizedConstant(weight)
+                : constant(weight).isPresent();
     }
 
     private boolean isDequantizedConstant(String value) {

@@ -13,6 +13,7 @@ public enum WeightOperator {
     LINEAR(Node.OCTET_DOMAIN, "Linear", Kind.LINEAR, 1),
     QUANTIZED_LINEAR(Node.OCTET_DOMAIN, "QuantizedLinear", Kind.LINEAR, 1),
     CONV("", "Conv", Kind.CONVOLUTION, 1),
+    CONV_TRANSPOSE("", "ConvTranspose", Kind.CONVOLUTION, 1),
     MAT_MUL_N_BITS(Domains.RUNTIME, "MatMulNBits", Kind.LINEAR, Reads.BLOCKS, 1, 2, 3, -1),
     Q_LINEAR_MAT_MUL("", "QLinearMatMul", Kind.LINEAR, Reads.CODES, 3, 4, 5, -1),
     Q_LINEAR_CONV("", "QLinearConv", Kind.CONVOLUTION, Reads.CODES, 3, 4, 5, 0),

@@ -37,6 +37,7 @@ public final class Lowering {
         MatMulForm matMul = new MatMulForm(emit);
         FlattenGemmForm flatten = new FlattenGemmForm(emit);
         DynamicForm dynamic = new DynamicForm(emit);
+        ProductForm products = new ProductForm(emit, target);
         for (Node n : edit.nodes()) {
             // only 8-bit floats need the detour by Gemm
             LinearForm form = target == OnnxTarget.ONNXRUNTIME && format(n).isFloat() ? flatten : matMul;
@@ -49,6 +50,8 @@ public final class Lowering {
                 lowerNorm(edit, form, n, codes(n, 3, target, emit), 3);
             } else if (n.isOctet("QuantizingRmsNorm")) {
                 lowerNorm(edit, form, n, codes(n, 2, target, emit), 2);
+            } else if (n.isOctet("QuantizedProduct")) {
+                products.product(n, format(n), type(n));
             } else if (n.isOctet("QuantizedLinear")) {
                 if (n.hasInput(3) && edit.initializer(n.input(3)) == null) {
                     dynamic.linear(n, type(n));

@@ -40,7 +40,7 @@ public record ActivationScales(Plan plan, Map<String, ActivationScale> scales) {
      * @throws InvalidDataException when the statistics lack a value the plan needs: they are of another model or plan
      */
     public static ActivationScales solve(Plan plan, Statistics statistics, Calibrator calibrator) {
-        Map<String, OperandSpec> operands = plan.quantizedInputs();
+        Map<String, OperandSpec> operands = plan.measured();
         Map<String, ActivationScale> scales = new LinkedHashMap<>();
         Map<String, String> refusals = new LinkedHashMap<>();
         for (String tap : plan.taps()) {
@@ -113,19 +113,24 @@ public record ActivationScales(Plan plan, Map<String, ActivationScale> scales) {
         }
         List<Decision> decisions = new ArrayList<>();
         for (Decision d : plan.decisions()) {
-            String reason = d instanceof Decision.Converted c
-                            && !LayerKind.OTHERS.contains(c.kind())
-                            && plan.recipe(c).input() != null
-                    ? refusals.get(quantisedValue(c))
+            String reason = d instanceof Decision.Converted c && plan.recipe(c).input() != null
+                    ? quantisedValues(c).stream()
+                            .map(refusals::get)
+                            .filter(Objects::nonNull)
+                            .findFirst()
+                            .orElse(null)
                     : null;
             decisions.add(reason == null ? d : new Decision.Kept(d.node(), d.kind(), reason));
         }
         return new Plan(plan.recipe(), decisions, plan.others());
     }
 
-    /** The value that a converted layer needs a scale for: the input of a Linear, the output of a normalisation. */
-    private static String quantisedValue(Decision.Converted c) {
-        return c.kind() == LayerKind.LINEAR ? c.input() : c.output();
+    /** The values that a converted layer needs scales for: the input of a Linear, the output of a normalisation, operands of a product. */
+    private static List<String> quantisedValues(Decision.Converted c) {
+        if (!c.kind().forms().isEmpty()) {
+            return c.measured();
+        }
+        return List.of(c.kind() == LayerKind.LINEAR ? c.input() : c.output());
     }
 
     /**

@@ -15,12 +15,29 @@ import org.jspecify.annotations.Nullable;
 final class AttentionProducts {
     /** What stands between the products and the Softmax: scaling, masks, guards against rows without a token. */
     private static final List<String> BETWEEN =
-            List.of("Add", "Mul", "Div", "Where", "Cast", "Reshape", "Identity", "Transpose", "Dropout", "Clip");
+            List.of("Add", "Sub", "Mul", "Div", "Where", "Cast", "Reshape", "Identity", "Transpose", "Dropout", "Clip");
 
     /** Nodes that the search goes back through. */
     private static final int MAX_STEPS = 12;
 
     private AttentionProducts() {}
+
+    /** Operators that compute a whole attention, with both products: ONNX's from opset 23 on, ONNX Runtime's own. */
+    private static final Set<String> WHOLE = Set.of(
+            "Attention",
+            "MultiHeadAttention",
+            "GroupQueryAttention",
+            "PackedAttention",
+            "PackedMultiHeadAttention",
+            "DecoderMaskedMultiHeadAttention",
+            "QAttention",
+            "SparseAttention",
+            "LongformerAttention");
+
+    /** Whether a node computes both products of attention. */
+    static boolean isWhole(Node n) {
+        return (n.is("Attention") || n.domain().equals("com.microsoft")) && WHOLE.contains(n.opType());
+    }
 
     /** By identity. */
     static Set<Node> of(GraphEdit graph) {

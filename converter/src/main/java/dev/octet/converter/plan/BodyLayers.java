@@ -107,7 +107,7 @@ public final class BodyLayers {
             }
             case "LayerNormalization" -> LayerKind.LAYER_NORM;
             case "RMSNormalization" -> LayerKind.RMS_NORM;
-            case "Conv" -> LayerKind.CONV;
+            case "Conv", "ConvTranspose" -> LayerKind.CONV;
             default -> null;
         };
     }

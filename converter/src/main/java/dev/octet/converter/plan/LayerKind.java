@@ -1,9 +1,9 @@
 package dev.octet.converter.plan;
 
+import dev.octet.quant.number.QuantType;
 import dev.octet.quant.recipe.Recipe;
-import java.util.Collections;
-import java.util.EnumSet;
-import java.util.Set;
+import dev.octet.quant.recipe.Recipes;
+import java.util.Map;
 
 /** What a plan decides about. */
 public enum LayerKind {
@@ -24,13 +24,13 @@ public enum LayerKind {
      */
     EMBEDDING("Embedding"),
     /**
-     * A convolution; in INT8 with one scale per output channel, its input quantised by its range in each run, as {@code ConvInteger}. It has no
-     * other quantised form.
+     * A convolution, transposed ones as well. In INT8 with one scale per output channel, its input quantised by its range in each run, as
+     * {@code ConvInteger}; in FP8 the weight alone, with one scale per output channel, dequantised before each use.
      */
     CONV("Conv"),
     /**
      * One of the two products of attention, queries by keys and probabilities by values: a {@code MatMul} beside a {@code Softmax}. In INT8 both
-     * operands are quantised by their ranges in each run.
+     * operands are quantised by their ranges in each run; in FP8 by calibrated scales, but what a Softmax makes by 1 / 448: it lies between 0 and 1.
      */
     ATTENTION("Attention product"),
     /** A node with subgraphs (If, Loop, Scan): passes through with all that is in it. */
@@ -44,16 +44,25 @@ public enum LayerKind {
 
     /**
      * What a converted layer of this kind is, for counts: {@code 36 of 36 Linear in FP8, 6 of 13 LayerNorm handing on FP8}.
-     *
-     * @param recipe of the plan
      */
-    public String convertedMeans(Recipe recipe) {
-        String family = recipe.weight().type().family();
-        return isNorm() ? "handing on " + family : OTHERS.contains(this) ? "in INT8" : "in " + family;
+    public String convertedMeans(Plan plan) {
+        Recipe recipe =
+                plan.converted(this).stream().findFirst().map(plan::recipe).orElse(plan.recipe());
+        return (isNorm() ? "handing on " : "in ") + recipe.weight().type().family();
     }
 
-    /** Kinds besides Linears that a plan brings to INT8 where it is asked to; for ONNX Runtime. */
-    public static final Set<LayerKind> OTHERS = Collections.unmodifiableSet(EnumSet.of(EMBEDDING, CONV, ATTENTION));
+    /**
+     * The recipes of a kind that is quantised only where a plan is asked to, by the number type that is asked for; empty for kinds that the recipe
+     * of the plan decides about.
+     */
+    public Map<QuantType, Recipe> forms() {
+        return switch (this) {
+            case EMBEDDING -> Map.of(QuantType.INT8, Recipes.INT8_WEIGHT_ONLY);
+            case CONV -> Map.of(QuantType.INT8, Recipes.INT8_DYNAMIC, QuantType.E4M3FN, Recipes.FP8_WEIGHT_ONLY);
+            case ATTENTION -> Map.of(QuantType.INT8, Recipes.INT8_DYNAMIC, QuantType.E4M3FN, Recipes.FP8_PER_TENSOR);
+            case LINEAR, LAYER_NORM, RMS_NORM, CONTROL_FLOW -> Map.of();
+        };
+    }
 
     /** Whether it is a normalisation, converted only where a quantised Linear reads its output. */
     boolean isNorm() {

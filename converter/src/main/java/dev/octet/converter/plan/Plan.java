@@ -23,7 +23,7 @@ import java.util.regex.Pattern;
  * quantise it alike, or not at all.
  *
  * @param recipe of all converted layers but those in {@code others}
- * @param others recipes of single Linears, by node id
+ * @param others recipes of single Linears, and of layers of the kinds that have {@linkplain LayerKind#forms forms} of their own, by node id
  */
 public record Plan(Recipe recipe, List<Decision> decisions, Map<String, Recipe> others) {
     /** @throws IllegalArgumentException when two Linears quantise one value in different ways */
@@ -32,14 +32,21 @@ public record Plan(Recipe recipe, List<Decision> decisions, Map<String, Recipe> 
         others = Collections.unmodifiableMap(new LinkedHashMap<>(others));
         Map<String, OperandSpec> inputs = new LinkedHashMap<>();
         for (Decision d : decisions) {
-            if (d instanceof Decision.Converted c && c.kind() == LayerKind.LINEAR) {
+            if (d instanceof Decision.Converted c) {
                 OperandSpec own = others.getOrDefault(c.node(), recipe).input();
-                OperandSpec first = own == null ? null : inputs.putIfAbsent(c.input(), own);
-                if (first != null && !first.equals(own)) {
-                    throw new IllegalArgumentException("'" + c.input() + "' would be quantised in two ways");
+                for (String value : operands(c)) {
+                    OperandSpec first = own == null ? null : inputs.putIfAbsent(value, own);
+                    if (first != null && !first.equals(own)) {
+                        throw new IllegalArgumentException("'" + value + "' would be quantised in two ways");
+                    }
                 }
             }
         }
+    }
+
+    /** The values of a layer that are quantised with a scale of their own, if any are. */
+    private static List<String> operands(Decision.Converted layer) {
+        return layer.kind() == LayerKind.LINEAR ? List.of(layer.input()) : layer.measured();
     }
 
     /** One recipe for all. */
@@ -133,6 +140,18 @@ public record Plan(Recipe recipe, List<Decision> decisions, Map<String, Recipe> 
         return inputs;
     }
 
+    /** The values whose scales come from statistics, with the way they are quantised. */
+    Map<String, OperandSpec> measured() {
+        Map<String, OperandSpec> values = new LinkedHashMap<>();
+        for (Decision.Converted d : converted()) {
+            OperandSpec input = recipe(d).input();
+            if (input != null && recipe(d).needsStatistics()) {
+                operands(d).forEach(value -> values.put(value, input));
+            }
+        }
+        return values;
+    }
+
     /** Ids of the Linears that multiply integers of 8 bits with such integers. */
     public Set<String> integerProducts() {
         Set<String> nodes = new LinkedHashSet<>();
@@ -153,13 +172,12 @@ public record Plan(Recipe recipe, List<Decision> decisions, Map<String, Recipe> 
         return recipe.needsStatistics() || others.values().stream().anyMatch(Recipe::needsStatistics);
     }
 
-    /** The values whose statistics the recipes need: inputs of Linears with static scales; empty for weight-only recipes. */
+    /**
+     * The values whose statistics the recipes need: inputs of Linears with static scales, operands of products of attention with such; empty for
+     * weight-only recipes.
+     */
     public Set<String> taps() {
-        Set<String> taps = new LinkedHashSet<>();
-        converted(LayerKind.LINEAR).stream()
-                .filter(d -> recipe(d).needsStatistics())
-                .forEach(d -> taps.add(d.input()));
-        return taps;
+        return measured().keySet();
     }
 
     /**
@@ -243,7 +261,9 @@ public record Plan(Recipe recipe, List<Decision> decisions, Map<String, Recipe> 
                     switch (d) {
                         case Decision.Converted c ->
                             "convert " + c.kind().label() + " " + c.node() + ": "
-                                    + (others.containsKey(c.node()) ? recipe(c).name() : c.note());
+                                    + (c.kind() == LayerKind.LINEAR && others.containsKey(c.node())
+                                            ? recipe(c).name()
+                                            : c.note());
                         case Decision.Kept k -> "keep    " + k.kind().label() + " " + k.node() + ": " + k.reason();
                     });
         }

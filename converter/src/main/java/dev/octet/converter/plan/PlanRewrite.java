@@ -31,7 +31,7 @@ import org.jspecify.annotations.Nullable;
 
 /**
  * Carries a plan out: Linears become {@code QuantizedLinear}, the normalisations before them {@code QuantizingLayerNorm} or
- * {@code QuantizingRmsNorm}, other inputs pass through one {@code Quantize} each. Every value is quantised once, however many nodes read it.
+ * {@code QuantizingRmsNorm}, other inputs pass through one {@code Quantize} each. Products of attention with static scales become {@code QuantizedProduct}. Every value is quantised once, however many nodes read it.
  *
  * <p>Codes keep the name of the weight they replace when all its readers are converted; its scale is {@code <stem>.weight_scale}
  * and the activation's {@code <stem>.input_scale}, the names that checkpoint formats use.
@@ -54,6 +54,7 @@ public final class PlanRewrite {
     private final Arena arena;
     private final Map<Form, Weight> weights = new HashMap<>();
     private final Map<String, Tensor> originals = new HashMap<>();
+    private final Map<String, String> products = new HashMap<>();
     private final List<LayerResult> layers = new ArrayList<>();
 
     /** A weight as one recipe has it. */
@@ -128,18 +129,65 @@ public final class PlanRewrite {
         for (Decision.Converted d : plan.converted(LayerKind.EMBEDDING)) {
             layers.add(embeddings.rewrite(node(nodes, d)));
         }
-        DynamicProducts products = new DynamicProducts(edit, arena);
+        DynamicProducts dynamic = new DynamicProducts(edit, arena);
+        ConvolutionWeights convolutions = new ConvolutionWeights(edit, arena);
         for (Decision.Converted d :
                 plan.converted()) { // in the graph's order: codes are made before their first reader
             if (d.kind() == LayerKind.CONV) {
-                layers.add(products.convolution(node(nodes, d)));
+                OperandSpec weight = plan.recipe(d).weight();
+                layers.add(
+                        weight.type().isInteger()
+                                ? dynamic.convolution(node(nodes, d))
+                                : convolutions.rewrite(node(nodes, d), weight));
+            } else if (d.kind() == LayerKind.ATTENTION && plan.recipe(d).isDynamic()) {
+                dynamic.product(node(nodes, d), dtype(d.input()));
             } else if (d.kind() == LayerKind.ATTENTION) {
-                ValueType.TensorType first = types.type(d.input());
-                products.product(node(nodes, d), first == null ? null : first.dtype());
+                rewriteProduct(
+                        node(nodes, d), Objects.requireNonNull(plan.recipe(d).input()));
             }
         }
         edit.removeUnreachable();
         return new Result(model.withGraph(edit.build()).withOpset(Node.OCTET_DOMAIN, 1, model.irVersion()), layers);
+    }
+
+    private @Nullable DType dtype(String value) {
+        ValueType.TensorType type = types.type(value);
+        return type == null ? null : type.dtype();
+    }
+
+    /** A product of two computed values, each with the scale of its own. */
+    private void rewriteProduct(Node n, OperandSpec operand) {
+        List<String> inputs = new ArrayList<>();
+        for (String value : n.inputs()) {
+            inputs.add(value);
+            inputs.add(products.computeIfAbsent(value, v -> productScale(v, operand)));
+        }
+        DType type = dtype(n.input(0));
+        edit.replace(
+                n,
+                Node.of(
+                        n.name(),
+                        "QuantizedProduct",
+                        Node.OCTET_DOMAIN,
+                        inputs,
+                        n.outputs(),
+                        Attribute.of("format", operand.type().dtype().name()),
+                        Attribute.of("type", (type == null ? DType.F32 : type).name())));
+    }
+
+    /** The constant scale of an operand: from its statistics, or of what a Softmax makes, which lies between 0 and 1. */
+    private String productScale(String value, OperandSpec operand) {
+        ActivationScale chosen = activations.get(value);
+        Node producer = edit.producer(value);
+        if (chosen == null && (producer == null || !producer.is("Softmax"))) {
+            throw new IllegalArgumentException("no scale for '" + value + "'");
+        }
+        float scale = chosen == null ? 1 / operand.type().maxValue() : chosen.scale();
+        DType type = dtype(value);
+        String name = edit.freshName(value + ".input_scale");
+        edit.putInitializer(
+                Initializer.of(ActivationScales.stored(scale, name, type == null ? DType.F32 : type, arena)));
+        return name;
     }
 
     private static Node node(Map<String, Node> nodes, Decision d) {

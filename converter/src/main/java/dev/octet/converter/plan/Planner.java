@@ -9,16 +9,19 @@ import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.quant.block.Granularity;
 import dev.octet.quant.cast.ElementCast;
+import dev.octet.quant.number.QuantType;
 import dev.octet.quant.recipe.OperandSpec;
 import dev.octet.quant.recipe.Recipe;
 import java.util.ArrayList;
 import java.util.HashSet;
 import java.util.IdentityHashMap;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
 import java.util.regex.Pattern;
+import org.jspecify.annotations.Nullable;
 
 /**
  * Decides about every candidate layer of a canonical graph. Looks at weights once (for NaN and zero), changes nothing.
@@ -30,7 +33,7 @@ public final class Planner {
     private final GraphEdit lookup;
     private final Recipe recipe;
     private final List<Pattern> keep;
-    private final Set<LayerKind> inInt8;
+    private final Map<LayerKind, QuantType> others;
     private final Set<Node> attention;
     private final Set<Pattern> matched = new HashSet<>();
 
@@ -39,13 +42,18 @@ public final class Planner {
     /** Tables of fewer rows stay: nothing is gained. */
     private static final int LEAST_ROWS = 16;
 
-    private Planner(Graph graph, Recipe recipe, List<Pattern> keep, Set<LayerKind> inInt8) {
+    private Planner(Graph graph, Recipe recipe, List<Pattern> keep, Map<LayerKind, QuantType> others) {
         this.graph = graph;
         this.lookup = GraphEdit.of(graph);
         this.recipe = recipe;
         this.keep = keep;
-        this.inInt8 = Set.copyOf(inInt8);
-        this.attention = inInt8.contains(LayerKind.ATTENTION) ? AttentionProducts.of(lookup) : Set.of();
+        this.others = Map.copyOf(others);
+        this.attention = others.containsKey(LayerKind.ATTENTION) ? AttentionProducts.of(lookup) : Set.of();
+        others.forEach((kind, type) -> {
+            if (!kind.forms().containsKey(type)) {
+                throw new IllegalArgumentException(kind + " has no form in " + type);
+            }
+        });
     }
 
     /**
@@ -56,16 +64,16 @@ public final class Planner {
      * @throws InvalidOptionException when a pattern matches no candidate layer
      */
     public static Plan plan(Graph graph, Recipe recipe, List<Pattern> keep) {
-        return plan(graph, recipe, keep, Set.of());
+        return plan(graph, recipe, keep, Map.of());
     }
 
     /**
      * The same with other layers than Linears.
      *
-     * @param inInt8 of {@link LayerKind#OTHERS}, those that are candidates for INT8
+     * @param others kinds that are candidates, too, each with one of its {@linkplain LayerKind#forms forms}
      */
-    public static Plan plan(Graph graph, Recipe recipe, List<Pattern> keep, Set<LayerKind> inInt8) {
-        return new Planner(graph, recipe, keep, inInt8).plan();
+    public static Plan plan(Graph graph, Recipe recipe, List<Pattern> keep, Map<LayerKind, QuantType> others) {
+        return new Planner(graph, recipe, keep, others).plan();
     }
 
     private Plan plan() {
@@ -103,7 +111,20 @@ public final class Planner {
                         hint(ordered));
             }
         }
-        return new Plan(recipe, ordered);
+        return new Plan(recipe, ordered, recipes(ordered));
+    }
+
+    /** The recipes of converted layers of other kinds. */
+    private Map<String, Recipe> recipes(List<Decision> decisions) {
+        Map<String, Recipe> recipes = new LinkedHashMap<>();
+        for (Decision d : decisions) {
+            QuantType type = d instanceof Decision.Converted ? others.get(d.kind()) : null;
+            Recipe own = type == null ? null : d.kind().forms().get(type);
+            if (own != null) {
+                recipes.put(d.node(), own);
+            }
+        }
+        return recipes;
     }
 
     private static String hint(List<Decision> layers) {
@@ -147,12 +168,11 @@ public final class Planner {
 
     /** Why this weight cannot or should not be quantised; empty when it can. */
     private Optional<String> weightRefusal(Node n, String w) {
-        Initializer init = lookup.initializer(w);
-        Optional<Tensor> tensor = init == null ? Optional.empty() : init.tensor();
-        if (tensor.isEmpty()) {
-            return Optional.of("its weight '" + w + "' is not a constant tensor");
-        }
-        Tensor t = tensor.get();
+        Tensor t = constant(w);
+        return t == null ? Optional.of("its weight '" + w + "' is not a constant tensor") : typeRefusal(n, t);
+    }
+
+    private Optional<String> typeRefusal(Node n, Tensor t) {
         return switch (t.dtype()) {
             case F32, F16, BF16 -> valuesRefusal(n, t);
             case BOOL, F4_E2M1, F6_E2M3, F6_E3M2, U2, I2, U4, I4, U8, I8, F8_E5M2, F8_E4M3FN, F8_E8M0, F8_E4M3FNUZ ->
@@ -195,25 +215,24 @@ public final class Planner {
         if (n.isOctet("RMSNormalization")) {
             return Optional.of(decideNorm(n, LayerKind.RMS_NORM, linearInputs));
         }
-        if (inInt8.contains(LayerKind.EMBEDDING) && n.is("Gather") && n.intAttribute("axis", 0) == 0) {
+        if (others.containsKey(LayerKind.EMBEDDING) && n.is("Gather") && n.intAttribute("axis", 0) == 0) {
             return decideEmbedding(n);
         }
-        if (n.is("Conv")) {
+        if (ConvolutionWeights.isConvolution(n)) {
             return Optional.of(decideConvolution(n));
         }
-        return attention.contains(n) ? Optional.of(decideProduct(n)) : Optional.empty();
+        if (others.containsKey(LayerKind.ATTENTION) && AttentionProducts.isWhole(n)) {
+            return Optional.of(wholeAttention(n));
+        }
+        return attention.contains(n) ? Optional.of(decideProduct(n, linearInputs)) : Optional.empty();
     }
 
     private Decision decideConvolution(Node n) {
+        QuantType type = others.get(LayerKind.CONV);
         Optional<String> refusal = keptByPattern(n.id(), n.input(1));
-        if (!inInt8.contains(LayerKind.CONV)) {
-            boolean integers = recipe.weight().type().isInteger();
-            refusal = Optional.of(
-                    integers
-                            ? "convolutions stay in floats unless asked for"
-                            : "convolutions have no " + recipe.weight().type().family() + " form here");
-        }
-        refusal = refusal.or(() -> convolutionRefusal(n));
+        refusal = type == null
+                ? Optional.of("convolutions stay in floats unless asked for")
+                : refusal.or(() -> convolutionRefusal(n, type.isInteger()));
         return refusal.isPresent()
                 ? new Decision.Kept(n.id(), LayerKind.CONV, refusal.get())
                 : new Decision.Converted(
@@ -222,29 +241,62 @@ public final class Planner {
                         n.input(0),
                         n.output(),
                         n.input(1),
-                        "weight to INT8, one scale per output channel; its input is quantised in each run");
+                        type != null && type.isInteger()
+                                ? "weight to INT8, one scale per output channel; its input is quantised in each run"
+                                : "weight to FP8, one scale per output channel; its input stays as it is");
     }
 
-    private Optional<String> convolutionRefusal(Node n) {
+    private Optional<String> convolutionRefusal(Node n, boolean integers) {
         String w = n.input(1);
-        Initializer init = lookup.initializer(w);
-        Tensor t = init == null ? null : init.tensor().orElse(null);
+        Tensor t = constant(w);
         if (t == null) {
-            return Optional.of("its weight '" + w + "' is not a constant tensor");
+            Node producer = lookup.producer(w);
+            Tensor codes = producer != null && producer.is("DequantizeLinear") ? constant(producer.input(0)) : null;
+            return Optional.of(
+                    codes == null
+                            ? "its weight '" + w + "' is not a constant tensor"
+                            : "its weight is " + codes.dtype() + " already");
         }
-        if (t.dtype() != DType.F32) {
-            return Optional.of("its weight is " + t.dtype() + "; ConvInteger's ranges are found in F32");
-        }
-        if (n.hasInput(2) && lookup.initializer(n.input(2)) == null) {
-            return Optional.of("its bias is not a constant tensor");
+        Optional<String> form = integers ? integerRefusal(n, t) : ConvolutionWeights.refusal(n, t.shape());
+        if (form.isPresent()) {
+            return form;
         }
         return lookup.consumers(w).size() == 1 && !lookup.isOutput(w)
-                ? valuesRefusal(n, t)
+                ? typeRefusal(n, t)
                 : Optional.of("its weight is also read by other nodes");
     }
 
-    private Decision decideProduct(Node n) {
+    /** Why a convolution has no form as {@code ConvInteger}; empty where it has one. */
+    private Optional<String> integerRefusal(Node n, Tensor weight) {
+        if (n.is("ConvTranspose")) {
+            return Optional.of("ONNX has no ConvTranspose of integers");
+        }
+        if (weight.dtype() != DType.F32) {
+            return Optional.of("its weight is " + weight.dtype() + "; ConvInteger's ranges are found in F32");
+        }
+        return n.hasInput(2) && lookup.initializer(n.input(2)) == null
+                ? Optional.of("its bias is not a constant tensor")
+                : Optional.empty();
+    }
+
+    private @Nullable Tensor constant(String name) {
+        Initializer init = lookup.initializer(name);
+        return init == null ? null : init.tensor().orElse(null);
+    }
+
+    private Decision decideProduct(Node n, Set<String> linearInputs) {
+        QuantType type = others.get(LayerKind.ATTENTION);
+        Recipe own = type == null ? recipe : LayerKind.ATTENTION.forms().getOrDefault(type, recipe);
+        boolean dynamic = own.isDynamic();
+        List<String> measured = dynamic
+                ? List.of()
+                : n.inputs().stream().filter(v -> !isProbability(v)).toList();
         Optional<String> refusal = keptByPattern(n.id());
+        if (refusal.isEmpty() && !dynamic) {
+            refusal = n.inputs().stream()
+                    .flatMap(v -> operandRefusal(v, own, linearInputs.contains(v)).stream())
+                    .findFirst();
+        }
         return refusal.isPresent()
                 ? new Decision.Kept(n.id(), LayerKind.ATTENTION, refusal.get())
                 : new Decision.Converted(
@@ -253,14 +305,39 @@ public final class Planner {
                         n.input(0),
                         n.output(),
                         "",
-                        "both operands to 8 bits by their ranges in each run");
+                        measured,
+                        dynamic
+                                ? "both operands to 8 bits by their ranges in each run"
+                                : "both operands to FP8 by calibrated scales");
+    }
+
+    private boolean isProbability(String value) {
+        Node producer = lookup.producer(value);
+        return producer != null && producer.is("Softmax");
+    }
+
+    /** Why an operand of a product has no static scale of its own; empty where it has one. */
+    private Optional<String> operandRefusal(String value, Recipe own, boolean readByLinear) {
+        OperandSpec linear = recipe.input();
+        return readByLinear && linear != null && !linear.equals(own.input())
+                ? Optional.of("its operand '" + value + "' is quantised for Linears in another way")
+                : Optional.empty();
+    }
+
+    private Decision wholeAttention(Node n) {
+        keptByPattern(n.id());
+        return new Decision.Kept(
+                n.id(),
+                LayerKind.ATTENTION,
+                n.domain().isEmpty()
+                        ? "both products are in one node; 'octet convert --target onnx' writes them apart"
+                        : "both products are in one node of " + n.domain());
     }
 
     /** Empty where the node gathers from anything but a constant matrix of floats: it is not an embedding. */
     private Optional<Decision> decideEmbedding(Node n) {
         String table = n.input(0);
-        Initializer init = lookup.initializer(table);
-        Tensor t = init == null ? null : init.tensor().orElse(null);
+        Tensor t = constant(table);
         if (t == null || t.shape().rank() != 2 || !TABLES.contains(t.dtype())) {
             return Optional.empty();
         }

@@ -1,6 +1,7 @@
 package dev.octet.converter.verify;
 
 import dev.octet.converter.inspect.QuantizedConstant;
+import dev.octet.converter.plan.ConvolutionWeights;
 import dev.octet.formats.graph.Node;
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
@@ -54,7 +55,7 @@ final class OnnxWeightRules {
             .text("The scales of a weight lie along its output channels: integer products are scaled by column, and"
                     + " a scale for each input cannot be taken out of the sum.")
             .fix("check the attribute axis: the last one of a MatMul's weight, 0 of a Conv's and of a Gemm's with"
-                    + " transB=1")
+                    + " transB=1, 1 of a ConvTranspose's")
             .source("microsoft/onnxruntime:onnxruntime/core/providers/cpu/quantization/matmul_integer_base.h,"
                     + " docs.nvidia.com: TensorRT, Working with Quantized Types")
             .onGraphs(OnnxWeightRules::axis);
@@ -90,8 +91,8 @@ final class OnnxWeightRules {
                 if (node.is("Gemm")) {
                     return node.intAttribute("transB", 0) == 1 ? -2 : -1;
                 }
-                if (node.is("Conv")) {
-                    return -rank;
+                if ((node.is("Conv") || node.is("ConvTranspose")) && rank > 2) {
+                    return ConvolutionWeights.outputAxis(node, weight.codes().shape()) - rank;
                 }
             }
         }

@@ -95,6 +95,15 @@ class NumberGridTest {
     }
 
     @Test
+    void a_code_of_a_tiny_scale_is_no_further_off_because_F32_cut_its_product() {
+        NumberGrid grid = NumberGrid.quantized(QuantType.E4M3FN, DType.F32);
+        float scale = 2.0892914e-38f;
+        float y = -0.25f * scale; // subnormal: a little less than a quarter of the scale
+        assertTrue(Math.abs(y / scale) < 0.25f);
+        assertTrue(Math.abs(-5.537173e-39 - y) / grid.ulpBetween(-5.537173e-39f, y, scale) <= 0.5 + grid.slack());
+    }
+
+    @Test
     void the_distance_of_numbers_of_different_size_is_told_in_units_of_the_larger() {
         NumberGrid grid = NumberGrid.quantized(QuantType.E4M3FN, DType.F32);
         assertEquals(grid.ulp(16, 1) / 2, grid.ulpBetween(0.01f, -16, 1));

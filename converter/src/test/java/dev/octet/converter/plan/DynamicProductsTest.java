@@ -24,6 +24,7 @@ import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.quant.Quantizer;
+import dev.octet.quant.number.QuantType;
 import dev.octet.quant.recipe.Recipes;
 import java.io.IOException;
 import java.lang.foreign.Arena;
@@ -31,7 +32,6 @@ import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
-import java.util.Set;
 import java.util.SplittableRandom;
 import java.util.regex.Pattern;
 import org.junit.jupiter.api.AfterEach;
@@ -48,7 +48,8 @@ class DynamicProductsTest {
     private static final int SIDE = 6;
     private static final int TOKENS = 5;
     private static final int WIDTH = 8;
-    private static final Set<LayerKind> BOTH = Set.of(LayerKind.CONV, LayerKind.ATTENTION);
+    private static final Map<LayerKind, QuantType> BOTH =
+            Map.of(LayerKind.CONV, QuantType.INT8, LayerKind.ATTENTION, QuantType.INT8);
 
     private final Arena arena = Arena.ofShared();
     private final SplittableRandom random = new SplittableRandom(3);

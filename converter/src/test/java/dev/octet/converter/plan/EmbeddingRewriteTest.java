@@ -22,6 +22,7 @@ import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.quant.Quantizer;
+import dev.octet.quant.number.QuantType;
 import dev.octet.quant.recipe.Recipes;
 import java.io.IOException;
 import java.lang.foreign.Arena;
@@ -31,7 +32,6 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
-import java.util.Set;
 import java.util.SplittableRandom;
 import java.util.regex.Pattern;
 import org.junit.jupiter.api.AfterEach;
@@ -83,7 +83,7 @@ class EmbeddingRewriteTest {
     }
 
     private static Plan plan(GraphModel model, List<Pattern> keep) {
-        return Planner.plan(model.graph(), Recipes.FP8_WEIGHT_ONLY, keep, Set.of(LayerKind.EMBEDDING));
+        return Planner.plan(model.graph(), Recipes.FP8_WEIGHT_ONLY, keep, Map.of(LayerKind.EMBEDDING, QuantType.INT8));
     }
 
     private GraphModel rewritten(GraphModel model) {

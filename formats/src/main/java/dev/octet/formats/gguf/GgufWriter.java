@@ -3,6 +3,7 @@ package dev.octet.formats.gguf;
 import dev.octet.formats.error.UnsupportedModelException;
 import dev.octet.formats.file.AtomicFile;
 import dev.octet.formats.file.ByteSink;
+import dev.octet.formats.file.EarlySync;
 import java.io.ByteArrayOutputStream;
 import java.io.IOException;
 import java.lang.foreign.Arena;
@@ -31,7 +32,11 @@ public final class GgufWriter implements AutoCloseable {
 
     private static final int ALIGNMENT = (int) GgufHeader.DEFAULT_ALIGNMENT;
 
+    /** Bytes after which what was written is synced, while more is. */
+    private static final long SYNCED_TOGETHER_BYTES = 64L << 20;
+
     private final AtomicFile file;
+    private final EarlySync sync;
     private final Map<GgufTensor, Place> places;
 
     /** Where a tensor lies, and how many of its bytes were written. */
@@ -39,6 +44,7 @@ public final class GgufWriter implements AutoCloseable {
 
     private GgufWriter(AtomicFile file, Map<GgufTensor, Place> places) {
         this.file = file;
+        this.sync = new EarlySync(file, SYNCED_TOGETHER_BYTES);
         this.places = places;
     }
 
@@ -155,6 +161,7 @@ public final class GgufWriter implements AutoCloseable {
             throw wrongSize(tensor, offset + bytes.byteSize());
         }
         put(place.start() + offset, bytes);
+        sync.wrote(bytes.byteSize());
         place.written().addAndGet(bytes.byteSize());
     }
 
@@ -175,12 +182,14 @@ public final class GgufWriter implements AutoCloseable {
                 throw wrongSize(e.getKey(), written);
             }
         }
+        sync.finish();
         file.commit();
     }
 
     /** Removes what was written unless {@link #commit} succeeded. */
     @Override
     public void close() throws IOException {
+        sync.close();
         file.close();
     }
 

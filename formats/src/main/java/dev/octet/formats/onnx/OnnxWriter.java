@@ -2,20 +2,15 @@ package dev.octet.formats.onnx;
 
 import dev.octet.formats.error.UnsupportedModelException;
 import dev.octet.formats.file.AtomicFile;
+import dev.octet.formats.file.EarlySync;
 import dev.octet.formats.graph.GraphModel;
 import dev.octet.formats.onnx.proto.ModelProto;
 import java.io.IOException;
-import java.io.InterruptedIOException;
 import java.lang.foreign.MemorySegment;
 import java.nio.ByteBuffer;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
-import java.util.concurrent.CompletableFuture;
-import java.util.concurrent.ExecutionException;
-import java.util.concurrent.ExecutorService;
-import java.util.concurrent.Executors;
-import java.util.concurrent.Future;
 
 /**
  * Writes ONNX models. Streams tensor data from their segments, never all on the heap. All numbers go to {@code raw_data} or external data.
@@ -104,8 +99,7 @@ public final class OnnxWriter {
         List<MemorySegment> together = new ArrayList<>();
         long end = 0;
         long pending = 0;
-        try (ExecutorService second = Executors.newSingleThreadExecutor()) {
-            Future<?> syncing = CompletableFuture.completedFuture(null);
+        try (EarlySync sync = new EarlySync(file, WRITTEN_TOGETHER_BYTES)) {
             for (ExternalLayout.Item item : layout.items()) {
                 together.add(zeros.asSlice(0, item.offset() - end)); // less than the alignment
                 together.add(item.bytes());
@@ -114,30 +108,12 @@ public final class OnnxWriter {
                 if (pending >= WRITTEN_TOGETHER_BYTES) {
                     file.write(together);
                     together.clear();
+                    sync.wrote(pending);
                     pending = 0;
-                    if (syncing.isDone()) {
-                        finished(syncing);
-                        syncing = second.submit(() -> {
-                            file.sync();
-                            return null;
-                        });
-                    }
                 }
             }
             file.write(together);
-            finished(syncing);
-        }
-    }
-
-    /** Waits for a sync. The system reports a failed sync only once, so its failure must not be lost. */
-    private static void finished(Future<?> syncing) throws IOException {
-        try {
-            syncing.get();
-        } catch (ExecutionException e) {
-            throw new IOException("cannot sync: " + e.getCause(), e);
-        } catch (InterruptedException e) {
-            Thread.currentThread().interrupt();
-            throw new InterruptedIOException("interrupted while the file was written");
+            sync.finish();
         }
     }
 }

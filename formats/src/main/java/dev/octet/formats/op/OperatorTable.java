@@ -283,6 +283,7 @@ public final class OperatorTable {
             octet("GridQuantize", SAME_AS_INPUT, WIDENS_ITSELF),
             octet("QuantizingLayerNorm", UNKNOWN, WIDEST),
             octet("QuantizedLinear", UNKNOWN, WIDEST),
+            octet("QuantizedProduct", UNKNOWN, WIDEST),
             octet("Quantize", UNKNOWN, WIDEST),
             octet("QuantizeDynamic", UNKNOWN, WIDEST),
             octet("QuantizingRmsNorm", UNKNOWN, WIDEST),

@@ -77,8 +77,14 @@ public final class Floats {
         }
     }
 
-    /** Of pairs in an integer: a loop over {@code short} would take twice as long, as the compiler makes no vectors of it. */
-    private static void widenBf16(int[] pairs, int[] bits, int n) {
+    /**
+     * The bits of BF16 as those of F32.
+     *
+     * @param pairs of BF16, the first in the lower half: a loop over {@code short} would take twice as long, as the compiler makes no vectors of it
+     * @param bits twice as many
+     * @param n pairs
+     */
+    public static void widenBf16(int[] pairs, int[] bits, int n) {
         for (int i = 0; i < n; i++) {
             bits[2 * i] = pairs[i] << 16;
             bits[2 * i + 1] = pairs[i] & 0xFFFF0000;

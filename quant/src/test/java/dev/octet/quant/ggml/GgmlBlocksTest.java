@@ -9,7 +9,9 @@ import dev.octet.formats.ModelFile;
 import dev.octet.formats.gguf.GgufFile;
 import dev.octet.formats.gguf.GgufHeader;
 import dev.octet.formats.gguf.GgufType;
+import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Tensor;
+import dev.octet.quant.number.BFloat16;
 import java.io.IOException;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
@@ -100,6 +102,56 @@ class GgmlBlocksTest {
                 ArithmeticException.class,
                 () -> GgmlEncode.encode(type, MemorySegment.ofArray(x), 64, MemorySegment.ofArray(bytes)));
         assertTrue(String.valueOf(e.getMessage()).contains(" ends at "));
+    }
+
+    /** Every BF16 up to 60,000, which all types hold. */
+    private static short[] everyBFloat16() {
+        short[] all = new short[1 << 16];
+        int n = 0;
+        for (int bits = 0; bits < 1 << 16; bits++) {
+            if (Math.abs(BFloat16.toFloat((short) bits)) <= 60_000) {
+                all[n++] = (short) bits;
+            }
+        }
+        return Arrays.copyOf(all, n / 256 * 256);
+    }
+
+    @ParameterizedTest
+    @MethodSource("written")
+    void bfloat16s_encode_to_the_bytes_of_their_floats(GgufType type) {
+        short[] source = everyBFloat16();
+        // an odd number where the type has no blocks
+        int count = type.blockElements() == 1 ? source.length - 1 : source.length;
+        float[] floats = new float[count];
+        for (int i = 0; i < count; i++) {
+            floats[i] = BFloat16.toFloat(source[i]);
+        }
+        byte[] expected = new byte[(int) type.bytes(count)];
+        byte[] bytes = new byte[expected.length];
+        int lost = GgmlEncode.encode(type, MemorySegment.ofArray(floats), count, MemorySegment.ofArray(expected));
+        if (type == GgufType.F32) {
+            assertThrows(
+                    IllegalArgumentException.class,
+                    () -> GgmlEncode.encode(
+                            type, DType.BF16, MemorySegment.ofArray(source), count, MemorySegment.ofArray(bytes)));
+            return;
+        }
+        assertEquals(
+                lost,
+                GgmlEncode.encode(
+                        type, DType.BF16, MemorySegment.ofArray(source), count, MemorySegment.ofArray(bytes)));
+        assertArrayEquals(expected, bytes);
+    }
+
+    @ParameterizedTest
+    @CsvSource({"F16, Infinity", "F16, NaN", "Q8_0, -Infinity", "Q8_0, NaN"})
+    void what_is_not_finite_is_refused_in_blocks_of_bfloat16s(GgufType type, float value) {
+        short[] source = new short[64];
+        source[37] = BFloat16.fromFloat(value);
+        assertThrows(
+                ArithmeticException.class,
+                () -> GgmlEncode.encode(
+                        type, DType.BF16, MemorySegment.ofArray(source), 64, MemorySegment.ofArray(new byte[128])));
     }
 
     @Test
