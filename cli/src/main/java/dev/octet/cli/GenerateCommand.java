@@ -25,8 +25,8 @@ final class GenerateCommand implements Command {
     private static final Option CHAT =
             Flags.flag("chat", "the prompt is a user's message; the model's chat template goes around it");
     private static final Option SYSTEM = Flags.value("system", "TEXT", "message of the system before it, with --chat");
-    private static final PathOption CHAT_TEMPLATE = PathOption.read(
-            "chat-template", "FILE", "template for --chat (default: the one next to the tokenizer)");
+    private static final PathOption CHAT_TEMPLATE =
+            PathOption.read("chat-template", "FILE", "template for --chat (default: the one next to the tokenizer)");
     private static final Option PROMPT_TOKENS =
             Flags.value("prompt-tokens", "ID,ID,..", "tokens to continue, instead of a text");
     private static final Option TOKENS =
@@ -78,14 +78,26 @@ final class GenerateCommand implements Command {
     @Override
     public List<Option> options() {
         return List.of(
-                PROMPT, CHAT, SYSTEM, CHAT_TEMPLATE, PROMPT_TOKENS, TOKENS, TEMPERATURE, TOP_K, TOP_P, SEED, DataFlags.TOKENIZER, Flags.THREADS);
+                PROMPT,
+                CHAT,
+                SYSTEM,
+                CHAT_TEMPLATE,
+                PROMPT_TOKENS,
+                TOKENS,
+                TEMPERATURE,
+                TOP_K,
+                TOP_P,
+                SEED,
+                DataFlags.TOKENIZER,
+                Flags.THREADS);
     }
 
     @Override
     public List<String> examples() {
         return List.of(
                 "octet generate Llama-3.2-1B-FP8 --prompt 'The capital of France is' --max-tokens 20",
-                "octet generate Llama-3.2-1B-Instruct --chat --prompt 'What is FP8?' --system 'Answer in one sentence.'",
+                "octet generate Llama-3.2-1B-Instruct --chat --prompt 'What is FP8?' --system 'Answer in one"
+                        + " sentence.'",
                 "octet generate Qwen3-0.6B --prompt 'Once upon a time' --temperature 0.8 --top-p 0.95 --seed 7");
     }
 

@@ -200,12 +200,15 @@ class FamilyVerbsTest {
                         // w3 reads what w1 does, which is cast once
                         String slot = "fp8./model/layers." + layer + "/block_sparse_moe/experts." + e + "/"
                                 + (linear.equals("w3") ? "w1" : linear) + ".input";
-                        float quantScale = requireNonNull(states.get(slot + ".quant_scale")).toFloats()[0];
+                        float quantScale = requireNonNull(states.get(slot + ".quant_scale"))
+                                .toFloats()[0];
                         Tensor scale = requireNonNull(tensors.get(module + ".input_scale"), module);
                         // written in BF16 at most: the type of the folder
                         assertEquals(1 / quantScale, scale.toFloats()[0], 0.004 / quantScale, module);
                         assertEquals(
-                                DType.F8_E4M3FN, requireNonNull(tensors.get(module + ".weight")).dtype(), module);
+                                DType.F8_E4M3FN,
+                                requireNonNull(tensors.get(module + ".weight")).dtype(),
+                                module);
                         different.add(quantScale);
                     }
                 }

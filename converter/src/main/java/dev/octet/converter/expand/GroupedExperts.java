@@ -229,9 +229,8 @@ public final class GroupedExperts {
                 }
             }
             int at = i;
-            String ids = branches.stream()
-                    .map(branch -> branch.nodes().get(at).id())
-                    .collect(Collectors.joining("\n"));
+            String ids =
+                    branches.stream().map(branch -> branch.nodes().get(at).id()).collect(Collectors.joining("\n"));
             nodes.add(Node.of(
                     n.id() + "/grouped",
                     CanonicalOps.GROUPED_LINEAR,

@@ -24,7 +24,8 @@ class ChatPromptTest {
     private static final LocalDate TODAY = LocalDate.of(2026, 1, 31);
 
     private static ChatPrompt prompt(JsonNode row) {
-        Path template = TESTDATA.resolve("chat/templates/" + row.path("template").asText() + ".jinja");
+        Path template =
+                TESTDATA.resolve("chat/templates/" + row.path("template").asText() + ".jinja");
         Optional<String> system = Optional.ofNullable(row.path("system").textValue());
         return new ChatPrompt(row.path("user").asText(), system, Optional.of(template), TODAY);
     }
@@ -42,7 +43,10 @@ class ChatPromptTest {
                     refused++;
                     continue;
                 }
-                assertEquals(row.path("text").asText(), prompt.text(TOKENIZER), row.path("template").asText());
+                assertEquals(
+                        row.path("text").asText(),
+                        prompt.text(TOKENIZER),
+                        row.path("template").asText());
                 assertEquals(
                         row.path("tokens").toString(),
                         prompt.tokens(tokenizer, TOKENIZER).toString().replace(" ", ""));
@@ -57,6 +61,6 @@ class ChatPromptTest {
     void without_a_template_the_option_that_gives_one_is_named() {
         ChatPrompt prompt = new ChatPrompt("Hi", Optional.empty(), Optional.empty(), TODAY);
         InvalidOptionException e = assertThrows(InvalidOptionException.class, () -> prompt.text(TOKENIZER));
-        assertTrue(e.getMessage().contains("add --chat-template FILE"), e.getMessage());
+        assertTrue(String.valueOf(e.getMessage()).contains("add --chat-template FILE"), e.getMessage());
     }
 }

@@ -158,8 +158,7 @@ final class Fp8Writer implements PrecisionPolicy {
         inputs[Fp8GroupedLinear.OFFSETS] = offsets;
         List<Value> outputs = new ArrayList<>();
         outputs.add(emitter.temporary(node.output(), layer.y()));
-        outputs.add(emitter.temporary(
-                "scales:" + node.output(), new OperandType(DType.F32, Shape.of(experts.size()))));
+        outputs.add(emitter.temporary("scales:" + node.output(), new OperandType(DType.F32, Shape.of(experts.size()))));
         for (int e = 0; e < experts.size(); e++) {
             LinearSteps expert = experts.get(e);
             expert.putWeights(layer, inputs, Fp8GroupedLinear.at(e, 0));
@@ -344,8 +343,7 @@ final class Fp8Writer implements PrecisionPolicy {
         void putWeights(Fp8Linear product, @Nullable Value[] inputs, int at) {
             inputs[at + Fp8GroupedLinear.W] = w;
             inputs[at + Fp8GroupedLinear.BIAS] = bias;
-            if (product.fprop().right() == null
-                    || (trains && product.dgrad().right() == null)) {
+            if (product.fprop().right() == null || (trains && product.dgrad().right() == null)) {
                 inputs[at + Fp8GroupedLinear.W_NARROW] = narrow(w);
             }
             CodedMatrix own = product.fprop().right();

@@ -55,7 +55,7 @@ public record LinearModule(String node, String weight, String name, boolean tran
         if (!node.isOctet("GroupedLinear") || ids.isEmpty()) {
             return List.of();
         }
-        String[] each = ids.split("\n");
+        String[] each = ids.split("\n", -1);
         List<Node> all = new ArrayList<>();
         for (int e = 0; e < each.length; e++) {
             List<String> inputs = new ArrayList<>(List.of(node.input(0) + "/" + e));

@@ -145,7 +145,8 @@ class MixtureTrainingTest {
             double first = steps(tensors, 1, Autocast.bf16()).getFirst().loss();
             double last = steps(tensors, 8, Autocast.bf16()).getLast().loss();
             List<StepResult> steps = steps(tensors, 8, fp8);
-            // inputs of routers change with every rounding, which turns close choices: BF16 ends 0.26 from F32, and the recipes up to 0.31 from BF16
+            // inputs of routers change with every rounding, which turns close choices: BF16 ends 0.26 from F32, and the
+            // recipes up to 0.31 from BF16
             assertEquals(first, steps.getFirst().loss(), 0.3);
             assertEquals(last, steps.getLast().loss(), 0.4);
             assertNotEquals(last, steps.getLast().loss());

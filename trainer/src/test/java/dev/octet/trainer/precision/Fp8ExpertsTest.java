@@ -101,7 +101,7 @@ class Fp8ExpertsTest {
         SplittableRandom random = new SplittableRandom(seed);
         float[] x = new float[rows * cols];
         for (int i = 0; i < x.length; i++) {
-            x[i] = (float) (random.nextGaussian() * (1 + i / cols * 0.1));
+            x[i] = (float) (random.nextGaussian() * (1 + Math.floorDiv(i, cols) * 0.1));
         }
         return x;
     }
@@ -114,8 +114,12 @@ class Fp8ExpertsTest {
         return random(1, OUT, 200 + expert);
     }
 
+    private static int first(int expert) {
+        return (int) OFFSETS[expert];
+    }
+
     private static float[] part(float[] rows, int expert, int cols) {
-        return Arrays.copyOfRange(rows, (int) OFFSETS[expert] * cols, (int) OFFSETS[expert + 1] * cols);
+        return Arrays.copyOfRange(rows, first(expert) * cols, first(expert + 1) * cols);
     }
 
     private static GraphModel model() {
@@ -269,14 +273,13 @@ class Fp8ExpertsTest {
                     Map<String, float[]> gradients = linear.backward(part(random(ROWS, OUT, 10 + s), e, OUT));
                     Map<String, float[]> step = steps.get(s);
                     assertArrayEquals(y, part(requireNonNull(step.get("y")), e, OUT), "y of " + e);
-                    assertArrayEquals(
-                            gradients.get("x"), part(requireNonNull(step.get("x")), e, IN), "dx of " + e);
+                    assertArrayEquals(gradients.get("x"), part(requireNonNull(step.get("x")), e, IN), "dx of " + e);
                     assertArrayEquals(gradients.get("w"), step.get("w" + e), "dw of " + e);
                     assertArrayEquals(gradients.get("b"), step.get("b" + e), "db of " + e);
                 }
                 for (String state : linear.states()) {
-                    String name = state.replace("fp8.layer.", "fp8.expert." + e + ".")
-                            .replace("fp8.w.", "fp8.w" + e + ".");
+                    String name =
+                            state.replace("fp8.layer.", "fp8.expert." + e + ".").replace("fp8.w.", "fp8.w" + e + ".");
                     assertArrayEquals(linear.lasting(state), states.get(name), name);
                     compared++;
                 }
@@ -306,7 +309,8 @@ class Fp8ExpertsTest {
                 largest = Math.max(largest, Math.abs(expected[i]));
                 error = Math.max(error, Math.abs(expected[i] - actual[i]));
             }
-            // results are rounded to BF16, on either side of a border where sums have another order: half a step of eight bits, twice
+            // results are rounded to BF16, on either side of a border where sums have another order: half a step of
+            // eight bits, twice
             assertTrue(error <= largest * 0x1p-8, name + ": " + error + " of " + largest);
         }
     }
@@ -365,9 +369,8 @@ class Fp8ExpertsTest {
     void on_a_gpu_a_program_with_experts_in_fp8_is_refused_before_it_runs() {
         try (Device gpu = TestGpus.hostDevice(90)) {
             UnavailableException e = assertThrows(
-                    UnavailableException.class,
-                    () -> new Experts(gpu, policy(CurrentScaling.DEFAULT)).close());
-            assertTrue(e.getMessage().contains("experts are computed in FP8 on the CPU alone"), e.getMessage());
+                    UnavailableException.class, () -> new Experts(gpu, policy(CurrentScaling.DEFAULT)).close());
+            assertTrue(String.valueOf(e.getMessage()).contains("experts are computed in FP8 on the CPU alone"), e.getMessage());
         }
     }
 }

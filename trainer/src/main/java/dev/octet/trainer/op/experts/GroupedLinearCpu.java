@@ -52,7 +52,8 @@ final class GroupedLinearCpu implements CpuKernel<GroupedLinear> {
         }
     }
 
-    private static void weightGradient(GroupedLinear op, ExpertGroup group, Frame<CpuTensor> frame, int e, CpuContext cpu) {
+    private static void weightGradient(
+            GroupedLinear op, ExpertGroup group, Frame<CpuTensor> frame, int e, CpuContext cpu) {
         int w = GroupedLinear.WEIGHTS + e;
         CpuTensor dw = frame.gradient(w);
         boolean add = frame.accumulates(w);

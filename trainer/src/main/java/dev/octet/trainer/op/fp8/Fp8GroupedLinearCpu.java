@@ -22,7 +22,8 @@ public final class Fp8GroupedLinearCpu implements CpuKernel<Fp8GroupedLinear> {
             ExpertGroup group = ExpertGroup.of(frame.input(Fp8GroupedLinear.OFFSETS), e);
             if (op.hasDelayedInput()) {
                 // also of an expert without rows: backward finds all of them alike
-                frame.input(Fp8GroupedLinear.at(e, Fp8GroupedLinear.X_QUANT_SCALE)).read(0, quantScales, e, 1);
+                frame.input(Fp8GroupedLinear.at(e, Fp8GroupedLinear.X_QUANT_SCALE))
+                        .read(0, quantScales, e, 1);
             }
             if (group.count() > 0) {
                 Rows rows = new Rows(op, e, group, frame, cpu, quantScales[e]);

@@ -22,6 +22,7 @@ final class Fp8GroupedLinearCuda implements CudaKernel<Fp8GroupedLinear> {
         return new UnavailableException(
                 "experts are computed in FP8 on the CPU alone so far",
                 "experts in FP8 on a GPU",
-                "train on the CPU, or keep experts in the type of autocast: precision.layers: [{match: experts, fp8: false}]");
+                "train on the CPU, or keep experts in the type of autocast: precision.layers: [{match: experts, fp8:"
+                        + " false}]");
     }
 }

@@ -36,7 +36,10 @@ public final class Fp8GroupedLinearReference implements ReferenceKernel<Fp8Group
             if (rows.count() > 0) {
                 EXPERT.backward(rows.layer, rows);
                 if (frame.wantsGradient(Fp8GroupedLinear.X)) {
-                    rows.put(frame.gradient(Fp8GroupedLinear.X), rows.dx, op.layer().in());
+                    rows.put(
+                            frame.gradient(Fp8GroupedLinear.X),
+                            rows.dx,
+                            op.layer().in());
                 }
             }
         }
@@ -95,7 +98,8 @@ public final class Fp8GroupedLinearReference implements ReferenceKernel<Fp8Group
 
         private double[] cast(int i) {
             boolean own = i == Fp8Linear.X_CODES_WGRAD || i == Fp8Linear.X_SCALE_WGRAD;
-            CodedMatrix form = requireNonNull(own ? layer.wgrad().right() : layer.fprop().left());
+            CodedMatrix form =
+                    requireNonNull(own ? layer.wgrad().right() : layer.fprop().left());
             double[] x = x();
             float[] quantScales = form.rule() == null
                     ? new float[] {quantScale}
