@@ -1,9 +1,11 @@
 package dev.octet.cli;
 
+import dev.octet.converter.data.ChatPrompt;
 import dev.octet.converter.generate.Sampling;
 import dev.octet.pipeline.Generate;
 import dev.octet.pipeline.TaskListener;
 import java.io.IOException;
+import java.time.LocalDate;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
@@ -20,6 +22,11 @@ final class GenerateCommand implements Command {
     private static final double MOST_TEMPERATURE = 100;
 
     private static final Option PROMPT = Flags.value("prompt", "TEXT", "text to continue");
+    private static final Option CHAT =
+            Flags.flag("chat", "the prompt is a user's message; the model's chat template goes around it");
+    private static final Option SYSTEM = Flags.value("system", "TEXT", "message of the system before it, with --chat");
+    private static final PathOption CHAT_TEMPLATE =
+            PathOption.read("chat-template", "FILE", "template for --chat (default: the one next to the tokenizer)");
     private static final Option PROMPT_TOKENS =
             Flags.value("prompt-tokens", "ID,ID,..", "tokens to continue, instead of a text");
     private static final Option TOKENS =
@@ -71,13 +78,26 @@ final class GenerateCommand implements Command {
     @Override
     public List<Option> options() {
         return List.of(
-                PROMPT, PROMPT_TOKENS, TOKENS, TEMPERATURE, TOP_K, TOP_P, SEED, DataFlags.TOKENIZER, Flags.THREADS);
+                PROMPT,
+                CHAT,
+                SYSTEM,
+                CHAT_TEMPLATE,
+                PROMPT_TOKENS,
+                TOKENS,
+                TEMPERATURE,
+                TOP_K,
+                TOP_P,
+                SEED,
+                DataFlags.TOKENIZER,
+                Flags.THREADS);
     }
 
     @Override
     public List<String> examples() {
         return List.of(
                 "octet generate Llama-3.2-1B-FP8 --prompt 'The capital of France is' --max-tokens 20",
+                "octet generate Llama-3.2-1B-Instruct --chat --prompt 'What is FP8?' --system 'Answer in one"
+                        + " sentence.'",
                 "octet generate Qwen3-0.6B --prompt 'Once upon a time' --temperature 0.8 --top-p 0.95 --seed 7");
     }
 
@@ -134,6 +154,18 @@ final class GenerateCommand implements Command {
             throw arguments.usage(
                     text.isPresent() ? "--prompt and --prompt-tokens are both given" : "there is no prompt",
                     "give one with --prompt, or its tokens with --prompt-tokens");
+        }
+        boolean chat = arguments.has(CHAT);
+        if (!chat && (arguments.has(SYSTEM) || arguments.path(CHAT_TEMPLATE).isPresent())) {
+            throw arguments.usage(
+                    (arguments.has(SYSTEM) ? "--system" : "--chat-template") + " is for a chat", "add --chat");
+        }
+        if (chat && text.isEmpty()) {
+            throw arguments.usage("--chat needs a text, not tokens", "give the user's message with --prompt");
+        }
+        if (chat) {
+            return new Generate.Prompt.Chat(new ChatPrompt(
+                    text.orElseThrow(), arguments.text(SYSTEM), arguments.path(CHAT_TEMPLATE), LocalDate.now()));
         }
         if (text.isPresent()) {
             return new Generate.Prompt.Text(text.get());

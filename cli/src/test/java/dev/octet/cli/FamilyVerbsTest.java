@@ -24,11 +24,14 @@ import java.util.ArrayList;
 import java.util.Collection;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.TreeMap;
+import java.util.TreeSet;
 import java.util.function.Predicate;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.DisplayNameGeneration;
 import org.junit.jupiter.api.DisplayNameGenerator;
+import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.MethodSource;
@@ -166,6 +169,51 @@ class FamilyVerbsTest {
             assertFalse(
                     old.keySet().stream().allMatch(n -> same(requireNonNull(old.get(n)), requireNonNull(tuned.get(n)))),
                     "no parameter has changed");
+        }
+    }
+
+    @Test
+    void the_scales_of_each_experts_inputs_in_an_fp8_run_are_those_of_the_exported_checkpoint() throws IOException {
+        data("mixtral", true);
+        Files.write(
+                folder.resolve("c.yaml"),
+                List.of(
+                        "loss: {type: causal-lm}",
+                        "data: {train: data.npz}",
+                        "batch_size: 2",
+                        "steps: 2",
+                        "precision: {mode: fp8, recipe: delayed, amax_history_len: 4}",
+                        "optimizer: {type: adamw, lr: 1.0e-3}"));
+        String model = MODELS.resolve("mixtral").toString();
+        ok("train", model, "--config", at("c.yaml"), "-o", at("run"), "--threads", "1", "--json", "--quiet");
+        ok("export", at("run"), "-o", at("fp8"), "--target", "compressed-tensors", "--no-proof", "--json", "--quiet");
+        Path state = folder.resolve("run/checkpoints/step-2/state.safetensors");
+        try (ModelFile run = ModelFile.open(state);
+                ModelFile exported = ModelFile.open(weights(folder.resolve("fp8")))) {
+            Map<String, Tensor> states = run.model().tensors();
+            Map<String, Tensor> tensors = exported.model().tensors();
+            Set<Float> different = new TreeSet<>();
+            for (int layer = 0; layer < 2; layer++) {
+                for (String linear : List.of("w1", "w2", "w3")) {
+                    for (int e = 0; e < 5; e++) {
+                        String module = "model.layers." + layer + ".block_sparse_moe.experts." + e + "." + linear;
+                        // w3 reads what w1 does, which is cast once
+                        String slot = "fp8./model/layers." + layer + "/block_sparse_moe/experts." + e + "/"
+                                + (linear.equals("w3") ? "w1" : linear) + ".input";
+                        float quantScale = requireNonNull(states.get(slot + ".quant_scale"))
+                                .toFloats()[0];
+                        Tensor scale = requireNonNull(tensors.get(module + ".input_scale"), module);
+                        // written in BF16 at most: the type of the folder
+                        assertEquals(1 / quantScale, scale.toFloats()[0], 0.004 / quantScale, module);
+                        assertEquals(
+                                DType.F8_E4M3FN,
+                                requireNonNull(tensors.get(module + ".weight")).dtype(),
+                                module);
+                        different.add(quantScale);
+                    }
+                }
+            }
+            assertTrue(different.size() > 10, "experts share scales: " + different);
         }
     }
 

@@ -1,5 +1,6 @@
 package dev.octet.cli;
 
+import static java.util.Objects.requireNonNull;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
@@ -68,6 +69,36 @@ class GenerateCommandTest {
     }
 
     @Test
+    void a_chat_is_answered_behind_the_tokens_that_transformers_makes_of_it() throws IOException {
+        String model = TESTDATA.resolve("models/tiny-lm/gpt2").toString();
+        String template = TESTDATA.resolve("chat/templates/qwen25.jinja").toString();
+        JsonNode expected = null;
+        for (JsonNode row : new ObjectMapper()
+                .readTree(TESTDATA.resolve("golden/chat/prompts.json").toFile())) {
+            if (row.path("template").asText().equals("qwen25")
+                    && row.path("system").isTextual()) {
+                expected = row;
+            }
+        }
+        JsonNode row = requireNonNull(expected);
+        String[] words = {
+            model,
+            "--chat",
+            "--prompt",
+            row.path("user").asText(),
+            "--system",
+            row.path("system").asText(),
+            "--chat-template",
+            template,
+            "--max-tokens",
+            "3"
+        };
+        JsonNode told = answer(words);
+        assertEquals(row.path("tokens"), told.path("prompt_tokens"));
+        assertEquals(3, told.path("tokens").size());
+    }
+
+    @Test
     void generation_config_names_the_tokens_that_end_a_text() throws IOException {
         for (String file : List.of("config.json", "model.safetensors")) {
             Files.copy(Path.of(LLAMA, file), folder.resolve(file));
@@ -109,6 +140,10 @@ class GenerateCommandTest {
                 "--prompt-tokens 1 --top-p 0|--top-p 0 is out of range",
                 "--prompt-tokens 1 --top-k 0|--top-k 0 is out of range",
                 "--prompt-tokens 1 --max-tokens 0|--max-tokens 0 is out of range",
+                "--prompt a --system b|--system is for a chat",
+                "--prompt a --chat-template README.md|--chat-template is for a chat",
+                "--prompt-tokens 1 --chat|--chat needs a text, not tokens",
+                "--prompt the --chat|the model's folder has no tokenizer.json",
                 "--prompt the|the model's folder has no tokenizer.json"
             })
     void a_wrong_option_is_refused(String options, String told) {

@@ -1,6 +1,7 @@
 package dev.octet.pipeline;
 
 import dev.octet.converter.ModelSource;
+import dev.octet.converter.data.ChatPrompt;
 import dev.octet.converter.data.Tokenizer;
 import dev.octet.converter.generate.EndTokens;
 import dev.octet.converter.generate.GeneratedTokens;
@@ -39,6 +40,9 @@ public final class Generate {
     public sealed interface Prompt {
         /** A text; the tokenizer's template adds its special tokens. */
         record Text(String text) implements Prompt {}
+
+        /** A user's message in the model's chat template. */
+        record Chat(ChatPrompt message) implements Prompt {}
 
         /** Tokens as they are; the model needs no tokenizer. */
         record Tokens(List<Long> ids) implements Prompt {
@@ -155,35 +159,40 @@ public final class Generate {
 
     /** Tokens to text, told piece by piece. */
     private static final class Texts implements AutoCloseable {
+        private final Optional<Path> file;
         private final Optional<Tokenizer> tokenizer;
         private final Consumer<String> heard;
         private final List<Long> tokens = new ArrayList<>();
         private int told;
 
-        private Texts(Optional<Tokenizer> tokenizer, Consumer<String> heard) {
+        private Texts(Optional<Path> file, Optional<Tokenizer> tokenizer, Consumer<String> heard) {
+            this.file = file;
             this.tokenizer = tokenizer;
             this.heard = heard;
         }
 
         static Texts open(Optional<Path> file, Consumer<String> heard) throws IOException {
             return new Texts(
+                    file,
                     file.isEmpty()
                             ? Optional.empty()
                             : Optional.of(Tokenizer.unpadded(file.get(), OptionalInt.empty())),
                     heard);
         }
 
-        List<Long> tokens(Request request, Job job) {
+        List<Long> tokens(Request request, Job job) throws IOException {
             return switch (request.prompt()) {
                 case Prompt.Tokens t -> t.ids();
-                case Prompt.Text t ->
-                    tokenizer
-                            .orElseThrow(() -> new InvalidOptionException(
-                                    "the model's folder has no " + TOKENIZER,
-                                    job.name() + ", " + request.model(),
-                                    "give one with --tokenizer, or the prompt as numbers with --prompt-tokens"))
-                            .tokens(t.text());
+                case Prompt.Text t -> required(request, job).tokens(t.text());
+                case Prompt.Chat c -> c.message().tokens(required(request, job), file.orElseThrow());
             };
+        }
+
+        private Tokenizer required(Request request, Job job) {
+            return tokenizer.orElseThrow(() -> new InvalidOptionException(
+                    "the model's folder has no " + TOKENIZER,
+                    job.name() + ", " + request.model(),
+                    "give one with --tokenizer, or the prompt as numbers with --prompt-tokens"));
         }
 
         /** Tells what is complete of the text so far. */

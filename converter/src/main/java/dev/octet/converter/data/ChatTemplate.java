@@ -41,29 +41,35 @@ final class ChatTemplate {
     private final Map<String, Object> specialTokens;
     private final Optional<LocalDate> date;
     private final String digest;
+    private final String option;
 
     private ChatTemplate(
             Path from,
             Map<String, JinjaTemplate> templates,
             Map<String, Object> specialTokens,
             Optional<LocalDate> date,
-            String digest) {
+            String digest,
+            String option) {
         this.from = from;
         this.templates = templates;
         this.specialTokens = specialTokens;
         this.date = date;
         this.digest = digest;
+        this.option = option;
     }
 
     /**
      * Reads the template of a tokenizer.
      *
      * @param file the template; empty for the one next to the tokenizer
+     * @param date today's; empty for none, and a template that asks for it fails
+     * @param option that gives another template, for messages
      * @throws InvalidOptionException when there is none
      * @throws InvalidDataException when it is not a template, or {@code tokenizer_config.json} is malformed
      * @throws IOException when a file cannot be read
      */
-    static ChatTemplate open(Path tokenizerJson, Optional<Path> file, Optional<LocalDate> date) throws IOException {
+    static ChatTemplate open(Path tokenizerJson, Optional<Path> file, Optional<LocalDate> date, String option)
+            throws IOException {
         Path config = tokenizerJson.resolveSibling(CONFIG);
         JsonNode settings = config(config);
         Path own = tokenizerJson.resolveSibling(FILE);
@@ -84,12 +90,11 @@ final class ChatTemplate {
             throw new InvalidOptionException(
                     "messages need the model's chat template, and there is none",
                     own + ", and chat_template of " + config,
-                    "add data: {chat_template: FILE}, such as the chat_template.jinja of the model's instruction-tuned"
-                            + " sister");
+                    "add " + option + ", such as the chat_template.jinja of the model's instruction-tuned sister");
         }
         Map<String, JinjaTemplate> templates = new TreeMap<>();
         for (Map.Entry<String, String> source : sources.entrySet()) {
-            templates.put(source.getKey(), parsed(source.getValue(), from));
+            templates.put(source.getKey(), parsed(source.getValue(), from, option));
         }
         Map<String, Object> special = new LinkedHashMap<>();
         for (String name : SPECIAL_TOKENS) {
@@ -100,7 +105,7 @@ final class ChatTemplate {
             }
         }
         String digest = Sha256.of("chat template", sources.toString(), special.toString(), date.toString());
-        return new ChatTemplate(from, templates, special, date, digest);
+        return new ChatTemplate(from, templates, special, date, digest, option);
     }
 
     private static String text(Path file) throws IOException {
@@ -110,14 +115,14 @@ final class ChatTemplate {
         return new String(Files.readAllBytes(file), StandardCharsets.UTF_8);
     }
 
-    private static JinjaTemplate parsed(String source, Path from) {
+    private static JinjaTemplate parsed(String source, Path from, String option) {
         try {
             return JinjaTemplate.of(source);
         } catch (JinjaException e) {
             throw new InvalidDataException(
                     "not a chat template: " + e.getMessage(),
                     from.toString(),
-                    "correct it, or give another by data: {chat_template: FILE}",
+                    "correct it, or give another by " + option,
                     e);
         }
     }
@@ -173,7 +178,7 @@ final class ChatTemplate {
                 throw new InvalidDataException(
                         "the chat template refuses the messages: " + e.getMessage(),
                         where + "; template " + from,
-                        "correct the conversation, or give another template by data: {chat_template: FILE}",
+                        "correct the conversation, or give another template by " + option,
                         e);
             }
             boolean asksDate = date.isEmpty() && String.valueOf(e.getMessage()).contains("today's date");

@@ -193,7 +193,8 @@ public final class TokenizedRows implements AutoCloseable {
                 || kind == SampleKind.CONVERSATIONS
                 || kind.columns().stream().anyMatch(c -> row.get(c) instanceof List && kind != SampleKind.TOKENS);
         if (messages && template == null) {
-            template = ChatTemplate.open(tokenizerJson, options.chatTemplate(), options.date());
+            template = ChatTemplate.open(
+                    tokenizerJson, options.chatTemplate(), options.date(), "data: {chat_template: FILE}");
         }
     }
 

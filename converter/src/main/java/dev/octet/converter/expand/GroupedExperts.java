@@ -20,6 +20,7 @@ import java.util.Objects;
 import java.util.Optional;
 import java.util.Set;
 import java.util.function.BiConsumer;
+import java.util.stream.Collectors;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -227,13 +228,17 @@ public final class GroupedExperts {
                     inputs.add(branch.nodes().get(i).input(k));
                 }
             }
+            int at = i;
+            String ids =
+                    branches.stream().map(branch -> branch.nodes().get(at).id()).collect(Collectors.joining("\n"));
             nodes.add(Node.of(
                     n.id() + "/grouped",
                     CanonicalOps.GROUPED_LINEAR,
                     Node.OCTET_DOMAIN,
                     inputs,
                     List.of(value),
-                    Attribute.of("transB", n.intAttribute("transB", 0))));
+                    Attribute.of("transB", n.intAttribute("transB", 0)),
+                    Attribute.of(Node.LINEARS, ids)));
         }
         nodes.add(Node.of(
                 name + "/" + CanonicalOps.EXPERT_COMBINE,

@@ -38,6 +38,9 @@ public record Node(
     /** Metadata of an Attention with a key that is no token, in front of the others; its operands are not measured. */
     public static final String SINKS = "dev.octet.sinks";
 
+    /** Attribute of Linears that are computed as one for several experts: the ids of their nodes, in the order of the experts, a line each. */
+    public static final String LINEARS = "linears";
+
     /** Attribute of a node that computes in F32 whatever the precision of others, and is not quantised, 1: routers, DoRA's norms. */
     public static final String IN_F32 = "f32";
 

@@ -163,6 +163,9 @@ final class ForwardPass {
             return;
         }
         Value fp8 = fp8Linear(node, inputs);
+        if (fp8 == null) {
+            fp8 = fp8Experts(node, inputs);
+        }
         if (fp8 != null) {
             values.put(node.output(), fp8);
             return;
@@ -238,6 +241,16 @@ final class ForwardPass {
         }
         return policy.linear(
                 node, floats(x), policy.readsCodes() ? w : floats(w), bias == null ? null : floats(bias), builder);
+    }
+
+    /** The Linears of experts in FP8; null for any other node. */
+    private @Nullable Value fp8Experts(Node node, List<@Nullable Value> inputs) {
+        if (!node.isOctet("GroupedLinear") || !policy.writes(node)) {
+            return null;
+        }
+        List<Value> floats = new ArrayList<>();
+        inputs.forEach(v -> floats.add(floats(Objects.requireNonNull(v))));
+        return policy.groupedLinear(node, floats, builder);
     }
 
     private List<@Nullable Value> allFloats(List<@Nullable Value> inputs) {

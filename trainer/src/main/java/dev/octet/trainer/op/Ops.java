@@ -28,6 +28,7 @@ import dev.octet.trainer.op.fp8.AccumulateCodes;
 import dev.octet.trainer.op.fp8.AmaxUpdate;
 import dev.octet.trainer.op.fp8.DequantizeFp8;
 import dev.octet.trainer.op.fp8.FakeQuantize;
+import dev.octet.trainer.op.fp8.Fp8GroupedLinear;
 import dev.octet.trainer.op.fp8.Fp8Linear;
 import dev.octet.trainer.op.fp8.QuantizeFp8;
 import dev.octet.trainer.op.fp8.QuantizeFp8Delayed;
@@ -170,6 +171,7 @@ public final class Ops {
             DequantizeFp8.ENTRY,
             FakeQuantize.ENTRY,
             FiniteGradients.ENTRY,
+            Fp8GroupedLinear.ENTRY,
             Fp8Linear.ENTRY,
             HostCopy.ENTRY,
             LossCheck.ENTRY,

@@ -23,13 +23,18 @@ import java.util.Optional;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.stream.Collectors;
+import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 
 /** What the settings come to for a graph. */
 final class Fp8Plan {
     private static final String LINEAR = "Linear";
+    private static final String GROUPED = "GroupedLinear";
 
     private final Map<String, Fp8Layer> layers = new LinkedHashMap<>();
+    /** The layers of the Linears of experts that are computed as one, by the node that does. */
+    private final Map<String, List<Fp8Layer>> groups = new HashMap<>();
+
     private final List<KeptLinear> kept = new ArrayList<>();
     private final Set<String> fusedNorms = new HashSet<>();
     private final Set<String> fusedResults = new HashSet<>();
@@ -53,6 +58,7 @@ final class Fp8Plan {
     static Fp8Plan of(Graph graph, Fp8Settings settings) {
         Fp8Plan plan = new Fp8Plan(settings.likeHopper());
         List<Node> linears = graph.nodes().stream()
+                .flatMap(n -> n.isOctet(GROUPED) ? LinearModule.experts(n).stream() : Stream.of(n))
                 .filter(n -> LinearModule.isLinear(n, graph))
                 .toList();
         requireMatches(linears, settings);
@@ -60,6 +66,8 @@ final class Fp8Plan {
         for (Node node : graph.nodes()) {
             if (LinearModule.isLinear(node, graph)) {
                 plan.add(node, linears, graph, settings, owners);
+            } else if (node.isOctet(GROUPED)) {
+                plan.addGroup(node, linears, graph, settings, owners);
             } else if (isProduct(node)) {
                 plan.keep(node, otherProduct(node, graph));
             }
@@ -136,6 +144,47 @@ final class Fp8Plan {
         }
     }
 
+    /** All experts of a group, or none: one operator computes them. */
+    private void addGroup(
+            Node node, List<Node> linears, Graph graph, Fp8Settings settings, Map<List<Object>, String> owners) {
+        List<Node> experts = LinearModule.experts(node);
+        experts.forEach(e -> add(e, linears, graph, settings, owners));
+        List<Fp8Layer> group = new ArrayList<>();
+        for (Node e : experts) {
+            Fp8Layer layer = layers.remove(e.id());
+            if (layer != null) {
+                group.add(layer);
+            }
+        }
+        if (group.isEmpty()) {
+            return;
+        }
+        Optional<String> reason = reasonAgainst(group, experts);
+        if (reason.isPresent()) {
+            group.forEach(l -> kept.add(new KeptLinear(l.node(), reason.get())));
+            return;
+        }
+        group.forEach(l -> layers.put(l.node(), l));
+        groups.put(node.id(), group);
+    }
+
+    /** Why experts of which each could be are not in FP8; empty when they are. */
+    private static Optional<String> reasonAgainst(List<Fp8Layer> group, List<Node> experts) {
+        Fp8Layer first = group.getFirst();
+        if (first.recipe() instanceof TrainingRecipe.Msamp) {
+            return Optional.of("MS-AMP's windows of steps are not for experts");
+        }
+        if (group.stream().anyMatch(l -> !l.fakeResults().isEmpty())) {
+            return Optional.of("results of experts are not quantised");
+        }
+        boolean alike = group.size() == experts.size()
+                && group.stream()
+                        .allMatch(l -> l.recipe().equals(first.recipe())
+                                && l.changes().equals(first.changes())
+                                && l.fakeQuantize() == first.fakeQuantize());
+        return alike ? Optional.empty() : Optional.of("experts are computed as one, and others are not to be as it is");
+    }
+
     /** Why a Linear is left alone, in the order in which it is asked; empty when it is not. */
     private static Optional<String> reasonAgainst(
             Node node, List<Node> linears, Graph graph, Fp8Settings settings, @Nullable LayerOverride special) {
@@ -201,6 +250,12 @@ final class Fp8Plan {
     @Nullable
     Fp8Layer layer(Node node) {
         return layers.get(node.id());
+    }
+
+    /** The layers of the experts that a node computes as one; null when they are not in FP8. */
+    @Nullable
+    List<Fp8Layer> group(Node node) {
+        return groups.get(node.id());
     }
 
     /** Whether a node is a normalisation that hands F32 to the quantisers. */

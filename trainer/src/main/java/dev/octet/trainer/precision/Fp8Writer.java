@@ -13,6 +13,7 @@ import dev.octet.quant.recipe.OperandSpec.Scaling;
 import dev.octet.quant.recipe.Product;
 import dev.octet.quant.recipe.ProductOperand;
 import dev.octet.quant.recipe.TrainingRecipe.DelayedScaling;
+import dev.octet.quant.scale.AmaxHistory;
 import dev.octet.quant.scale.MsampScale;
 import dev.octet.quant.scale.QuantScaleRule;
 import dev.octet.quant.scale.TransformerEngineScale;
@@ -24,6 +25,7 @@ import dev.octet.trainer.op.fp8.Accumulation;
 import dev.octet.trainer.op.fp8.AmaxUpdate;
 import dev.octet.trainer.op.fp8.CodedMatrix;
 import dev.octet.trainer.op.fp8.FakeQuantize;
+import dev.octet.trainer.op.fp8.Fp8GroupedLinear;
 import dev.octet.trainer.op.fp8.Fp8Linear;
 import dev.octet.trainer.op.fp8.ProductForm;
 import dev.octet.trainer.op.fp8.QuantizeFp8;
@@ -110,13 +112,71 @@ final class Fp8Writer implements PrecisionPolicy {
 
     @Override
     public boolean writes(Node node) {
-        return plan.layer(node) != null;
+        return plan.layer(node) != null || plan.group(node) != null;
     }
 
     @Override
     public @Nullable Value linear(Node node, Value x, Value w, @Nullable Value bias, Emitter emitter) {
         Fp8Layer layer = plan.layer(node);
         return layer == null ? null : new LinearSteps(layer, node, x, w, bias, emitter).emit();
+    }
+
+    @Override
+    public @Nullable Value groupedLinear(Node node, List<Value> inputs, Emitter emitter) {
+        List<Fp8Layer> group = plan.group(node);
+        if (group == null) {
+            return null;
+        }
+        int experts = group.size();
+        boolean hasBias = inputs.size() > 2 + experts;
+        List<LinearSteps> each = new ArrayList<>();
+        for (int e = 0; e < experts; e++) {
+            Value bias = hasBias ? inputs.get(2 + experts + e) : null;
+            each.add(new LinearSteps(group.get(e), node, inputs.get(0), inputs.get(2 + e), bias, emitter));
+        }
+        return emit(each, inputs.get(1), emitter);
+    }
+
+    /** The Linears of experts as one step behind the casts of their weights. */
+    private Value emit(List<LinearSteps> experts, Value offsets, Emitter emitter) {
+        LinearSteps first = experts.getFirst();
+        Node node = first.node;
+        Fp8Linear layer = first.product();
+        OperandSpec input = first.layer.operand(Product.FPROP, LinearTensor.INPUT);
+        boolean delayed = input != null && input.scaling() instanceof Scaling.Delayed;
+        Fp8GroupedLinear.Granularities granularities = new Fp8GroupedLinear.Granularities(
+                first.granularity(Product.FPROP, LinearTensor.INPUT),
+                first.granularity(Product.DGRAD, LinearTensor.GRAD_OUTPUT),
+                first.granularity(Product.WGRAD, LinearTensor.GRAD_OUTPUT),
+                first.granularity(Product.WGRAD, LinearTensor.INPUT));
+        int records = input == null || !trains
+                ? 0
+                : input.scaling() instanceof Scaling.Delayed(int _, int length, AmaxHistory.Algorithm _) ? length : 1;
+        Fp8GroupedLinear op = new Fp8GroupedLinear(layer, experts.size(), granularities, records);
+        @Nullable Value[] inputs = new @Nullable Value[Fp8GroupedLinear.at(experts.size(), 0)];
+        inputs[Fp8GroupedLinear.X] = first.narrow(first.x);
+        inputs[Fp8GroupedLinear.OFFSETS] = offsets;
+        List<Value> outputs = new ArrayList<>();
+        outputs.add(emitter.temporary(node.output(), layer.y()));
+        outputs.add(emitter.temporary("scales:" + node.output(), new OperandType(DType.F32, Shape.of(experts.size()))));
+        for (int e = 0; e < experts.size(); e++) {
+            LinearSteps expert = experts.get(e);
+            expert.putWeights(layer, inputs, Fp8GroupedLinear.at(e, 0));
+            if (delayed) {
+                Slot slot = expert.slot(LinearTensor.INPUT, requireNonNull(input));
+                inputs[Fp8GroupedLinear.at(e, Fp8GroupedLinear.X_QUANT_SCALE)] = slot.quantScale();
+                inputs[Fp8GroupedLinear.at(e, Fp8GroupedLinear.X_HISTORY)] = slot.history();
+            }
+            if (records > 0) {
+                String amax = expert.layer.slot(LinearTensor.INPUT) + ".amax";
+                outputs.add(
+                        delayed
+                                ? requireNonNull(inputs[Fp8GroupedLinear.at(e, Fp8GroupedLinear.X_HISTORY)])
+                                : emitter.state(amax, LinearSteps.one(), 0));
+            }
+        }
+        emitter.step(Phase.FORWARD, node.id(), op, Arrays.asList(inputs), outputs);
+        return outputs.getFirst();
     }
 
     @Override
@@ -261,6 +321,42 @@ final class Fp8Writer implements PrecisionPolicy {
             FakeQuantize op = new FakeQuantize(v.type(), forward, backward);
             emitter.step(Phase.FORWARD, node.id(), op, List.of(v), List.of(made));
             return made;
+        }
+
+        /** The product of all rows, as each expert computes its own. */
+        Fp8Linear product() {
+            ProductForm fprop = form(Product.FPROP);
+            ProductForm dgrad = trains ? form(Product.DGRAD) : ProductForm.plain(low());
+            ProductForm wgrad = trains ? form(Product.WGRAD) : ProductForm.plain(low());
+            OperandType y = Fp8Linear.resultType(x.type(), w.type(), transB, low());
+            return new Fp8Linear(
+                    x.type().as(low()), w.type(), bias != null, transB, y, fprop, dgrad, wgrad, biasType(fprop));
+        }
+
+        @Nullable
+        Granularity granularity(Product product, LinearTensor tensor) {
+            OperandSpec spec = layer.operand(product, tensor);
+            return spec == null || (product != Product.FPROP && !trains) ? null : spec.granularity();
+        }
+
+        /** Puts an expert's weight, its casts and the state of its gradient's scale among the inputs of the step for all. */
+        void putWeights(Fp8Linear product, @Nullable Value[] inputs, int at) {
+            inputs[at + Fp8GroupedLinear.W] = w;
+            inputs[at + Fp8GroupedLinear.BIAS] = bias;
+            if (product.fprop().right() == null || (trains && product.dgrad().right() == null)) {
+                inputs[at + Fp8GroupedLinear.W_NARROW] = narrow(w);
+            }
+            CodedMatrix own = product.fprop().right();
+            put(inputs, at + Fp8GroupedLinear.W_CODES, w, LinearTensor.WEIGHT, Product.FPROP, own);
+            if (trains && product.dgradHasOwnWeight()) {
+                CodedMatrix back = product.dgrad().right();
+                put(inputs, at + Fp8GroupedLinear.W_CODES_DGRAD, w, LinearTensor.WEIGHT, Product.DGRAD, back);
+            }
+            if (trains && product.hasDelayedGradient()) {
+                Slot slot = slot(LinearTensor.GRAD_OUTPUT, delayedGradient());
+                inputs[at + Fp8GroupedLinear.DY_QUANT_SCALE] = slot.quantScale();
+                inputs[at + Fp8GroupedLinear.DY_HISTORY] = slot.history();
+            }
         }
 
         private boolean fusedInput() {

@@ -1,7 +1,9 @@
 package dev.octet.trainer.precision;
 
+import dev.octet.formats.graph.Attribute;
 import dev.octet.formats.graph.Graph;
 import dev.octet.formats.graph.Node;
+import java.util.ArrayList;
 import java.util.List;
 
 /**
@@ -41,6 +43,34 @@ public record LinearModule(String node, String weight, String name, boolean tran
                 && !isAdapter(node)
                 && node.intAttribute(Node.IN_F32, 0) == 0
                 && graph.initializers().containsKey(node.input(1));
+    }
+
+    /**
+     * The Linears of experts that a node computes as one, each as a node of its own whose input only it has; none for any other node.
+     *
+     * @param node a {@code GroupedLinear}: x, offsets, weights, biases
+     */
+    public static List<Node> experts(Node node) {
+        String ids = node.textAttribute(Node.LINEARS, "");
+        if (!node.isOctet("GroupedLinear") || ids.isEmpty()) {
+            return List.of();
+        }
+        String[] each = ids.split("\n", -1);
+        List<Node> all = new ArrayList<>();
+        for (int e = 0; e < each.length; e++) {
+            List<String> inputs = new ArrayList<>(List.of(node.input(0) + "/" + e));
+            for (int i = 2 + e; i < node.inputs().size(); i += each.length) {
+                inputs.add(node.input(i));
+            }
+            all.add(Node.of(
+                    each[e],
+                    "Linear",
+                    Node.OCTET_DOMAIN,
+                    inputs,
+                    List.of(node.output() + "/" + e),
+                    Attribute.of("transB", node.intAttribute("transB", 0))));
+        }
+        return all;
     }
 
     /** Whether a node is a Linear of an adapter. */

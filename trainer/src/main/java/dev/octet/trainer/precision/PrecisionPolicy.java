@@ -5,6 +5,7 @@ import dev.octet.formats.graph.Node;
 import dev.octet.formats.tensor.DType;
 import dev.octet.trainer.program.Emitter;
 import dev.octet.trainer.program.Value;
+import java.util.List;
 import org.jspecify.annotations.Nullable;
 
 /** How a program computes in mixed precision. Parameters are F32 masters whatever the policy; casts of them are made once per step. */
@@ -86,6 +87,16 @@ public interface PrecisionPolicy {
      * @return the output [..., out] the emitted steps make; null when this Linear is not FP8
      */
     default @Nullable Value linear(Node node, Value x, Value w, @Nullable Value bias, Emitter emitter) {
+        return null;
+    }
+
+    /**
+     * Writes the Linears of experts that are computed as one in FP8, or leaves them to {@link #rule}.
+     *
+     * @param inputs of the node: x [rows, in], the experts' offsets among rows, the master weights of all experts, their biases or none
+     * @return the output [rows, out]; null when these Linears are not in FP8
+     */
+    default @Nullable Value groupedLinear(Node node, List<Value> inputs, Emitter emitter) {
         return null;
     }
 

@@ -1,5 +1,6 @@
 package dev.octet.trainer.step;
 
+import dev.octet.formats.graph.Node;
 import dev.octet.trainer.activation.ActivationPlan;
 import dev.octet.trainer.activation.WeightCasts;
 import dev.octet.trainer.autodiff.Autodiff;
@@ -10,6 +11,7 @@ import dev.octet.trainer.kernel.OperandType;
 import dev.octet.trainer.loss.LossGraph;
 import dev.octet.trainer.optimizer.UpdateProgram;
 import dev.octet.trainer.precision.Fp8Choice;
+import dev.octet.trainer.precision.LinearModule;
 import dev.octet.trainer.precision.PrecisionPolicy;
 import dev.octet.trainer.program.Program;
 import dev.octet.trainer.program.Step;
@@ -120,6 +122,11 @@ final class ModelPrograms {
     /** Which of a program's layers compute in FP8. */
     Fp8Choice fp8(LossGraph graph, Program program) {
         Set<String> nodes = program.steps().stream().map(Step::node).collect(Collectors.toSet());
+        for (Node n : graph.model().graph().nodes()) {
+            if (nodes.contains(n.id())) {
+                LinearModule.experts(n).forEach(expert -> nodes.add(expert.id()));
+            }
+        }
         return policy.fp8(graph.model().graph()).of(nodes);
     }
 }

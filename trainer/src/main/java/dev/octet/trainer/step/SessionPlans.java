@@ -75,8 +75,7 @@ final class SessionPlans {
             once += StepCost.of(s).bytes();
             onceCasts += StepCost.casts(s);
         }
-        long decoded = Fp8Linear.decodedBytes(
-                steps.stream().map(Step::op).filter(Fp8Linear.class::isInstance).map(Fp8Linear.class::cast));
+        long decoded = Fp8Linear.decodedBytes(steps.stream().map(Step::op).flatMap(Fp8Linear::of));
         return new StepWork(forward, products, again, bytes, once, casts, onceCasts, decoded);
     }
 

@@ -1,13 +1,10 @@
 package dev.octet.trainer.op.experts;
 
-import dev.octet.formats.tensor.Shape;
-import dev.octet.formats.tensor.Tensor;
 import dev.octet.trainer.kernel.CpuContext;
 import dev.octet.trainer.kernel.CpuKernel;
 import dev.octet.trainer.kernel.CpuTensor;
 import dev.octet.trainer.kernel.Frame;
 import dev.octet.trainer.kernel.MatrixProducts.Call;
-import dev.octet.trainer.kernel.OperandType;
 import dev.octet.trainer.op.product.Rows;
 
 /** One product each for the rows of an expert, with all threads; none for an expert without rows. */
@@ -17,7 +14,7 @@ final class GroupedLinearCpu implements CpuKernel<GroupedLinear> {
         CpuTensor x = frame.input(0);
         CpuTensor y = frame.output(0);
         for (int e = 0; e < op.experts(); e++) {
-            Group group = Group.of(frame.input(1), e);
+            ExpertGroup group = ExpertGroup.of(frame.input(1), e);
             if (group.count() == 0) {
                 continue;
             }
@@ -37,7 +34,7 @@ final class GroupedLinearCpu implements CpuKernel<GroupedLinear> {
     public void backward(GroupedLinear op, Frame<CpuTensor> frame, CpuContext cpu) {
         for (int e = 0; e < op.experts(); e++) {
             int w = GroupedLinear.WEIGHTS + e;
-            Group group = Group.of(frame.input(1), e);
+            ExpertGroup group = ExpertGroup.of(frame.input(1), e);
             CpuTensor dy = group.rowsOf(frame.upstream(0), op.out());
             if (frame.wantsGradient(0) && group.count() > 0) {
                 CpuTensor dx = group.rowsOf(frame.gradient(0), op.in());
@@ -55,7 +52,8 @@ final class GroupedLinearCpu implements CpuKernel<GroupedLinear> {
         }
     }
 
-    private static void weightGradient(GroupedLinear op, Group group, Frame<CpuTensor> frame, int e, CpuContext cpu) {
+    private static void weightGradient(
+            GroupedLinear op, ExpertGroup group, Frame<CpuTensor> frame, int e, CpuContext cpu) {
         int w = GroupedLinear.WEIGHTS + e;
         CpuTensor dw = frame.gradient(w);
         boolean add = frame.accumulates(w);
@@ -73,21 +71,6 @@ final class GroupedLinearCpu implements CpuKernel<GroupedLinear> {
         } else {
             Call call = Call.of(true, false, op.in(), op.out(), group.count(), dy.dtype(), dw.dtype(), add);
             cpu.gemm().shared(call, x.bytes(), dy.bytes(), dw.bytes(), cpu.parallel());
-        }
-    }
-
-    /** The rows of one expert. */
-    private record Group(long first, int count) {
-        static Group of(CpuTensor offsets, int expert) {
-            long first = offsets.bytes().get(Tensor.I64_LE, 8L * expert);
-            return new Group(first, Math.toIntExact(offsets.bytes().get(Tensor.I64_LE, 8L * (expert + 1)) - first));
-        }
-
-        /** These rows of a matrix with so many columns. */
-        CpuTensor rowsOf(CpuTensor matrix, int columns) {
-            OperandType type = new OperandType(matrix.dtype(), Shape.of(count, columns));
-            long from = first * columns * matrix.dtype().bits() / 8;
-            return new CpuTensor(type, matrix.bytes().asSlice(from, type.byteSize()));
         }
     }
 }

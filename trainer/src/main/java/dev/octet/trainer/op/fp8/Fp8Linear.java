@@ -150,6 +150,15 @@ public record Fp8Linear(
         return true;
     }
 
+    /** The largest product that a step computes: itself, or of a mixture that of an expert which all tokens reach. */
+    public static Stream<Fp8Linear> of(Op op) {
+        return switch (op) {
+            case Fp8Linear linear -> Stream.of(linear);
+            case Fp8GroupedLinear experts -> Stream.of(experts.layer());
+            default -> Stream.empty();
+        };
+    }
+
     /** Bytes of the operands that a processor decodes at a time for the products of Linears, which use the same room one after the other. */
     public static long decodedBytes(Stream<Fp8Linear> linears) {
         ScaledProduct.Decoded most = linears.map(ScaledProduct.Decoded::of)
