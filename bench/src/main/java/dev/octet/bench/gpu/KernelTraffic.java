@@ -21,6 +21,8 @@ final class KernelTraffic {
      */
     private static final String TABLE = """
         cast_forward | x y: count
+        casts_forward | bytes: 6 * 16384 * blocks
+        casts_transpose_f32_.* | bytes: 6 * 64 * 128 * blocks
         cast_backward | dy: count; dx: count * (1 + add)
         accumulate_forward | a x y: count
         gelu_forward_.* | x y: n

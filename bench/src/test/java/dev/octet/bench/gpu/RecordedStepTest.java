@@ -131,13 +131,13 @@ class RecordedStepTest {
         }
     }
 
-    /** Transposed codes live as long as the program: 4.4 % of ViT-Huge, 2.5 % of GPT-2. */
+    /** Codes lie in memory in one form at a time. Those of Llama take 2.4 % more. */
     @ParameterizedTest
-    @ValueSource(strings = {"gpt2", "vit-huge"})
-    void a_step_in_fp8_takes_at_most_a_twentieth_more_memory_than_in_bf16(String model) {
+    @ValueSource(strings = {"gpt2", "vit-huge", "bert"})
+    void a_step_in_fp8_takes_less_memory_than_in_bf16(String model) {
         long fp8 = step(model, "fp8").peakBytes();
         long bf16 = step(model, "bf16").peakBytes();
-        assertTrue(fp8 <= 1.05 * bf16, fp8 + " bytes in FP8, " + bf16 + " in BF16");
+        assertTrue(fp8 < bf16, fp8 + " bytes in FP8, " + bf16 + " in BF16");
     }
 
     /** Which are twice as large as the weights; new memory has zeros already. */

@@ -178,7 +178,8 @@ record Mpirun(Path program, Family family, String version) {
             variables.put("OMPI_MCA_plm_rsh_no_tree_spawn", "1");
             // its daemons stay children of their relays, which end them
             variables.put("OMPI_MCA_orte_leave_session_attached", "1");
-            // its daemons share a map of the machine in one file; where several relays are on a machine they crash while they write it
+            // its daemons share a map of the machine in one file; where several relays are on a machine they crash
+            // while they write it
             variables.put("OMPI_MCA_rtc", "^hwloc");
             variables.put("PRTE_MCA_plm", "ssh");
             variables.put("PRTE_MCA_plm_ssh_agent", agent.toString());

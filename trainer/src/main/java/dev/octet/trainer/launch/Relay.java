@@ -37,7 +37,8 @@ final class Relay {
                 TemporaryFolder folder = TemporaryFolder.create("relay")) {
             first.send(Kind.HELLO, "relay\n" + place.number() + "\n" + place.slots() + "\n" + host());
             Map<String, String> variables = variables(command, folder.path());
-            // daemons of Open MPI 4 name their folders after the machine and the job: two on one machine would make the same at once
+            // daemons of Open MPI 4 name their folders after the machine and the job: two on one machine would make the
+            // same at once
             variables.put("OMPI_MCA_orte_tmpdir_base", folder.path().toString());
             BlockingQueue<Optional<Frame>> heard = hear(first);
             @Nullable OwnedProcess running = null;

@@ -370,7 +370,9 @@ class Fp8ExpertsTest {
         try (Device gpu = TestGpus.hostDevice(90)) {
             UnavailableException e = assertThrows(
                     UnavailableException.class, () -> new Experts(gpu, policy(CurrentScaling.DEFAULT)).close());
-            assertTrue(String.valueOf(e.getMessage()).contains("experts are computed in FP8 on the CPU alone"), e.getMessage());
+            assertTrue(
+                    String.valueOf(e.getMessage()).contains("experts are computed in FP8 on the CPU alone"),
+                    e.getMessage());
         }
     }
 }
