@@ -18,6 +18,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.StandardCopyOption;
 import java.nio.file.StandardOpenOption;
+import java.util.ArrayList;
 import java.util.Comparator;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -48,7 +49,7 @@ public final class ConversionPlan {
     private static final double TRIAL_SECONDS = 2;
 
     /** What a process that streams takes on Linux, with one thread; measured with bench/run-plan. */
-    private static final long PROCESS_BYTES = 98_000_000;
+    private static final long PROCESS_BYTES = 89_500_000;
 
     /** Tiles of a thread: bytes in, codes and scales out. */
     private static final long THREAD_BYTES = 2_000_000;
@@ -57,7 +58,7 @@ public final class ConversionPlan {
     private static final long TENSOR_BYTES = 3_000;
 
     /** From the start of a process to the first tile, and what of compiling a trial does not show. */
-    private static final double START = 0.6;
+    private static final double START = 0.8;
 
     private ConversionPlan() {}
 
@@ -199,15 +200,22 @@ public final class ConversionPlan {
             if (large.bytes == 0) {
                 return Double.POSITIVE_INFINITY;
             }
-            double most = Double.POSITIVE_INFINITY;
-            double least = Double.POSITIVE_INFINITY;
+            List<Double> longer = new ArrayList<>();
+            List<Double> shorter = new ArrayList<>();
             long begun = System.nanoTime();
-            while (most == Double.POSITIVE_INFINITY || seconds(begun) < TRIAL_SECONDS) {
-                most = Math.min(most, convert(large, request, job));
-                least = Math.min(least, convert(small, request, job));
+            while (longer.isEmpty() || seconds(begun) < TRIAL_SECONDS) {
+                longer.add(convert(large, request, job));
+                shorter.add(convert(small, request, job));
             }
+            double most = median(longer);
+            double least = median(shorter);
             long apart = large.bytes - small.bytes;
             return apart > 0 && most > least ? apart / (most - least) : large.bytes / most;
+        }
+
+        /** Not the least: a run of many tiles meets slow ones, too. */
+        private static double median(List<Double> seconds) {
+            return seconds.stream().sorted().toList().get(seconds.size() / 2);
         }
 
         /** A model of some of the weights. */
