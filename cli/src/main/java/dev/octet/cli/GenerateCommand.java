@@ -6,6 +6,7 @@ import dev.octet.pipeline.Generate;
 import dev.octet.pipeline.TaskListener;
 import java.io.IOException;
 import java.time.LocalDate;
+import java.time.ZoneId;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
@@ -165,7 +166,7 @@ final class GenerateCommand implements Command {
         }
         if (chat) {
             return new Generate.Prompt.Chat(new ChatPrompt(
-                    text.orElseThrow(), arguments.text(SYSTEM), arguments.path(CHAT_TEMPLATE), LocalDate.now()));
+                    text.orElseThrow(), arguments.text(SYSTEM), arguments.path(CHAT_TEMPLATE), LocalDate.now(ZoneId.systemDefault())));
         }
         if (text.isPresent()) {
             return new Generate.Prompt.Text(text.get());
