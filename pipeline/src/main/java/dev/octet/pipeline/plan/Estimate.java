@@ -102,10 +102,15 @@ public final class Estimate {
                 (long) p,
                 (long) weights,
                 (long) (p * each.masters() / (mesh.zero() >= 1 ? d : 1)),
-                (long) (p * each.gradients() / (mesh.zero() >= 2 ? d : 1)),
+                (long) (p * each.gradients() / (dealsOut(mesh) ? d : 1)),
                 (long) (p * each.moments() / (mesh.zero() >= 1 ? d : 1)),
                 (long) (kept + again + load.once()),
                 (long) gathered);
+    }
+
+    /** Whether gradients of each micro-batch go to their owners at once; in a stage those of all add up on each rank first. */
+    private static boolean dealsOut(Mesh mesh) {
+        return mesh.zero() >= 2 && mesh.pipeline() == 1;
     }
 
     private Traffic traffic(Mesh mesh, StageLoad load, DeviceBytes bytes, long count, boolean recompute) {
@@ -113,11 +118,12 @@ public final class Estimate {
                 Traffic.ring(mesh.data(), bytes.parameters() * work.bytes().gradients());
         double weights =
                 Traffic.ring(mesh.data(), bytes.parameters() * work.bytes().weights());
+        double exchanges = dealsOut(mesh) ? count : 1;
         double data = switch (mesh.zero()) {
             case 0 -> 2 * gradients;
             case 1 -> gradients + weights;
-            case 2 -> count * gradients + weights; // each micro-batch's gradients are dealt out at once
-            default -> count * (gradients + 2 * weights);
+            case 2 -> exchanges * gradients + weights;
+            default -> exchanges * gradients + count * 2 * weights;
         };
         double tensor = load.sent() * count * (recompute ? 3 : 2);
         double pipeline = mesh.pipeline() == 1 ? 0 : 2.0 * mesh.chunks() * load.passed() * count;
@@ -151,7 +157,7 @@ public final class Estimate {
         double bubble = idle * (micro + (tensor + passing) / run.count());
         double exchange = traffic.data() / (LINK * hardware.rate(mesh.tensor() * mesh.data()));
         // gradients of all micro-batches but the last are summed first, unless each one's are dealt out
-        double window = mesh.zero() >= 2 ? micro * run.count() : back + (mesh.zero() == 1 ? forward(load) : 0);
+        double window = mesh.zero() >= 3 || dealsOut(mesh) ? micro * run.count() : back + (mesh.zero() >= 1 ? forward(load) : 0);
         double exposed = Math.max(0, exchange - window);
         double update = (2.0 * (bytes.masters() + bytes.moments()) + bytes.gradients() + bytes.weights())
                 / (MEMORY * a.bandwidth());

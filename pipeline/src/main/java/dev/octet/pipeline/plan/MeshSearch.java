@@ -172,7 +172,7 @@ public final class MeshSearch {
                     continue;
                 }
                 for (int chunks = 1; chunks <= (pipeline == 1 ? 1 : MOST_CHUNKS); chunks++) {
-                    for (int zero = 0; zero <= (data == 1 ? 0 : pipeline > 1 ? 1 : 3); zero++) {
+                    for (int zero = 0; zero <= (data == 1 ? 0 : 3); zero++) {
                         boolean alone = data == 1; // nothing is dealt out, whatever the stage
                         if (rules.allows("chunks", chunks) && (alone || rules.allows("zero", zero))) {
                             all.add(new Mesh(data, tensor, pipeline, chunks, zero));

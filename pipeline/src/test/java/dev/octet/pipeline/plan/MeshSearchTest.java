@@ -62,6 +62,21 @@ class MeshSearchTest {
     }
 
     @Test
+    void stages_share_out_weights_but_hold_gradients_whole_until_the_end_of_a_step() throws IOException {
+        MeshSearch.Found found = search("llama3-8b", "16xH100", "pipeline=2,tensor=1,chunks=1,recompute=all", 64)
+                .run();
+        assertTrue(found.fitting().stream().anyMatch(c -> c.mesh().zero() == 3), "zero 3 with stages");
+        Estimate estimate = new Estimate(
+                new DecoderWorkload(PlanData.sizes("llama3-8b")),
+                new PlannedStep(64, 8192, ProductType.BF16, ParameterBytes.BF16_ADAM),
+                Hardware.parse("16xH100", WHERE));
+        DeviceBytes one = estimate.of(new Mesh(8, 1, 2, 1, 1), 1, true).bytes();
+        DeviceBytes three = estimate.of(new Mesh(8, 1, 2, 1, 3), 1, true).bytes();
+        assertEquals(one.gradients(), three.gradients());
+        assertEquals(one.weights() / 8, three.weights());
+    }
+
+    @Test
     void the_smallest_change_fits_and_no_change_of_fewer_settings_does() throws IOException {
         MeshSearch search = search("llama3-8b", "8xH100", "", 64);
         Workload model = new DecoderWorkload(PlanData.sizes("llama3-8b"));
