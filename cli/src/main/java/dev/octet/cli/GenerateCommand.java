@@ -166,7 +166,10 @@ final class GenerateCommand implements Command {
         }
         if (chat) {
             return new Generate.Prompt.Chat(new ChatPrompt(
-                    text.orElseThrow(), arguments.text(SYSTEM), arguments.path(CHAT_TEMPLATE), LocalDate.now(ZoneId.systemDefault())));
+                    text.orElseThrow(),
+                    arguments.text(SYSTEM),
+                    arguments.path(CHAT_TEMPLATE),
+                    LocalDate.now(ZoneId.systemDefault())));
         }
         if (text.isPresent()) {
             return new Generate.Prompt.Text(text.get());

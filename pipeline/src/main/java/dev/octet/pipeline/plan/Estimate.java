@@ -157,7 +157,9 @@ public final class Estimate {
         double bubble = idle * (micro + (tensor + passing) / run.count());
         double exchange = traffic.data() / (LINK * hardware.rate(mesh.tensor() * mesh.data()));
         // gradients of all micro-batches but the last are summed first, unless each one's are dealt out
-        double window = mesh.zero() >= 3 || dealsOut(mesh) ? micro * run.count() : back + (mesh.zero() >= 1 ? forward(load) : 0);
+        double window = mesh.zero() >= 3 || dealsOut(mesh)
+                ? micro * run.count()
+                : back + (mesh.zero() >= 1 ? forward(load) : 0);
         double exposed = Math.max(0, exchange - window);
         double update = (2.0 * (bytes.masters() + bytes.moments()) + bytes.gradients() + bytes.weights())
                 / (MEMORY * a.bandwidth());
