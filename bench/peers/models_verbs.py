@@ -31,6 +31,8 @@ def octet(command, *words):
     done = subprocess.run([*command, *words, "--json", "--quiet"], capture_output=True, text=True)
     if done.returncode not in (0, 1):
         lines = [line for line in done.stderr.strip().splitlines() if not line.startswith(("WARNING", "SLF4J"))]
+        for word in words:  # no folder of this machine in a result
+            lines = [line.replace(word, os.path.basename(word)) for line in lines] if os.path.isabs(word) else lines
         return {"refused": lines[-3:] or [f"exit {done.returncode}"]}
     return json.loads(done.stdout)
 

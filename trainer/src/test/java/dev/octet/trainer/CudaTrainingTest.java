@@ -128,31 +128,18 @@ class CudaTrainingTest {
     }
 
     /** Samples that count how often they are read. */
-    private record Counted(Samples samples, AtomicInteger batches) implements Samples {
-        @Override
-        public String name() {
-            return samples.name();
-        }
+    private static final class Counted extends ForwardedSamples {
+        private final AtomicInteger batches;
 
-        @Override
-        public long count() {
-            return samples.count();
-        }
-
-        @Override
-        public String digest() {
-            return samples.digest();
+        Counted(Samples samples, AtomicInteger batches) {
+            super(samples);
+            this.batches = batches;
         }
 
         @Override
         public Map<String, Tensor> gather(long[] rows, Arena arena) throws IOException {
             batches.incrementAndGet();
-            return samples.gather(rows, arena);
-        }
-
-        @Override
-        public void close() throws IOException {
-            samples.close();
+            return super.gather(rows, arena);
         }
     }
 

@@ -201,25 +201,15 @@ class RankThreadsRunTest {
 
     /** One sample is too large for F32: its rank alone sees a loss that is not finite. */
     private static Samples spoiled(Samples samples, long row) {
-        return new Samples() {
+        return new ForwardedSamples(samples) {
             @Override
             public String digest() {
                 return "spoiled-" + samples.digest();
             }
 
             @Override
-            public String name() {
-                return samples.name();
-            }
-
-            @Override
-            public long count() {
-                return samples.count();
-            }
-
-            @Override
             public Map<String, Tensor> gather(long[] rows, Arena arena) throws IOException {
-                Map<String, Tensor> tensors = samples.gather(rows, arena);
+                Map<String, Tensor> tensors = super.gather(rows, arena);
                 Tensor x = requireNonNull(tensors.get("x"));
                 for (int i = 0; i < rows.length; i++) {
                     if (rows[i] == row) {
@@ -229,11 +219,6 @@ class RankThreadsRunTest {
                     }
                 }
                 return tensors;
-            }
-
-            @Override
-            public void close() throws IOException {
-                samples.close();
             }
         };
     }

@@ -206,25 +206,15 @@ final class SmallRun {
 
     /** The same with a sample that is no number. */
     static Samples spoiled(Samples samples) {
-        return new Samples() {
+        return new ForwardedSamples(samples) {
             @Override
             public String digest() {
                 return "spoiled";
             }
 
             @Override
-            public String name() {
-                return samples.name();
-            }
-
-            @Override
-            public long count() {
-                return samples.count();
-            }
-
-            @Override
             public Map<String, Tensor> gather(long[] rows, Arena arena) throws IOException {
-                Map<String, Tensor> tensors = samples.gather(rows, arena);
+                Map<String, Tensor> tensors = super.gather(rows, arena);
                 for (int i = 0; i < rows.length; i++) {
                     if (rows[i] == 5) {
                         Objects.requireNonNull(tensors.get("x"))
@@ -233,11 +223,6 @@ final class SmallRun {
                     }
                 }
                 return tensors;
-            }
-
-            @Override
-            public void close() throws IOException {
-                samples.close();
             }
         };
     }

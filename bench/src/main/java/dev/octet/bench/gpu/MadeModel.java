@@ -85,12 +85,7 @@ record MadeModel(ObjectNode config, List<TensorSpec> tensors) {
         draft.add("vit.embeddings.patch_embeddings.projection.bias", s.hidden());
         for (int i = 0; i < s.layers(); i++) {
             String layer = "vit.encoder.layer." + i + ".";
-            for (String of : List.of("query", "key", "value")) {
-                draft.layer(layer + "attention.attention." + of, s.hidden(), s.hidden());
-            }
-            draft.layer(layer + "attention.output.dense", s.hidden(), s.hidden());
-            draft.layer(layer + "intermediate.dense", s.inner(), s.hidden());
-            draft.layer(layer + "output.dense", s.hidden(), s.inner());
+            draft.encoder(layer, "attention", s.hidden(), s.inner());
             draft.layer(layer + "layernorm_before", s.hidden());
             draft.layer(layer + "layernorm_after", s.hidden());
         }
@@ -151,13 +146,8 @@ record MadeModel(ObjectNode config, List<TensorSpec> tensors) {
         draft.layer(embeddings + "LayerNorm", s.hidden());
         for (int i = 0; i < s.layers(); i++) {
             String layer = "bert.encoder.layer." + i + ".";
-            for (String of : List.of("query", "key", "value")) {
-                draft.layer(layer + "attention.self." + of, s.hidden(), s.hidden());
-            }
-            draft.layer(layer + "attention.output.dense", s.hidden(), s.hidden());
+            draft.encoder(layer, "self", s.hidden(), s.inner());
             draft.layer(layer + "attention.output.LayerNorm", s.hidden());
-            draft.layer(layer + "intermediate.dense", s.inner(), s.hidden());
-            draft.layer(layer + "output.dense", s.hidden(), s.inner());
             draft.layer(layer + "output.LayerNorm", s.hidden());
         }
         draft.layer("bert.pooler.dense", s.hidden(), s.hidden());
@@ -226,6 +216,16 @@ record MadeModel(ObjectNode config, List<TensorSpec> tensors) {
         void layer(String name, long... dims) {
             add(name + ".weight", dims);
             add(name + ".bias", dims[0]);
+        }
+
+        /** The Linears of an encoder's layer as BERT and ViT name them; {@code attention} has queries, keys and values. */
+        void encoder(String layer, String attention, long hidden, long inner) {
+            for (String of : List.of("query", "key", "value")) {
+                layer(layer + "attention." + attention + "." + of, hidden, hidden);
+            }
+            layer(layer + "attention.output.dense", hidden, hidden);
+            layer(layer + "intermediate.dense", inner, hidden);
+            layer(layer + "output.dense", hidden, inner);
         }
 
         /** A Linear whose weight lies as [in, out], as GPT-2 has them. */

@@ -45,14 +45,11 @@ final class MadeSamples implements Samples {
         return new MadeSamples("made texts", rows -> {
             int count = Math.multiplyExact(rows, length);
             long[] tokens = new SplittableRandom(11).longs(count, 0, vocabulary).toArray();
-            long[] mask = new long[count];
-            Arrays.fill(mask, 1);
             Arena arena = Arena.ofAuto();
             Shape shape = Shape.of(rows, length);
-            return Map.of(
-                    "input_ids", Tensor.ofLongs(arena, "input_ids", shape, tokens),
-                    "attention_mask", Tensor.ofLongs(arena, "attention_mask", shape, mask),
-                    "labels", Tensor.ofLongs(arena, "labels", shape, tokens));
+            Map<String, Tensor> all = tokens(arena, shape, tokens);
+            put(all, arena, "labels", shape, tokens);
+            return all;
         });
     }
 
@@ -62,17 +59,32 @@ final class MadeSamples implements Samples {
             int count = Math.multiplyExact(rows, length);
             SplittableRandom random = new SplittableRandom(11);
             long[] tokens = random.longs(count, 0, vocabulary).toArray();
-            long[] classes = random.longs(rows, 0, labels).toArray();
-            long[] mask = new long[count];
-            Arrays.fill(mask, 1);
             Arena arena = Arena.ofAuto();
             Shape shape = Shape.of(rows, length);
-            return Map.of(
-                    "input_ids", Tensor.ofLongs(arena, "input_ids", shape, tokens),
-                    "attention_mask", Tensor.ofLongs(arena, "attention_mask", shape, mask),
-                    "token_type_ids", Tensor.ofLongs(arena, "token_type_ids", shape, new long[count]),
-                    "labels", Tensor.ofLongs(arena, "labels", Shape.of(rows), classes));
+            Map<String, Tensor> all = tokens(arena, shape, tokens);
+            put(all, arena, "token_type_ids", shape, new long[count]);
+            put(
+                    all,
+                    arena,
+                    "labels",
+                    Shape.of(rows),
+                    random.longs(rows, 0, labels).toArray());
+            return all;
         });
+    }
+
+    /** Tokens, and a mask of ones. */
+    private static Map<String, Tensor> tokens(Arena arena, Shape shape, long[] tokens) {
+        Map<String, Tensor> all = new HashMap<>();
+        put(all, arena, "input_ids", shape, tokens);
+        long[] mask = new long[tokens.length];
+        Arrays.fill(mask, 1);
+        put(all, arena, "attention_mask", shape, mask);
+        return all;
+    }
+
+    private static void put(Map<String, Tensor> all, Arena arena, String name, Shape shape, long[] numbers) {
+        all.put(name, Tensor.ofLongs(arena, name, shape, numbers));
     }
 
     @Override

@@ -45,14 +45,8 @@ record Subject(String name, MadeModel model, MadeSamples samples, String loss, S
     }
 
     private static Subject gpt2(String name, MadeModel.Gpt2 sizes) {
-        return new Subject(
-                name,
-                MadeModel.of(sizes),
-                MadeSamples.texts(sizes.positions(), sizes.vocabulary()),
-                "{type: causal-lm, output: logits}",
-                "tokens",
-                sizes.positions(),
-                sizes.equals(MadeModel.Gpt2.SMALL) ? 32 : FEW);
+        int batch = sizes.equals(MadeModel.Gpt2.SMALL) ? 32 : FEW;
+        return language(name, MadeModel.of(sizes), sizes.positions(), sizes.vocabulary(), batch);
     }
 
     private static Subject bert(String name, MadeModel.Bert sizes) {
@@ -67,14 +61,19 @@ record Subject(String name, MadeModel model, MadeSamples samples, String loss, S
     }
 
     private static Subject llama(String name, MadeModel.Llama sizes) {
+        int batch = sizes.equals(MadeModel.Llama.BILLION) ? 8 : FEW;
+        return language(name, MadeModel.of(sizes), sizes.positions(), sizes.vocabulary(), batch);
+    }
+
+    private static Subject language(String name, MadeModel model, int positions, int vocabulary, int batch) {
         return new Subject(
                 name,
-                MadeModel.of(sizes),
-                MadeSamples.texts(sizes.positions(), sizes.vocabulary()),
+                model,
+                MadeSamples.texts(positions, vocabulary),
                 "{type: causal-lm, output: logits}",
                 "tokens",
-                sizes.positions(),
-                sizes.equals(MadeModel.Llama.BILLION) ? 8 : FEW);
+                positions,
+                batch);
     }
 
     /** The run's configuration: AdamW and clipping, as the peers have them. */

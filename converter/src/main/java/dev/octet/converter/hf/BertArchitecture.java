@@ -88,24 +88,14 @@ final class BertArchitecture implements Architecture {
         Tokens tokens = new Tokens(draft);
         String x = embeddings(config, draft, tokens, layers);
         x = layers.emit(draft, PREFIX, config.layers("num_hidden_layers"), x, tokens);
-        switch (EncoderClass.named(modelClass)) {
+        EncoderClass head = EncoderClass.named(modelClass);
+        switch (head) {
             case MASKED_LM -> maskedLm(config, draft, x, layers);
             case SEQUENCES -> {
                 String pooled = EncoderHeads.pooled(draft, POOLER, x, hidden);
                 EncoderHeads.classes(draft, config, "classifier", pooled, hidden);
             }
-            case TOKENS -> {
-                EncoderHeads.ignorePooler(draft, POOLER);
-                EncoderHeads.classesOfTokens(draft, config, "classifier", x, hidden);
-            }
-            case ANSWERS -> {
-                EncoderHeads.ignorePooler(draft, POOLER);
-                EncoderHeads.answers(draft, config, "qa_outputs", x, hidden);
-            }
-            case BARE -> {
-                EncoderHeads.bare(draft, x, hidden);
-                EncoderHeads.optionalPooler(draft, POOLER, x, hidden);
-            }
+            case TOKENS, ANSWERS, BARE -> EncoderHeads.besidePooler(head, draft, config, POOLER, x, hidden);
         }
     }
 

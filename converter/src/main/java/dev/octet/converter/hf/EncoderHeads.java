@@ -41,6 +41,30 @@ final class EncoderHeads {
         draft.parameters().account(module + ".dense.bias");
     }
 
+    /**
+     * The classes of BERT and RoBERTa that differ in nothing: tokens, answers, and no head.
+     *
+     * @param pooler the module that only the last of these reads
+     */
+    static void besidePooler(
+            EncoderClass head, GraphDraft draft, HfConfig config, String pooler, String x, int hidden) {
+        switch (head) {
+            case TOKENS -> {
+                ignorePooler(draft, pooler);
+                classesOfTokens(draft, config, "classifier", x, hidden);
+            }
+            case ANSWERS -> {
+                ignorePooler(draft, pooler);
+                answers(draft, config, "qa_outputs", x, hidden);
+            }
+            case BARE -> {
+                bare(draft, x, hidden);
+                optionalPooler(draft, pooler, x, hidden);
+            }
+            case MASKED_LM, SEQUENCES -> throw new IllegalArgumentException(head + " is the family's own");
+        }
+    }
+
     /** Scores of classes. */
     static void classes(GraphDraft draft, HfConfig config, String module, String x, int hidden) {
         int labels = Labels.count(config);

@@ -1,6 +1,7 @@
 package dev.octet.trainer.kernel;
 
 import java.util.List;
+import java.util.function.BiPredicate;
 
 /**
  * Fuses consecutive steps into fewer launches. Results that other steps read equal those of the separate steps: bitwise for codes, scales
@@ -9,6 +10,26 @@ import java.util.List;
 public interface CudaFusion {
     /** Number of calls from index {@code at} on that this fusion covers; 0 when it does not match. */
     int length(List<CudaCall> calls, int at);
+
+    /**
+     * Number of calls from index {@code at} on that one launch can do: each is like the first, and has as its first input nothing that one before it makes.
+     * 0 where that is one call or none.
+     *
+     * @param alike whether its second argument can be launched with its first; also asked of the first alone
+     */
+    static int alike(List<CudaCall> calls, int at, BiPredicate<CudaCall, CudaCall> alike) {
+        int end = at;
+        while (end < calls.size()
+                && alike.test(calls.get(at), calls.get(end))
+                && isApart(calls.subList(at, end), calls.get(end).frame().input(0))) {
+            end++;
+        }
+        return end - at > 1 ? end - at : 0;
+    }
+
+    private static boolean isApart(List<CudaCall> before, CudaTensor x) {
+        return before.stream().noneMatch(c -> c.frame().output(0).equals(x));
+    }
 
     /** Emits the fused work. */
     void write(List<CudaCall> calls, CudaStream cuda);

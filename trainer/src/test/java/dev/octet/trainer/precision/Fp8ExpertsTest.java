@@ -40,13 +40,11 @@ import dev.octet.trainer.device.Memory;
 import dev.octet.trainer.device.cpu.CpuDevice;
 import dev.octet.trainer.device.cuda.TestGpus;
 import dev.octet.trainer.device.reference.ReferenceDevice;
-import dev.octet.trainer.kernel.CpuTensor;
 import dev.octet.trainer.precision.Fp8Settings.LayerOverride;
 import dev.octet.trainer.program.Phase;
 import dev.octet.trainer.program.Program;
 import dev.octet.trainer.program.Value;
 import java.lang.foreign.Arena;
-import java.lang.foreign.MemorySegment;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.HashMap;
@@ -182,11 +180,11 @@ class Fp8ExpertsTest {
             running.run(Phase.FORWARD);
             Value result = requireNonNull(program.outputs().get("y"));
             Map<String, float[]> all = new HashMap<>();
-            all.put("y", read(result, running::read));
+            all.put("y", OneLinear.read(result, running::read));
             program.gradients().values().forEach(memory::zero);
             feed(Program.UPSTREAM + "y", dy);
             running.run(Phase.BACKWARD);
-            program.gradients().forEach((name, v) -> all.put(name, read(v, memory::read)));
+            program.gradients().forEach((name, v) -> all.put(name, OneLinear.read(v, memory::read)));
             return all;
         }
 
@@ -198,41 +196,17 @@ class Fp8ExpertsTest {
         }
 
         float[] state(String name) {
-            return read(lasting(name), memory::read);
+            return OneLinear.read(lasting(name), memory::read);
         }
 
         private void write(String name, float[] elements) {
             Value v = lasting(name);
-            memory.write(v, bytes(v, elements));
+            memory.write(v, OneLinear.bytes(v, elements));
         }
 
         private void feed(String name, float[] elements) {
             Value v = requireNonNull(program.inputs().get(name));
-            running.feed(v, bytes(v, elements));
-        }
-
-        private static MemorySegment bytes(Value v, float[] elements) {
-            CpuTensor t = new CpuTensor(v.type(), ARENA.allocate(v.type().byteSize(), 64));
-            if (v.type().dtype().isFloat()) {
-                t.write(0, elements, 0, elements.length);
-            } else {
-                for (int i = 0; i < elements.length; i++) {
-                    t.writeLong(i, (long) elements[i]);
-                }
-            }
-            return t.bytes();
-        }
-
-        private interface Reader {
-            void read(Value v, MemorySegment to);
-        }
-
-        private static float[] read(Value v, Reader reader) {
-            CpuTensor t = new CpuTensor(v.type(), ARENA.allocate(v.type().byteSize(), 64));
-            reader.read(v, t.bytes());
-            float[] all = new float[(int) t.count()];
-            t.read(0, all, 0, all.length);
-            return all;
+            running.feed(v, OneLinear.bytes(v, elements));
         }
 
         @Override

@@ -159,17 +159,23 @@ final class OneLinear implements AutoCloseable {
         running.feed(v, bytes(v, elements));
     }
 
-    private static MemorySegment bytes(Value v, float[] elements) {
+    static MemorySegment bytes(Value v, float[] elements) {
         CpuTensor t = new CpuTensor(v.type(), ARENA.allocate(v.type().byteSize(), 64));
-        t.write(0, elements, 0, elements.length);
+        if (v.type().dtype().isFloat()) {
+            t.write(0, elements, 0, elements.length);
+        } else {
+            for (int i = 0; i < elements.length; i++) {
+                t.writeLong(i, (long) elements[i]);
+            }
+        }
         return t.bytes();
     }
 
-    private interface Reader {
+    interface Reader {
         void read(Value v, MemorySegment to);
     }
 
-    private static float[] read(Value v, Reader reader) {
+    static float[] read(Value v, Reader reader) {
         CpuTensor t = new CpuTensor(v.type(), ARENA.allocate(v.type().byteSize(), 64));
         reader.read(v, t.bytes());
         float[] all = new float[(int) t.count()];

@@ -11,26 +11,16 @@ import java.util.List;
 public final class CastFusion implements CudaFusion {
     @Override
     public int length(List<CudaCall> calls, int at) {
-        int length = 0;
-        while (at + length < calls.size() && isLike(calls, at, at + length)) {
-            length++;
-        }
-        return length > 1 ? length : 0;
+        return CudaFusion.alike(calls, at, CastFusion::isLike);
     }
 
-    /** Whether a step casts as the first one does, and none of the steps before makes what it casts. */
-    private static boolean isLike(List<CudaCall> calls, int first, int at) {
-        CudaCall call = calls.get(at);
-        if (!call.isForward(Cast.class) || !calls.get(first).isForward(Cast.class)) {
-            return false;
-        }
-        Cast op = (Cast) call.op();
-        Cast like = (Cast) calls.get(first).op();
-        CudaTensor x = call.frame().input(0);
-        return op.from().dtype() == like.from().dtype()
-                && op.to() == like.to()
-                && calls.subList(first, at).stream()
-                        .noneMatch(c -> c.frame().output(0).equals(x));
+    private static boolean isLike(CudaCall first, CudaCall call) {
+        return first.op() instanceof Cast like
+                && first.isForward(Cast.class)
+                && call.isForward(Cast.class)
+                && call.op() instanceof Cast op
+                && op.from().dtype() == like.from().dtype()
+                && op.to() == like.to();
     }
 
     @Override

@@ -12,27 +12,17 @@ import java.util.List;
 public final class DelayedCastFusion implements CudaFusion {
     @Override
     public int length(List<CudaCall> calls, int at) {
-        int length = 0;
-        while (at + length < calls.size() && isLike(calls, at, at + length)) {
-            length++;
-        }
-        return length > 1 ? length : 0;
+        return CudaFusion.alike(calls, at, DelayedCastFusion::isLike);
     }
 
-    /** Whether a step casts between the types of the first one, and none of the steps before makes what it reads. */
-    private static boolean isLike(List<CudaCall> calls, int first, int at) {
-        CudaCall call = calls.get(at);
-        if (!call.isForward(QuantizeFp8Delayed.class) || !calls.get(first).isForward(QuantizeFp8Delayed.class)) {
-            return false;
-        }
-        QuantizeFp8Delayed op = (QuantizeFp8Delayed) call.op();
-        QuantizeFp8Delayed like = (QuantizeFp8Delayed) calls.get(first).op();
-        CudaTensor x = call.frame().input(0);
-        return op.x().dtype() == like.x().dtype()
+    private static boolean isLike(CudaCall first, CudaCall call) {
+        return first.op() instanceof QuantizeFp8Delayed like
+                && first.isForward(QuantizeFp8Delayed.class)
+                && call.isForward(QuantizeFp8Delayed.class)
+                && call.op() instanceof QuantizeFp8Delayed op
+                && op.x().dtype() == like.x().dtype()
                 && op.format() == like.format()
-                && x.count() > 0 // a block of a tile writes the scale
-                && calls.subList(first, at).stream()
-                        .noneMatch(c -> c.frame().output(0).equals(x));
+                && call.frame().input(0).count() > 0; // a block of a tile writes the scale
     }
 
     @Override
