@@ -29,6 +29,7 @@ import dev.octet.trainer.device.DryDevice;
 import dev.octet.trainer.device.cpu.CpuDevice;
 import dev.octet.trainer.device.cpu.CpuRates;
 import dev.octet.trainer.device.cpu.HostMemory;
+import dev.octet.trainer.device.cpu.StepTrial;
 import dev.octet.trainer.dialect.DialectFiles;
 import dev.octet.trainer.hook.RunPlan;
 import dev.octet.trainer.hook.StepWork;
@@ -70,6 +71,9 @@ public final class TrainingPlan {
     private static final int MOST = 1 << 16;
 
     private static final double HOUR = 3600;
+
+    /** Bytes of a machine that does not say how much it has. */
+    private static final long MEMORY = 1L << 32;
 
     private TrainingPlan() {}
 
@@ -277,7 +281,7 @@ public final class TrainingPlan {
      * @param productRate operations a second of a large product, measured
      * @param memoryRate bytes read and written a second, measured
      * @param castRate elements a second that become codes of FP8 or are made of them, measured
-     * @param seconds of a step, predicted from the three
+     * @param seconds of a step, the sum of what its steps take when they are tried
      * @param mfu part of the measured rate that a step's own operations are
      */
     public record Machine(
@@ -560,22 +564,21 @@ public final class TrainingPlan {
     }
 
     /** A run with its graph, as the trainer plans it. */
-    private record Dry(RunPlan plan, StepWork work, TrainingConfig config, CpuRates rates) {}
+    private record Dry(RunPlan plan, StepWork work, TrainingConfig config) {}
 
     private static Dry dry(Request request, TrainingConfig config, Job job) throws IOException {
-        CpuDevice[] cpu = new CpuDevice[1];
         try (TrainingJob opened = TrainingJob.openOn(
-                threads -> {
-                    cpu[0] = CpuDevice.of(threads);
-                    return new DryDevice(cpu[0]);
-                },
-                request.model(),
-                config,
-                job,
-                Collectives.alone())) {
+                threads -> new DryDevice(CpuDevice.of(threads)), request.model(), config, job, Collectives.alone())) {
             RunPlan plan = opened.trainer().plan();
-            DType type = ParameterBytes.productType(config) == ProductType.FP32 ? DType.F32 : DType.BF16;
-            return new Dry(plan, plan.work().orElseThrow(), opened.config(), cpu[0].rates(type));
+            return new Dry(plan, plan.work().orElseThrow(), opened.config());
+        }
+    }
+
+    /** What the steps take here. */
+    private static StepTrial trial(StepWork work, ProductType type, Job job) {
+        long most = HostMemory.find().map(HostMemory::bytes).orElse(MEMORY) / 4;
+        try (CpuDevice device = CpuDevice.of(job.threads())) {
+            return device.trial(work, type == ProductType.FP32 ? DType.F32 : DType.BF16, most);
         }
     }
 
@@ -611,12 +614,9 @@ public final class TrainingPlan {
         Dry dry = dry(request, config, job);
         StepWork work = dry.work();
         int micro = config.gradientAccumulation();
-        double seconds = micro
-                        * (work.products() / dry.rates().products()
-                                + work.bytes() / dry.rates().bytes()
-                                + work.casts() / dry.rates().casts())
-                + work.update() / dry.rates().bytes()
-                + work.updateCasts() / dry.rates().casts();
+        StepTrial trial = trial(work, ParameterBytes.productType(config), job);
+        CpuRates rates = trial.rates();
+        double seconds = micro * trial.seconds(work.microBatch()) + trial.seconds(work.once());
         double flops = (double) micro * (work.products() - work.again());
         Train.Request train = Train.Request.of(request.model(), request.config().orElseThrow(), Path.of("run"))
                 .withSettings(request.settings());
@@ -633,11 +633,11 @@ public final class TrainingPlan {
                 processBytes(ParameterBytes.productType(config)),
                 shortage.isEmpty(),
                 shortage.map(Train.Shortage::fix).orElse(""),
-                dry.rates().products(),
-                dry.rates().bytes(),
-                dry.rates().casts(),
+                rates.products(),
+                rates.bytes(),
+                rates.casts(),
                 seconds,
-                flops / seconds / dry.rates().products());
+                flops / seconds / rates.products());
         Step step = new Step(
                 samples,
                 length,

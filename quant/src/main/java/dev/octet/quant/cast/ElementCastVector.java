@@ -3,7 +3,6 @@ package dev.octet.quant.cast;
 import static dev.octet.quant.cast.Lanes.HALF_MAGNITUDE;
 import static dev.octet.quant.cast.Lanes.INT;
 import static dev.octet.quant.cast.Lanes.LANES;
-import static dev.octet.quant.cast.Lanes.LE;
 import static dev.octet.quant.cast.Lanes.WIDE_SHORT;
 import static dev.octet.quant.cast.Lanes.bf16;
 import static dev.octet.quant.cast.Lanes.codes;
@@ -503,24 +502,26 @@ public final class ElementCastVector implements ElementCast {
         }
     }
 
+    // The running amaxes are read as what their array holds: of vectors of ints over an array of floats C2 makes calls instead of
+    // instructions in some runs and not in others, ten times slower.
     private static void amaxEachF32(MemorySegment in, MemorySegment running, int n) {
         for (int i = 0; i < n; i += LANES) {
             IntVector abs = f32(in, i).reinterpretAsInts().and(Rounding.MAGNITUDE);
-            abs.max(ints(running, i)).intoMemorySegment(running, (long) i * Float.BYTES, LE);
+            storeF32(abs.max(f32(running, i).reinterpretAsInts()).reinterpretAsFloats(), running, i);
         }
     }
 
     private static void amaxEachBf16(MemorySegment in, MemorySegment running, int n) {
         for (int i = 0; i < n; i += LANES) {
             IntVector abs = bf16(in, i).reinterpretAsInts().and(Rounding.MAGNITUDE);
-            abs.max(ints(running, i)).intoMemorySegment(running, (long) i * Float.BYTES, LE);
+            storeF32(abs.max(f32(running, i).reinterpretAsInts()).reinterpretAsFloats(), running, i);
         }
     }
 
     private static void amaxEachF16(MemorySegment in, MemorySegment running, int n) {
         for (int i = 0; i < n; i += LANES) {
             IntVector abs = f16(in, i).reinterpretAsInts().and(Rounding.MAGNITUDE);
-            abs.max(ints(running, i)).intoMemorySegment(running, (long) i * Float.BYTES, LE);
+            storeF32(abs.max(f32(running, i).reinterpretAsInts()).reinterpretAsFloats(), running, i);
         }
     }
 

@@ -5,6 +5,8 @@ import dev.octet.trainer.kernel.Op;
 import dev.octet.trainer.kernel.OperandType;
 import dev.octet.trainer.op.attention.Attention;
 import dev.octet.trainer.op.conv.Conv;
+import dev.octet.trainer.op.experts.GroupedLinear;
+import dev.octet.trainer.op.fp8.Fp8GroupedLinear;
 import dev.octet.trainer.op.fp8.Fp8Linear;
 import dev.octet.trainer.op.product.Gemm;
 import dev.octet.trainer.op.product.Linear;
@@ -12,6 +14,7 @@ import dev.octet.trainer.op.product.MatMul;
 import dev.octet.trainer.op.stored.StoredLinear;
 import dev.octet.trainer.program.Step;
 import dev.octet.trainer.program.Value;
+import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -33,10 +36,7 @@ public record StepCost(long flops, long bytes) {
                 step.operands().stream().mapToLong(v -> v.type().byteSize()).sum();
         long product = product(step);
         if (product > 0) {
-            long products = !step.backward()
-                    ? 1
-                    : step.gradients().stream().limit(3).filter(g -> g != null).count();
-            return new StepCost(products * product, bytes);
+            return new StepCost(products(step) * product, bytes);
         }
         long elements = step.results().stream()
                 .mapToLong(v -> v == null ? 0 : v.type().count())
@@ -68,6 +68,23 @@ public record StepCost(long flops, long bytes) {
         return product(step) > 0;
     }
 
+    /** How many products of the forward size a step is: backward has one for each operand that wants a gradient, a bias aside. */
+    private static long products(Step step) {
+        if (!step.backward()) {
+            return 1;
+        }
+        int operands = step.op() instanceof Attention ? 3 : 2;
+        return step.op() instanceof GroupedLinear || step.op() instanceof Fp8GroupedLinear
+                ? Stream.of(0, GroupedLinear.WEIGHTS)
+                        .filter(i ->
+                                i < step.gradients().size() && step.gradients().get(i) != null)
+                        .count()
+                : step.gradients().stream()
+                        .limit(operands)
+                        .filter(g -> g != null)
+                        .count();
+    }
+
     /** Operations of a product of forward; 0 for other operators. */
     private static long product(Step step) {
         Op op = step.op();
@@ -78,6 +95,9 @@ public record StepCost(long flops, long bytes) {
         return switch (op) {
             case Linear l -> 2L * l.rows() * l.in() * l.out();
             case Fp8Linear l -> 2L * l.rows() * l.in() * l.out();
+            case GroupedLinear l -> 2 * y.count() * l.x().shape().dim(-1);
+            case Fp8GroupedLinear l ->
+                2L * l.layer().rows() * l.layer().in() * l.layer().out();
             case StoredLinear l -> 2 * y.count() * last(step, y);
             case MatMul m -> 2 * y.count() * last(step, y);
             case Gemm g -> 2 * y.count() * last(step, y);

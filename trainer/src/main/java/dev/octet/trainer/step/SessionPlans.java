@@ -16,8 +16,11 @@ import dev.octet.trainer.reduction.RankSettings;
 import dev.octet.trainer.shard.CallOrder;
 import dev.octet.trainer.shard.Stages;
 import dev.octet.trainer.state.StateForm;
+import java.util.ArrayList;
+import java.util.HashMap;
 import java.util.HashSet;
 import java.util.List;
+import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
 
@@ -48,35 +51,29 @@ final class SessionPlans {
         long products = 0;
         long again = 0;
         long bytes = 0;
-        long once = 0;
-        long casts = 0;
-        long onceCasts = 0;
-        List<Step> steps = programs.of(like, true).chunks().stream()
-                .flatMap(c -> c.program().steps().stream())
-                .toList();
+        List<Program> chunks =
+                programs.of(like, true).chunks().stream().map(c -> c.program()).toList();
+        List<Step> steps = chunks.stream().flatMap(c -> c.steps().stream()).toList();
         for (Step s : steps) {
             StepCost cost = StepCost.of(s);
-            if (s.phase() == Phase.PREPARE) {
-                onceCasts += StepCost.casts(s);
-            } else {
-                casts += StepCost.casts(s);
-            }
             if (StepCost.isProduct(s)) {
                 forward += s.phase() == Phase.FORWARD ? cost.flops() : 0;
                 products += cost.flops();
                 again += s.repeats() ? cost.flops() : 0;
-            } else if (s.phase() == Phase.PREPARE) {
-                once += cost.bytes();
-            } else {
+            } else if (s.phase() != Phase.PREPARE) {
                 bytes += cost.bytes();
             }
         }
-        for (Step s : programs.update().program().program().steps()) {
-            once += StepCost.of(s).bytes();
-            onceCasts += StepCost.casts(s);
-        }
+        List<Step> microBatch =
+                steps.stream().filter(s -> s.phase() != Phase.PREPARE).toList();
+        List<Step> once = new ArrayList<>(
+                steps.stream().filter(s -> s.phase() == Phase.PREPARE).toList());
+        Program update = programs.update().program().program();
+        once.addAll(update.steps());
+        Map<Value, List<Float>> states = new HashMap<>(update.initialStates());
+        chunks.forEach(c -> states.putAll(c.initialStates()));
         long decoded = Fp8Linear.decodedBytes(steps.stream().map(Step::op).flatMap(Fp8Linear::of));
-        return new StepWork(forward, products, again, bytes, once, casts, onceCasts, decoded);
+        return new StepWork(forward, products, again, bytes, microBatch, once, states, decoded);
     }
 
     /** Bytes of what is kept for the trained parameters so far, by part; adapters and masters in F32 included. */

@@ -72,7 +72,7 @@ class HostKeepingTest {
         "bert-cls, fp32"
     })
     void a_run_has_the_same_bytes(String model, String precision) throws IOException {
-        PrecisionPolicy policy = requireNonNull(RecomputeTest.policies().get(precision));
+        PrecisionPolicy policy = requireNonNull(TinyRun.policies().get(precision));
         try (TinyRun run = TinyRun.open(model, ROWS);
                 Device device = CpuDevice.of(2)) {
             assertFalse(copies(program(run, policy, AWAY, device)).isEmpty());
@@ -96,7 +96,7 @@ class HostKeepingTest {
     @ParameterizedTest
     @ValueSource(strings = {"fp32", "bf16", "delayed"})
     void lanes_of_a_gpu_wait_for_each_other(String precision) throws IOException {
-        PrecisionPolicy policy = requireNonNull(RecomputeTest.policies().get(precision));
+        PrecisionPolicy policy = requireNonNull(TinyRun.policies().get(precision));
         try (TinyRun run = TinyRun.open("gpt2", ROWS)) {
             for (ActivationSettings settings : List.of(ActivationSettings.NONE, REPEATED, CODED)) {
                 Map<String, byte[]> expected;
@@ -146,8 +146,7 @@ class HostKeepingTest {
     void small_values_and_codes_of_linears_stay() throws IOException {
         try (TinyRun run = TinyRun.open("gpt2", ROWS);
                 Device device = CpuDevice.of(1)) {
-            Program program =
-                    program(run, requireNonNull(RecomputeTest.policies().get("delayed")), AWAY, device);
+            Program program = program(run, requireNonNull(TinyRun.policies().get("delayed")), AWAY, device);
             assertTrue(copies(program).stream().allMatch(c -> c.value().byteSize() >= Home.LEAST_BYTES));
             Roots roots = Roots.of(program);
             for (Step s : program.steps()) {

@@ -8,21 +8,13 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import static org.junit.jupiter.api.DynamicTest.dynamicTest;
 
 import dev.octet.formats.error.InvalidOptionException;
-import dev.octet.quant.recipe.Recipes;
-import dev.octet.quant.recipe.TrainingRecipe;
 import dev.octet.trainer.device.Device;
 import dev.octet.trainer.device.cpu.CpuDevice;
-import dev.octet.trainer.precision.Autocast;
-import dev.octet.trainer.precision.Fp8Policy;
-import dev.octet.trainer.precision.Fp8Settings;
 import dev.octet.trainer.precision.PrecisionPolicy;
 import dev.octet.trainer.program.MemoryPlan;
 import dev.octet.trainer.step.TrainingSession;
-import dev.octet.trainer.yaml.Section;
-import dev.octet.trainer.yaml.YamlFile;
 import java.io.IOException;
 import java.util.Arrays;
-import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.regex.Pattern;
@@ -41,20 +33,6 @@ class RecomputeTest {
             new Recompute.Layers(2),
             new Recompute.Matching(Pattern.compile("mlp|act|attn|attention")));
 
-    /** Every precision that a run can have, by name. */
-    static Map<String, PrecisionPolicy> policies() {
-        Map<String, PrecisionPolicy> all = new LinkedHashMap<>();
-        all.put("fp32", PrecisionPolicy.FP32);
-        all.put("bf16", Autocast.bf16());
-        all.put("fp16", Autocast.fp16());
-        Section usual = YamlFile.parse("{}", "none.yaml");
-        for (var recipe : Recipes.TRAINING.entrySet()) {
-            TrainingRecipe r = recipe.getValue().apply(usual);
-            all.put(recipe.getKey(), new Fp8Policy(Autocast.bf16(), Fp8Settings.of(r)));
-        }
-        return all;
-    }
-
     private static ActivationSettings with(Recompute recompute) {
         return new ActivationSettings(recompute, Kept.AS_THEY_ARE);
     }
@@ -66,7 +44,7 @@ class RecomputeTest {
 
     @TestFactory
     Stream<DynamicTest> a_run_has_the_same_bytes_in_every_precision() {
-        return policies().entrySet().stream()
+        return TinyRun.policies().entrySet().stream()
                 .map(policy -> dynamicTest(policy.getKey(), () -> check("gpt2", policy.getValue(), WAYS)));
     }
 
@@ -74,10 +52,11 @@ class RecomputeTest {
     Stream<DynamicTest> a_run_has_the_same_bytes_whatever_the_model() {
         return Stream.of("llama", "bert-cls", "vit", "gemma2")
                 .flatMap(model -> Stream.of("fp32", "bf16", "delayed", "current")
-                        .filter(policies()::containsKey)
+                        .filter(TinyRun.policies()::containsKey)
                         .map(policy -> dynamicTest(
                                 model + ", " + policy,
-                                () -> check(model, requireNonNull(policies().get(policy)), WAYS.subList(0, 1)))));
+                                () -> check(
+                                        model, requireNonNull(TinyRun.policies().get(policy)), WAYS.subList(0, 1)))));
     }
 
     private static void check(String model, PrecisionPolicy policy, List<Recompute> ways) throws IOException {

@@ -54,7 +54,7 @@ class RecomputedModelsTest {
     private static final ActivationSettings ALL = new ActivationSettings(new Recompute.Layers(1), Kept.AS_THEY_ARE);
 
     private static PrecisionPolicy policy(String name) {
-        return Objects.requireNonNull(RecomputeTest.policies().get(name));
+        return Objects.requireNonNull(TinyRun.policies().get(name));
     }
 
     private static void requireSame(TinyRun run, PrecisionPolicy policy, ActivationSettings settings) {

@@ -13,6 +13,8 @@ import dev.octet.formats.graph.GraphModel;
 import dev.octet.formats.peft.PeftConfig;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.Tensor;
+import dev.octet.quant.recipe.Recipes;
+import dev.octet.quant.recipe.TrainingRecipe;
 import dev.octet.trainer.adapter.AdaptedGraph;
 import dev.octet.trainer.adapter.AdapterSettings;
 import dev.octet.trainer.adapter.InitialValues;
@@ -22,12 +24,17 @@ import dev.octet.trainer.config.LossConfig;
 import dev.octet.trainer.data.MicroBatch;
 import dev.octet.trainer.device.Device;
 import dev.octet.trainer.optimizer.Optimizer;
+import dev.octet.trainer.precision.Autocast;
+import dev.octet.trainer.precision.Fp8Policy;
+import dev.octet.trainer.precision.Fp8Settings;
 import dev.octet.trainer.precision.LossScaling;
 import dev.octet.trainer.precision.PrecisionPolicy;
 import dev.octet.trainer.step.GraphSource;
 import dev.octet.trainer.step.StepResult;
 import dev.octet.trainer.step.TrainingSession;
 import dev.octet.trainer.step.TrainingSetup;
+import dev.octet.trainer.yaml.Section;
+import dev.octet.trainer.yaml.YamlFile;
 import java.io.IOException;
 import java.lang.foreign.Arena;
 import java.lang.foreign.ValueLayout;
@@ -36,6 +43,7 @@ import java.nio.ByteOrder;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
 import java.util.ArrayList;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
@@ -71,6 +79,20 @@ public final class TinyRun implements AutoCloseable {
         TinyRun run = open(name);
         run.rows = rows;
         return run;
+    }
+
+    /** F32, the base types, and FP8 in each recipe, by name. */
+    public static Map<String, PrecisionPolicy> policies() {
+        Map<String, PrecisionPolicy> all = new LinkedHashMap<>();
+        all.put("fp32", PrecisionPolicy.FP32);
+        all.put("bf16", Autocast.bf16());
+        all.put("fp16", Autocast.fp16());
+        Section usual = YamlFile.parse("{}", "none.yaml");
+        for (var recipe : Recipes.TRAINING.entrySet()) {
+            TrainingRecipe r = recipe.getValue().apply(usual);
+            all.put(recipe.getKey(), new Fp8Policy(Autocast.bf16(), Fp8Settings.of(r)));
+        }
+        return all;
     }
 
     /** A checkpoint by its folder, or an export by its file's name. */
@@ -116,7 +138,7 @@ public final class TinyRun implements AutoCloseable {
         return model;
     }
 
-    TrainingSetup setup(PrecisionPolicy policy, ActivationSettings activations) {
+    public TrainingSetup setup(PrecisionPolicy policy, ActivationSettings activations) {
         LossConfig loss = new LossConfig(
                 perToken ? LossConfig.Type.CAUSAL_LM : LossConfig.Type.CROSS_ENTROPY,
                 Optional.empty(),
@@ -138,7 +160,7 @@ public final class TinyRun implements AutoCloseable {
     }
 
     /** Micro-batch {@code number} of the run. */
-    MicroBatch batch(int number) {
+    public MicroBatch batch(int number) {
         SplittableRandom random = new SplittableRandom(number);
         Arena arena = Arena.ofAuto();
         Map<String, Tensor> tensors = new TreeMap<>();

@@ -9,6 +9,7 @@ import dev.octet.trainer.device.Offload;
 import dev.octet.trainer.device.Offload.Place;
 import dev.octet.trainer.gemm.Gemms;
 import dev.octet.trainer.gemm.ThreadTeam;
+import dev.octet.trainer.hook.StepWork;
 import dev.octet.trainer.kernel.CpuContext;
 import dev.octet.trainer.kernel.MatrixProducts;
 import dev.octet.trainer.program.Program;
@@ -17,6 +18,8 @@ import java.util.Collection;
 
 /** The CPU, with a number of threads that does not affect results. */
 public final class CpuDevice implements Device {
+    private static final double TRIAL_SECONDS = 5;
+
     private final CpuContext context;
     private final String products;
     private long limitBytes = HostMemory.find().map(HostMemory::limitBytes).orElse(Long.MAX_VALUE);
@@ -69,6 +72,16 @@ public final class CpuDevice implements Device {
      */
     public CpuRates rates(DType type) {
         return CpuRates.of(context, type);
+    }
+
+    /**
+     * Tries what steps take, in a few seconds.
+     *
+     * @param type of the operands of products by which those are reckoned that cannot be tried
+     * @param mostBytes of memory to try in
+     */
+    public StepTrial trial(StepWork work, DType type, long mostBytes) {
+        return StepTrial.of(context, rates(type), work, mostBytes, TRIAL_SECONDS);
     }
 
     @Override

@@ -151,7 +151,7 @@ final class CpuMemory implements Memory {
         }
     }
 
-    private static void fill(CpuTensor state, List<Float> initial) {
+    static void fill(CpuTensor state, List<Float> initial) {
         for (long i = 0; i < state.count(); i++) {
             float x = initial.get(initial.size() == 1 ? 0 : (int) i);
             state.write(i, new float[] {x}, 0, 1);
