@@ -1,6 +1,8 @@
 """The peer of bench/run-adapters: transformers' models, PEFT's adapters and PyTorch's optimizer.
 
     adapters_torch.py wide FOLDER                         a GPT-2 of six layers of 384 with random weights, and tokens to learn
+    adapters_torch.py moe FOLDER                          a Mixtral of four layers of 256 with eight experts of 512, and the same tokens
+    adapters_torch.py moe-of FOLDER GIGABYTES             a Mixtral of about so many bytes in BF16, with eight experts a layer
     adapters_torch.py tiny gpt2|llama TEXT FOLDER         a tiny model, trained on the Old Testament; tokens of the New
     adapters_torch.py adapter MODEL METHOD OUT            a new adapter of a model as a PEFT folder
     adapters_torch.py train MODEL TOKENS --steps N --threads T [--adapter FOLDER] [--eval TOKENS] [--batch B] [--lr X]
@@ -33,6 +35,21 @@ def wide(folder):
     config = GPT2Config(vocab_size=8192, n_positions=SEQUENCE, n_embd=384, n_layer=6, n_head=6, resid_pdrop=0, embd_pdrop=0, attn_pdrop=0,
                         bos_token_id=0, eos_token_id=0)
     GPT2LMHeadModel(config).save_pretrained(folder)
+    chain(folder)
+
+
+def mixtral(folder, hidden, inner, layers, dtype):
+    from transformers import MixtralConfig, MixtralForCausalLM
+    torch.manual_seed(1)
+    torch.set_default_dtype(dtype)
+    config = MixtralConfig(vocab_size=8192, hidden_size=hidden, intermediate_size=inner, num_hidden_layers=layers, num_attention_heads=hidden // 64,
+                           num_key_value_heads=hidden // 128, num_local_experts=8, num_experts_per_tok=2, max_position_embeddings=SEQUENCE,
+                           bos_token_id=0, eos_token_id=0)
+    MixtralForCausalLM(config).save_pretrained(folder)
+    chain(folder)
+
+
+def chain(folder):
     # each token has a few likely successors: something to learn
     rng = np.random.default_rng(7)
     successors = rng.integers(0, 8192, (8192, 4))
@@ -134,6 +151,10 @@ def main():
     parser = argparse.ArgumentParser()
     what = parser.add_subparsers(dest="what", required=True)
     what.add_parser("wide").add_argument("folder")
+    what.add_parser("moe").add_argument("folder")
+    made = what.add_parser("moe-of")
+    made.add_argument("folder")
+    made.add_argument("gigabytes", type=float)
     made = what.add_parser("tiny")
     for name in ("kind", "text", "folder"):
         made.add_argument(name)
@@ -154,6 +175,10 @@ def main():
     torch.set_num_threads(options.threads)
     if options.what == "wide":
         wide(options.folder)
+    elif options.what == "moe":
+        mixtral(options.folder, 256, 512, 4, torch.float32)
+    elif options.what == "moe-of":
+        mixtral(options.folder, 1024, 3584, round(options.gigabytes * 1e9 / (8 * 3 * 1024 * 3584 * 2)), torch.bfloat16)
     elif options.what == "tiny":
         tiny(options.kind, options.text, options.folder)
     elif options.what == "adapter":
