@@ -578,7 +578,7 @@ public final class TrainingPlan {
     private static StepTrial trial(StepWork work, ProductType type, Job job) {
         long most = HostMemory.find().map(HostMemory::bytes).orElse(MEMORY) / 4;
         try (CpuDevice device = CpuDevice.of(job.threads())) {
-            return device.trial(work, type == ProductType.FP32 ? DType.F32 : DType.BF16, most);
+            return device.trial(work.steps(), work.states(), type == ProductType.FP32 ? DType.F32 : DType.BF16, most);
         }
     }
 

@@ -502,7 +502,8 @@ public final class ElementCastVector implements ElementCast {
         }
     }
 
-    // The running amaxes are read as what their array holds: of vectors of ints over an array of floats C2 makes calls instead of
+    // The running amaxes are read as what their array holds: of vectors of ints over an array of floats C2 makes calls
+    // instead of
     // instructions in some runs and not in others, ten times slower.
     private static void amaxEachF32(MemorySegment in, MemorySegment running, int n) {
         for (int i = 0; i < n; i += LANES) {

@@ -9,12 +9,14 @@ import dev.octet.trainer.device.Offload;
 import dev.octet.trainer.device.Offload.Place;
 import dev.octet.trainer.gemm.Gemms;
 import dev.octet.trainer.gemm.ThreadTeam;
-import dev.octet.trainer.hook.StepWork;
 import dev.octet.trainer.kernel.CpuContext;
 import dev.octet.trainer.kernel.MatrixProducts;
 import dev.octet.trainer.program.Program;
+import dev.octet.trainer.program.Step;
 import dev.octet.trainer.program.Value;
 import java.util.Collection;
+import java.util.List;
+import java.util.Map;
 
 /** The CPU, with a number of threads that does not affect results. */
 public final class CpuDevice implements Device {
@@ -68,6 +70,8 @@ public final class CpuDevice implements Device {
     /**
      * Measures how fast it is, in about half a second.
      *
+     * @param steps in the order of their program
+     * @param states what they start from, F32 elements of each; a single number fills the tensor
      * @param type of the operands of products: F32, BF16 or F16
      */
     public CpuRates rates(DType type) {
@@ -77,11 +81,13 @@ public final class CpuDevice implements Device {
     /**
      * Tries what steps take, in a few seconds.
      *
+     * @param steps in the order of their program
+     * @param states what they start from, F32 elements of each; a single number fills the tensor
      * @param type of the operands of products by which those are reckoned that cannot be tried
      * @param mostBytes of memory to try in
      */
-    public StepTrial trial(StepWork work, DType type, long mostBytes) {
-        return StepTrial.of(context, rates(type), work, mostBytes, TRIAL_SECONDS);
+    public StepTrial trial(List<Step> steps, Map<Value, List<Float>> states, DType type, long mostBytes) {
+        return StepTrial.of(context, rates(type), new StepTrial.Steps(steps, states), mostBytes, TRIAL_SECONDS);
     }
 
     @Override

@@ -2,7 +2,6 @@ package dev.octet.trainer.device.cpu;
 
 import dev.octet.trainer.activation.StepCost;
 import dev.octet.trainer.device.StepFrame;
-import dev.octet.trainer.hook.StepWork;
 import dev.octet.trainer.kernel.CpuContext;
 import dev.octet.trainer.kernel.CpuKernel;
 import dev.octet.trainer.kernel.CpuTensor;
@@ -38,6 +37,13 @@ public final class StepTrial {
     private static final int LEAST_ROUNDS = 3;
     private static final int SETTLED_ROUNDS = 20;
     private static final int MOST_ROUNDS = 2000;
+
+    /**
+     * What is tried.
+     *
+     * @param states what the steps start from, F32 elements of each; a single number fills the tensor
+     */
+    record Steps(List<Step> steps, Map<Value, List<Float>> states) {}
 
     /** Steps that take the same time. */
     private record Kind(Op op, boolean backward, List<List<@Nullable OperandType>> operands, Set<Integer> accumulated) {
@@ -82,7 +88,7 @@ public final class StepTrial {
      * @param mostBytes of memory to try in
      * @param seconds for it; every kind of step is run three times at least
      */
-    static StepTrial of(CpuContext cpu, CpuRates rates, StepWork work, long mostBytes, double seconds) {
+    static StepTrial of(CpuContext cpu, CpuRates rates, Steps work, long mostBytes, double seconds) {
         Map<Kind, Step> kinds = new LinkedHashMap<>();
         work.steps().stream().filter(s -> isTried(s, rates)).forEach(s -> kinds.putIfAbsent(Kind.of(s), s));
         try (Arena arena = Arena.ofShared()) {

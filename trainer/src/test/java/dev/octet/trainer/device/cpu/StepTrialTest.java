@@ -43,7 +43,7 @@ class StepTrialTest {
     }
 
     private static StepTrial trial(StepWork work, long mostBytes) {
-        return StepTrial.of(CPU, RATES, work, mostBytes, 0);
+        return StepTrial.of(CPU, RATES, new StepTrial.Steps(work.steps(), work.states()), mostBytes, 0);
     }
 
     private static double reckoned(Step s) {
