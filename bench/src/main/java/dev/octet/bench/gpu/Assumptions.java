@@ -68,8 +68,10 @@ final class Assumptions {
         shares.put(Pattern.compile("norm_forward.*"), 0.75);
         // E: transposed while they are cast; an issue of instructions as much as of bytes
         shares.put(Pattern.compile("gelu_gradient_transpose.*"), 0.5);
+        shares.put(Pattern.compile("gated_gradient_transpose.*"), 0.45);
+        shares.put(Pattern.compile("gated_transpose.*"), 0.5);
         shares.put(Pattern.compile("(gelu|cast|product)_transpose.*"), 0.55);
-        shares.put(Pattern.compile("gelu_.*"), 0.7);
+        shares.put(Pattern.compile("(gelu|gated)_.*"), 0.7);
         shares.put(Pattern.compile("transpose_codes"), 0.2);
         shares.put(Pattern.compile("norm_backward.*"), 0.7);
         shares.put(Pattern.compile("attention_dots"), 0.6);

@@ -44,6 +44,12 @@ final class KernelTraffic {
         cast_transpose_.* | x: rows * cols; codes: rows * pitch; transposed: cols * leading; sums: grid_y * cols
         gelu_transpose_.* | x y: rows * cols; codes: rows * pitch; transposed: cols * leading
         gelu_gradient_transpose_.* | x dy dx: rows * cols; codes: rows * pitch; transposed: cols * leading; sums: grid_y * cols
+        gated_forward_.* | x u y: n
+        gated_backward_.* | x u dy dx du: n
+        gated_amax_.* | x u y codes: n
+        gated_transpose_.* | x u y: rows * cols; codes: rows * pitch; transposed: cols * leading
+        gated_gradient_transpose_.* | x u dy dx du: rows * cols; codes: rows * pitch; transposed: cols * leading; sums: grid_y * cols; \
+            codes_u: rows * pitch_u; transposed_u: cols * leading_u; sums_u: grid_y * cols
         product_transpose_.* | a b y: rows * cols; codes: rows * pitch; transposed: cols * leading
         transpose_codes | codes: rows * cols; transposed: cols * leading
         round_row | row: n

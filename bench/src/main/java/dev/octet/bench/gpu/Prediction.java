@@ -30,6 +30,7 @@ record Prediction(RecordedStep step, double millis, List<Kind> kinds) {
                     "^norm_(weights|biases)",
                     "^gelu_(transpose|amax|forward)",
                     "^gelu_(gradient|backward)",
+                    "^gated_",
                     "^(unary|binary|product)_",
                     "^cast_(transpose|amax)_\\w+_e4m3",
                     "^cast_(transpose|amax)_\\w+_e5m2",

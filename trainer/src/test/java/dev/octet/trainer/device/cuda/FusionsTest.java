@@ -70,11 +70,11 @@ class FusionsTest {
     private static final int SEQUENCE = 24;
 
     static Stream<Arguments> programs() {
-        return Stream.of("gpt2", "llama")
+        return Stream.of("gpt2", "llama", "gemma")
                 .flatMap(model -> Stream.of("fp8", "bf16").map(precision -> Arguments.of(model, precision)));
     }
 
-    /** LayerNorm and RMSNorm, Gelu and SwiGLU; in FP8 and in BF16. */
+    /** LayerNorm and RMSNorm, Gelu, SwiGLU and GeGLU; in FP8 and in BF16. */
     @ParameterizedTest
     @MethodSource("programs")
     void steps_that_run_together_give_the_bits_of_steps_that_do_not(String model, String precision) throws IOException {
@@ -160,8 +160,23 @@ class FusionsTest {
                         together.launches.toString());
             }
             assertTrue(together.launches.contains("norm_backward_fused"), together.launches.toString());
+            if (!model.equals("gpt2")) {
+                List<String> others = List.of("unary_backward", "gelu_backward", "accumulate_forward_bf16");
+                assertTrue(
+                        together.launches.stream().noneMatch(l -> others.stream().anyMatch(l::startsWith)),
+                        together.launches.toString());
+                assertEquals(
+                        2 * 2, // queries and keys of each layer
+                        together.launches.stream().filter("rotary_turn"::equals).count() / 2,
+                        "forward and backward");
+                assertTrue(
+                        together.launches.stream()
+                                .anyMatch(l -> l.startsWith(
+                                        precision.equals("fp8") ? "gated_gradient_transpose_" : "gated_backward_")),
+                        together.launches.toString());
+            }
             if (precision.equals("fp8")) {
-                String activation = model.equals("gpt2") ? "gelu_" : "product_";
+                String activation = model.equals("gpt2") ? "gelu_" : "gated_";
                 assertTrue(
                         together.launches.stream()
                                 .anyMatch(l ->
