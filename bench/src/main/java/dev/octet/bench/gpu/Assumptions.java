@@ -69,7 +69,7 @@ final class Assumptions {
         // E: transposed while they are cast; an issue of instructions as much as of bytes
         shares.put(Pattern.compile("gelu_gradient_transpose.*"), 0.5);
         shares.put(Pattern.compile("gated_gradient_transpose.*"), 0.45);
-        shares.put(Pattern.compile("gated_transpose.*"), 0.5);
+        shares.put(Pattern.compile("(gated|score_gradient)_transpose.*"), 0.5);
         shares.put(Pattern.compile("(gelu|cast|product)_transpose.*"), 0.55);
         shares.put(Pattern.compile("(gelu|gated)_.*"), 0.7);
         shares.put(Pattern.compile("transpose_codes"), 0.2);

@@ -44,6 +44,8 @@ final class KernelTraffic {
         cast_transpose_.* | x: rows * cols; codes: rows * pitch; transposed: cols * leading; sums: grid_y * cols
         gelu_transpose_.* | x y: rows * cols; codes: rows * pitch; transposed: cols * leading
         gelu_gradient_transpose_.* | x dy dx: rows * cols; codes: rows * pitch; transposed: cols * leading; sums: grid_y * cols
+        score_gradient_transpose_.* | x dx: rows * cols; codes: rows * pitch; transposed: cols * leading
+        cross_entropy_slopes | labels slopes targets: positions
         gated_forward_.* | x u y: n
         gated_backward_.* | x u dy dx du: n
         gated_amax_.* | x u y codes: n

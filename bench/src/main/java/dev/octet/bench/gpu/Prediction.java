@@ -42,7 +42,7 @@ record Prediction(RecordedStep step, double millis, List<Kind> kinds) {
                     "^round_row",
                     "^adam_",
                     "^square_sum",
-                    "^cross_entropy_",
+                    "^(cross_entropy|score_gradient)_",
                     "^(box_copy|copy_rows|transpose_tiles)",
                     "^rotary_",
                     "^(gather|conv|reduce)_",

@@ -89,6 +89,12 @@ public interface CudaStream {
     }
 
     /**
+     * Has observers read a result of the steps that are written together elsewhere, in the workspace: one that no other step touches. Where this is called
+     * the work so far is done for observers alone, behind that of the steps.
+     */
+    default void show(CudaTensor result, long at) {}
+
+    /**
      * Blocks and threads of a launch.
      *
      * @param threads per block, in one dimension; a multiple of 32, at most 1024

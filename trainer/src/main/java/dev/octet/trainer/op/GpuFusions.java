@@ -7,6 +7,7 @@ import dev.octet.trainer.op.fp8.DelayedCastFusion;
 import dev.octet.trainer.op.fp8.GatedFusion;
 import dev.octet.trainer.op.fp8.GatedGradientFusion;
 import dev.octet.trainer.op.fp8.GeluGradientFusion;
+import dev.octet.trainer.op.fp8.ScoreGradientFusion;
 import dev.octet.trainer.op.norm.RowNormFusion;
 import dev.octet.trainer.op.norm.RowNormGradientFusion;
 import dev.octet.trainer.op.rotary.RotaryFusion;
@@ -28,6 +29,7 @@ public final class GpuFusions {
     public static final List<CudaFusion> ALL = List.of(
             new RowNormFusion(),
             new RowNormGradientFusion(),
+            new ScoreGradientFusion(),
             new GatedFusion(),
             new GatedGradientFusion(),
             new ActivationFusion(),

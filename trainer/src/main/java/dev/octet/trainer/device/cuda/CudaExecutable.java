@@ -48,13 +48,15 @@ final class CudaExecutable implements Executable {
      * @param unread what fused steps leave out, for observers: done before the works
      * @param alone works of each of the steps where observers see them one by one, else none
      * @param spared values without memory here: the works take their forms
+     * @param shown where some of them lie once the unread are done, which then are done behind the works
      */
     private record Part(
             List<Step> steps,
             List<Work> works,
             List<Work> unread,
             List<List<Work>> alone,
-            Set<Value> spared) {
+            Set<Value> spared,
+            Map<Value, Long> shown) {
         Stream<Work> all() {
             return Stream.concat(
                     Stream.concat(works.stream(), unread.stream()), alone.stream().flatMap(List::stream));
@@ -393,10 +395,21 @@ final class CudaExecutable implements Executable {
                 List<Work> works = writer.take();
                 List<List<Work>> alone = writeObserved(calls, writer);
                 list.add(new Part(
-                        steps, works, writer.take(), alone, spared.getOrDefault(steps.getFirst(), Set.of())));
+                        steps,
+                        works,
+                        writer.take(),
+                        alone,
+                        spared.getOrDefault(steps.getFirst(), Set.of()),
+                        shown(writer)));
             });
             parts.put(phase, list);
         }
+    }
+
+    private Map<Value, Long> shown(WorkWriter writer) {
+        Map<Value, Long> shown = new HashMap<>();
+        writer.shown().forEach((of, at) -> shown.put(valueAt(of), at));
+        return shown;
     }
 
     /** Emits what observers see otherwise; the works of each step where they see them one by one. */
@@ -570,12 +583,19 @@ final class CudaExecutable implements Executable {
             return;
         }
         queue.finish();
-        part.unread().forEach(queue::add);
-        queue.finish();
+        boolean before = part.shown().isEmpty();
+        if (before) {
+            part.unread().forEach(queue::add);
+            queue.finish();
+        }
         long start = System.nanoTime();
         part.works().forEach(queue::add);
         queue.finish();
         long nanos = System.nanoTime() - start;
+        if (!before) {
+            part.unread().forEach(queue::add);
+            queue.finish();
+        }
         // fused steps: the last one gets the time
         int last = part.steps().size() - 1;
         for (int i = 0; i <= last; i++) {
@@ -610,7 +630,10 @@ final class CudaExecutable implements Executable {
         }
         queue.start();
         PlacedParts.Part part = parted.of(value);
-        if (observed != null && observed.spared().contains(roots.root(value))) {
+        Long shown = observed == null ? null : observed.shown().get(roots.root(value));
+        if (shown != null) {
+            gpu.read(shown, to);
+        } else if (observed != null && observed.spared().contains(roots.root(value))) {
             readTransposed(value, to);
         } else if (part != null) {
             try (Arena arena = Arena.ofConfined()) {

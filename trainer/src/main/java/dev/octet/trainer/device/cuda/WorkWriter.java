@@ -43,6 +43,9 @@ final class WorkWriter implements CudaStream {
     private final Set<Long> touched = new HashSet<>();
 
     private final Set<Form> requested = new LinkedHashSet<>();
+    /** Where observers read results of the steps that are written together, by their addresses in the first pass. */
+    private final Map<Long, Long> shown = new HashMap<>();
+
     private final Set<CudaSource> sources = new LinkedHashSet<>();
     /** Whether work of other steps touches a value, by its address in the first pass. */
     private LongPredicate taken = at -> true;
@@ -114,8 +117,14 @@ final class WorkWriter implements CudaStream {
         surveyed = before;
         workspaceAt = at;
         workspace = 0;
+        shown.clear();
         touched.clear();
         requested.clear();
+    }
+
+    /** Where observers read results that lie nowhere else, by their addresses in the first pass. */
+    Map<Long, Long> shown() {
+        return Map.copyOf(shown);
     }
 
     /** Bytes of workspace that work since then needs. */
@@ -340,6 +349,11 @@ final class WorkWriter implements CudaStream {
     @Override
     public boolean isTaken(CudaTensor result) {
         return taken.test(surveyed(result));
+    }
+
+    @Override
+    public void show(CudaTensor result, long at) {
+        shown.put(surveyed(result), at);
     }
 
     private Form form(CudaTensor of, String name) {

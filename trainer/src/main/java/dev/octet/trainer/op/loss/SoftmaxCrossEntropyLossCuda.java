@@ -38,6 +38,11 @@ final class SoftmaxCrossEntropyLossCuda implements CudaKernel<SoftmaxCrossEntrop
 
     @Override
     public void backward(SoftmaxCrossEntropyLoss op, Frame<CudaTensor> frame, CudaStream cuda) {
+        writeGradient(op, frame, frame.gradient(0).address(), cuda);
+    }
+
+    /** Backward, the gradient written to {@code dx}. */
+    static void writeGradient(SoftmaxCrossEntropyLoss op, Frame<CudaTensor> frame, long dx, CudaStream cuda) {
         if (op.labels().count() > 0) {
             launch(
                     "cross_entropy_backward",
@@ -48,7 +53,7 @@ final class SoftmaxCrossEntropyLossCuda implements CudaKernel<SoftmaxCrossEntrop
                     frame.output(op.divisorOutput()),
                     frame.hasUpstream(0) ? frame.upstream(0) : (Object) 0L,
                     op.givesLogarithms() && frame.hasUpstream(1) ? frame.upstream(1) : (Object) 0L,
-                    frame.gradient(0),
+                    dx,
                     op.labels().reduction() == Reduction.NONE ? 1 : 0);
         }
     }

@@ -245,6 +245,18 @@ RESIDENT_KERNEL(cross_entropy_backward, THREADS, 512,
     }
 }
 
+// What a position's gradient is made of besides its scores and log_sums: dl, and its label.
+KERNEL(cross_entropy_slopes, THREADS,
+       (const LABEL_TYPE* labels, const W_TYPE* weights, const float* divisor, const float* dloss, float* slopes, i32* targets, i32 each,
+        i64 positions, i32 classes, i64 sequence, i32 ignores, i64 ignored)) {
+    i64 position = block_index() * THREADS + thread_index();
+    if (position < positions) {
+        int label = label_of(LabelRule{labels, sequence, ignored, ignores, classes}, position);
+        slopes[position] = upstream_of(dloss, divisor, each, position, weight_of(label, weights));
+        targets[position] = label;
+    }
+}
+
 // The same where other axes lie behind the classes: a thread for each position, neighbours side by side in memory.
 KERNEL(cross_entropy_forward_columns, THREADS,
        (const X_TYPE* x, const LABEL_TYPE* labels, const W_TYPE* weights, float* log_sums, float* losses, float* used, X_TYPE* logs,

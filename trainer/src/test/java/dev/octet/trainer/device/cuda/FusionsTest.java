@@ -188,6 +188,9 @@ class FusionsTest {
                             together.launches.toString());
                 }
                 assertTrue(together.products.stream().anyMatch(CudaProduct::isFp8), "products of codes");
+                assertTrue(
+                        together.launches.stream().anyMatch(l -> l.startsWith("score_gradient_")),
+                        together.launches.toString());
             }
         }
     }
