@@ -47,19 +47,21 @@ public final class MemoryPlan {
      * @param forms of values in the arena
      * @param spared values that a step names and does not touch, because it takes a form of them or makes them again
      * @param workspaces in the arena
+     * @param bytes of values that take more than their elements
      */
     public record Layout(
             Collection<List<Step>> together,
             Map<Value, Value> parts,
             List<Form> forms,
             Map<Step, Set<Value>> spared,
-            List<Workspace> workspaces) {
+            List<Workspace> workspaces,
+            Map<Value, Long> bytes) {
         /** Steps that run one by one on what they name. */
         public static final Layout STEP_BY_STEP = parts(Map.of());
 
         /** Such steps, where some values lie within others. */
         public static Layout parts(Map<Value, Value> parts) {
-            return new Layout(List.of(), parts, List.of(), Map.of(), List.of());
+            return new Layout(List.of(), parts, List.of(), Map.of(), List.of(), Map.of());
         }
     }
 
@@ -135,7 +137,8 @@ public final class MemoryPlan {
         List<Life> lives = new ArrayList<>();
         for (Value v : values) {
             if (roots.id(v) == v.id() && v.role().isInArena() && last[v.id()] >= 0) {
-                lives.add(new Life(v.id(), bytes(v), first[v.id()], last[v.id()]));
+                Long bytes = layout.bytes().get(v);
+                lives.add(new Life(v.id(), bytes == null ? bytes(v) : aligned(bytes), first[v.id()], last[v.id()]));
             }
         }
         for (Form form : layout.forms()) {

@@ -96,6 +96,7 @@ final class CudaExecutable implements Executable {
     private final IdentityHashMap<Step, Integer> lengths = new IdentityHashMap<>();
 
     private final PlacedParts parted;
+    private final LongRows longRows;
     private final StreamPlan streams;
     /** What passes values of the host through the GPU, in lanes of their own. */
     private final Map<Phase, Streaming> streaming = new EnumMap<>(Phase.class);
@@ -124,12 +125,13 @@ final class CudaExecutable implements Executable {
         memory.admit(program);
         parted = fusions.isEmpty() ? PlacedParts.NONE : PlacedParts.of(program);
         roots = MemoryPlan.of(program, Layout.parts(parted.wholes()));
+        WorkWriter first = WorkWriter.first(gpu);
+        longRows = fusions.isEmpty() ? LongRows.NONE : LongRows.of(program, roots, first);
         streams = StreamPlan.of(program, roots, memory::isHosted, windowBytes);
         makers = makers();
         List<List<Step>> together = together();
         together.forEach(group -> lengths.put(group.getFirst(), group.size()));
         readers = readers();
-        WorkWriter first = WorkWriter.first(gpu);
         Survey survey = survey(first);
         gpu.prepare(first.sources());
         survey.lastReaders().forEach((form, last) -> {
@@ -145,7 +147,8 @@ final class CudaExecutable implements Executable {
                         parted.wholes(),
                         List.copyOf(forms.values()),
                         survey.spared(),
-                        List.copyOf(survey.workspaces().values())));
+                        List.copyOf(survey.workspaces().values()),
+                        longRows.bytes()));
         long hostBytes = placeHosted();
         long own = placeFrom(CudaMemory.ALIGNMENT);
         forms.keySet().forEach(form -> first.place(form, 0));
@@ -355,7 +358,9 @@ final class CudaExecutable implements Executable {
     /** @param root address of the value whose memory it uses */
     private CudaTensor tensorAt(Value value, long root) {
         PlacedParts.Part part = parted.of(value);
-        return part == null ? new CudaTensor(value.type(), root) : PlacedParts.tensor(value, part, root);
+        return part == null
+                ? longRows.tensor(value, roots.root(value), root)
+                : PlacedParts.tensor(value, part, root);
     }
 
     private long bufferAt(StreamPlan.Window window) {
@@ -633,6 +638,8 @@ final class CudaExecutable implements Executable {
         Long shown = observed == null ? null : observed.shown().get(roots.root(value));
         if (shown != null) {
             gpu.read(shown, to);
+        } else if (longRows.pitch(roots.root(value)) > 0) {
+            longRows.read(value, roots.root(value), tensor(value).address(), gpu, to);
         } else if (observed != null && observed.spared().contains(roots.root(value))) {
             readTransposed(value, to);
         } else if (part != null) {
@@ -665,7 +672,7 @@ final class CudaExecutable implements Executable {
         if (onHost != null) {
             return memory.fetch(onHost);
         }
-        if (parted.of(value) != null || observed != null) {
+        if (parted.of(value) != null || longRows.pitch(roots.root(value)) > 0 || observed != null) {
             MemorySegment bytes = Arena.ofAuto().allocate(value.type().byteSize(), 8);
             read(value, bytes);
             return () -> bytes;

@@ -46,6 +46,15 @@ public final class Fp8LinearCuda implements CudaKernel<Fp8Linear> {
                         true));
     }
 
+    /** Those of a head whose vocabulary is no multiple of 16, and which makes codes of the scores' gradient with the gradient itself. */
+    @Override
+    public long rowPitch(Fp8Linear op, CudaStream cuda) {
+        Size size = new Size(op.rows(), op.out(), op.in());
+        return op.hasBias() || !op.transB() || !GeluGradientFusion.isDelayed(op)
+                ? 0
+                : CudaScaledProduct.rowPitch(op.fprop(), size, op.y().dtype(), cuda);
+    }
+
     @Override
     public void backward(Fp8Linear op, Frame<CudaTensor> frame, CudaStream cuda) {
         backward(op, frame, new Gradient(op, frame, cuda), cuda);

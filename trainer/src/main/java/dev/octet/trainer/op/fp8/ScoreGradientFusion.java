@@ -5,6 +5,7 @@ import static java.util.Objects.requireNonNull;
 import dev.octet.trainer.kernel.CudaCall;
 import dev.octet.trainer.kernel.CudaFusion;
 import dev.octet.trainer.kernel.CudaStream;
+import dev.octet.trainer.kernel.CudaTensor;
 import dev.octet.trainer.op.loss.ScoreGradient;
 import java.util.ArrayList;
 import java.util.List;
@@ -48,7 +49,7 @@ public final class ScoreGradientFusion implements CudaFusion {
         CudaCall linear = calls.getLast();
         Fp8Linear op = (Fp8Linear) linear.op();
         if (!casts(linear, cuda)) {
-            gradient.write(gradient.dx().address(), cuda);
+            gradient.write(gradient.dx(), cuda);
             Fp8Linear.ENTRY.cuda().backward(op, linear.frame(), cuda);
             return;
         }
@@ -64,7 +65,7 @@ public final class ScoreGradientFusion implements CudaFusion {
         ScoreGradient gradient = requireNonNull(ScoreGradient.of(calls.getFirst()));
         if (!isRead(calls.getLast(), cuda)) {
             long to = cuda.workspace(gradient.dx().byteSize());
-            gradient.write(to, cuda);
+            gradient.write(new CudaTensor(gradient.dx().type(), to), cuda);
             cuda.show(gradient.dx(), to);
         }
     }

@@ -56,7 +56,7 @@ public final class ScoreGradient {
         return op.labels().classes();
     }
 
-    /** Writes what rows of the gradient are made of beside the scores; the arguments by which a kernel has it, from log Σ exp x to the smoothing. */
+    /** Writes what rows of the gradient are made of beside the scores; the arguments by which a kernel has it, from the scores' pitch to the smoothing. */
     public List<Object> rows(CudaStream cuda) {
         ClassLabels labels = op.labels();
         long slopes = cuda.workspace(4L * positions());
@@ -79,11 +79,12 @@ public final class ScoreGradient {
                 .flag("ignores", labels.ignoreIndex() != null)
                 .value("ignored", labels.ignoreIndex() == null ? 0L : (long) labels.ignoreIndex())
                 .launch();
-        return List.of(frame.output(op.logSumOutput()), slopes, targets, classes(), op.smoothing());
+        return List.of(
+                scores().pitch(), frame.output(op.logSumOutput()), slopes, targets, classes(), op.smoothing());
     }
 
     /** Writes the gradient alone. */
-    public void write(long to, CudaStream cuda) {
+    public void write(CudaTensor to, CudaStream cuda) {
         SoftmaxCrossEntropyLossCuda.writeGradient(op, frame, to, cuda);
     }
 }

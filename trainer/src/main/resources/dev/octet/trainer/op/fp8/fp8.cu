@@ -197,23 +197,26 @@ template <typename T> struct GatedOf {
     }
     DEVICE bool is_aligned16() const { return x.is_aligned16() && u.is_aligned16(); }
 };
-// The gradient of a cross entropy with respect to its scores x: dl (p - target), as cross_entropy_backward has it. Of each row: log Σ exp x, dl, the label.
+// The gradient of a cross entropy with respect to its scores x, whose rows are pitch long: dl (p - target), as cross_entropy_backward has it. Of each row: log Σ exp x,
+// dl, the label.
 template <typename T> struct ScoreGradientOf {
     Plain<T> x;
     T* dx; // or 0
+    i64 pitch;
     const float* log_sums;
     const float* slopes;
     const i32* targets;
     i32 classes;
     float smoothing;
     template <int N> using Raw = typename Plain<T>::template Raw<N>;
-    template <int N> DEVICE Raw<N> fetch(i64 at) const { return x.template fetch<N>(at); }
+    DEVICE i64 place(i64 at) const { return pitch == classes ? at : at + quotient(at, classes) * (pitch - classes); }
+    template <int N> DEVICE Raw<N> fetch(i64 at) const { return x.template fetch<N>(place(at)); }
     template <int N> DEVICE void make(const Raw<N>& raw, i64 at, float (&v)[N]) const {
         x.make(raw, at, v);
         finish(at, v, N, true);
     }
     template <int N> DEVICE void take(i64 at, float (&v)[N], int m, bool whole) const {
-        x.take(at, v, m, whole);
+        x.take(place(at), v, m, whole);
         if (m > 0) { // else there may be no such row
             finish(at, v, m, whole);
         }
@@ -554,9 +557,9 @@ template <typename T, typename C> DEVICE void casts_transpose(const i64* table, 
         cast_amax(GatedOf<T>{Plain<T>{x}, Plain<T>{u}, y, activation}, codes, n, quant_scale, scale, amax);                         \
     }                                                                                                                               \
     RESIDENT_KERNEL(score_gradient_transpose_##S##_##SC, 256, 768,                                                                  \
-           (const T* x, T* dx, const float* log_sums, const float* slopes, const i32* targets, i32 classes, float smoothing, i64 rows, i64 cols,\
+           (const T* x, T* dx, i64 pitch_x, const float* log_sums, const float* slopes, const i32* targets, i32 classes, float smoothing, i64 rows, i64 cols,\
             C* codes, i64 pitch, u8* transposed, i64 leading, const float* quant_scale, float* scale, float* amax, float* sums)) {  \
-        cast_transpose(tile_of_block(), ScoreGradientOf<T>{Plain<T>{x}, dx, log_sums, slopes, targets, classes, smoothing}, rows, cols, TARGET(C));\
+        cast_transpose(tile_of_block(), ScoreGradientOf<T>{Plain<T>{x}, dx, pitch_x, log_sums, slopes, targets, classes, smoothing}, rows, cols, TARGET(C));\
     }                                                                                                                               \
     RESIDENT_KERNEL(gated_transpose_##S##_##SC, 256, 768,                                                                           \
            (const T* x, const T* u, T* y, int activation, i64 rows, i64 cols, C* codes, i64 pitch, u8* transposed, i64 leading,     \

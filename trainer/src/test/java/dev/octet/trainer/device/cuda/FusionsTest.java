@@ -108,7 +108,7 @@ class FusionsTest {
     }
 
     /** Remembers the results of forward, upstream gradients, and those of activations. */
-    private record Observed(Map<String, byte[]> seen) implements StepObserver {
+    record Observed(Map<String, byte[]> seen) implements StepObserver {
         @Override
         public void after(Step step, long nanos, Executable running) {
             for (int i = 0; !step.backward() && i < step.op().outputs().size(); i++) {
@@ -129,7 +129,7 @@ class FusionsTest {
         }
     }
 
-    private static PrecisionPolicy policy(String precision) {
+    static PrecisionPolicy policy(String precision) {
         return precision.equals("fp8")
                 ? new Fp8Policy(Autocast.bf16(), Fp8Settings.of(DelayedScaling.DEFAULT))
                 : Autocast.bf16();
@@ -216,7 +216,7 @@ class FusionsTest {
         return run(program, parameters, gpu, fusions, null);
     }
 
-    private static Map<String, byte[]> run(
+    static Map<String, byte[]> run(
             Program program,
             Parameters parameters,
             Gpu gpu,
@@ -265,8 +265,8 @@ class FusionsTest {
     }
 
     /** Remembers the products that were made ready, and the kernels that ran. */
-    private static final class Counting extends ForwardingGpu {
-        private final List<String> launches = new ArrayList<>();
+    static final class Counting extends ForwardingGpu {
+        final List<String> launches = new ArrayList<>();
         private final List<CudaProduct> products = new ArrayList<>();
 
         Counting(Gpu gpu) {
