@@ -35,6 +35,7 @@ final class KernelTraffic {
         binary_fold | bytes: 4 * elements * repetitions
         binary_join | bytes: 4 * elements * (splits + 1); micros: 25
         norm_forward | x y: rows * size; means deviations: rows
+        norm_forward_transposed | first second y codes: rows * size; x: rows * size * second; means deviations: rows; transposed: size * leading
         norm_forward_fused | first second y codes: rows * size; x: rows * size * second; means deviations: rows
         norm_backward(_fused)? | x dy residual dx narrow: rows * size; means deviations: rows; dw_pieces db_pieces: blocks * size
         norm_(weights|biases) | pieces: count * size; micros: 4

@@ -90,7 +90,7 @@ public final class CudaCodes {
     }
 
     /** Elements from one row of a transpose to the next. */
-    static long leading(long rows) {
+    public static long leading(long rows) {
         return Math.ceilDiv(rows, PAD) * PAD;
     }
 
