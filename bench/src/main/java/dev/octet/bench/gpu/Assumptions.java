@@ -65,11 +65,14 @@ final class Assumptions {
         shares.put(Pattern.compile("column_sums_.*"), 0.65);
         shares.put(Pattern.compile("binary_fold"), 0.14);
         shares.put(Pattern.compile("conv_.*|transpose_tiles.*"), 0.4);
-        shares.put(Pattern.compile("norm_forward.*"), 0.75);
+        shares.put(Pattern.compile("norm_forward(_fused)?"), 0.75);
         // E: transposed while they are cast; an issue of instructions as much as of bytes
         shares.put(Pattern.compile("gelu_gradient_transpose.*"), 0.5);
+        shares.put(Pattern.compile("gated_gradient_transpose.*"), 0.45);
+        shares.put(Pattern.compile("(gated|score_gradient)_transpose.*"), 0.5);
         shares.put(Pattern.compile("(gelu|cast|product)_transpose.*"), 0.55);
-        shares.put(Pattern.compile("gelu_.*"), 0.7);
+        shares.put(Pattern.compile("(gelu|gated)_.*"), 0.7);
+        shares.put(Pattern.compile("norm_forward_transposed"), 0.65);
         shares.put(Pattern.compile("transpose_codes"), 0.2);
         shares.put(Pattern.compile("norm_backward.*"), 0.7);
         shares.put(Pattern.compile("attention_dots"), 0.6);

@@ -35,6 +35,7 @@ final class KernelTraffic {
         binary_fold | bytes: 4 * elements * repetitions
         binary_join | bytes: 4 * elements * (splits + 1); micros: 25
         norm_forward | x y: rows * size; means deviations: rows
+        norm_forward_transposed | first second y codes: rows * size; x: rows * size * second; means deviations: rows; transposed: size * leading
         norm_forward_fused | first second y codes: rows * size; x: rows * size * second; means deviations: rows
         norm_backward(_fused)? | x dy residual dx narrow: rows * size; means deviations: rows; dw_pieces db_pieces: blocks * size
         norm_(weights|biases) | pieces: count * size; micros: 4
@@ -44,6 +45,14 @@ final class KernelTraffic {
         cast_transpose_.* | x: rows * cols; codes: rows * pitch; transposed: cols * leading; sums: grid_y * cols
         gelu_transpose_.* | x y: rows * cols; codes: rows * pitch; transposed: cols * leading
         gelu_gradient_transpose_.* | x dy dx: rows * cols; codes: rows * pitch; transposed: cols * leading; sums: grid_y * cols
+        score_gradient_transpose_.* | x dx: rows * cols; codes: rows * pitch; transposed: cols * leading
+        cross_entropy_slopes | labels slopes targets: positions
+        gated_forward_.* | x u y: n
+        gated_backward_.* | x u dy dx du: n
+        gated_amax_.* | x u y codes: n
+        gated_transpose_.* | x u y: rows * cols; codes: rows * pitch; transposed: cols * leading
+        gated_gradient_transpose_.* | x u dy dx du: rows * cols; codes: rows * pitch; transposed: cols * leading; sums: grid_y * cols; \
+            codes_u: rows * pitch_u; transposed_u: cols * leading_u; sums_u: grid_y * cols
         product_transpose_.* | a b y: rows * cols; codes: rows * pitch; transposed: cols * leading
         transpose_codes | codes: rows * cols; transposed: cols * leading
         round_row | row: n

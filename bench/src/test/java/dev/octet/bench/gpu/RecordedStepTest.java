@@ -131,13 +131,42 @@ class RecordedStepTest {
         }
     }
 
-    /** Codes lie in memory in one form at a time. Those of Llama take 2.4 % more. */
+    /** Codes lie in memory in one form at a time, and those of the logits' gradient where other steps have theirs. */
     @ParameterizedTest
-    @ValueSource(strings = {"gpt2", "vit-huge", "bert"})
+    @ValueSource(strings = {"gpt2", "vit-huge", "bert", "llama"})
     void a_step_in_fp8_takes_less_memory_than_in_bf16(String model) {
         long fp8 = step(model, "fp8").peakBytes();
         long bf16 = step(model, "bf16").peakBytes();
         assertTrue(fp8 < bf16, fp8 + " bytes in FP8, " + bf16 + " in BF16");
+    }
+
+    /** Which in FP8 quantises what comes out. */
+    @ParameterizedTest
+    @ValueSource(strings = {"bf16", "fp8"})
+    void a_gated_mlp_is_a_launch_between_its_linears_and_one_backward(String precision) {
+        Map<String, Long> runs = step("llama", precision).kernels().stream()
+                .map(k -> k.name().replaceFirst("_bf16.*", ""))
+                .filter(n -> n.matches("(gated|unary_backward|binary_backward|accumulate|product)_?.*"))
+                .collect(Collectors.groupingBy(n -> n, Collectors.counting()));
+        assertEquals(
+                precision.equals("fp8")
+                        ? Map.of("gated_transpose", 16L, "gated_gradient_transpose", 16L)
+                        : Map.of("gated_forward", 16L, "gated_backward", 16L),
+                runs);
+    }
+
+    /** Their casts and turns are one launch for the queries and one for the keys, forward and backward. */
+    @ParameterizedTest
+    @ValueSource(strings = {"bf16", "fp8"})
+    void rotary_positions_read_and_write_narrow_numbers(String precision) {
+        List<Kernel> turns = step("llama", precision).kernels().stream()
+                .filter(k -> k.name().equals("rotary_turn"))
+                .toList();
+        assertEquals(4 * 16, turns.size());
+        for (Kernel k : turns) {
+            Map<String, String> macros = k.source().defines();
+            assertEquals("bf16 bf16", macros.get("X_TYPE") + " " + macros.get("Y_TYPE"));
+        }
     }
 
     /** Which are twice as large as the weights; new memory has zeros already. */

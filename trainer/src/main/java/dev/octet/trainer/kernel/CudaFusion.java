@@ -34,6 +34,22 @@ public interface CudaFusion {
     /** Emits the fused work. */
     void write(List<CudaCall> calls, CudaStream cuda);
 
-    /** Emits what {@link #write} leaves out because no step reads it: run before the fused work on steps that are observed. Nothing by default. */
+    /** Whether observed steps run one by one ({@link #writeAlone}), because one changes what another has made. */
+    default boolean isSeenAlone() {
+        return false;
+    }
+
+    /**
+     * Emits the steps one by one.
+     *
+     * @param done called behind each of them
+     */
+    default void writeAlone(List<CudaCall> calls, CudaStream cuda, Runnable done) {
+        throw new UnsupportedOperationException("steps that are seen together");
+    }
+
+    /**
+     * Emits what {@link #write} leaves out because no step reads it: run before the fused work on observed steps that do not run one by one. Nothing by default.
+     */
     default void writeUnread(List<CudaCall> calls, CudaStream cuda) {}
 }

@@ -19,6 +19,24 @@ public interface CudaKernel<O extends Op> {
         return false;
     }
 
+    /**
+     * Elements from one row of result 0 to the next with which it is written without a copy; what lies behind the rows does not matter. 0 where rows lie one behind the other.
+     * A result that is read outside, or by a kernel that does not take such rows, has none.
+     */
+    default long rowPitch(O op, CudaStream cuda) {
+        return 0;
+    }
+
+    /** Whether input {@code i} may have such rows, and its gradient, which then is written with zeros behind them. */
+    default boolean takesLongRows(O op, int i) {
+        return false;
+    }
+
+    /** Whether backward takes the gradient of a result with long rows ({@link #rowPitch}) with rows as long, zeros behind them. */
+    default boolean takesLongGradient(O op) {
+        return false;
+    }
+
     /** A twin of an operator without a backward half. */
     @FunctionalInterface
     interface Forward<O extends ForwardOp> extends CudaKernel<O> {

@@ -81,6 +81,20 @@ public interface CudaStream {
     long wanted(CudaTensor of, String form);
 
     /**
+     * Whether anything outside of the steps that are written together takes a result of theirs itself, not a form of it: what nothing takes need not be written. True as long as
+     * that is not known.
+     */
+    default boolean isTaken(CudaTensor result) {
+        return true;
+    }
+
+    /**
+     * Has observers read a result of the steps that are written together elsewhere, in the workspace: one that no other step touches. Where this is called
+     * the work so far is done for observers alone, behind that of the steps.
+     */
+    default void show(CudaTensor result, long at) {}
+
+    /**
      * Blocks and threads of a launch.
      *
      * @param threads per block, in one dimension; a multiple of 32, at most 1024

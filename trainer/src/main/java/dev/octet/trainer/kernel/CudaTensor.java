@@ -8,7 +8,7 @@ import dev.octet.formats.tensor.Shape;
  *
  * @param address in the device's address space, a multiple of 64; of a part of another tensor, of 16
  * @param pitch elements from one row of the last axis to the next: as many as a row has, except in operands that a kernel takes as parts of another tensor
- *     ({@link CudaKernel#takesParts})
+ *     ({@link CudaKernel#takesParts}) or with long rows ({@link CudaKernel#takesLongRows})
  */
 public record CudaTensor(OperandType type, long address, long pitch) {
     /** A tensor whose rows lie one behind the other. */

@@ -4,9 +4,13 @@ import dev.octet.trainer.kernel.CudaFusion;
 import dev.octet.trainer.op.cast.CastFusion;
 import dev.octet.trainer.op.fp8.ActivationFusion;
 import dev.octet.trainer.op.fp8.DelayedCastFusion;
+import dev.octet.trainer.op.fp8.GatedFusion;
+import dev.octet.trainer.op.fp8.GatedGradientFusion;
 import dev.octet.trainer.op.fp8.GeluGradientFusion;
+import dev.octet.trainer.op.fp8.ScoreGradientFusion;
 import dev.octet.trainer.op.norm.RowNormFusion;
 import dev.octet.trainer.op.norm.RowNormGradientFusion;
+import dev.octet.trainer.op.rotary.RotaryFusion;
 import dev.octet.trainer.op.update.AdafactorStepCuda;
 import dev.octet.trainer.op.update.AdamStepCuda;
 import dev.octet.trainer.op.update.CodedSquareSumCuda;
@@ -25,8 +29,12 @@ public final class GpuFusions {
     public static final List<CudaFusion> ALL = List.of(
             new RowNormFusion(),
             new RowNormGradientFusion(),
+            new ScoreGradientFusion(),
+            new GatedFusion(),
+            new GatedGradientFusion(),
             new ActivationFusion(),
             new GeluGradientFusion(),
+            new RotaryFusion(),
             new CastFusion(),
             new DelayedCastFusion(),
             new SquareSumCuda(),

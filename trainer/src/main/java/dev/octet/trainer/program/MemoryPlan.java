@@ -26,6 +26,7 @@ public final class MemoryPlan {
     private final Roots roots;
     private final List<Value> values;
     private final IdentityHashMap<Form, Integer> forms = new IdentityHashMap<>();
+    private final IdentityHashMap<Workspace, Integer> workspaces = new IdentityHashMap<>();
     private final Map<Integer, Long> offsets = new HashMap<>();
     private long arenaBytes;
 
@@ -35,18 +36,33 @@ public final class MemoryPlan {
      */
     public record Form(Value of, String name, long bytes, Step last) {}
 
+    /** Memory that steps need beside their operands, from the first of them to the last. */
+    public record Workspace(List<Step> steps, long bytes) {}
+
     /**
      * What a device does otherwise than step by step.
      *
      * @param together groups of steps that run together, each in program order: no result of a group overlaps an operand of the same group
      * @param parts temporary values that lie within another one, by which it is: both live as long as any of them
      * @param forms of values in the arena
-     * @param spared values that a step names and does not touch, because it takes a form of them
+     * @param spared values that a step names and does not touch, because it takes a form of them or makes them again
+     * @param workspaces in the arena
+     * @param bytes of values that take more than their elements
      */
     public record Layout(
-            Collection<List<Step>> together, Map<Value, Value> parts, List<Form> forms, Map<Step, Set<Value>> spared) {
+            Collection<List<Step>> together,
+            Map<Value, Value> parts,
+            List<Form> forms,
+            Map<Step, Set<Value>> spared,
+            List<Workspace> workspaces,
+            Map<Value, Long> bytes) {
         /** Steps that run one by one on what they name. */
-        public static final Layout STEP_BY_STEP = new Layout(List.of(), Map.of(), List.of(), Map.of());
+        public static final Layout STEP_BY_STEP = parts(Map.of());
+
+        /** Such steps, where some values lie within others. */
+        public static Layout parts(Map<Value, Value> parts) {
+            return new Layout(List.of(), parts, List.of(), Map.of(), List.of(), Map.of());
+        }
     }
 
     /** @param number that orders lives of the same size */
@@ -121,7 +137,8 @@ public final class MemoryPlan {
         List<Life> lives = new ArrayList<>();
         for (Value v : values) {
             if (roots.id(v) == v.id() && v.role().isInArena() && last[v.id()] >= 0) {
-                lives.add(new Life(v.id(), bytes(v), first[v.id()], last[v.id()]));
+                Long bytes = layout.bytes().get(v);
+                lives.add(new Life(v.id(), bytes == null ? bytes(v) : aligned(bytes), first[v.id()], last[v.id()]));
             }
         }
         for (Form form : layout.forms()) {
@@ -129,6 +146,13 @@ public final class MemoryPlan {
             forms.put(form, number);
             int until = end[Objects.requireNonNull(numbers.get(form.last()))];
             lives.add(new Life(number, aligned(form.bytes()), first[roots.id(form.of())], until));
+        }
+        for (Workspace workspace : layout.workspaces()) {
+            int number = values.size() + forms.size() + workspaces.size();
+            workspaces.put(workspace, number);
+            int from = Objects.requireNonNull(numbers.get(workspace.steps().getFirst()));
+            int to = Objects.requireNonNull(numbers.get(workspace.steps().getLast()));
+            lives.add(new Life(number, aligned(workspace.bytes()), begin[from], end[to]));
         }
         return lives;
     }
@@ -203,6 +227,11 @@ public final class MemoryPlan {
     /** Offset of a form of the layout in the arena. */
     public long offset(Form form) {
         return Objects.requireNonNull(offsets.get(forms.get(form)), form.name());
+    }
+
+    /** Offset of a workspace of the layout in the arena. */
+    public long offset(Workspace workspace) {
+        return Objects.requireNonNull(offsets.get(workspaces.get(workspace)));
     }
 
     /** Bytes of the program's persistent values with one role. */

@@ -278,6 +278,8 @@ template <> DEVICE i8 narrow<i8>(float x) { return (i8)(i32)x; }
 // A number in a type that a recipe rounds it to: 1 BF16, 2 F16, 0 as it is.
 DEVICE float rounded(float x, int type) { return type == 1 ? widen(narrow<bf16>(x)) : type == 2 ? widen(narrow<f16>(x)) : x; }
 
+template <typename R> DEVICE R sigmoid(R x) { return 1 / (1 + exp(-x)); }
+
 // x Φ(x), or its approximation by tanh (Hendrycks and Gimpel, arXiv:1606.08415), and the derivative, for numbers of type T. For types of 16 bits
 // they are made of one power and one reciprocal, good to a few units of F32 for Φ, which is far below what rounding to the type leaves:
 // Φ by a polynomial (Abramowitz and Stegun 7.1.26, an absolute error of 1.5e-7 / 2), (1 + tanh u) / 2 as 1 / (1 + exp(-2 u)).
@@ -382,6 +384,66 @@ template <typename T, int N> DEVICE void round_all(float (&v)[N]) {
             v[i] = widen(narrow<T>(v[i]));
         }
     }
+}
+// What a gated MLP does to its gate: Gelu, by tanh or not, or SiLU. Each number is rounded to T as it is where steps run one by one: of SiLU the sigmoid s, too.
+#define GATE_GELU 0
+#define GATE_TANH 1
+#define GATE_SILU 2
+template <typename T, int N> DEVICE void activate(int activation, const float (&x)[N], float (&s)[N], float (&a)[N]) {
+    if (activation == GATE_SILU) {
+#pragma unroll
+        for (int i = 0; i < N; i++) {
+            s[i] = sigmoid(x[i]);
+        }
+        round_all<T>(s);
+#pragma unroll
+        for (int i = 0; i < N; i++) {
+            a[i] = x[i] * s[i];
+        }
+    } else {
+#pragma unroll
+        for (int i = 0; i < N; i++) {
+            a[i] = gelu<T>(x[i], activation == GATE_TANH);
+        }
+    }
+    round_all<T>(a);
+}
+// From g = dL/dy of y = act(x) u: the gradient of x in the place of x, that of u in the place of u.
+template <typename T, int N> DEVICE void gated_gradient(int activation, float (&x)[N], float (&u)[N], const float (&g)[N]) {
+    float s[N], a[N], d[N];
+    activate<T>(activation, x, s, a);
+#pragma unroll
+    for (int i = 0; i < N; i++) {
+        d[i] = g[i] * u[i];
+        u[i] = g[i] * a[i];
+    }
+    round_all<T>(d);
+    round_all<T>(u);
+    if (activation == GATE_SILU) {
+        // the gradient that goes past the sigmoid, that of the sigmoid, and what of it goes through
+#pragma unroll
+        for (int i = 0; i < N; i++) {
+            a[i] = d[i] * s[i];
+            d[i] *= x[i];
+        }
+        round_all<T>(a);
+        round_all<T>(d);
+#pragma unroll
+        for (int i = 0; i < N; i++) {
+            d[i] = d[i] * s[i] * (1 - s[i]);
+        }
+        round_all<T>(d);
+#pragma unroll
+        for (int i = 0; i < N; i++) {
+            x[i] = a[i] + d[i];
+        }
+    } else {
+#pragma unroll
+        for (int i = 0; i < N; i++) {
+            x[i] = d[i] * gelu_derivative<T>(x[i], activation == GATE_TANH);
+        }
+    }
+    round_all<T>(x);
 }
 // Codes are computed in pairs.
 template <typename C, int N> DEVICE void store_codes(C* to, const float (&from)[N]) {

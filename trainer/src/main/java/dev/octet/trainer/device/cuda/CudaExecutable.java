@@ -14,6 +14,7 @@ import dev.octet.trainer.op.Ops;
 import dev.octet.trainer.op.fp8.CudaCodes;
 import dev.octet.trainer.program.MemoryPlan;
 import dev.octet.trainer.program.MemoryPlan.Layout;
+import dev.octet.trainer.program.MemoryPlan.Workspace;
 import dev.octet.trainer.program.Phase;
 import dev.octet.trainer.program.Program;
 import dev.octet.trainer.program.Step;
@@ -35,6 +36,7 @@ import java.util.Set;
 import java.util.function.BiConsumer;
 import java.util.function.Function;
 import java.util.function.ToIntFunction;
+import java.util.function.ToLongFunction;
 import java.util.stream.Collectors;
 import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
@@ -44,12 +46,36 @@ final class CudaExecutable implements Executable {
     /**
      * @param steps steps done by these works, more than one if fused; measurements are attributed to the last
      * @param unread what fused steps leave out, for observers: done before the works
+     * @param alone works of each of the steps where observers see them one by one, else none
      * @param spared values without memory here: the works take their forms
+     * @param shown where some of them lie once the unread are done, which then are done behind the works
      */
-    private record Part(List<Step> steps, List<Work> works, List<Work> unread, Set<Value> spared) {}
+    private record Part(
+            List<Step> steps,
+            List<Work> works,
+            List<Work> unread,
+            List<List<Work>> alone,
+            Set<Value> spared,
+            Map<Value, Long> shown) {
+        Stream<Work> all() {
+            return Stream.concat(
+                    Stream.concat(works.stream(), unread.stream()), alone.stream().flatMap(List::stream));
+        }
+    }
 
-    /** What the first pass tells of a part: values whose forms it takes, and does not touch. */
-    private record Survey(Map<WorkWriter.Form, Step> lastReaders, Map<Step, Set<Value>> spared) {}
+    /**
+     * What the first pass tells.
+     *
+     * @param lastReaders the last steps that take forms of values
+     * @param spared values that steps name and do not touch: they take forms of them, or make them again
+     * @param takers groups of steps that touch each value
+     * @param workspaces by the first step of a group
+     */
+    private record Survey(
+            Map<WorkWriter.Form, Step> lastReaders,
+            Map<Step, Set<Value>> spared,
+            Map<Value, Integer> takers,
+            Map<Step, Workspace> workspaces) {}
 
     /** Distance of provisional addresses: more than any value takes. */
     private static final long PROVISIONAL = 1L << 40;
@@ -70,12 +96,15 @@ final class CudaExecutable implements Executable {
     private final IdentityHashMap<Step, Integer> lengths = new IdentityHashMap<>();
 
     private final PlacedParts parted;
+    private final LongRows longRows;
     private final StreamPlan streams;
     /** What passes values of the host through the GPU, in lanes of their own. */
     private final Map<Phase, Streaming> streaming = new EnumMap<>(Phase.class);
 
     private long buffers;
     private final int[] readers;
+    /** The steps of forward that make values, by their roots. */
+    private final Map<Value, Step> makers;
     /** Offsets of values that a micro-batch keeps in memory of the host. */
     private final Map<Value, Long> hosted = new HashMap<>();
 
@@ -95,12 +124,14 @@ final class CudaExecutable implements Executable {
         this.fusions = fusions;
         memory.admit(program);
         parted = fusions.isEmpty() ? PlacedParts.NONE : PlacedParts.of(program);
-        roots = MemoryPlan.of(program, new Layout(List.of(), parted.wholes(), List.of(), Map.of()));
+        roots = MemoryPlan.of(program, Layout.parts(parted.wholes()));
+        WorkWriter first = WorkWriter.first(gpu);
+        longRows = fusions.isEmpty() ? LongRows.NONE : LongRows.of(program, roots, first);
         streams = StreamPlan.of(program, roots, memory::isHosted, windowBytes);
+        makers = makers();
         List<List<Step>> together = together();
         together.forEach(group -> lengths.put(group.getFirst(), group.size()));
         readers = readers();
-        WorkWriter first = WorkWriter.first(gpu);
         Survey survey = survey(first);
         gpu.prepare(first.sources());
         survey.lastReaders().forEach((form, last) -> {
@@ -110,7 +141,14 @@ final class CudaExecutable implements Executable {
             }
         });
         plan = MemoryPlan.of(
-                program, new Layout(together, parted.wholes(), List.copyOf(forms.values()), survey.spared()));
+                program,
+                new Layout(
+                        together,
+                        parted.wholes(),
+                        List.copyOf(forms.values()),
+                        survey.spared(),
+                        List.copyOf(survey.workspaces().values()),
+                        longRows.bytes()));
         long hostBytes = placeHosted();
         long own = placeFrom(CudaMemory.ALIGNMENT);
         forms.keySet().forEach(form -> first.place(form, 0));
@@ -128,7 +166,13 @@ final class CudaExecutable implements Executable {
             });
             forms.forEach((form, there) -> first.place(form, base + plan.offset(there)));
             WorkWriter second = first.second(base + own, host);
-            write(second, survey.spared());
+            Set<Value> outputs =
+                    program.outputs().values().stream().map(roots::root).collect(Collectors.toSet());
+            second.taken(at -> {
+                Value v = valueAt(at);
+                return !v.role().isInArena() || outputs.contains(v) || survey.takers().getOrDefault(v, 0) > 1;
+            });
+            write(second, survey);
             second.writeTables();
             for (Phase phase : Phase.values()) {
                 if (!streams.windows(phase).isEmpty()) {
@@ -146,6 +190,11 @@ final class CudaExecutable implements Executable {
         return tensorAt(value, (roots.root(value).id() + 1L) * PROVISIONAL);
     }
 
+    /** Whether a number that works name can be such an address. */
+    private boolean isProvisional(long number) {
+        return number >= PROVISIONAL && number / PROVISIONAL <= program.values().size();
+    }
+
     /** The value that lies at a provisional address, by its root. */
     private Value valueAt(long provisional) {
         return program.values().get(Math.toIntExact(provisional / PROVISIONAL - 1));
@@ -155,26 +204,44 @@ final class CudaExecutable implements Executable {
     private Survey survey(WorkWriter writer) {
         Map<WorkWriter.Form, Step> lastReaders = new LinkedHashMap<>();
         IdentityHashMap<Step, Set<Value>> spared = new IdentityHashMap<>();
+        Map<Value, Integer> takers = new HashMap<>();
+        Map<Step, Workspace> workspaces = new IdentityHashMap<>();
         for (Phase phase : Phase.values()) {
-            emit(phase, (v, step, window) -> provisional(v), writer, (group, calls) -> {
-                calls.fused().ifPresent(fusion -> fusion.writeUnread(calls.own(), writer));
+            emit(phase, (v, step, window) -> provisional(v), _ -> 0, writer, (group, calls) -> {
                 writer.take();
-                Set<Long> touched =
-                        writer.touched().stream().map(at -> at / PROVISIONAL).collect(Collectors.toSet());
-                Set<Value> untouched = new HashSet<>();
-                for (WorkWriter.Form form : writer.requested()) {
-                    lastReaders.put(form, group.getLast());
-                    Value of = valueAt(form.address());
-                    if (of.role().isInArena() && !touched.contains(form.address() / PROVISIONAL)) {
-                        untouched.add(of);
-                    }
-                }
+                writeObserved(calls, writer);
+                writer.take();
+                Set<Value> touched = writer.touched().stream()
+                        .filter(this::isProvisional)
+                        .map(this::valueAt)
+                        .collect(Collectors.toSet());
+                touched.forEach(v -> takers.merge(v, 1, Integer::sum));
+                writer.requested().forEach(form -> lastReaders.put(form, group.getLast()));
+                Stream<Value> named = group.size() > 1
+                        ? group.stream().flatMap(s -> s.operands().stream()).map(roots::root)
+                        : writer.requested().stream().map(form -> valueAt(form.address()));
+                Set<Value> untouched = named.filter(v -> v.role().isInArena() && !touched.contains(v))
+                        .collect(Collectors.toSet());
                 if (!untouched.isEmpty()) {
                     group.forEach(s -> spared.put(s, untouched));
                 }
+                if (writer.workspace() > 0) { // aligned more widely than the arena
+                    long wide = writer.workspace() + CudaMemory.ALIGNMENT - MemoryPlan.ALIGNMENT;
+                    workspaces.put(group.getFirst(), new Workspace(group, wide));
+                }
             });
         }
-        return new Survey(lastReaders, spared);
+        return new Survey(lastReaders, spared, takers, workspaces);
+    }
+
+    private Map<Value, Step> makers() {
+        Map<Value, Step> found = new HashMap<>();
+        for (Step s : program.steps()) {
+            if (!s.isView() && !s.backward()) {
+                s.outputs().stream().filter(v -> v != null).forEach(v -> found.putIfAbsent(roots.root(v), s));
+            }
+        }
+        return found;
     }
 
     /** The groups of fused steps. Found before memory is allocated. */
@@ -291,7 +358,9 @@ final class CudaExecutable implements Executable {
     /** @param root address of the value whose memory it uses */
     private CudaTensor tensorAt(Value value, long root) {
         PlacedParts.Part part = parted.of(value);
-        return part == null ? new CudaTensor(value.type(), root) : PlacedParts.tensor(value, part, root);
+        return part == null
+                ? longRows.tensor(value, roots.root(value), root)
+                : PlacedParts.tensor(value, part, root);
     }
 
     private long bufferAt(StreamPlan.Window window) {
@@ -321,25 +390,66 @@ final class CudaExecutable implements Executable {
     }
 
     /** Prepares the work of all steps. */
-    private void write(WorkWriter writer, Map<Step, Set<Value>> spared) {
+    private void write(WorkWriter writer, Survey survey) {
+        Map<Step, Set<Value>> spared = survey.spared();
         Placing placing = (v, step, window) ->
                 spared.getOrDefault(step, Set.of()).contains(roots.root(v)) ? provisional(v) : tensor(v, window);
         for (Phase phase : Phase.values()) {
             List<Part> list = new ArrayList<>();
-            emit(phase, placing, writer, (steps, calls) -> {
+            emit(phase, placing, first -> workspaceAt(survey, first), writer, (steps, calls) -> {
                 List<Work> works = writer.take();
-                calls.fused().ifPresent(fusion -> fusion.writeUnread(calls.own(), writer));
-                list.add(new Part(steps, works, writer.take(), spared.getOrDefault(steps.getFirst(), Set.of())));
+                List<List<Work>> alone = writeObserved(calls, writer);
+                list.add(new Part(
+                        steps,
+                        works,
+                        writer.take(),
+                        alone,
+                        spared.getOrDefault(steps.getFirst(), Set.of()),
+                        shown(writer)));
             });
             parts.put(phase, list);
         }
     }
 
+    private Map<Value, Long> shown(WorkWriter writer) {
+        Map<Value, Long> shown = new HashMap<>();
+        writer.shown().forEach((of, at) -> shown.put(valueAt(of), at));
+        return shown;
+    }
+
+    /** Emits what observers see otherwise; the works of each step where they see them one by one. */
+    private static List<List<Work>> writeObserved(Group calls, WorkWriter writer) {
+        List<List<Work>> alone = new ArrayList<>();
+        calls.fused().ifPresent(fusion -> {
+            if (fusion.isSeenAlone()) {
+                fusion.writeAlone(calls.own(), writer, () -> alone.add(writer.takePart()));
+            } else {
+                fusion.writeUnread(calls.own(), writer);
+            }
+        });
+        return alone;
+    }
+
+    /** Where the workspace of a group lies, by its first step; 0 where it has none. */
+    private long workspaceAt(Survey survey, Step first) {
+        Workspace workspace = survey.workspaces().get(first);
+        return workspace == null ? 0 : CudaMemory.aligned(base + plan.offset(workspace));
+    }
+
     /** Steps that are written together, and what writes them if they are several. */
     private record Group(List<CudaCall> own, Optional<CudaFusion> fused) {}
 
-    /** Emits the steps of a phase, group by group. */
-    private void emit(Phase phase, Placing placing, WorkWriter writer, BiConsumer<List<Step>, Group> done) {
+    /**
+     * Emits the steps of a phase, group by group.
+     *
+     * @param workspace where that of a group lies, by its first step
+     */
+    private void emit(
+            Phase phase,
+            Placing placing,
+            ToLongFunction<Step> workspace,
+            WorkWriter writer,
+            BiConsumer<List<Step>, Group> done) {
         List<Step> steps = computed(phase);
         List<CudaCall> calls = new ArrayList<>();
         List<Map<Long, Long>> surveyed = new ArrayList<>();
@@ -362,7 +472,7 @@ final class CudaExecutable implements Executable {
             List<CudaCall> near = calls.subList(0, streams.limit(phase, at, calls.size()));
             Map<Long, Long> addresses = new HashMap<>();
             surveyed.subList(at, at + length).forEach(addresses::putAll);
-            writer.operands(addresses);
+            writer.begin(addresses, workspace.applyAsLong(steps.get(at)));
             if (!parted.isDone(steps.get(at))) {
                 write(near, at, length, writer);
             }
@@ -372,14 +482,31 @@ final class CudaExecutable implements Executable {
         }
     }
 
-    private static CudaCall call(Step s, Function<Value, CudaTensor> operand, ToIntFunction<Value> readers) {
+    private CudaCall call(Step s, Function<Value, CudaTensor> operand, ToIntFunction<Value> readers) {
         return new CudaCall(
                 s.op(),
                 s.backward(),
                 new StepFrame<>(s, operand),
                 j -> readers(s.outputs(), j, readers),
                 j -> readers(s.upstream(), j, readers),
-                j -> readers(s.gradients(), j, readers));
+                j -> readers(s.gradients(), j, readers),
+                i -> origin(i < s.inputs().size() ? s.inputs().get(i) : null));
+    }
+
+    private CudaCall.@Nullable Origin origin(@Nullable Value value) {
+        if (value == null) {
+            return null;
+        }
+        Value root = roots.root(value);
+        Step maker = makers.get(root);
+        return new CudaCall.Origin(
+                root.id(),
+                maker == null ? null : maker.op(),
+                maker == null
+                        ? List.of()
+                        : maker.inputs().stream()
+                                .map(v -> v == null ? -1 : roots.root(v).id())
+                                .toList());
     }
 
     private static int readers(List<? extends @Nullable Value> values, int at, ToIntFunction<Value> readers) {
@@ -456,21 +583,45 @@ final class CudaExecutable implements Executable {
     }
 
     private void watch(Part part, StepObserver watching) {
+        if (!part.alone().isEmpty()) {
+            watchAlone(part, watching);
+            return;
+        }
         queue.finish();
-        part.unread().forEach(queue::add);
-        queue.finish();
+        boolean before = part.shown().isEmpty();
+        if (before) {
+            part.unread().forEach(queue::add);
+            queue.finish();
+        }
         long start = System.nanoTime();
         part.works().forEach(queue::add);
         queue.finish();
         long nanos = System.nanoTime() - start;
-        observed = part;
+        if (!before) {
+            part.unread().forEach(queue::add);
+            queue.finish();
+        }
         // fused steps: the last one gets the time
         int last = part.steps().size() - 1;
         for (int i = 0; i <= last; i++) {
-            Step step = part.steps().get(i);
-            if (!step.repeats()) {
-                watching.after(step, i == last ? nanos : 0, this);
-            }
+            tell(part, i, i == last ? nanos : 0, watching);
+        }
+    }
+
+    private void watchAlone(Part part, StepObserver watching) {
+        for (int i = 0; i < part.steps().size(); i++) {
+            queue.finish();
+            long start = System.nanoTime();
+            part.alone().get(i).forEach(queue::add);
+            queue.finish();
+            tell(part, i, System.nanoTime() - start, watching);
+        }
+    }
+
+    private void tell(Part part, int step, long nanos, StepObserver watching) {
+        observed = part;
+        if (!part.steps().get(step).repeats()) {
+            watching.after(part.steps().get(step), nanos, this);
         }
         observed = null;
     }
@@ -484,7 +635,12 @@ final class CudaExecutable implements Executable {
         }
         queue.start();
         PlacedParts.Part part = parted.of(value);
-        if (observed != null && observed.spared().contains(roots.root(value))) {
+        Long shown = observed == null ? null : observed.shown().get(roots.root(value));
+        if (shown != null) {
+            gpu.read(shown, to);
+        } else if (longRows.pitch(roots.root(value)) > 0) {
+            longRows.read(value, roots.root(value), tensor(value).address(), gpu, to);
+        } else if (observed != null && observed.spared().contains(roots.root(value))) {
             readTransposed(value, to);
         } else if (part != null) {
             try (Arena arena = Arena.ofConfined()) {
@@ -516,7 +672,7 @@ final class CudaExecutable implements Executable {
         if (onHost != null) {
             return memory.fetch(onHost);
         }
-        if (parted.of(value) != null || observed != null) {
+        if (parted.of(value) != null || longRows.pitch(roots.root(value)) > 0 || observed != null) {
             MemorySegment bytes = Arena.ofAuto().allocate(value.type().byteSize(), 8);
             read(value, bytes);
             return () -> bytes;
@@ -534,7 +690,7 @@ final class CudaExecutable implements Executable {
     public void close() {
         List<Work> works = new ArrayList<>(parts.values().stream()
                 .flatMap(List::stream)
-                .flatMap(p -> Stream.concat(p.works().stream(), p.unread().stream()))
+                .flatMap(Part::all)
                 .toList());
         streaming.values().forEach(s -> works.addAll(s.works()));
         queue.forget(works, base, bytes);

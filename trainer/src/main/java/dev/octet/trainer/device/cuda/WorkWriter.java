@@ -18,6 +18,7 @@ import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.function.LongPredicate;
 import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 
@@ -38,14 +39,22 @@ final class WorkWriter implements CudaStream {
     private final Map<Form, Long> placed;
     /** In the second pass, addresses of the first one, by those of the operands now. */
     private Map<Long, Long> surveyed = Map.of();
-    /** What the work since {@link #operands} touches and requests. */
+    /** What the work since {@link #begin} touches and requests. */
     private final Set<Long> touched = new HashSet<>();
 
     private final Set<Form> requested = new LinkedHashSet<>();
+    /** Where observers read results of the steps that are written together, by their addresses in the first pass. */
+    private final Map<Long, Long> shown = new HashMap<>();
+
     private final Set<CudaSource> sources = new LinkedHashSet<>();
+    /** Whether work of other steps touches a value, by its address in the first pass. */
+    private LongPredicate taken = at -> true;
     private List<Work> works = new ArrayList<>();
     private long stepWorkspace;
+    /** The most that the steps written together need, and in the second pass where it lies. */
     private long workspace;
+
+    private long workspaceAt;
     private long tableBytes;
 
     /** Another form of an operand, by its address in the first pass: there no two values share one. */
@@ -56,7 +65,7 @@ final class WorkWriter implements CudaStream {
      *
      * @param host pinned memory for values of the host
      */
-    private record Room(long workspace, long tables, MemorySegment host) {
+    private record Room(long tables, MemorySegment host) {
         MemorySegment at(CudaTensor hosted) {
             return host.asSlice(hosted.address() - host.address(), hosted.byteSize());
         }
@@ -74,9 +83,9 @@ final class WorkWriter implements CudaStream {
         return new WorkWriter(gpu, null, new LinkedHashMap<>(), new HashMap<>());
     }
 
-    /** Bytes requested in the first pass, without forms that have memory elsewhere. */
+    /** Bytes requested in the first pass, without workspaces and forms that have memory elsewhere. */
     long bytes() {
-        return CudaMemory.aligned(workspace) + own().mapToLong(this::bytes).sum() + CudaMemory.aligned(tableBytes);
+        return own().mapToLong(this::bytes).sum() + CudaMemory.aligned(tableBytes);
     }
 
     private Stream<Form> own() {
@@ -93,15 +102,34 @@ final class WorkWriter implements CudaStream {
         placed.put(form, address);
     }
 
+    /** Tells the second pass which values the first one touched in several groups of steps, by their addresses there. */
+    void taken(LongPredicate byOthers) {
+        taken = byOthers;
+    }
+
     /**
      * Begins steps that are written together.
      *
      * @param before in the second pass, addresses that operands had in the first one, by those that they have now; others are the same
+     * @param at in the second pass, {@link #workspace} bytes
      */
-    void operands(Map<Long, Long> before) {
+    void begin(Map<Long, Long> before, long at) {
         surveyed = before;
+        workspaceAt = at;
+        workspace = 0;
+        shown.clear();
         touched.clear();
         requested.clear();
+    }
+
+    /** Where observers read results that lie nowhere else, by their addresses in the first pass. */
+    Map<Long, Long> shown() {
+        return Map.copyOf(shown);
+    }
+
+    /** Bytes of workspace that work since then needs. */
+    long workspace() {
+        return workspace;
     }
 
     /** Addresses that the work since then names, and other numbers. */
@@ -125,21 +153,26 @@ final class WorkWriter implements CudaStream {
      * @param host pinned memory for values of the host
      */
     WorkWriter second(long memory, MemorySegment host) {
-        long at = memory + CudaMemory.aligned(workspace);
+        long at = memory;
         Map<Form, Long> all = new HashMap<>(placed);
         for (Form form : own().toList()) {
             all.put(form, at);
             at += bytes(form);
         }
-        return new WorkWriter(gpu, new Room(memory, at, host), forms, all);
+        return new WorkWriter(gpu, new Room(at, host), forms, all);
     }
 
-    /** Returns the work recorded since the last call; then the next step begins. */
+    /** Returns the work recorded since the last call; then work may use the same workspace again. */
     List<Work> take() {
-        List<Work> step = works;
-        works = new ArrayList<>();
         stepWorkspace = 0;
-        return step;
+        return takePart();
+    }
+
+    /** Returns the work recorded since the last call, which leaves in the workspace what work behind it reads. */
+    List<Work> takePart() {
+        List<Work> part = works;
+        works = new ArrayList<>();
+        return part;
     }
 
     /** Copies the tables to the device. */
@@ -222,9 +255,9 @@ final class WorkWriter implements CudaStream {
     public void toHost(CudaTensor from, CudaTensor host) {
         touch(from.address());
         if (room != null) {
-            begin(Lane.OUT);
+            beginCopy(Lane.OUT);
             works.add(gpu.download(Lane.OUT, from.address(), room.at(host)));
-            end(Lane.OUT, host);
+            endCopy(Lane.OUT, host);
         }
     }
 
@@ -232,20 +265,20 @@ final class WorkWriter implements CudaStream {
     public void fromHost(CudaTensor host, CudaTensor to) {
         touch(to.address());
         if (room != null) {
-            begin(Lane.IN);
+            beginCopy(Lane.IN);
             works.add(gpu.upload(Lane.IN, room.at(host), to.address()));
-            end(Lane.IN, host);
+            endCopy(Lane.IN, host);
         }
     }
 
     /** What a lane does next waits for all work so far. */
-    private void begin(Lane lane) {
+    private void beginCopy(Lane lane) {
         Signal computed = gpu.signal(Lane.COMPUTE, lane);
         works.add(computed.set());
         works.add(computed.await());
     }
 
-    private void end(Lane lane, CudaTensor host) {
+    private void endCopy(Lane lane, CudaTensor host) {
         Signal copied = gpu.signal(lane, Lane.COMPUTE);
         works.add(copied.set());
         copies.put(host.address(), copied);
@@ -275,7 +308,7 @@ final class WorkWriter implements CudaStream {
         long at = stepWorkspace;
         stepWorkspace += CudaMemory.aligned(bytes);
         workspace = Math.max(workspace, stepWorkspace);
-        return room == null ? CudaMemory.ALIGNMENT : room.workspace() + at;
+        return room == null ? CudaMemory.ALIGNMENT : workspaceAt + at;
     }
 
     @Override
@@ -313,7 +346,21 @@ final class WorkWriter implements CudaStream {
         return at == null || room == null ? 0 : at;
     }
 
+    @Override
+    public boolean isTaken(CudaTensor result) {
+        return taken.test(surveyed(result));
+    }
+
+    @Override
+    public void show(CudaTensor result, long at) {
+        shown.put(surveyed(result), at);
+    }
+
     private Form form(CudaTensor of, String name) {
-        return new Form(surveyed.getOrDefault(of.address(), of.address()), of.type(), name);
+        return new Form(surveyed(of), of.type(), name);
+    }
+
+    private long surveyed(CudaTensor of) {
+        return surveyed.getOrDefault(of.address(), of.address());
     }
 }

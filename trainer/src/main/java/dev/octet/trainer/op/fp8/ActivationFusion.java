@@ -72,18 +72,11 @@ public final class ActivationFusion implements CudaFusion {
         long written = isRead(activation) ? y.address() : 0;
         QuantizeFp8Delayed op = (QuantizeFp8Delayed) calls.getLast().op();
         Frame<CudaTensor> cast = calls.getLast().frame();
-        CudaTensor codes = cast.output(0);
         List<Object> operands = activation.op() instanceof Gelu gelu
                 ? List.of(frame.input(0), written, gelu.tanh() ? 1 : 0)
                 : List.of(frame.input(0), frame.input(1), written);
+        String operator = activation.op() instanceof Gelu ? "gelu" : "product";
         QuantizeFp8DelayedCuda.matrix(op, y, cuda)
-                .cast(
-                        activation.op() instanceof Gelu ? "gelu" : "product",
-                        operands,
-                        codes.address(),
-                        cuda.wanted(codes, CudaCodes.TRANSPOSED),
-                        cast.input(1).address(),
-                        cast.output(1).address(),
-                        QuantizeFp8DelayedCuda.history(op, cast, cuda));
+                .cast(operator, operands, QuantizeFp8DelayedCuda.target(op, cast, cuda));
     }
 }

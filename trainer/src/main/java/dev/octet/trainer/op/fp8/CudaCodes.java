@@ -90,7 +90,7 @@ public final class CudaCodes {
     }
 
     /** Elements from one row of a transpose to the next. */
-    static long leading(long rows) {
+    public static long leading(long rows) {
         return Math.ceilDiv(rows, PAD) * PAD;
     }
 
@@ -112,7 +112,7 @@ public final class CudaCodes {
      * @param amax what is raised to the largest magnitude; 0 for nothing
      */
     void cast(long codes, long transposed, long quantScale, long scale, long amax) {
-        cast("cast", List.of(x), codes, transposed, quantScale, scale, amax);
+        cast("cast", List.of(x), new Cast(codes, transposed, quantScale, scale, amax));
     }
 
     /**
@@ -121,24 +121,30 @@ public final class CudaCodes {
      * @param operator begins the kernels' names
      * @param operands the kernels' first arguments
      */
-    void cast(
-            String operator,
-            List<Object> operands,
-            long codes,
-            long transposed,
-            long quantScale,
-            long scale,
-            long amax) {
+    void cast(String operator, List<Object> operands, Cast to) {
         List<Object> arguments = new ArrayList<>(operands);
-        if (transposed == 0 || x.count() == 0) {
-            arguments.addAll(List.of(codes, x.count(), quantScale, scale, amax));
+        if (to.transposed() == 0 || x.count() == 0) {
+            arguments.addAll(List.of(to.codes(), x.count(), to.quantScale(), to.scale(), to.amax()));
             cuda.launch(SOURCE, operator + "_amax_" + types(), strided(x.count(), 16), arguments.toArray());
             return;
         }
-        long rows = blocks.rows();
-        long cols = blocks.cols();
-        arguments.addAll(List.of(rows, cols, codes, pitch, transposed, leading(rows), quantScale, scale, amax, sums));
-        cuda.launch(SOURCE, operator + "_transpose_" + types(), tiles(rows, cols), arguments.toArray());
+        cast(operator, operands, List.of(this), List.of(to), cuda);
+    }
+
+    /** The same of several results of one shape, all with their transposes. */
+    static void cast(
+            String operator, List<Object> operands, List<CudaCodes> matrices, List<Cast> casts, CudaStream cuda) {
+        CudaCodes first = matrices.getFirst();
+        long rows = first.blocks.rows();
+        long cols = first.blocks.cols();
+        List<Object> arguments = new ArrayList<>(operands);
+        arguments.addAll(List.of(rows, cols));
+        for (int i = 0; i < matrices.size(); i++) {
+            Cast to = casts.get(i);
+            arguments.addAll(List.of(to.codes(), matrices.get(i).pitch, to.transposed(), leading(rows)));
+            arguments.addAll(List.of(to.quantScale(), to.scale(), to.amax(), matrices.get(i).sums));
+        }
+        cuda.launch(SOURCE, operator + "_transpose_" + first.types(), tiles(rows, cols), arguments.toArray());
     }
 
     /**

@@ -161,7 +161,7 @@ final class CudaScaledProduct {
                 ? new Size(size.m(), size.n(), Math.toIntExact(task.a().pitch()))
                 : size;
         if (isFp8(form, !task.transposeA(), task.transposeB(), aligned, task.d().dtype(), cuda.capability())
-                && cuda.computes(product(task, way(task), size.n(), MULTIPLE, MULTIPLE, MULTIPLE, MULTIPLE))) {
+                && cuda.computes(product(task, way(task), size.n(), size.n(), MULTIPLE, MULTIPLE, MULTIPLE, MULTIPLE))) {
             onCodes(task, way(task));
         } else if (padsColumns(task)) {
             onPaddedColumns(task);
@@ -188,7 +188,7 @@ final class CudaScaledProduct {
         boolean direct = way != Way.SUMS;
         long sums = direct ? task.d().address() : cuda.workspace((long) size.m() * size.n() * Float.BYTES);
         long row = bias != null && direct ? narrowed(bias, task.biasType()) : 0;
-        products.write(product(task, way, size.n(), left, right, sums, row));
+        products.write(product(task, way, size.n(), size.n(), left, right, sums, row));
         if (!direct) {
             finish(task, Matrix.of(sums, DType.F32, size.n()), true);
         }
@@ -197,6 +197,20 @@ final class CudaScaledProduct {
     /** Columns of a product that are multiples of what FP8 units take. */
     private static int columns(Task task) {
         return Math.toIntExact(CudaCodes.leading(task.size().n()));
+    }
+
+    /**
+     * Elements from row to row with which a result [m, n] of contiguous operands, without a bias, needs no copy; 0 where it needs none.
+     *
+     * @param result its type
+     */
+    static long rowPitch(ProductForm form, Size size, DType result, CudaStream cuda) {
+        Size padded = new Size(size.m(), Math.toIntExact(CudaCodes.leading(size.n())), size.k());
+        boolean pads = size.n() % MULTIPLE != 0
+                && isOneScale(form)
+                && isFp8(form, true, true, padded, result, cuda.capability())
+                && new CudaProducts(cuda).pays(flops(size), 2L * size.m() * size.n() * result.bits() / 8);
+        return pads ? padded.n() : 0;
     }
 
     /** Whether only the number of its columns keeps a product from FP8 units, and it gains by a result with more, of which those that are there are copied. */
@@ -212,7 +226,7 @@ final class CudaScaledProduct {
                 && isOneScale(form)
                 && isFp8(form, true, true, padded, task.d().dtype(), cuda.capability())
                 && products.pays(flops(size), copied)
-                && cuda.computes(product(task, Way.DIRECT, padded.n(), MULTIPLE, MULTIPLE, MULTIPLE, 0));
+                && cuda.computes(product(task, Way.DIRECT, padded.n(), padded.n(), MULTIPLE, MULTIPLE, MULTIPLE, 0));
     }
 
     private void onPaddedColumns(Task task) {
@@ -222,10 +236,15 @@ final class CudaScaledProduct {
         long right = cuda.workspace((long) n * size.k());
         cuda.copy(task.b().elements(), right, there);
         cuda.zero(right + there, (long) n * size.k() - there);
-        DType type = task.d().dtype();
+        CudaTensor d = task.d();
+        if (d.pitch() >= n) { // it has room behind its rows
+            products.write(product(task, Way.DIRECT, n, d.pitch(), task.a().elements(), right, d.address(), 0));
+            return;
+        }
+        DType type = d.dtype();
         Matrix result = Matrix.of(cuda.workspace((long) size.m() * n * type.bits() / 8), type, n);
-        products.write(product(task, Way.DIRECT, n, task.a().elements(), right, result.address(), 0));
-        products.copy(result, Matrix.of(task.d().address(), type, size.n()), new CudaLengths.Sides(size.m(), size.n()));
+        products.write(product(task, Way.DIRECT, n, n, task.a().elements(), right, result.address(), 0));
+        products.copy(result, Matrix.of(d.address(), type, size.n()), new CudaLengths.Sides(size.m(), size.n()));
     }
 
     /** Whether the library writes the result itself: with scales that it applies, and a bias that it can add. */
@@ -244,13 +263,18 @@ final class CudaScaledProduct {
         return left
                         && right
                         && n * task.d().dtype().bits() / 8 % MULTIPLE == 0
-                        && cuda.computes(product(task, Way.PER_VECTOR, n, MULTIPLE, MULTIPLE, MULTIPLE, MULTIPLE))
+                        && cuda.computes(product(task, Way.PER_VECTOR, n, n, MULTIPLE, MULTIPLE, MULTIPLE, MULTIPLE))
                 ? Way.PER_VECTOR
                 : Way.SUMS;
     }
 
-    /** The product of codes that lie at these addresses, with the result's or the sums', of n columns, and the narrow bias's, if it has one. */
-    private static CudaProduct product(Task task, Way way, int n, long left, long right, long result, long bias) {
+    /**
+     * The product of codes that lie at these addresses, with the result's or the sums', of n columns, and the narrow bias's, if it has one.
+     *
+     * @param pitch elements from one row of the result to the next
+     */
+    private static CudaProduct product(
+            Task task, Way way, int n, long pitch, long left, long right, long result, long bias) {
         Size size = task.size();
         boolean direct = way != Way.SUMS;
         boolean padded = task.a().isPadded() || (task.transposeA() && !task.transposeB());
@@ -263,7 +287,7 @@ final class CudaScaledProduct {
                         k,
                         Matrix.of(left, task.a().type(), k),
                         Matrix.of(right, task.b().type(), k),
-                        Matrix.of(result, direct ? task.d().dtype() : DType.F32, n))
+                        Matrix.of(result, direct ? task.d().dtype() : DType.F32, pitch))
                 .accumulating(direct && task.accumulate());
         product = switch (way) {
             case DIRECT -> product.scaled(task.a().scales(), task.b().scales(), task.fast());
@@ -330,7 +354,9 @@ final class CudaScaledProduct {
                         size.k(),
                         natural(task.a(), type, task.transposeA() ? size.m() : size.k()),
                         natural(task.b(), type, task.transposeB() ? size.k() : size.n()),
-                        Matrix.of(direct ? d.address() : 0, direct ? d.dtype() : DType.F32, size.n()))
+                        direct
+                                ? Matrix.of(d.address(), d.dtype(), d.pitch())
+                                : Matrix.of(0, DType.F32, size.n()))
                 .accumulating(direct && task.accumulate());
         CudaLengths own = new CudaLengths(size.m(), size.n(), size.k());
         CudaLengths to = products.lengths(product);
@@ -396,7 +422,7 @@ final class CudaScaledProduct {
                         factors,
                         task.bias(),
                         task.biasType(),
-                        Matrix.of(d.address(), d.dtype(), size.n()),
+                        Matrix.of(d.address(), d.dtype(), d.pitch()),
                         task.accumulate(),
                         cuda);
     }

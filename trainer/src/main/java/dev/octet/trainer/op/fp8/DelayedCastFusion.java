@@ -32,14 +32,8 @@ public final class DelayedCastFusion implements CudaFusion {
         for (CudaCall call : calls) {
             QuantizeFp8Delayed op = (QuantizeFp8Delayed) call.op();
             Frame<CudaTensor> frame = call.frame();
-            CudaTensor codes = frame.output(0);
             matrices.add(QuantizeFp8DelayedCuda.matrix(op, frame.input(0), cuda));
-            casts.add(new CudaCodes.Cast(
-                    codes.address(),
-                    cuda.wanted(codes, CudaCodes.TRANSPOSED),
-                    frame.input(1).address(),
-                    frame.output(1).address(),
-                    QuantizeFp8DelayedCuda.history(op, frame, cuda)));
+            casts.add(QuantizeFp8DelayedCuda.target(op, frame, cuda));
         }
         CudaCodes.cast(matrices, casts, cuda);
     }

@@ -5,6 +5,7 @@ import dev.octet.quant.block.Blocks;
 import dev.octet.quant.number.Float8Format;
 import dev.octet.quant.scale.QuantScaleRule;
 import dev.octet.quant.scale.WindowedScale;
+import dev.octet.trainer.kernel.CudaCall;
 import dev.octet.trainer.kernel.CudaKernel;
 import dev.octet.trainer.kernel.CudaStream;
 import dev.octet.trainer.kernel.CudaTensor;
@@ -13,7 +14,9 @@ import dev.octet.trainer.op.fp8.CudaScaledProduct.Operand;
 import dev.octet.trainer.op.fp8.CudaScaledProduct.Size;
 import dev.octet.trainer.op.fp8.CudaScaledProduct.Task;
 import dev.octet.trainer.op.product.CudaRows;
+import java.util.ArrayList;
 import java.util.List;
+import java.util.Objects;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -43,6 +46,15 @@ public final class Fp8LinearCuda implements CudaKernel<Fp8Linear> {
                         true));
     }
 
+    /** Those of a head whose vocabulary is no multiple of 16, and which makes codes of the scores' gradient with the gradient itself. */
+    @Override
+    public long rowPitch(Fp8Linear op, CudaStream cuda) {
+        Size size = new Size(op.rows(), op.out(), op.in());
+        return op.hasBias() || !op.transB() || !GeluGradientFusion.isDelayed(op)
+                ? 0
+                : CudaScaledProduct.rowPitch(op.fprop(), size, op.y().dtype(), cuda);
+    }
+
     @Override
     public void backward(Fp8Linear op, Frame<CudaTensor> frame, CudaStream cuda) {
         backward(op, frame, new Gradient(op, frame, cuda), cuda);
@@ -59,6 +71,30 @@ public final class Fp8LinearCuda implements CudaKernel<Fp8Linear> {
         Gradient gradient = new Gradient(op, frame, cuda);
         gradient.make(operator, operands);
         backward(op, frame, gradient, cuda);
+    }
+
+    /**
+     * Backward of Linears one behind the other, whose dy are yet to be made by an operator, all of them and their codes in one launch; they have delayed scales and
+     * the same shape, and {@link #makesTranspose}.
+     *
+     * @param linears in the order of the steps
+     * @param order numbers of them in the order in which the kernel has their codes
+     */
+    static void backward(
+            List<CudaCall> linears, List<Integer> order, String operator, List<Object> operands, CudaStream cuda) {
+        List<Gradient> gradients = linears.stream()
+                .map(c -> new Gradient((Fp8Linear) c.op(), c.frame(), cuda))
+                .toList();
+        List<CudaCodes> matrices = new ArrayList<>();
+        List<CudaCodes.Cast> casts = new ArrayList<>();
+        for (int i : order) {
+            matrices.add(gradients.get(i).place(first((Fp8Linear) linears.get(i).op())));
+            casts.add(gradients.get(i).cast());
+        }
+        CudaCodes.cast(operator, operands, matrices, casts, cuda);
+        for (int i = 0; i < linears.size(); i++) {
+            backward((Fp8Linear) linears.get(i).op(), linears.get(i).frame(), gradients.get(i), cuda);
+        }
     }
 
     private static void backward(Fp8Linear op, Frame<CudaTensor> frame, Gradient gradient, CudaStream cuda) {
@@ -127,6 +163,17 @@ public final class Fp8LinearCuda implements CudaKernel<Fp8Linear> {
                         .padsLeft(
                                 new Size(op.rows(), op.in(), op.out()),
                                 frame.gradient(Fp8Linear.X).dtype());
+    }
+
+    /** Whether the codes that backward makes first are made with their transpose. */
+    static boolean makesTranspose(Fp8Linear op, Frame<CudaTensor> frame, CudaStream cuda) {
+        return makesTranspose(op, first(op), frame, cuda);
+    }
+
+    /** What backward casts first. */
+    static CodedMatrix first(Fp8Linear op) {
+        return Objects.requireNonNull(
+                op.dgrad().left() != null ? op.dgrad().left() : op.wgrad().left());
     }
 
     /** Whether codes of dy are made with their transpose. */
@@ -227,13 +274,13 @@ public final class Fp8LinearCuda implements CudaKernel<Fp8Linear> {
                 return Operand.plain(dy);
             }
             if (operand == null || !wanted.equals(form)) {
-                operand = quantized(wanted);
-                form = wanted;
+                quantize(wanted);
             }
-            return operand;
+            return Objects.requireNonNull(operand);
         }
 
-        private Operand quantized(CodedMatrix wanted) {
+        /** Takes room for codes, and for sums of rows where a cast makes them; they are there once the cast is written. */
+        CudaCodes place(CodedMatrix wanted) {
             boolean padded = wanted.equals(op.dgrad().left()) && padsGradient(op, frame, cuda);
             long pitch = padded ? CudaCodes.leading(op.out()) : op.out();
             long codes = cuda.workspace(op.rows() * pitch);
@@ -246,22 +293,35 @@ public final class Fp8LinearCuda implements CudaKernel<Fp8Linear> {
                 sums = cuda.workspace(CudaCodes.sumRows(op.rows()) * op.out() * Float.BYTES);
                 matrix = matrix.summing(sums);
             }
+            operand = Operand.coded(codes, wanted, scales, transposed, pitch);
+            form = wanted;
+            return matrix;
+        }
+
+        /** The cast to the room that was taken, with the scale of earlier steps. */
+        CudaCodes.Cast cast() {
+            Operand to = Objects.requireNonNull(operand);
+            long history = recorded ? 0 : history();
+            recorded = true;
+            long quantScale = frame.input(Fp8Linear.DY_QUANT_SCALE).address();
+            return new CudaCodes.Cast(to.elements(), to.transposed(), quantScale, to.scales(), history);
+        }
+
+        private void quantize(CodedMatrix wanted) {
+            CudaCodes matrix = place(wanted);
+            Operand to = Objects.requireNonNull(operand);
             QuantScaleRule rule = wanted.rule();
             if (rule instanceof WindowedScale windowed) {
                 long quantScale = frame.input(Fp8Linear.DY_QUANT_SCALE).address();
                 WindowUpdate.Slot slot = new WindowUpdate.Slot(wanted.format(), windowed);
                 CudaWindow.inPlace(slot, quantScale, history()).cast(matrix, cuda);
-                matrix.cast(codes, transposed, quantScale, scales, 0);
+                matrix.cast(to.elements(), to.transposed(), quantScale, to.scales(), 0);
                 recorded = true;
             } else if (rule != null) {
-                matrix.encode(codes, transposed, matrix.quantScales(rule, scales, 0));
+                matrix.encode(to.elements(), to.transposed(), matrix.quantScales(rule, to.scales(), 0));
             } else {
-                long history = recorded ? 0 : history();
-                long quantScale = frame.input(Fp8Linear.DY_QUANT_SCALE).address();
-                matrix.cast(operator, operands, codes, transposed, quantScale, scales, history);
-                recorded = true;
+                matrix.cast(operator, operands, cast());
             }
-            return Operand.coded(codes, wanted, scales, transposed, pitch);
         }
 
         private long history() {

@@ -31,7 +31,8 @@ public final class GeluGradientFusion implements CudaFusion {
                 : 0;
     }
 
-    private static boolean isDelayed(Fp8Linear op) {
+    /** Whether the gradient is cast with a scale of earlier steps. */
+    static boolean isDelayed(Fp8Linear op) {
         CodedMatrix first =
                 op.dgrad().left() != null ? op.dgrad().left() : op.wgrad().left();
         return first != null && first.isDelayed();

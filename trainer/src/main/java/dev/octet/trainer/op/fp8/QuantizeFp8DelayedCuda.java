@@ -4,6 +4,7 @@ import dev.octet.trainer.kernel.CudaKernel;
 import dev.octet.trainer.kernel.CudaStream;
 import dev.octet.trainer.kernel.CudaTensor;
 import dev.octet.trainer.kernel.Frame;
+import java.util.List;
 
 /**
  * One pass: codes, their transpose where a product wants it, and the amax. For BF16 that is two bytes read and two written for each
@@ -12,14 +13,19 @@ import dev.octet.trainer.kernel.Frame;
 public final class QuantizeFp8DelayedCuda implements CudaKernel.Forward<QuantizeFp8Delayed> {
     @Override
     public void forward(QuantizeFp8Delayed op, Frame<CudaTensor> frame, CudaStream cuda) {
+        CudaTensor x = frame.input(0);
+        matrix(op, x, cuda).cast("cast", List.of(x), target(op, frame, cuda));
+    }
+
+    /** Where the cast goes, with its transpose where a later step takes that. */
+    static CudaCodes.Cast target(QuantizeFp8Delayed op, Frame<CudaTensor> frame, CudaStream cuda) {
         CudaTensor codes = frame.output(0);
-        matrix(op, frame.input(0), cuda)
-                .cast(
-                        codes.address(),
-                        cuda.wanted(codes, CudaCodes.TRANSPOSED),
-                        frame.input(1).address(),
-                        frame.output(1).address(),
-                        history(op, frame, cuda));
+        return new CudaCodes.Cast(
+                codes.address(),
+                cuda.wanted(codes, CudaCodes.TRANSPOSED),
+                frame.input(1).address(),
+                frame.output(1).address(),
+                history(op, frame, cuda));
     }
 
     /** Address of the pending amax, the history brought to where it is changed; 0 when nothing is recorded. */

@@ -8,7 +8,6 @@ import dev.octet.trainer.kernel.CudaStream.Grid;
 import dev.octet.trainer.kernel.CudaTensor;
 import dev.octet.trainer.kernel.Frame;
 import java.util.ArrayList;
-import java.util.Arrays;
 import java.util.List;
 
 /**
@@ -31,13 +30,19 @@ final class SoftmaxCrossEntropyLossCuda implements CudaKernel<SoftmaxCrossEntrop
                     frame.output(op.logSumOutput()),
                     all.losses(),
                     all.weights(),
-                    op.givesLogarithms() ? frame.output(1) : (Object) 0L);
+                    op.givesLogarithms() ? frame.output(1) : (Object) 0L,
+                    List.of(frame.input(0).pitch()));
         }
         all.reduce(c.reduction(), loss, frame.output(op.divisorOutput()), cuda);
     }
 
     @Override
     public void backward(SoftmaxCrossEntropyLoss op, Frame<CudaTensor> frame, CudaStream cuda) {
+        writeGradient(op, frame, frame.gradient(0), cuda);
+    }
+
+    /** Backward, the gradient written to {@code dx}. */
+    static void writeGradient(SoftmaxCrossEntropyLoss op, Frame<CudaTensor> frame, CudaTensor dx, CudaStream cuda) {
         if (op.labels().count() > 0) {
             launch(
                     "cross_entropy_backward",
@@ -48,18 +53,31 @@ final class SoftmaxCrossEntropyLossCuda implements CudaKernel<SoftmaxCrossEntrop
                     frame.output(op.divisorOutput()),
                     frame.hasUpstream(0) ? frame.upstream(0) : (Object) 0L,
                     op.givesLogarithms() && frame.hasUpstream(1) ? frame.upstream(1) : (Object) 0L,
-                    frame.gradient(0),
+                    dx,
+                    List.of(frame.input(0).pitch(), dx.pitch()),
                     op.labels().reduction() == Reduction.NONE ? 1 : 0);
         }
     }
 
+    @Override
+    public boolean takesLongRows(SoftmaxCrossEntropyLoss op, int i) {
+        return i == 0 && op.labels().inner() == 1;
+    }
+
+    /** @param more arguments behind the operands; a list has pitches */
     private static void launch(
             String kernel, SoftmaxCrossEntropyLoss op, Frame<CudaTensor> frame, CudaStream cuda, Object... more) {
         ClassLabels c = op.labels();
         DType x = frame.input(0).dtype();
         CudaSource source = CudaLoss.classes(frame, x, x, 1, 2, c.classes());
         List<Object> arguments = new ArrayList<>(List.of(frame.input(0), frame.input(1), CudaLoss.input(frame, 2)));
-        arguments.addAll(Arrays.asList(more));
+        for (Object argument : more) {
+            if (!(argument instanceof List<?> pitches)) {
+                arguments.add(argument);
+            } else if (c.inner() == 1) { // kernels of columns have no pitches
+                arguments.addAll(pitches);
+            }
+        }
         arguments.add((long) c.count());
         if (c.inner() > 1) {
             arguments.add((long) c.inner());

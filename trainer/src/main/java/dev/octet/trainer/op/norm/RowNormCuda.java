@@ -22,6 +22,7 @@ final class RowNormCuda implements CudaKernel<RowNorm> {
     private static final int THREADS = 256;
 
     private static final int WARP = 32;
+    private static final int TURNED = 32;
     private static final int COLUMNS = 32;
 
     /** Threads of a row, and elements of it in registers of each; none where the row is too long. */
@@ -74,15 +75,27 @@ final class RowNormCuda implements CudaKernel<RowNorm> {
         return Grid.of(Layout.forward(op.size()).blocks(op.rows()), THREADS);
     }
 
-    private static CudaSource source(RowNorm op, DType w, DType b, Layout layout) {
+    /** Blocks of the forward kernel that makes the transpose of codes, too; null where rows are not as it takes them. */
+    static @Nullable Grid turning(RowNorm op) {
+        if (Layout.forward(op.size()).group != WARP || pack(op) == 1) {
+            return null;
+        }
+        return Grid.of(Math.ceilDiv(op.rows(), TURNED), THREADS).withShared(TURNED * (op.size() + pack(op)));
+    }
+
+    private static int pack(RowNorm op) {
         int pack = 16 / (op.x().dtype().bits() / 8);
+        return op.size() % pack == 0 ? pack : 1;
+    }
+
+    private static CudaSource source(RowNorm op, DType w, DType b, Layout layout) {
         return CudaSource.of(RowNormCuda.class, "norm.cu")
                 .define("X_TYPE", CudaSource.type(op.x().dtype()))
                 .define("Y_TYPE", CudaSource.type(op.y().dtype()))
                 .define("W_TYPE", CudaSource.type(w))
                 .define("B_TYPE", CudaSource.type(b))
                 .define("GROUP", layout.group)
-                .define("PACK", op.size() % pack == 0 ? pack : 1)
+                .define("PACK", pack(op))
                 .define("ELEMENTS", layout.elements);
     }
 

@@ -1,10 +1,14 @@
 package dev.octet.trainer.op.norm;
 
+import static java.util.Objects.requireNonNull;
+
 import dev.octet.formats.tensor.DType;
 import dev.octet.trainer.kernel.CudaCall;
 import dev.octet.trainer.kernel.CudaFusion;
+import dev.octet.trainer.kernel.CudaLaunch;
 import dev.octet.trainer.kernel.CudaSource;
 import dev.octet.trainer.kernel.CudaStream;
+import dev.octet.trainer.kernel.CudaStream.Grid;
 import dev.octet.trainer.kernel.CudaTensor;
 import dev.octet.trainer.kernel.Frame;
 import dev.octet.trainer.kernel.Op;
@@ -165,7 +169,14 @@ public final class RowNormFusion implements CudaFusion {
                 .define(
                         "CODE_TYPE",
                         cast == null ? "e4m3" : CudaSource.suffix(cast.format().dtype()));
-        cuda.kernel(source, "norm_forward_fused", RowNormCuda.grid(op))
+        long transposed = quantizer == null
+                ? 0
+                : cuda.wanted(quantizer.frame().output(0), CudaCodes.TRANSPOSED);
+        Grid turning = transposed == 0 ? null : RowNormCuda.turning(op);
+        CudaLaunch launch = cuda.kernel(
+                        source,
+                        turning == null ? "norm_forward_fused" : "norm_forward_transposed",
+                        turning == null ? RowNormCuda.grid(op) : turning)
                 .pointer("first", first)
                 .pointer("second", sum == null ? 0L : second.address())
                 .pointer("x", x)
@@ -190,10 +201,14 @@ public final class RowNormFusion implements CudaFusion {
                         "amax",
                         quantizer == null || cast == null
                                 ? 0L
-                                : QuantizeFp8DelayedCuda.history(cast, quantizer.frame(), cuda))
-                .launch();
-        if (quantizer != null) {
-            transpose(quantizer.frame().output(0), cuda);
+                                : QuantizeFp8DelayedCuda.history(cast, quantizer.frame(), cuda));
+        if (turning != null) {
+            launch.pointer("transposed", transposed).value("leading", CudaCodes.leading(op.rows()));
+        }
+        launch.launch();
+        if (transposed != 0 && turning == null) {
+            CudaTensor codes = requireNonNull(quantizer).frame().output(0);
+            CudaCodes.transpose(codes.address(), op.rows(), op.size(), transposed, cuda);
         }
     }
 
@@ -213,13 +228,5 @@ public final class RowNormFusion implements CudaFusion {
         }
         CudaCall norm = match.norm();
         RowNorm.ENTRY.cuda().forward((RowNorm) norm.op(), norm.frame(), cuda);
-    }
-
-    private static void transpose(CudaTensor codes, CudaStream cuda) {
-        long transposed = cuda.wanted(codes, CudaCodes.TRANSPOSED);
-        if (transposed != 0) {
-            long cols = codes.shape().dim(-1);
-            CudaCodes.transpose(codes.address(), codes.count() / cols, cols, transposed, cuda);
-        }
     }
 }

@@ -26,6 +26,8 @@ public final class CudaProducts {
     private final List<Space> free = new ArrayList<>();
 
     private final Set<Long> kept = new HashSet<>();
+    /** Addresses of matrices with room behind their rows. */
+    private final Set<Long> roomy = new HashSet<>();
     private final Map<Copy, Matrix> copies = new HashMap<>();
 
     private record Space(long address, long bytes) {}
@@ -47,6 +49,23 @@ public final class CudaProducts {
     public CudaProducts keeping(CudaTensor operand) {
         kept.add(operand.address());
         return this;
+    }
+
+    /**
+     * Has products take the rows of this matrix as long as they are in memory: of a result anything may be behind its columns, of an operand zeros are.
+     */
+    public CudaProducts roomy(CudaTensor matrix) {
+        if (matrix.pitch() > matrix.shape().dim(-1)) {
+            roomy.add(matrix.address());
+        }
+        return this;
+    }
+
+    private boolean hasRoom(Matrix x, CudaLengths.Sides own, CudaLengths.Sides to) {
+        return roomy.contains(x.address())
+                && x.isAligned()
+                && own.rows() == to.rows()
+                && to.columns() <= x.leading();
     }
 
     /**
@@ -113,6 +132,12 @@ public final class CudaProducts {
         copyRows(from, to, sides, sides, 1);
     }
 
+    /** Elements from row to row with which the result of a product needs no copy of its own; 0 where it needs none. */
+    public long pitch(CudaProduct product) {
+        CudaLengths to = rule.lengths(product);
+        return to.n() == product.n() ? 0 : to.d().leading();
+    }
+
     /** The lengths that a product is computed with, its own or longer ones. */
     public CudaLengths lengths(CudaProduct product) {
         return rule.lengths(product);
@@ -142,7 +167,7 @@ public final class CudaProducts {
 
     private void write(CudaProduct p, CudaLengths to, Matrix a, Matrix b, List<Space> used) {
         CudaLengths own = CudaLengths.of(p);
-        boolean copied = !p.d().isAligned() || !own.d().equals(to.d());
+        boolean copied = (!p.d().isAligned() || !own.d().equals(to.d())) && !hasRoom(p.d(), own.d(), to.d());
         Matrix d = p.d();
         if (copied) {
             // what is added to is added to sums, and rounded once
@@ -176,7 +201,7 @@ public final class CudaProducts {
     }
 
     private Matrix operand(Matrix x, CudaLengths.Sides own, CudaLengths.Sides to, int batch, List<Space> used) {
-        if (x.isAligned() && own.equals(to)) {
+        if ((x.isAligned() && own.equals(to)) || hasRoom(x, own, to)) {
             return x;
         }
         if (!kept.contains(x.address())) {

@@ -28,7 +28,13 @@ final class RotaryEmbeddingCuda implements CudaKernel<RotaryEmbedding> {
         turn(op, frame, frame.upstream(0), frame.gradient(0), -1, cuda);
     }
 
-    private static void turn(
+    /**
+     * Turns by the tables of a frame.
+     *
+     * @param y of any float type
+     * @param direction 1 for forward, -1 for backward
+     */
+    static void turn(
             RotaryEmbedding op, Frame<CudaTensor> frame, CudaTensor x, CudaTensor y, float direction, CudaStream cuda) {
         if (x.count() == 0) {
             return;
@@ -39,6 +45,7 @@ final class RotaryEmbeddingCuda implements CudaKernel<RotaryEmbedding> {
         CudaTensor sin = frame.input(2);
         CudaSource source = CudaSource.of(RotaryEmbeddingCuda.class, "rotary.cu")
                 .define("X_TYPE", CudaSource.type(x.dtype()))
+                .define("Y_TYPE", CudaSource.type(y.dtype()))
                 .define("COS_TYPE", CudaSource.type(cos.dtype()))
                 .define("SIN_TYPE", CudaSource.type(sin.dtype()))
                 .define("ID_TYPE", CudaSource.type(ids ? frame.input(3).dtype() : DType.I64))

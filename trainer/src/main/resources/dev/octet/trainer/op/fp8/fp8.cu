@@ -163,6 +163,84 @@ template <typename T> struct ProductOf {
     }
     DEVICE bool is_aligned16() const { return a.is_aligned16() && b.is_aligned16(); }
 };
+// The result of a gated MLP's activation: act(x) u.
+template <typename T> struct GatedOf {
+    Plain<T> x, u;
+    T* y; // or 0
+    int activation;
+    template <int N> struct Raw {
+        Pack<T, N> x, u;
+    };
+    template <int N> DEVICE Raw<N> fetch(i64 at) const {
+        return Raw<N>{x.template fetch<N>(at).x, u.template fetch<N>(at).x};
+    }
+    template <int N> DEVICE void make(const Raw<N>& raw, i64 at, float (&v)[N]) const {
+        float w[N];
+        x.make(typename Plain<T>::template Raw<N>{raw.x}, at, v);
+        u.make(typename Plain<T>::template Raw<N>{raw.u}, at, w);
+        finish(at, v, w, N, true);
+    }
+    template <int N> DEVICE void take(i64 at, float (&v)[N], int m, bool whole) const {
+        float w[N];
+        x.take(at, v, m, whole);
+        u.take(at, w, m, whole);
+        finish(at, v, w, m, whole);
+    }
+    template <int N> DEVICE void finish(i64 at, float (&v)[N], const float (&w)[N], int m, bool whole) const {
+        float s[N], a[N];
+        activate<T>(activation, v, s, a);
+#pragma unroll
+        for (int i = 0; i < N; i++) {
+            v[i] = a[i] * w[i];
+        }
+        put(y, at, v, m, whole);
+    }
+    DEVICE bool is_aligned16() const { return x.is_aligned16() && u.is_aligned16(); }
+};
+// The gradient of a cross entropy with respect to its scores x, whose rows are pitch long: dl (p - target), as cross_entropy_backward has it. Of each row: log Σ exp x,
+// dl, the label.
+template <typename T> struct ScoreGradientOf {
+    Plain<T> x;
+    T* dx; // or 0
+    i64 pitch;
+    const float* log_sums;
+    const float* slopes;
+    const i32* targets;
+    i32 classes;
+    float smoothing;
+    template <int N> using Raw = typename Plain<T>::template Raw<N>;
+    DEVICE i64 place(i64 at) const { return pitch == classes ? at : at + quotient(at, classes) * (pitch - classes); }
+    template <int N> DEVICE Raw<N> fetch(i64 at) const { return x.template fetch<N>(place(at)); }
+    template <int N> DEVICE void make(const Raw<N>& raw, i64 at, float (&v)[N]) const {
+        x.make(raw, at, v);
+        finish(at, v, N, true);
+    }
+    template <int N> DEVICE void take(i64 at, float (&v)[N], int m, bool whole) const {
+        x.take(place(at), v, m, whole);
+        if (m > 0) { // else there may be no such row
+            finish(at, v, m, whole);
+        }
+    }
+    template <int N> DEVICE void finish(i64 at, float (&v)[N], int m, bool whole) const {
+        i64 row = quotient(at, classes);
+        int label = targets[row] - (int)(at - row * classes);
+        float log_sum = log_sums[row];
+        float dl = slopes[row];
+        float at_label = dl * (1 - smoothing);
+        float even = dl * (smoothing / classes);
+#pragma unroll
+        for (int i = 0; i < N; i++) {
+            float y = expf(v[i] - log_sum) * dl;
+            if (i == label) {
+                y -= at_label;
+            }
+            y -= even;
+            v[i] = dl == 0 || i >= m ? 0 : y; // scores of rows that do not count may be anything
+        }
+        put(dx, at, v, m, whole);
+    }
+    DEVICE bool is_aligned16() const { return x.is_aligned16(); }
+};
 
 // codes = cast(x quant_scale); *amax, where it is wanted, raised to the largest |x|.
 template <typename X, typename C> DEVICE void cast_amax(X x, C* codes, i64 n, const float* quant_scale, float* scale, float* amax) {
@@ -229,33 +307,35 @@ DEVICE void put_transposed(Tile place, const u32 (&tile)[128][17], i64 cols, u8*
     }
 }
 
-// The same of a matrix, with the transpose of the codes beside them: [cols, leading], zeros behind the rows. A block takes 64 rows of
-// 128 columns, a thread 4 rows of 8: it has four codes of a column at once, a word of the transpose. Rows of codes are as long as those of x, or pitch codes,
-// a multiple of 16, zeros behind the columns. Where they are wanted, sums [blocks of rows][cols]
-// of what is cast, before it is scaled, are those of each block's rows. The transpose may be absent.
-template <typename X, typename C>
-DEVICE void cast_transpose(Tile place, X x, i64 rows, i64 cols, C* codes, i64 pitch, u8* transposed, i64 leading, const float* quant_scale, float* scale,
-                           float* amax, float* sums) {
-    SHARED u32 tile[128][17];
-    SHARED float scratch[33];
-    SHARED float columns[8][128];
-    float q = *quant_scale;
-    int group = thread_index() % 16;
-    int quad = thread_index() / 16;
-    i64 column = place.column * 128 + group * 8;
-    i64 row = place.row * 64 + quad * 4;
-    bool whole = cols % 8 == 0 && x.is_aligned16();
-    bool padded = pitch % 16 == 0;
-    bool shifted = !whole && !padded && place.column * 128 + 128 <= cols; // no lane of a row is without eight columns
+// Where the codes of a matrix go, with their transpose beside them: [cols, leading], zeros behind the rows. Rows of codes are as long as those of the matrix, or
+// pitch codes, a multiple of 16, zeros behind the columns. Where they are wanted, sums [blocks of rows][cols] of what is cast, before it is scaled, are those of each
+// block's rows. The transpose may be absent.
+template <typename C> struct Target {
+    C* codes;
+    i64 pitch;
+    u8* transposed;
+    i64 leading;
+    const float* quant_scale;
+    float* scale;
+    float* amax;
+    float* sums;
+};
+
+// What a thread makes of its 4 rows of 8 columns: it has four codes of a column at once, a word of the transpose.
+template <typename C> struct Quad {
     u32 words[8];
     float sum[8];
+    float largest;
+    DEVICE Quad() {
 #pragma unroll
-    for (int i = 0; i < 8; i++) {
-        words[i] = 0;
-        sum[i] = 0;
+        for (int i = 0; i < 8; i++) {
+            words[i] = 0;
+            sum[i] = 0;
+        }
+        largest = 0;
     }
-    float largest = 0;
-    auto encode = [&](int r, float (&v)[8]) {
+    // Codes of row r, times q.
+    DEVICE Pack<u16, 4> encode(int r, float (&v)[8], float q) {
         Pack<u16, 4> pack;
 #pragma unroll
         for (int i = 0; i < 8; i++) {
@@ -271,84 +351,157 @@ DEVICE void cast_transpose(Tile place, X x, i64 rows, i64 cols, C* codes, i64 pi
             words[2 * i + 1] |= (u32)(pair >> 8) << (8 * r);
         }
         return pack;
-    };
+    }
+};
+
+// A matrix's sides, and the place of a thread's rows and columns in it.
+struct Corner {
+    Tile place;
+    i64 rows;
+    i64 cols;
+    int group;
+    int quad;
+    i64 column;
+    i64 row;
+    DEVICE Corner(Tile tile, i64 rows, i64 cols) : place(tile), rows(rows), cols(cols) {
+        group = thread_index() % 16;
+        quad = thread_index() / 16;
+        column = place.column * 128 + group * 8;
+        row = place.row * 64 + quad * 4;
+    }
+    // How many of its columns a row has; none or less where it is not there.
+    DEVICE int there(int r) const { return row + r < rows ? (cols - column < 8 ? (int)(cols - column) : 8) : 0; }
+};
+
+// Writes the codes of row r, of which there are m, where rows may begin anywhere.
+template <typename C> DEVICE void put_row(const Corner& at, const Target<C>& to, int r, Pack<u16, 4> pack, int m, bool whole) {
+    bool padded = to.pitch % 16 == 0;
+    bool shifted = !whole && !padded && at.place.column * 128 + 128 <= at.cols; // no lane of a row is without eight columns
+    C* codes = to.codes + (at.row + r) * to.pitch + at.column;
+    if (padded && at.row + r < at.rows && at.column < to.pitch) {
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            pack.at[i] &= 2 * i + 1 < m ? 0xffff : 2 * i < m ? 0xff : 0;
+        }
+        *(Pack<u16, 4>*)codes = pack;
+    } else if (shifted) {
+        put_codes((i64)codes, pack, at.group, m == 8);
+    } else if (!padded) {
+#pragma unroll
+        for (int i = 0; i < 8; i++) {
+            if (i < m) {
+                codes[i] = C{(u8)(pack.at[i / 2] >> (8 * (i % 2)))};
+            }
+        }
+    }
+}
+
+// Writes what a block has beside the rows of codes. Free for reuse afterwards, behind a barrier: tile, columns and scratch.
+template <typename C>
+DEVICE void put_quads(const Corner& at, const Target<C>& to, const Quad<C>& q, u32 (&tile)[128][17], float (&columns)[8][128], float* scratch) {
+    // rows and columns that are not there: a quant_scale that is not finite makes NaN of their zeros
+#pragma unroll
+    for (int i = 0; i < 8; i++) {
+        u32 there = at.column + i < at.cols ? 0xffffffffu : 0;
+        i64 missing = at.row + 4 - at.rows;
+        there = missing >= 4 ? 0 : missing > 0 ? there >> (8 * missing) : there;
+        tile[at.group * 8 + i][at.quad] = q.words[i] & there;
+    }
+    if (to.sums) { // the same for all threads
+#pragma unroll
+        for (int i = 0; i < 8; i++) {
+            float both = q.sum[i] + shuffle_xor(q.sum[i], 16);
+            if (lane() < 16) {
+                columns[warp()][at.group * 8 + i] = both;
+            }
+        }
+    }
+    block_barrier();
+    if (to.sums && thread_index() < 128 && at.place.column * 128 + thread_index() < at.cols) {
+        float all = 0;
+        for (int w = 0; w < 8; w++) {
+            all += columns[w][thread_index()];
+        }
+        to.sums[at.place.row * at.cols + at.place.column * 128 + thread_index()] = all;
+    }
+    if (to.transposed) {
+        put_transposed(at.place, tile, at.cols, to.transposed, to.leading);
+    }
+    if (to.amax) {
+        raise_amax(to.amax, q.largest, scratch);
+    }
+    put_scale(at.place, to.quant_scale, to.scale);
+}
+
+// The same of a matrix, with the transpose of the codes beside them. A block takes 64 rows of 128 columns, a thread 4 rows of 8.
+template <typename X, typename C> DEVICE void cast_transpose(Tile place, X x, i64 rows, i64 cols, Target<C> to) {
+    SHARED u32 tile[128][17];
+    SHARED float scratch[33];
+    SHARED float columns[8][128];
+    float q = *to.quant_scale;
+    Corner at(place, rows, cols);
+    bool whole = cols % 8 == 0 && x.is_aligned16();
+    Quad<C> quad;
     typedef typename X::template Raw<8> Raw;
     const int ahead = sizeof(Raw) <= 16 ? 4 : sizeof(Raw) <= 32 ? 2 : 1; // as many as registers hold
-    if (ahead > 1 && whole && row + 4 <= rows && column + 8 <= cols) {
+    if (ahead > 1 && whole && at.row + 4 <= rows && at.column + 8 <= cols) {
 #pragma unroll
         for (int first = 0; first < 4; first += ahead) {
             Raw raw[ahead];
 #pragma unroll
             for (int r = 0; r < ahead; r++) {
-                raw[r] = x.template fetch<8>((row + first + r) * cols + column);
+                raw[r] = x.template fetch<8>((at.row + first + r) * cols + at.column);
             }
 #pragma unroll
             for (int r = 0; r < ahead; r++) {
                 float v[8];
-                i64 at = (row + first + r) * cols + column;
-                x.make(raw[r], at, v);
-                *(Pack<u16, 4>*)(codes + (row + first + r) * pitch + column) = encode(first + r, v);
+                x.make(raw[r], (at.row + first + r) * cols + at.column, v);
+                *(Pack<u16, 4>*)(to.codes + (at.row + first + r) * to.pitch + at.column) = quad.encode(first + r, v, q);
             }
         }
     } else {
 #pragma unroll 1
         for (int r = 0; r < 4; r++) {
             float v[8];
-            int m = row + r < rows ? (cols - column < 8 ? (int)(cols - column) : 8) : 0;
-            i64 at = (row + r) * cols + column;
-            x.take(at, v, m < 0 ? 0 : m, whole && m == 8);
-            Pack<u16, 4> pack = encode(r, v);
-            C* to = codes + (row + r) * pitch + column;
-            if (padded && row + r < rows && column < pitch) {
-#pragma unroll
-                for (int i = 0; i < 4; i++) {
-                    pack.at[i] &= 2 * i + 1 < m ? 0xffff : 2 * i < m ? 0xff : 0;
-                }
-                *(Pack<u16, 4>*)to = pack;
-            } else if (shifted) {
-                put_codes((i64)to, pack, group, m == 8);
-            } else if (!padded) {
-#pragma unroll
-                for (int i = 0; i < 8; i++) {
-                    if (i < m) {
-                        to[i] = C{(u8)(pack.at[i / 2] >> (8 * (i % 2)))};
-                    }
-                }
-            }
+            int m = at.there(r);
+            x.take((at.row + r) * cols + at.column, v, m < 0 ? 0 : m, whole && m == 8);
+            put_row(at, to, r, quad.encode(r, v, q), m, whole);
         }
     }
-    // rows and columns that are not there: a quant_scale that is not finite makes NaN of their zeros
-#pragma unroll
-    for (int i = 0; i < 8; i++) {
-        u32 there = column + i < cols ? 0xffffffffu : 0;
-        i64 missing = row + 4 - rows;
-        there = missing >= 4 ? 0 : missing > 0 ? there >> (8 * missing) : there;
-        tile[group * 8 + i][quad] = words[i] & there;
+    put_quads(at, to, quad, tile, columns, scratch);
+}
+
+// The gradients that a gated MLP's two Linears take, from g = dL/dy of y = act(x) u: both made, cast and transposed in one pass. They are written where something
+// else reads them.
+template <typename T, typename C>
+DEVICE void gated_gradient_transpose(Plain<T> x, Plain<T> u, Plain<T> g, T* dx, T* du, int activation, i64 rows, i64 cols, Target<C> of_x, Target<C> of_u) {
+    SHARED u32 tile[128][17];
+    SHARED float scratch[33];
+    SHARED float columns[8][128];
+    float qx = *of_x.quant_scale;
+    float qu = *of_u.quant_scale;
+    Corner at(tile_of_block(), rows, cols);
+    bool whole = cols % 8 == 0 && x.is_aligned16() && u.is_aligned16() && g.is_aligned16();
+    Quad<C> quad_x, quad_u;
+#pragma unroll 1
+    for (int r = 0; r < 4; r++) {
+        float vx[8], vu[8], vg[8];
+        int m = at.there(r);
+        int n = m < 0 ? 0 : m;
+        bool all = whole && m == 8;
+        i64 first = (at.row + r) * cols + at.column;
+        x.take(first, vx, n, all);
+        u.take(first, vu, n, all);
+        g.take(first, vg, n, all);
+        gated_gradient<T>(activation, vx, vu, vg);
+        put(dx, first, vx, n, all);
+        put(du, first, vu, n, all);
+        put_row(at, of_x, r, quad_x.encode(r, vx, qx), m, whole);
+        put_row(at, of_u, r, quad_u.encode(r, vu, qu), m, whole);
     }
-    if (sums) { // the same for all threads
-#pragma unroll
-        for (int i = 0; i < 8; i++) {
-            float both = sum[i] + shuffle_xor(sum[i], 16);
-            if (lane() < 16) {
-                columns[warp()][group * 8 + i] = both;
-            }
-        }
-    }
+    put_quads(at, of_x, quad_x, tile, columns, scratch);
     block_barrier();
-    if (sums && thread_index() < 128 && place.column * 128 + thread_index() < cols) {
-        float all = 0;
-        for (int w = 0; w < 8; w++) {
-            all += columns[w][thread_index()];
-        }
-        sums[place.row * cols + place.column * 128 + thread_index()] = all;
-    }
-    if (transposed) {
-        put_transposed(place, tile, cols, transposed, leading);
-    }
-    if (amax) {
-        raise_amax(amax, largest, scratch);
-    }
-    put_scale(place, quant_scale, scale);
+    put_quads(at, of_u, quad_u, tile, columns, scratch);
 }
 
 // The same of many matrices, a block for each pair of a row of the table and a tile's place, which has the number of the column of tiles in its lower 32 bits. Rows of the
@@ -356,48 +509,69 @@ DEVICE void cast_transpose(Tile place, X x, i64 rows, i64 cols, C* codes, i64 pi
 template <typename T, typename C> DEVICE void casts_transpose(const i64* table, const i64* tiles) {
     const i64* row = table + 9 * tiles[2 * block_index()];
     i64 place = tiles[2 * block_index() + 1];
-    cast_transpose(Tile{place & 0xffffffff, place >> 32}, Plain<T>{(const T*)row[0]}, row[1], row[2], (C*)row[3], row[2], (u8*)row[4], row[5],
-                   (const float*)row[6], (float*)row[7], (float*)row[8], (float*)0);
+    cast_transpose(Tile{place & 0xffffffff, place >> 32}, Plain<T>{(const T*)row[0]}, row[1], row[2],
+                   Target<C>{(C*)row[3], row[2], (u8*)row[4], row[5], (const float*)row[6], (float*)row[7], (float*)row[8], (float*)0});
 }
 
+// As kernels name the parts of a target.
+#define TARGET(C) Target<C>{codes, pitch, transposed, leading, quant_scale, scale, amax, sums}
 #define M2(S, T, SC, C)                                                                                                             \
-    KERNEL(cast_amax_##S##_##SC, 256, (const T* x, C* codes, i64 n, const float* quant_scale, float* scale, float* amax)) {             \
-        cast_amax(Plain<T>{x}, codes, n, quant_scale, scale, amax);                                                                   \
-    }                                                                                                                                 \
-    KERNEL(cast_transpose_##S##_##SC, 256,                                                                                            \
-           (const T* x, i64 rows, i64 cols, C* codes, i64 pitch, u8* transposed, i64 leading, const float* quant_scale, float* scale,              \
-            float* amax, float* sums)) {                                                                                              \
-        cast_transpose(tile_of_block(), Plain<T>{x}, rows, cols, codes, pitch, transposed, leading, quant_scale, scale, amax, sums);                               \
-    }                                                                                                                                 \
-    KERNEL(casts_transpose_##S##_##SC, 256, (const i64* table, const i64* tiles)) { casts_transpose<T, C>(table, tiles); }              \
-    KERNEL(gelu_amax_##S##_##SC, 256,                                                                                                 \
-           (const T* x, T* y, int by_tanh, C* codes, i64 n, const float* quant_scale, float* scale, float* amax)) {                     \
-        cast_amax(GeluOf<T>{Plain<T>{x}, y, by_tanh}, codes, n, quant_scale, scale, amax);                                            \
-    }                                                                                                                                 \
-    KERNEL(gelu_transpose_##S##_##SC, 256,                                                                                            \
-           (const T* x, T* y, int by_tanh, i64 rows, i64 cols, C* codes, i64 pitch, u8* transposed, i64 leading, const float* quant_scale,         \
-            float* scale, float* amax, float* sums)) {                                                                                \
-        cast_transpose(tile_of_block(), GeluOf<T>{Plain<T>{x}, y, by_tanh}, rows, cols, codes, pitch, transposed, leading, quant_scale, scale, amax, sums);   \
-    }                                                                                                                                 \
-    KERNEL(gelu_gradient_amax_##S##_##SC, 256,                                                                                        \
-           (const T* x, const T* dy, T* dx, int by_tanh, C* codes, i64 n, const float* quant_scale, float* scale, float* amax)) {       \
-        cast_amax(GeluGradientOf<T>{Plain<T>{x}, Plain<T>{dy}, dx, by_tanh}, codes, n, quant_scale, scale, amax);                     \
-    }                                                                                                                                 \
-    KERNEL(gelu_gradient_transpose_##S##_##SC, 256,                                                                                   \
-           (const T* x, const T* dy, T* dx, int by_tanh, i64 rows, i64 cols, C* codes, i64 pitch, u8* transposed, i64 leading,                     \
-            const float* quant_scale, float* scale, float* amax, float* sums)) {                                                      \
-        cast_transpose(tile_of_block(), GeluGradientOf<T>{Plain<T>{x}, Plain<T>{dy}, dx, by_tanh}, rows, cols, codes, pitch, transposed, leading,             \
-                       quant_scale, scale, amax, sums);                                                                               \
-    }                                                                                                                                 \
-    KERNEL(product_amax_##S##_##SC, 256,                                                                                              \
-           (const T* a, const T* b, T* y, C* codes, i64 n, const float* quant_scale, float* scale, float* amax)) {                      \
-        cast_amax(ProductOf<T>{Plain<T>{a}, Plain<T>{b}, y}, codes, n, quant_scale, scale, amax);                                     \
-    }                                                                                                                                 \
-    KERNEL(product_transpose_##S##_##SC, 256,                                                                                         \
-           (const T* a, const T* b, T* y, i64 rows, i64 cols, C* codes, i64 pitch, u8* transposed, i64 leading, const float* quant_scale,          \
-            float* scale, float* amax, float* sums)) {                                                                                \
-        cast_transpose(tile_of_block(), ProductOf<T>{Plain<T>{a}, Plain<T>{b}, y}, rows, cols, codes, pitch, transposed, leading, quant_scale, scale, amax,   \
-                       sums);                                                                                                         \
+    KERNEL(cast_amax_##S##_##SC, 256, (const T* x, C* codes, i64 n, const float* quant_scale, float* scale, float* amax)) {         \
+        cast_amax(Plain<T>{x}, codes, n, quant_scale, scale, amax);                                                                 \
+    }                                                                                                                               \
+    KERNEL(cast_transpose_##S##_##SC, 256,                                                                                          \
+           (const T* x, i64 rows, i64 cols, C* codes, i64 pitch, u8* transposed, i64 leading, const float* quant_scale, float* scale,\
+            float* amax, float* sums)) {                                                                                            \
+        cast_transpose(tile_of_block(), Plain<T>{x}, rows, cols, TARGET(C));                                                        \
+    }                                                                                                                               \
+    KERNEL(casts_transpose_##S##_##SC, 256, (const i64* table, const i64* tiles)) { casts_transpose<T, C>(table, tiles); }          \
+    KERNEL(gelu_amax_##S##_##SC, 256,                                                                                               \
+           (const T* x, T* y, int by_tanh, C* codes, i64 n, const float* quant_scale, float* scale, float* amax)) {                 \
+        cast_amax(GeluOf<T>{Plain<T>{x}, y, by_tanh}, codes, n, quant_scale, scale, amax);                                          \
+    }                                                                                                                               \
+    KERNEL(gelu_transpose_##S##_##SC, 256,                                                                                          \
+           (const T* x, T* y, int by_tanh, i64 rows, i64 cols, C* codes, i64 pitch, u8* transposed, i64 leading, const float* quant_scale,\
+            float* scale, float* amax, float* sums)) {                                                                              \
+        cast_transpose(tile_of_block(), GeluOf<T>{Plain<T>{x}, y, by_tanh}, rows, cols, TARGET(C));                                 \
+    }                                                                                                                               \
+    KERNEL(gelu_gradient_amax_##S##_##SC, 256,                                                                                      \
+           (const T* x, const T* dy, T* dx, int by_tanh, C* codes, i64 n, const float* quant_scale, float* scale, float* amax)) {   \
+        cast_amax(GeluGradientOf<T>{Plain<T>{x}, Plain<T>{dy}, dx, by_tanh}, codes, n, quant_scale, scale, amax);                   \
+    }                                                                                                                               \
+    KERNEL(gelu_gradient_transpose_##S##_##SC, 256,                                                                                 \
+           (const T* x, const T* dy, T* dx, int by_tanh, i64 rows, i64 cols, C* codes, i64 pitch, u8* transposed, i64 leading,      \
+            const float* quant_scale, float* scale, float* amax, float* sums)) {                                                    \
+        cast_transpose(tile_of_block(), GeluGradientOf<T>{Plain<T>{x}, Plain<T>{dy}, dx, by_tanh}, rows, cols, TARGET(C));          \
+    }                                                                                                                               \
+    KERNEL(product_amax_##S##_##SC, 256,                                                                                            \
+           (const T* a, const T* b, T* y, C* codes, i64 n, const float* quant_scale, float* scale, float* amax)) {                  \
+        cast_amax(ProductOf<T>{Plain<T>{a}, Plain<T>{b}, y}, codes, n, quant_scale, scale, amax);                                   \
+    }                                                                                                                               \
+    KERNEL(product_transpose_##S##_##SC, 256,                                                                                       \
+           (const T* a, const T* b, T* y, i64 rows, i64 cols, C* codes, i64 pitch, u8* transposed, i64 leading, const float* quant_scale,\
+            float* scale, float* amax, float* sums)) {                                                                              \
+        cast_transpose(tile_of_block(), ProductOf<T>{Plain<T>{a}, Plain<T>{b}, y}, rows, cols, TARGET(C));                          \
+    }                                                                                                                               \
+    KERNEL(gated_amax_##S##_##SC, 256,                                                                                              \
+           (const T* x, const T* u, T* y, int activation, C* codes, i64 n, const float* quant_scale, float* scale, float* amax)) {  \
+        cast_amax(GatedOf<T>{Plain<T>{x}, Plain<T>{u}, y, activation}, codes, n, quant_scale, scale, amax);                         \
+    }                                                                                                                               \
+    RESIDENT_KERNEL(score_gradient_transpose_##S##_##SC, 256, 768,                                                                  \
+           (const T* x, T* dx, i64 pitch_x, const float* log_sums, const float* slopes, const i32* targets, i32 classes, float smoothing, i64 rows, i64 cols,\
+            C* codes, i64 pitch, u8* transposed, i64 leading, const float* quant_scale, float* scale, float* amax, float* sums)) {  \
+        cast_transpose(tile_of_block(), ScoreGradientOf<T>{Plain<T>{x}, dx, pitch_x, log_sums, slopes, targets, classes, smoothing}, rows, cols, TARGET(C));\
+    }                                                                                                                               \
+    RESIDENT_KERNEL(gated_transpose_##S##_##SC, 256, 768,                                                                           \
+           (const T* x, const T* u, T* y, int activation, i64 rows, i64 cols, C* codes, i64 pitch, u8* transposed, i64 leading,     \
+            const float* quant_scale, float* scale, float* amax, float* sums)) {                                                    \
+        cast_transpose(tile_of_block(), GatedOf<T>{Plain<T>{x}, Plain<T>{u}, y, activation}, rows, cols, TARGET(C));                \
+    }                                                                                                                               \
+    RESIDENT_KERNEL(gated_gradient_transpose_##S##_##SC, 256, 512,                                                                  \
+           (const T* x, const T* u, const T* dy, T* dx, T* du, int activation, i64 rows, i64 cols, C* codes, i64 pitch, u8* transposed, i64 leading,\
+            const float* quant_scale, float* scale, float* amax, float* sums, C* codes_u, i64 pitch_u, u8* transposed_u, i64 leading_u,\
+            const float* quant_scale_u, float* scale_u, float* amax_u, float* sums_u)) {                                            \
+        gated_gradient_transpose(Plain<T>{x}, Plain<T>{u}, Plain<T>{dy}, dx, du, activation, rows, cols, TARGET(C),                 \
+                                 Target<C>{codes_u, pitch_u, transposed_u, leading_u, quant_scale_u, scale_u, amax_u, sums_u});     \
     }
 #define M(S, T) CODE_TYPES(M2, S, T)
 FLOAT_TYPES(M)

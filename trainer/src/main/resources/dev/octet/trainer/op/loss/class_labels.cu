@@ -126,6 +126,17 @@ template <typename F> DEVICE void each_of_row(const X_TYPE* row, int n, F f) {
     }
 }
 
+// Writes numbers to an address that is one of packs where rows begin as those do that are read.
+template <int N> DEVICE void put_numbers(X_TYPE* to, const float (&y)[N]) {
+    if (is_aligned(to, (int)sizeof(X_TYPE) * N)) {
+        store(to, y);
+    } else {
+#pragma unroll
+        for (int i = 0; i < N; i++) {
+            to[i] = narrow<X_TYPE>(y[i]);
+        }
+    }
+}
 struct AddExponentials {
     Exponentials* all;
     template <int N> DEVICE void operator()(int column, const float (&x)[N]) const { add(*all, x); }
@@ -139,7 +150,7 @@ struct WriteLogarithms {
         for (int i = 0; i < N; i++) {
             y[i] = x[i] - log_sum;
         }
-        store(to + column, y);
+        put_numbers(to + column, y);
     }
 };
 struct AddUp {
@@ -173,7 +184,7 @@ struct WriteGradient {
             }
             y[i] -= even;
         }
-        store(to + column, y);
+        put_numbers(to + column, y);
     }
 };
 
@@ -181,12 +192,12 @@ struct WriteGradient {
 // position. logs, where the logarithms go, may be absent.
 RESIDENT_KERNEL(cross_entropy_forward, THREADS, 512,
        (const X_TYPE* x, const LABEL_TYPE* labels, const W_TYPE* weights, float* log_sums, float* losses, float* used, X_TYPE* logs,
-        i64 positions, i32 classes, i64 sequence, i32 ignores, i64 ignored,
+        i64 pitch, i64 positions, i32 classes, i64 sequence, i32 ignores, i64 ignored,
         float smoothing)) {
     SHARED float scratch[33];
     i64 position = first_position();
     bool here = position < positions;
-    const X_TYPE* row = x + position * classes;
+    const X_TYPE* row = x + position * pitch;
     Exponentials mine = {-INFINITE, 0};
     if (here) {
         each_of_row(row, classes, AddExponentials{&mine});
@@ -213,10 +224,11 @@ RESIDENT_KERNEL(cross_entropy_forward, THREADS, 512,
     }
 }
 
-// dx = w dl (p - target) + dlog - p Σ dlog, the scores read once. each: dloss has a number for each position. dlog may be absent.
+// dx = w dl (p - target) + dlog - p Σ dlog, the scores read once. each: dloss has a number for each position. dlog may be absent. Rows of x and of dx are pitch and
+// dx_pitch long, zeros behind those of dx.
 RESIDENT_KERNEL(cross_entropy_backward, THREADS, 512,
        (const X_TYPE* x, const LABEL_TYPE* labels, const W_TYPE* weights, const float* log_sums, const float* divisor,
-        const float* dloss, const X_TYPE* dlog, X_TYPE* dx, i32 each, i64 positions, i32 classes, i64 sequence, i32 ignores,
+        const float* dloss, const X_TYPE* dlog, X_TYPE* dx, i64 pitch, i64 dx_pitch, i32 each, i64 positions, i32 classes, i64 sequence, i32 ignores,
         i64 ignored, float smoothing)) {
     SHARED float scratch[33];
     i64 position = first_position();
@@ -231,7 +243,10 @@ RESIDENT_KERNEL(cross_entropy_backward, THREADS, 512,
     if (here) {
         int label = label_of(LabelRule{labels, sequence, ignored, ignores, classes}, position);
         float dl = upstream_of(dloss, divisor, each, position, weight_of(label, weights));
-        X_TYPE* to = dx + position * classes;
+        X_TYPE* to = dx + position * dx_pitch;
+        for (i64 k = classes + member(); k < dx_pitch; k += GROUP) {
+            to[k] = narrow<X_TYPE>(0.0f);
+        }
         if (dl == 0 && !dlog) {
             // rows that do not count need not be read; what they hold may be anything
             for (int k = member(); k < classes; k += GROUP) {
@@ -239,9 +254,21 @@ RESIDENT_KERNEL(cross_entropy_backward, THREADS, 512,
             }
         } else {
             const X_TYPE* up = dlog ? dlog + position * classes : dlog;
-            each_of_row(x + position * classes, classes, WriteGradient{to, up, log_sums[position], dl - dlogs, dl * (1 - smoothing),
+            each_of_row(x + position * pitch, classes, WriteGradient{to, up, log_sums[position], dl - dlogs, dl * (1 - smoothing),
                     dl * (smoothing / classes), label});
         }
+    }
+}
+
+// What a position's gradient is made of besides its scores and log_sums: dl, and its label.
+KERNEL(cross_entropy_slopes, THREADS,
+       (const LABEL_TYPE* labels, const W_TYPE* weights, const float* divisor, const float* dloss, float* slopes, i32* targets, i32 each,
+        i64 positions, i32 classes, i64 sequence, i32 ignores, i64 ignored)) {
+    i64 position = block_index() * THREADS + thread_index();
+    if (position < positions) {
+        int label = label_of(LabelRule{labels, sequence, ignored, ignores, classes}, position);
+        slopes[position] = upstream_of(dloss, divisor, each, position, weight_of(label, weights));
+        targets[position] = label;
     }
 }
 

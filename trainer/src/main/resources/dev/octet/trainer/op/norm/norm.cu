@@ -98,28 +98,38 @@ RESIDENT_KERNEL(norm_forward, THREADS, THREADS,
 }
 
 #ifdef CODE_TYPE
-// The same with what comes before and behind it. x = first + second where there is a second, written; y is written where there is a place
-// for it; and is cast where there is one for codes, with its largest magnitude (QuantizeFp8Delayed). Values are rounded to the operands' types between the operators, as they are
-// where each runs by itself.
-RESIDENT_KERNEL(norm_forward_fused, THREADS, THREADS,
-       (const FIRST_TYPE* first, const SECOND_TYPE* second, X_TYPE* x, const W_TYPE* w, const B_TYPE* b, Y_TYPE* y, float* means,
-        float* deviations, i64 rows, i32 size, float epsilon, CODE_TYPE* codes, const float* quant_scale, float* scale, float* amax)) {
-    SHARED float scratch[33];
-    i64 row = block_index() * ROWS + thread_index() / GROUP;
-    int n = row < rows ? size : 0;
+// What such a kernel reads and writes. x = first + second where there is a second, written; y is written where there is a place for it; and is cast where there is one
+// for codes, with its largest magnitude (QuantizeFp8Delayed). Values are rounded to the operands' types between the operators, as they are where each runs by itself.
+struct Fused {
+    const FIRST_TYPE* first;
+    const SECOND_TYPE* second;
+    X_TYPE* x;
+    const W_TYPE* w;
+    const B_TYPE* b;
+    Y_TYPE* y;
+    float* means;
+    float* deviations;
+    CODE_TYPE* codes;
+    i32 size;
+    float epsilon;
+};
+// One row, with its codes to kept, too, where there is a place; raises largest to the magnitudes of y.
+DEVICE void forward_row(const Fused& f, i64 row, bool here, float q, float& largest, u8* kept, float* scratch) {
+    i32 size = f.size;
+    int n = here ? size : 0;
     float v[CHUNKS][PACK];
 #pragma unroll
     for (int c = 0; c < CHUNKS; c++) {
         if (start_of(c) < n) {
-            load(first + row * size + start_of(c), v[c]);
+            load(f.first + row * size + start_of(c), v[c]);
         }
     }
-    if (second) { // all of the row is under way before the first sum is written
+    if (f.second) { // all of the row is under way before the first sum is written
         Pack<SECOND_TYPE, PACK> more[CHUNKS];
 #pragma unroll
         for (int c = 0; c < CHUNKS; c++) {
             if (start_of(c) < n) {
-                more[c] = *(const Pack<SECOND_TYPE, PACK>*)(second + row * size + start_of(c));
+                more[c] = *(const Pack<SECOND_TYPE, PACK>*)(f.second + row * size + start_of(c));
             }
         }
 #pragma unroll
@@ -130,35 +140,52 @@ RESIDENT_KERNEL(norm_forward_fused, THREADS, THREADS,
                     v[c][i] += widen(more[c].at[i]);
                 }
                 round_all<X_TYPE>(v[c]);
-                store(x + row * size + start_of(c), v[c]);
+                store(f.x + row * size + start_of(c), v[c]);
             }
         }
     }
-    float r = centre(v, n, size, epsilon, means, deviations, row, row < rows, scratch);
-    float q = codes ? *quant_scale : 0;
-    float largest = 0;
+    float r = centre(v, n, size, f.epsilon, f.means, f.deviations, row, here, scratch);
 #pragma unroll
     for (int c = 0; c < CHUNKS; c++) {
         if (start_of(c) < n) {
             i64 at = row * size + start_of(c);
-            weigh(v[c], r, w + start_of(c), b ? b + start_of(c) : b);
+            weigh(v[c], r, f.w + start_of(c), f.b ? f.b + start_of(c) : f.b);
             round_all<Y_TYPE>(v[c]);
 #pragma unroll
             for (int i = 0; i < PACK; i++) {
                 largest = Max()(largest, fabsf(v[c][i])); // NaN is left out
             }
-            if (y) {
-                store(y + at, v[c]);
+            if (f.y) {
+                store(f.y + at, v[c]);
             }
-            if (codes) {
+            if (f.codes) {
 #pragma unroll
                 for (int i = 0; i < PACK; i++) {
                     v[c][i] = exact_multiply(v[c][i], q);
                 }
-                store(codes + at, v[c]);
+                store(f.codes + at, v[c]);
+                if (kept) {
+                    store((CODE_TYPE*)kept + start_of(c), v[c]);
+                }
+            }
+        } else if (kept && start_of(c) < size) {
+#pragma unroll
+            for (int i = 0; i < PACK; i++) {
+                kept[start_of(c) + i] = 0;
             }
         }
     }
+}
+
+// The same with what comes before and behind it.
+RESIDENT_KERNEL(norm_forward_fused, THREADS, THREADS,
+       (const FIRST_TYPE* first, const SECOND_TYPE* second, X_TYPE* x, const W_TYPE* w, const B_TYPE* b, Y_TYPE* y, float* means,
+        float* deviations, i64 rows, i32 size, float epsilon, CODE_TYPE* codes, const float* quant_scale, float* scale, float* amax)) {
+    SHARED float scratch[33];
+    i64 row = block_index() * ROWS + thread_index() / GROUP;
+    float q = codes ? *quant_scale : 0;
+    float largest = 0;
+    forward_row(Fused{first, second, x, w, b, y, means, deviations, codes, size, epsilon}, row, row < rows, q, largest, (u8*)0, scratch);
     if (amax) {
         raise_amax(amax, largest, scratch);
     }
@@ -166,6 +193,57 @@ RESIDENT_KERNEL(norm_forward_fused, THREADS, THREADS,
         *scale = exact_divide(1.0f, q);
     }
 }
+
+#if GROUP == WARP && PACK > 1
+// The same with the codes' transpose beside them, [size, leading], zeros behind the rows: a block has TURNED rows, a warp one at a time, and their codes in shared memory
+// until all are there.
+#define TURNED 32
+RESIDENT_KERNEL(norm_forward_transposed, THREADS, THREADS,
+       (const FIRST_TYPE* first, const SECOND_TYPE* second, X_TYPE* x, const W_TYPE* w, const B_TYPE* b, Y_TYPE* y, float* means,
+        float* deviations, i64 rows, i32 size, float epsilon, CODE_TYPE* codes, const float* quant_scale, float* scale, float* amax,
+        u8* transposed, i64 leading)) {
+    DYNAMIC_SHARED(kept);
+    SHARED float scratch[33];
+    int pitch = size + PACK; // half of the lanes read 16 rows behind the others: from other banks
+    float q = *quant_scale;
+    float largest = 0;
+#pragma unroll 1
+    for (int k = warp(); k < TURNED; k += THREADS / WARP) {
+        i64 row = block_index() * TURNED + k;
+        forward_row(Fused{first, second, x, w, b, y, means, deviations, codes, size, epsilon}, row, row < rows, q, largest, kept + k * pitch, scratch);
+    }
+    block_barrier();
+    // 16 rows of 4 columns at a time
+    for (int piece = thread_index(); piece < size / 4 * 2; piece += THREADS) {
+        int column = piece / 2 * 4;
+        int from = piece % 2 * 16;
+        u32 four[16];
+#pragma unroll
+        for (int k = 0; k < 16; k++) {
+            four[k] = *(const u32*)(kept + (from + k) * pitch + column);
+        }
+        i64 row = block_index() * TURNED + from;
+        if (row < leading) { // a multiple of 16
+#pragma unroll
+            for (int i = 0; i < 4; i++) {
+                Pack<u32, 4> pack;
+#pragma unroll
+                for (int k = 0; k < 4; k++) {
+                    pack.at[k] = (four[4 * k] >> (8 * i) & 0xff) | (four[4 * k + 1] >> (8 * i) & 0xff) << 8 |
+                                 (four[4 * k + 2] >> (8 * i) & 0xff) << 16 | (four[4 * k + 3] >> (8 * i) & 0xff) << 24;
+                }
+                *(Pack<u32, 4>*)(transposed + (column + i) * leading + row) = pack;
+            }
+        }
+    }
+    if (amax) {
+        raise_amax(amax, largest, scratch);
+    }
+    if (block_index() == 0 && thread_index() == 0) {
+        *scale = exact_divide(1.0f, q);
+    }
+}
+#endif
 #endif
 
 // What a row's gradient is made of beside dy and x: dx = r g - shift - normal slope, g = dy w, normal = (x - mean) r.

@@ -1,8 +1,9 @@
-// Pairs of elements turned by the angles of tables. X_TYPE, COS_TYPE and SIN_TYPE are types of elements, ID_TYPE that of the positions; PACK
+// Pairs of elements turned by the angles of tables. X_TYPE, Y_TYPE, COS_TYPE and SIN_TYPE are types of elements, ID_TYPE that of the positions; PACK
 // neighbouring pairs are one thread's.
 //
-// variants: X_TYPE=bf16 COS_TYPE=f32 SIN_TYPE=f32 ID_TYPE=i64 PACK=4
-// variants: X_TYPE=f32 COS_TYPE=f32 SIN_TYPE=f32 ID_TYPE=i64 PACK=1
+// variants: X_TYPE=bf16 Y_TYPE=bf16 COS_TYPE=f32 SIN_TYPE=f32 ID_TYPE=i64 PACK=4
+// variants: X_TYPE=f32 Y_TYPE=f32 COS_TYPE=f32 SIN_TYPE=f32 ID_TYPE=i64 PACK=1
+// variants: X_TYPE=f32 Y_TYPE=bf16 COS_TYPE=f32 SIN_TYPE=f32 ID_TYPE=i64 PACK=4
 #include "octet.cuh"
 
 #define THREADS 256
@@ -10,7 +11,7 @@
 // y = x turned by its angle, or back with direction -1; elements behind the rotated ones are copied. Strides in elements; positions of the
 // tables come from ids, or where ids are absent from the sequence: one table for each sample, or table_step 0. Ids outside give NaN.
 KERNEL(rotary_turn, THREADS,
-       (const X_TYPE* x, const COS_TYPE* cosines, const SIN_TYPE* sines, const ID_TYPE* ids, X_TYPE* y, i64 rows, i32 heads,
+       (const X_TYPE* x, const COS_TYPE* cosines, const SIN_TYPE* sines, const ID_TYPE* ids, Y_TYPE* y, i64 rows, i32 heads,
         i32 sequence, i64 batch_step, i64 head_step, i64 sequence_step, i32 size, i32 rotated, i64 table_step, i32 positions,
         i32 interleaved, float direction)) {
     int half = rotated / 2;
@@ -30,7 +31,7 @@ KERNEL(rotary_turn, THREADS,
     if (part >= pairs) {
         int from = rotated + (part - pairs) * PACK;
         for (int i = from; i < from + PACK && i < size; i++) {
-            y[start + i] = x[start + i];
+            y[start + i] = narrow<Y_TYPE>(widen(x[start + i]));
         }
         return;
     }

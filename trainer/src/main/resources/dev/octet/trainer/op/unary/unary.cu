@@ -2,7 +2,6 @@
 #include "octet.cuh"
 
 template <typename R> DEVICE R sign(R x) { return x > 0 ? (R)1 : x < 0 ? (R)-1 : x; }
-template <typename R> DEVICE R sigmoid(R x) { return 1 / (1 + exp(-x)); }
 template <typename R> DEVICE R within(R x, R low, R high) {
     R bounded = x < low ? low : x;
     return bounded > high ? high : bounded;

@@ -96,14 +96,14 @@ public final class CudaOperands implements AutoCloseable {
     private void prepared(Consumer<CudaStream> writing, Consumer<List<Work>> use) {
         WorkWriter first = WorkWriter.first(gpu);
         writing.accept(first);
-        long room = gpu.allocate(Math.max(1, first.bytes()), "workspaces of a test");
-        if (first.bytes() > 0) {
-            gpu.write(
-                    room,
-                    MemorySegment.ofArray(new byte[Math.toIntExact(first.bytes())])
-                            .fill((byte) 0xFF));
-        }
-        WorkWriter second = first.second(room, MemorySegment.NULL);
+        long workspace = CudaMemory.aligned(first.workspace());
+        long bytes = workspace + first.bytes();
+        long room = gpu.allocate(bytes, "workspaces of a test");
+        gpu.write(
+                room,
+                MemorySegment.ofArray(new byte[Math.toIntExact(bytes)]).fill((byte) 0xFF));
+        WorkWriter second = first.second(room + workspace, MemorySegment.NULL);
+        second.begin(Map.of(), room);
         writing.accept(second);
         second.writeTables();
         List<Work> works = second.take();

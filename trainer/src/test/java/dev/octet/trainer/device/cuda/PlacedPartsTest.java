@@ -103,7 +103,7 @@ class PlacedPartsTest {
     void what_stays_in_place_takes_no_memory_of_its_own() {
         Program program = new Writing(8).attention("q k v", "y").program("y", UnaryOperator.identity());
         PlacedParts parts = PlacedParts.of(program);
-        MemoryPlan plan = MemoryPlan.of(program, new MemoryPlan.Layout(List.of(), parts.wholes(), List.of(), Map.of()));
+        MemoryPlan plan = MemoryPlan.of(program, MemoryPlan.Layout.parts(parts.wholes()));
         parts.wholes().forEach((part, whole) -> assertEquals(plan.offset(whole), plan.offset(part), part.name()));
     }
 
