@@ -38,7 +38,7 @@ final class FakeGpuRun {
         Path cache = Path.of(words[1]);
         switch (words[0]) {
             case "find" -> {
-                switch (Gpus.find(0, new GpuOptions(false, true, cache))) {
+                switch (Gpus.find(0, new GpuOptions(false, true, false, cache))) {
                     case GpuSearch.Ready r -> {
                         System.out.println("ready: " + r.gpu().info());
                         r.gpu().close();
@@ -98,8 +98,9 @@ final class FakeGpuRun {
                 232448,
                 CublasLt.of(
                         libraries.find(CudaLibrary.CUBLAS_LT, driver.major()).orThrow()),
+                null,
                 GpuClock.of(libraries, driver.busId(driver.device(0))),
-                new GpuOptions(false, true, cache)));
+                new GpuOptions(false, true, false, cache)));
     }
 
     private static MemorySegment bytes(int count, long seed) {
