@@ -31,6 +31,7 @@ VIT = ["16448x1280x3840", "16448x1280x1280", "16448x1280x5120", "16448x5120x1280
 CAST = "16448x5120"
 # GPT-2 124M and Llama 3.2 1B: samples, heads, heads of keys, rows, size of a head
 ATTENTION = ["32x12x12x1024x64", "8x32x8x2048x64"]
+SMALL_ATTENTION = ["1x2x1x32x64"]
 MODELS = {"vit-huge": 64, "gpt2": 32}
 # 17 tokens of 16 images: PyTorch's FP8 products take multiples of 16 only
 SMALL = {"vit-small": 16, "gpt2-small": 2}
@@ -126,10 +127,12 @@ class Bench:
         """In turn, so many rounds as asked for."""
         for turn in range(self.options.rounds):
             tools = [("octet", self.octet, ours), ("torch", self.torch, theirs)]
-            if name.startswith(("step ", "attention")):
+            if name == "attention":
+                tools = [("cudnn", self.cudnn, ours)]
+            elif name.startswith("step "):
                 tools.insert(1, ("cudnn", self.cudnn, ours))
             for tool, run, arguments in tools:
-                if tool not in self.options.tools.split(",") or not arguments:
+                if tool not in self.options.tools.split(","):
                     continue
                 result = run(*arguments)
                 self.results.setdefault(name, {}).setdefault(tool, []).append(result)
@@ -150,7 +153,7 @@ class Bench:
         if "cast" in only:
             self.both("cast", ["cast", CAST], ["cast", CAST])
         if "attention" in only:
-            self.both("attention", ["attention", *ATTENTION], [])
+            self.both("attention", ["attention", *(SMALL_ATTENTION if self.options.small else ATTENTION)], [])
         if "steps" in only:
             for model, batch in (SMALL if self.options.small else MODELS).items():
                 if model not in self.options.models.split(","):

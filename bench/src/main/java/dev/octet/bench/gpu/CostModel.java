@@ -20,8 +20,7 @@ final class CostModel {
     static double micros(RecordedWork work) {
         return switch (work) {
             case Product p -> product(p);
-            case Attention a ->
-                a.attention().flops() / (Assumptions.cudnnTeraflops(a.attention()) * TERA);
+            case Attention a -> a.attention().flops() / (Assumptions.cudnnTeraflops(a.attention()) * TERA);
             case Kernel k -> k.name().startsWith("flash_") ? attention(k) : kernel(k);
             case Transfer t ->
                 t.bytes()

@@ -88,8 +88,8 @@ public final class GpuBench {
             throw new InvalidOptionException(
                     "unknown arguments: " + String.join(" ", args),
                     "GpuBench",
-                    "facts | limits | products ROWSxINxOUT... | attention BATCHxHEADSxKEYHEADSxROWSxSIZE... | cast ROWSxCOLS | sums FILE | make MODEL FOLDER |"
-                            + " step MODEL bf16|fp8 FOLDER BATCH STEPS");
+                    "facts | limits | products ROWSxINxOUT... | attention BATCHxHEADSxKEYHEADSxROWSxSIZE... | cast"
+                            + " ROWSxCOLS | sums FILE | make MODEL FOLDER | step MODEL bf16|fp8 FOLDER BATCH STEPS");
         }
         Gpu gpu = gpus.get();
         Map<String, Object> result = new LinkedHashMap<>();

@@ -88,7 +88,14 @@ class GpuBenchTest {
     }
 
     @ParameterizedTest
-    @ValueSource(strings = {"limits", "products 64x32x16", "attention 2x2x2x64x64", "cast 64x128", "step vit-small bf16 nowhere 2 3"})
+    @ValueSource(
+            strings = {
+                "limits",
+                "products 64x32x16",
+                "attention 2x2x2x64x64",
+                "cast 64x128",
+                "step vit-small bf16 nowhere 2 3"
+            })
     void without_a_gpu_everything_ends_with_5_and_what_is_missing(String arguments) throws IOException {
         assumeTrue(Gpus.find(0) instanceof GpuSearch.Unfit, "there is a GPU");
         assertEquals(5, run(arguments.split(" ")));

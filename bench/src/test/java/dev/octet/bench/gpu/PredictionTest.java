@@ -191,7 +191,8 @@ class PredictionTest {
         assertFalse(other.step().kernels().stream().anyMatch(k -> k.name().startsWith("flash_")));
         assertEquals(1, other.step().graphs());
         assertEquals(List.of(), Prediction.unknown(other.step()));
-        assertFalse(predict(model, precision).step().works().stream().anyMatch(RecordedWork.Attention.class::isInstance));
+        assertFalse(
+                predict(model, precision).step().works().stream().anyMatch(RecordedWork.Attention.class::isInstance));
     }
 
     @Test

@@ -102,7 +102,8 @@ public record CudaAttention(
 
     /** Name for logs: {@code attention forward bf16 32x12x1024x1024x64 causal}. */
     public String name() {
-        return "attention " + (isBackward() ? "backward" : "forward") + " " + CudaSource.suffix(type) + " " + batch + "x"
+        return "attention " + (isBackward() ? "backward" : "forward") + " " + CudaSource.suffix(type) + " " + batch
+                + "x"
                 + heads + (keyHeads == heads ? "" : ":" + keyHeads) + "x" + queries + "x" + keys + "x" + size
                 + (causal ? " causal" : "") + (bias == 0 ? "" : " bias");
     }

@@ -169,10 +169,6 @@ final class AttentionPlans implements AutoCloseable {
         }
         long plan = descriptor(Kind.EXECUTION_PLAN, made);
         cudnn.set(plan, EXECUTION_PLAN_ENGINE_CONFIG, config);
-        switch (target) {
-            case Target.Handle h -> cudnn.set(plan, EXECUTION_PLAN_HANDLE, h.handle());
-            case Target.Properties p -> cudnn.set(plan, EXECUTION_PLAN_DEVICEPROP, p.descriptor());
-        }
         cudnn.finish(plan, "a plan");
         long bytes = CudaMemory.aligned(cudnn.get(plan, EXECUTION_PLAN_WORKSPACE_SIZE, 0)[0]);
         long dots = shape.isBackward() ? 4L * shape.batch() * shape.heads() * shape.queries() : 0;

@@ -26,8 +26,7 @@ final class AttentionWork implements Work {
 
     private final long pack;
 
-    AttentionWork(
-            Cudnn cudnn, long handle, Plan plan, CudaAttention attention, long workspace, Runnable enter) {
+    AttentionWork(Cudnn cudnn, long handle, Plan plan, CudaAttention attention, long workspace, Runnable enter) {
         this.cudnn = cudnn;
         this.handle = handle;
         this.plan = plan;

@@ -29,8 +29,8 @@ enum CudaLibrary {
             "libcudnn.so",
             9,
             9,
-            "pip install nvidia-cudnn-cu13 (nvidia-cudnn-cu12 for CUDA 12), 9.16 or later; set OCTET_CUDA_HOME to the folder"
-                    + " that has it; without octet.cuda.attention=cudnn none is needed"),
+            "pip install nvidia-cudnn-cu13 (nvidia-cudnn-cu12 for CUDA 12), 9.16 or later; set OCTET_CUDA_HOME to the"
+                    + " folder that has it; without octet.cuda.attention=cudnn none is needed"),
 
     /** Sums over several GPUs; optional, and numbered apart from CUDA. */
     NCCL(

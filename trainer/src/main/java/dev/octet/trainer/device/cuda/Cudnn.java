@@ -154,11 +154,7 @@ final class Cudnn {
             }
             check(
                     (int) set.invokeExact(
-                            descriptor,
-                            attribute.number(),
-                            attribute.type().number(),
-                            (long) values.length,
-                            bytes),
+                            descriptor, attribute.number(), attribute.type().number(), (long) values.length, bytes),
                     "cudnnBackendSetAttribute " + attribute);
         } catch (Throwable e) {
             throw failed(e);
@@ -207,9 +203,7 @@ final class Cudnn {
             for (int i = 0; i < into.length; i++) {
                 put(bytes, width, i, into[i]);
             }
-            check(
-                    read(descriptor, attribute, into.length, count, bytes),
-                    "cudnnBackendGetAttribute " + attribute);
+            check(read(descriptor, attribute, into.length, count, bytes), "cudnnBackendGetAttribute " + attribute);
             long[] values = new long[Math.toIntExact(Math.min(into.length, count.get(JAVA_LONG, 0)))];
             for (int i = 0; i < values.length; i++) {
                 values[i] = switch (width) {
@@ -224,11 +218,10 @@ final class Cudnn {
         }
     }
 
-    private int read(
-            long descriptor, CudnnAttribute attribute, long wanted, MemorySegment count, MemorySegment bytes)
+    private int read(long descriptor, CudnnAttribute attribute, long wanted, MemorySegment count, MemorySegment bytes)
             throws Throwable {
-        return (int) get.invokeExact(
-                descriptor, attribute.number(), attribute.type().number(), wanted, count, bytes);
+        return (int)
+                get.invokeExact(descriptor, attribute.number(), attribute.type().number(), wanted, count, bytes);
     }
 
     /**
@@ -258,14 +251,13 @@ final class Cudnn {
         if (code == SUCCESS) {
             return;
         }
-        String name = ((MemorySegment) error.invokeExact(code))
-                .reinterpret(MOST_TEXT)
-                .getString(0);
+        String name =
+                ((MemorySegment) error.invokeExact(code)).reinterpret(MOST_TEXT).getString(0);
         String reason;
         try (Arena arena = Arena.ofConfined()) {
             MemorySegment text = arena.allocate(MOST_TEXT);
             lastError.invokeExact(text, (long) MOST_TEXT);
-            reason = text.getString(0).strip();
+            reason = text.getString(0).strip().replaceAll("\\s+", " ");
         }
         throw new UnavailableException(
                 call + " failed: " + name + " (" + code + ")" + (reason.isEmpty() ? "" : ": " + reason),

@@ -80,8 +80,7 @@ final class CudnnAttention implements AutoCloseable {
     }
 
     private Tensor numbers(Slot slot) {
-        return placed(
-                slot, graph.operand(DType.F32, rows, (long) of.heads() * of.queries(), of.queries(), 1, 1));
+        return placed(slot, graph.operand(DType.F32, rows, (long) of.heads() * of.queries(), of.queries(), 1, 1));
     }
 
     private Tensor scores() {
@@ -121,8 +120,8 @@ final class CudnnAttention implements AutoCloseable {
         Tensor v = rows(Slot.V, of.v(), of.keyHeads(), of.keys());
         Tensor x = seen(scores(q, k));
         Tensor most = graph.reduce(Reduction.MAXIMUM, x, ofRows());
-        Tensor powers = graph.apply(
-                Pointwise.EXPONENTIAL, graph.apply(Pointwise.SUBTRACT, x, most, scores()), scores());
+        Tensor powers =
+                graph.apply(Pointwise.EXPONENTIAL, graph.apply(Pointwise.SUBTRACT, x, most, scores()), scores());
         Tensor sums = graph.reduce(Reduction.SUM, powers, ofRows());
         Tensor logarithms = graph.apply(Pointwise.LOGARITHM, sums, ofRows());
         graph.apply(Pointwise.ADD, most, logarithms, numbers(Slot.LOG_SUMS));

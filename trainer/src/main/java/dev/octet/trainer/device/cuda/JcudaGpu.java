@@ -47,6 +47,7 @@ final class JcudaGpu implements Gpu {
     private final @Nullable Cudnn cudnn;
     /** Made when attention is first asked for. */
     private @Nullable AttentionPlans attention;
+
     private long cudnnHandle;
 
     /**

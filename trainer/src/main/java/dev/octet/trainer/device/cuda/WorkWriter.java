@@ -218,7 +218,11 @@ final class WorkWriter implements CudaStream {
 
     @Override
     public void attention(CudaAttention attention) {
-        touch(attention.q().address(), attention.k().address(), attention.v().address(), attention.y().address());
+        touch(
+                attention.q().address(),
+                attention.k().address(),
+                attention.v().address(),
+                attention.y().address());
         touch(attention.logSums(), attention.bias());
         CudaAttention.Gradients g = attention.gradients();
         if (g != null) {

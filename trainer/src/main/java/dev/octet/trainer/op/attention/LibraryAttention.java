@@ -56,7 +56,10 @@ final class LibraryAttention {
             return false;
         }
         Gradients gradients = new Gradients(
-                queries(frame.upstream(0)), queries(frame.gradient(0)), keys(frame.gradient(1)), keys(frame.gradient(2)));
+                queries(frame.upstream(0)),
+                queries(frame.gradient(0)),
+                keys(frame.gradient(1)),
+                keys(frame.gradient(2)));
         if (!cuda.computes(described(frame.output(1).address(), asked()).backward(gradients))) {
             return false;
         }

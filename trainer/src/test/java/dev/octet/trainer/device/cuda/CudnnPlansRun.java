@@ -17,14 +17,13 @@ final class CudnnPlansRun {
 
     /** Its words: shapes, {@code bf16,32,12,12,1024,1024,64,causal,packed,bias}; prints what the library answers for an H200 that is not there. */
     public static void main(String... words) throws IOException {
-        LoadedLibrary library =
-                switch (CudaLibraries.ofSystem().find(CudaLibrary.CUDNN)) {
-                    case LibrarySearch.Found f -> f.loaded();
-                    case LibrarySearch.Absent a -> {
-                        System.out.println("absent: " + a.what());
-                        yield null;
-                    }
-                };
+        LoadedLibrary library = switch (CudaLibraries.ofSystem().find(CudaLibrary.CUDNN)) {
+            case LibrarySearch.Found f -> f.loaded();
+            case LibrarySearch.Absent a -> {
+                System.out.println("absent: " + a.what());
+                yield null;
+            }
+        };
         if (library == null) {
             return;
         }

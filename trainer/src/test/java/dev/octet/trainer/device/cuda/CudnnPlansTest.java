@@ -121,7 +121,8 @@ class CudnnPlansTest {
         String all = String.join("\n", answers);
         assertEquals("done", answers.getLast(), all);
         Pattern plan = Pattern.compile("attention (forward|backward) .*: engine \\d+, workspace (\\d+)");
-        List<String> told = answers.stream().filter(l -> l.startsWith("attention")).toList();
+        List<String> told =
+                answers.stream().filter(l -> l.startsWith("attention")).toList();
         assertEquals(2 * SHAPES.size(), told.size(), all);
         for (int i = 0; i < told.size(); i++) {
             Matcher m = plan.matcher(told.get(i));

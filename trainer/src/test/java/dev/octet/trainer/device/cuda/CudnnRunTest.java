@@ -46,6 +46,8 @@ class CudnnRunTest {
             TinyRun.requireNear(expected, actual, limit);
         }
         // two layers, forward and backward, prepared once
-        assertEquals(List.of(false, false, true, true), asked.stream().map(CudaAttention::isBackward).toList());
+        assertEquals(
+                List.of(false, false, true, true),
+                asked.stream().map(CudaAttention::isBackward).toList());
     }
 }

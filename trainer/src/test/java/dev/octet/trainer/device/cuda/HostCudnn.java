@@ -25,6 +25,11 @@ final class HostCudnn {
                 CudaLibrary.CUDNN, file.toString(), 9, SymbolLookup.libraryLookup(file, Arena.global())));
     }
 
+    /** Its file. */
+    static Path compiled(HostCompiler compiler) {
+        return compiler.compile(SOURCE, text());
+    }
+
     /** One that says it is 9.15. */
     static Cudnn older(HostCompiler compiler) {
         return of(compiler, text().replace("return 92400;", "return 91500;"));

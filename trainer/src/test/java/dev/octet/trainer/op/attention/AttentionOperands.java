@@ -46,10 +46,14 @@ record AttentionOperands(
             int keys,
             int head,
             boolean causal,
-            byte @Nullable [] mask,
+            @Nullable List<Byte> mask,
             boolean packed) {
         Size masked(byte... truth) {
-            return new Size(name, type, batch, heads, keyHeads, queries, keys, head, causal, truth, packed);
+            List<Byte> all = new ArrayList<>();
+            for (byte b : truth) {
+                all.add(b);
+            }
+            return new Size(name, type, batch, heads, keyHeads, queries, keys, head, causal, all, packed);
         }
 
         Attention op() {
@@ -64,7 +68,8 @@ record AttentionOperands(
                     Attribute.of("q_num_heads", heads),
                     Attribute.of("kv_num_heads", keyHeads),
                     Attribute.of("is_causal", causal ? 1 : 0));
-            return Attention.read(new OpSource(node, Arrays.asList(q, k, k, m), Arrays.asList(null, null, null, null), 23));
+            return Attention.read(
+                    new OpSource(node, Arrays.asList(q, k, k, m), Arrays.asList(null, null, null, null), 23));
         }
 
         @Override
@@ -97,9 +102,13 @@ record AttentionOperands(
             types.forEach(t -> gradients.add(operands.empty(t)));
             written.addAll(gradients);
         }
-        byte[] mask = size.mask();
+        List<Byte> mask = size.mask();
         if (op.mask() != null && mask != null) {
-            inputs.add(operands.tensor(op.mask(), mask));
+            byte[] bytes = new byte[mask.size()];
+            for (int i = 0; i < bytes.length; i++) {
+                bytes[i] = mask.get(i);
+            }
+            inputs.add(operands.tensor(op.mask(), bytes));
         }
         List<CudaTensor> outputs = Stream.concat(op.outputs().stream(), op.saved().stream())
                 .map(operands::empty)

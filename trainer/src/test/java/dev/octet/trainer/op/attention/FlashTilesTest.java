@@ -34,13 +34,12 @@ class FlashTilesTest {
     /** Compute capability. */
     private static final int HOPPER = 90;
 
-    private static final List<Size> SIZES = List.of(
-            of("GPT-2 124M", 32, 12, 1024, 64, true, true), of("ViT-Huge/14", 64, 16, 257, 80, false, false));
+    private static final List<Size> SIZES =
+            List.of(of("GPT-2 124M", 32, 12, 1024, 64, true, true), of("ViT-Huge/14", 64, 16, 257, 80, false, false));
 
     /** Self-attention; keys that are all there where there is a mask. */
     private static Size of(String name, int batch, int heads, int length, int head, boolean causal, boolean masked) {
-        Size size = new Size(
-                name, DType.BF16, batch, heads, heads, length, length, head, causal, null, false);
+        Size size = new Size(name, DType.BF16, batch, heads, heads, length, length, head, causal, null, false);
         byte[] all = new byte[batch * length];
         Arrays.fill(all, (byte) 1);
         return masked ? size.masked(all) : size;

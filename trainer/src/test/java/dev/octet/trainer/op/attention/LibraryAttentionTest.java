@@ -39,13 +39,22 @@ class LibraryAttentionTest {
                 size("grouped, causal", DType.BF16, 2, 4, 2, 40, 40, 64, true),
                 packed(size("parts of one tensor, causal", DType.BF16, 2, 2, 2, 40, 40, 64, true)),
                 packed(size("parts of one tensor, grouped", DType.F16, 2, 4, 1, 24, 24, 32, false)),
-                size("padding at the end", DType.BF16, 2, 2, 2, 40, 40, 64, false).masked(lengths(40, 40, 23)),
+                size("padding at the end", DType.BF16, 2, 2, 2, 40, 40, 64, false)
+                        .masked(lengths(40, 40, 23)),
                 packed(size("padding at the end, causal", DType.F16, 2, 2, 2, 40, 40, 64, true))
                         .masked(lengths(40, 17, 40)));
     }
 
     private static Size size(
-            String name, DType type, int batch, int heads, int keyHeads, int queries, int keys, int head, boolean causal) {
+            String name,
+            DType type,
+            int batch,
+            int heads,
+            int keyHeads,
+            int queries,
+            int keys,
+            int head,
+            boolean causal) {
         return new Size(name, type, batch, heads, keyHeads, queries, keys, head, causal, null, false);
     }
 
@@ -108,9 +117,10 @@ class LibraryAttentionTest {
     @MethodSource("sizes")
     void the_library_computes_what_the_kernels_do(Size size) {
         List<CudaAttention> asked = new ArrayList<>();
-        List<double[]> actual =
-                results(TestGpus.rememberingAttention(TestGpus.hostWithCudnn(), asked), size);
-        assertEquals(List.of(false, true), asked.stream().map(CudaAttention::isBackward).toList());
+        List<double[]> actual = results(TestGpus.rememberingAttention(TestGpus.hostWithCudnn(), asked), size);
+        assertEquals(
+                List.of(false, true),
+                asked.stream().map(CudaAttention::isBackward).toList());
         assertAlike(size, results(TestGpus.host(), size), actual);
     }
 
@@ -155,7 +165,8 @@ class LibraryAttentionTest {
                 TestGpus.rememberingAttention(TestGpus.hostWithCudnn(), asked),
                 size,
                 frame -> frame.wanting(true, false, false));
-        assertEquals(List.of(false), asked.stream().map(CudaAttention::isBackward).toList());
+        assertEquals(
+                List.of(false), asked.stream().map(CudaAttention::isBackward).toList());
         List<double[]> expected = results(TestGpus.host(), size);
         assertAlike(size, expected.subList(0, 3), actual.subList(0, 3));
     }
@@ -164,11 +175,14 @@ class LibraryAttentionTest {
     static Stream<Size> sizesOfSteps() {
         return Stream.of(
                 packed(size("GPT-2 124M", DType.BF16, 32, 12, 12, 1024, 1024, 64, true))
-                        .masked(lengths(1024, IntStream.generate(() -> 1024).limit(32).toArray())),
+                        .masked(lengths(
+                                1024, IntStream.generate(() -> 1024).limit(32).toArray())),
                 packed(size("ViT-Huge/14", DType.BF16, 64, 16, 16, 257, 257, 80, false)),
                 size("Llama 3.2 1B", DType.BF16, 8, 32, 8, 2048, 2048, 64, true),
                 packed(size("BERT-base", DType.BF16, 32, 12, 12, 512, 512, 64, false))
-                        .masked(lengths(512, IntStream.range(0, 32).map(i -> 512 - 8 * i).toArray())),
+                        .masked(lengths(
+                                512,
+                                IntStream.range(0, 32).map(i -> 512 - 8 * i).toArray())),
                 size("heads of 128", DType.BF16, 4, 16, 16, 1024, 1024, 128, true));
     }
 

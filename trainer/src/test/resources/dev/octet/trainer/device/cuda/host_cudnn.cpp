@@ -44,7 +44,7 @@ static int width(int type) { return type == BOOLEAN || type == CHAR ? 1 : type =
 static const std::map<int, std::pair<std::map<int, int>, std::map<int, int>>> KINDS = {
     {K_POINTWISE, {{{0, POINTWISE}, {1, DATA_TYPE}}, {{9, INT64}}}},
     {K_HEURISTIC, {{{200, HEUR_MODE}, {201, DESCRIPTOR}}, {{204, DESCRIPTOR}}}},
-    {K_PLAN, {{{401, DESCRIPTOR}}, {{400, HANDLE}, {407, DESCRIPTOR}}}},
+    {K_PLAN, {{{401, DESCRIPTOR}}, {}}},
     {K_OP_POINTWISE, {{{750, DESCRIPTOR}, {751, DESCRIPTOR}, {753, DESCRIPTOR}}, {{752, DESCRIPTOR}, {758, DESCRIPTOR}}}},
     {K_GRAPH, {{{801, DESCRIPTOR}}, {{800, HANDLE}}}},
     {K_PACK, {{{1000, INT64}, {1001, VOID_PTR}, {1003, VOID_PTR}}, {}}},
@@ -126,7 +126,7 @@ API int cudnnBackendFinalize(Descriptor* d) {
         if (d->attributes[902].values.size() != 4 || d->attributes[903].values.size() != 4) return failed(BAD_PARAM, "a tensor has four dimensions");
         if (d->attributes[902].values[2] == 13) return failed(NOT_SUPPORTED, "13 queries");
     }
-    if (d->kind == K_PLAN && has(d, 400) == has(d, 407)) return failed(BAD_PARAM, "a plan is for a handle, or for properties");
+    if (d->kind == K_HEURISTIC && has(part(d, 201), 800) == has(d, 204)) return failed(BAD_PARAM, "proposals are for a handle's GPU, or for properties");
     if (d->kind == K_PACK) {
         if (d->attributes[1000].values.size() != d->attributes[1001].values.size()) return failed(BAD_PARAM, "as many addresses as tensors");
         for (int64_t at : d->attributes[1001].values) if (!at) return failed(NULL_POINTER, "a tensor without an address");
@@ -344,9 +344,9 @@ static void view(Run& run, Descriptor* op) {
 API int cudnnBackendExecute(Handle* handle, Descriptor* plan, Descriptor* pack) {
     if (!plan->finished || !pack->finished) return failed(NOT_FINALIZED, "executed before it was finished");
     if (!handle->stream) return failed(BAD_PARAM, "no stream");
-    if (!has(plan, 400)) return failed(BAD_PARAM, "the plan is for a GPU that is not there");
     Descriptor* config = part(plan, 401);
     Descriptor* graph = reinterpret_cast<Descriptor*>(config->attributes.at(0).values.at(1));
+    if (!has(graph, 800) || one(graph, 800) != reinterpret_cast<int64_t>(handle)) return failed(BAD_PARAM, "the plan is for another GPU");
     Run run;
     auto &ids = pack->attributes[1000].values, &at = pack->attributes[1001].values;
     for (size_t i = 0; i < ids.size(); i++) run.addresses[ids[i]] = reinterpret_cast<void*>(at[i]);
