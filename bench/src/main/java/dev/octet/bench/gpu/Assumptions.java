@@ -58,7 +58,7 @@ final class Assumptions {
      * (cudnn-frontend, benchmark/sdpa_benchmark_training). What deterministic gradients cost is in neither.
      */
     static double cudnnTeraflops(CudaAttention attention) {
-        if (attention.size() <= 96) {
+        if (attention.shape().size() <= 96) {
             return attention.isBackward() ? 270 : 290;
         }
         return attention.isBackward() ? 370 : 484;

@@ -6,6 +6,7 @@ import dev.octet.trainer.device.cuda.Gpu;
 import dev.octet.trainer.kernel.CudaAttention;
 import dev.octet.trainer.kernel.CudaAttention.Gradients;
 import dev.octet.trainer.kernel.CudaAttention.Rows;
+import dev.octet.trainer.kernel.CudaAttention.Shape;
 import java.util.ArrayList;
 import java.util.List;
 
@@ -14,12 +15,7 @@ record MeasuredAttention(int batch, int heads, int keyHeads, int rows, int size,
     private CudaAttention described(long[] at) {
         CudaAttention a = new CudaAttention(
                 DType.BF16,
-                batch,
-                heads,
-                keyHeads,
-                rows,
-                rows,
-                size,
+                new Shape(batch, heads, keyHeads, rows, rows, size),
                 true,
                 (float) (1 / Math.sqrt(size)),
                 rows(at[0], heads),

@@ -7,6 +7,7 @@ import dev.octet.trainer.device.cuda.Nccl;
 import dev.octet.trainer.device.cuda.Signal;
 import dev.octet.trainer.device.cuda.Work;
 import dev.octet.trainer.kernel.CudaAttention;
+import dev.octet.trainer.kernel.CudaAttention.Shape;
 import dev.octet.trainer.kernel.CudaProduct;
 import dev.octet.trainer.kernel.CudaSource;
 import dev.octet.trainer.kernel.CudaStream.Grid;
@@ -155,10 +156,11 @@ final class RecordingGpu implements Gpu {
         if (!a.isBackward()) {
             return OptionalLong.of(ALIGNMENT);
         }
-        long heads = (long) a.batch() * a.heads();
-        long scores = 2 * heads * Math.ceilDiv(a.queries(), 64) * 64 * Math.ceilDiv(a.keys(), 128) * 128;
-        long grouped = a.heads() == a.keyHeads() ? 0 : 2 * 2 * heads * a.keys() * a.size();
-        return OptionalLong.of(scores + grouped + ALIGNMENT + 4 * heads * a.queries());
+        Shape s = a.shape();
+        long heads = (long) s.batch() * s.heads();
+        long scores = 2 * heads * Math.ceilDiv(s.queries(), 64) * 64 * Math.ceilDiv(s.keys(), 128) * 128;
+        long grouped = s.heads() == s.keyHeads() ? 0 : 2 * 2 * heads * s.keys() * s.size();
+        return OptionalLong.of(scores + grouped + ALIGNMENT + Float.BYTES * a.rows());
     }
 
     @Override

@@ -8,9 +8,6 @@ import org.jspecify.annotations.Nullable;
  * of neighbours. Sums are F32; the same work gives the same bits every time.
  *
  * @param type of q, k, v, y and their gradients: BF16 or F16
- * @param heads of q
- * @param keyHeads of k and v
- * @param size of a head
  * @param causal query i looks at keys 0 .. i only
  * @param logSums address of the logarithms of the sums of exponentials of each row, F32 [batch, heads, queries], natural; written forward, read backward
  * @param bias address of what is added to the scaled scores, F32 [batch, keys]; 0 for none
@@ -18,12 +15,7 @@ import org.jspecify.annotations.Nullable;
  */
 public record CudaAttention(
         DType type,
-        int batch,
-        int heads,
-        int keyHeads,
-        int queries,
-        int keys,
-        int size,
+        Shape shape,
         boolean causal,
         float scale,
         Rows q,
@@ -35,6 +27,15 @@ public record CudaAttention(
         @Nullable Gradients gradients) {
     /** What addresses, and steps in bytes, are multiples of. */
     public static final int ALIGNMENT = 16;
+
+    /**
+     * Lengths.
+     *
+     * @param heads of q
+     * @param keyHeads of k and v
+     * @param size of a head
+     */
+    public record Shape(int batch, int heads, int keyHeads, int queries, int keys, int size) {}
 
     /**
      * Rows of heads.
@@ -58,8 +59,7 @@ public record CudaAttention(
 
     /** These gradients of this attention. */
     public CudaAttention backward(Gradients of) {
-        return new CudaAttention(
-                type, batch, heads, keyHeads, queries, keys, size, causal, scale, q, k, v, y, logSums, bias, of);
+        return new CudaAttention(type, shape, causal, scale, q, k, v, y, logSums, bias, of);
     }
 
     /** All that decides how it is computed: the same without addresses, where one is 1 if it is there. */
@@ -67,12 +67,7 @@ public record CudaAttention(
         Gradients g = gradients;
         return new CudaAttention(
                 type,
-                batch,
-                heads,
-                keyHeads,
-                queries,
-                keys,
-                size,
+                shape,
                 causal,
                 scale,
                 q.at(1),
@@ -100,26 +95,31 @@ public record CudaAttention(
         return gradients != null;
     }
 
+    /** Queries of all heads and samples. */
+    public long rows() {
+        return (long) shape.batch * shape.heads * shape.queries;
+    }
+
     /** Name for logs: {@code attention forward bf16 32x12x1024x1024x64 causal}. */
     public String name() {
-        return "attention " + (isBackward() ? "backward" : "forward") + " " + CudaSource.suffix(type) + " " + batch
-                + "x"
-                + heads + (keyHeads == heads ? "" : ":" + keyHeads) + "x" + queries + "x" + keys + "x" + size
-                + (causal ? " causal" : "") + (bias == 0 ? "" : " bias");
+        return "attention " + (isBackward() ? "backward" : "forward") + " " + CudaSource.suffix(type) + " "
+                + shape.batch
+                + "x" + shape.heads + (shape.keyHeads == shape.heads ? "" : ":" + shape.keyHeads) + "x" + shape.queries
+                + "x" + shape.keys + "x" + shape.size + (causal ? " causal" : "") + (bias == 0 ? "" : " bias");
     }
 
     /** Bytes of operands and results. */
     public long bytes() {
         long width = type.bits() / 8;
-        long ofQueries = (long) batch * heads * queries * size * width;
-        long ofKeys = (long) batch * keyHeads * keys * size * width;
-        long sums = 4L * batch * heads * queries;
-        return isBackward() ? 4 * ofQueries + 4 * ofKeys + sums : 2 * ofQueries + 2 * ofKeys + sums;
+        long ofQueries = rows() * shape.size * width;
+        long ofKeys = (long) shape.batch * shape.keyHeads * shape.keys * shape.size * width;
+        int each = isBackward() ? 4 : 2;
+        return each * (ofQueries + ofKeys) + Float.BYTES * rows();
     }
 
     /** Multiplications and additions of its products: two forward, five backward; those that causal rows leave out do not count. */
     public double flops() {
-        double all = 2.0 * batch * heads * queries * keys * size;
+        double all = 2.0 * rows() * shape.keys * shape.size;
         return (isBackward() ? 5 : 2) * all * (causal ? 0.5 : 1);
     }
 }

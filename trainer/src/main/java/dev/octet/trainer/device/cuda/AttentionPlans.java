@@ -171,7 +171,7 @@ final class AttentionPlans implements AutoCloseable {
         cudnn.set(plan, EXECUTION_PLAN_ENGINE_CONFIG, config);
         cudnn.finish(plan, "a plan");
         long bytes = CudaMemory.aligned(cudnn.get(plan, EXECUTION_PLAN_WORKSPACE_SIZE, 0)[0]);
-        long dots = shape.isBackward() ? 4L * shape.batch() * shape.heads() * shape.queries() : 0;
+        long dots = shape.isBackward() ? Float.BYTES * shape.rows() : 0;
         return new Plan(attention, made, plan, cudnn.get(engine, ENGINE_GLOBAL_INDEX, 0)[0], bytes, dots);
     }
 

@@ -7,6 +7,7 @@ import dev.octet.trainer.device.cuda.CudnnGraph.Tensor;
 import dev.octet.trainer.kernel.CudaAttention;
 import dev.octet.trainer.kernel.CudaAttention.Gradients;
 import dev.octet.trainer.kernel.CudaAttention.Rows;
+import dev.octet.trainer.kernel.CudaAttention.Shape;
 import java.util.EnumMap;
 import java.util.Map;
 
@@ -32,6 +33,7 @@ final class CudnnAttention implements AutoCloseable {
     }
 
     private final CudaAttention of;
+    private final Shape shape;
     private final CudnnGraph graph;
     private final Map<Slot, Long> ids = new EnumMap<>(Slot.class);
     private final long[] all;
@@ -39,9 +41,10 @@ final class CudnnAttention implements AutoCloseable {
 
     CudnnAttention(Cudnn cudnn, CudaAttention of) {
         this.of = of;
+        shape = of.shape();
         graph = new CudnnGraph(cudnn);
-        all = new long[] {of.batch(), of.heads(), of.queries(), of.keys()};
-        rows = new long[] {of.batch(), of.heads(), of.queries(), 1};
+        all = new long[] {shape.batch(), shape.heads(), shape.queries(), shape.keys()};
+        rows = new long[] {shape.batch(), shape.heads(), shape.queries(), 1};
         try {
             Gradients gradients = of.gradients();
             if (gradients == null) {
@@ -70,17 +73,18 @@ final class CudnnAttention implements AutoCloseable {
     }
 
     private Tensor rows(Slot slot, Rows at, int heads, int length) {
-        long[] dims = {of.batch(), heads, length, of.size()};
+        long[] dims = {shape.batch(), heads, length, shape.size()};
         return placed(slot, graph.operand(of.type(), dims, at.batch(), at.head(), at.row(), 1));
     }
 
     private Tensor transposed(Slot slot, Rows at) {
-        long[] dims = {of.batch(), of.keyHeads(), of.size(), of.keys()};
+        long[] dims = {shape.batch(), shape.keyHeads(), shape.size(), shape.keys()};
         return placed(slot, graph.operand(of.type(), dims, at.batch(), at.head(), 1, at.row()));
     }
 
     private Tensor numbers(Slot slot) {
-        return placed(slot, graph.operand(DType.F32, rows, (long) of.heads() * of.queries(), of.queries(), 1, 1));
+        return placed(
+                slot, graph.operand(DType.F32, rows, (long) shape.heads() * shape.queries(), shape.queries(), 1, 1));
     }
 
     private Tensor scores() {
@@ -98,8 +102,8 @@ final class CudnnAttention implements AutoCloseable {
         if (of.bias() == 0) {
             return x;
         }
-        long[] dims = {of.batch(), 1, 1, of.keys()};
-        Tensor bias = placed(Slot.BIAS, graph.operand(DType.F32, dims, of.keys(), of.keys(), of.keys(), 1));
+        long[] dims = {shape.batch(), 1, 1, shape.keys()};
+        Tensor bias = placed(Slot.BIAS, graph.operand(DType.F32, dims, shape.keys(), shape.keys(), shape.keys(), 1));
         return graph.apply(Pointwise.ADD, x, bias, scores());
     }
 
@@ -115,9 +119,9 @@ final class CudnnAttention implements AutoCloseable {
     }
 
     private void forward() {
-        Tensor q = rows(Slot.Q, of.q(), of.heads(), of.queries());
+        Tensor q = rows(Slot.Q, of.q(), shape.heads(), shape.queries());
         Tensor k = transposed(Slot.K, of.k());
-        Tensor v = rows(Slot.V, of.v(), of.keyHeads(), of.keys());
+        Tensor v = rows(Slot.V, of.v(), shape.keyHeads(), shape.keys());
         Tensor x = seen(scores(q, k));
         Tensor most = graph.reduce(Reduction.MAXIMUM, x, ofRows());
         Tensor powers =
@@ -126,50 +130,50 @@ final class CudnnAttention implements AutoCloseable {
         Tensor logarithms = graph.apply(Pointwise.LOGARITHM, sums, ofRows());
         graph.apply(Pointwise.ADD, most, logarithms, numbers(Slot.LOG_SUMS));
         Tensor p = graph.apply(Pointwise.DIVIDE, powers, sums, graph.between(of.type(), all));
-        graph.multiply(p, v, rows(Slot.Y, of.y(), of.heads(), of.queries()));
+        graph.multiply(p, v, rows(Slot.Y, of.y(), shape.heads(), shape.queries()));
     }
 
     /** Without a sum of queries' gradients in memory that blocks of keys would add to in any order: so with the same bits every time. */
     private void backward(Gradients g) {
-        Tensor q = rows(Slot.Q, of.q(), of.heads(), of.queries());
+        Tensor q = rows(Slot.Q, of.q(), shape.heads(), shape.queries());
         Tensor k = transposed(Slot.K, of.k());
         Tensor v = transposed(Slot.V, of.v());
-        Tensor y = rows(Slot.Y, of.y(), of.heads(), of.queries());
-        Tensor dy = rows(Slot.DY, g.dy(), of.heads(), of.queries());
+        Tensor y = rows(Slot.Y, of.y(), shape.heads(), shape.queries());
+        Tensor dy = rows(Slot.DY, g.dy(), shape.heads(), shape.queries());
         Tensor logSums = numbers(Slot.LOG_SUMS);
 
-        long[] vectors = {of.batch(), of.heads(), of.queries(), of.size()};
+        long[] vectors = {shape.batch(), shape.heads(), shape.queries(), shape.size()};
         Tensor dots = graph.apply(Pointwise.MULTIPLY, dy, y, graph.between(DType.F32, vectors));
         dots = graph.reduce(Reduction.SUM, dots, ofRows());
         dots = graph.apply(Pointwise.MULTIPLY, dots, graph.scalar(1), numbers(Slot.DOTS));
 
         Tensor x = graph.apply(Pointwise.SUBTRACT, scores(q, k), logSums, scores());
         Tensor p = graph.apply(Pointwise.EXPONENTIAL, seen(x), scores());
-        ofKeys(p, dy, rows(Slot.DV, g.dv(), of.keyHeads(), of.keys()));
+        ofKeys(p, dy, rows(Slot.DV, g.dv(), shape.keyHeads(), shape.keys()));
 
         Tensor ds = graph.multiply(dy, v, scores());
         ds = graph.apply(Pointwise.SUBTRACT, ds, dots, scores());
         ds = graph.apply(Pointwise.MULTIPLY, ds, p, scores());
         ds = graph.apply(Pointwise.MULTIPLY, ds, graph.scalar(of.scale()), scores());
-        ofKeys(ds, q, rows(Slot.DK, g.dk(), of.keyHeads(), of.keys()));
+        ofKeys(ds, q, rows(Slot.DK, g.dk(), shape.keyHeads(), shape.keys()));
 
-        long[] dims = {of.batch(), of.keyHeads(), of.keys(), of.size()};
+        long[] dims = {shape.batch(), shape.keyHeads(), shape.keys(), shape.size()};
         long[] strides = {of.k().batch(), of.k().head(), of.k().row(), 1};
         Tensor keys = graph.view(k, graph.between(of.type(), dims, strides));
-        graph.multiply(ds, keys, rows(Slot.DQ, g.dq(), of.heads(), of.queries()));
+        graph.multiply(ds, keys, rows(Slot.DQ, g.dq(), shape.heads(), shape.queries()));
     }
 
     /** to = xᵀ·y, summed over the heads that share keys. */
     private void ofKeys(Tensor x, Tensor y, Tensor to) {
-        long queries = of.queries();
-        long keys = of.keys();
-        long[] dims = {of.batch(), of.heads(), keys, queries};
-        long[] strides = {of.heads() * queries * keys, queries * keys, 1, keys};
+        long queries = shape.queries();
+        long keys = shape.keys();
+        long[] dims = {shape.batch(), shape.heads(), keys, queries};
+        long[] strides = {shape.heads() * queries * keys, queries * keys, 1, keys};
         Tensor turned = graph.view(x, graph.between(of.type(), dims, strides));
-        if (of.heads() == of.keyHeads()) {
+        if (shape.heads() == shape.keyHeads()) {
             graph.multiply(turned, y, to);
         } else {
-            Tensor each = graph.between(of.type(), of.batch(), of.heads(), keys, of.size());
+            Tensor each = graph.between(of.type(), shape.batch(), shape.heads(), keys, shape.size());
             graph.reduce(Reduction.SUM, graph.multiply(turned, y, each), to);
         }
     }

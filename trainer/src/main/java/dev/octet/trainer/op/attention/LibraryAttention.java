@@ -3,6 +3,7 @@ package dev.octet.trainer.op.attention;
 import dev.octet.trainer.kernel.CudaAttention;
 import dev.octet.trainer.kernel.CudaAttention.Gradients;
 import dev.octet.trainer.kernel.CudaAttention.Rows;
+import dev.octet.trainer.kernel.CudaAttention.Shape;
 import dev.octet.trainer.kernel.CudaSource;
 import dev.octet.trainer.kernel.CudaStream;
 import dev.octet.trainer.kernel.CudaStream.Grid;
@@ -117,12 +118,7 @@ final class LibraryAttention {
     private CudaAttention described(long logSums, long bias) {
         return new CudaAttention(
                 op.q().dtype(),
-                op.batch(),
-                op.heads(),
-                op.keyHeads(),
-                op.queries(),
-                op.keys(),
-                op.size(),
+                new Shape(op.batch(), op.heads(), op.keyHeads(), op.queries(), op.keys(), op.size()),
                 op.causal(),
                 op.scale(),
                 queries(frame.input(0)),

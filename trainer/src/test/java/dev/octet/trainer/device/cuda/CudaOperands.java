@@ -14,6 +14,8 @@ import java.util.function.Consumer;
 
 /** Operands of single twins on a GPU, made from numbers and read as numbers. */
 public final class CudaOperands implements AutoCloseable {
+    private static final int PIECE_BYTES = 1 << 26;
+
     private final Gpu gpu;
     private final List<Long> allocated = new ArrayList<>();
 
@@ -97,11 +99,10 @@ public final class CudaOperands implements AutoCloseable {
         WorkWriter first = WorkWriter.first(gpu);
         writing.accept(first);
         long room = gpu.allocate(Math.max(1, first.bytes()), "workspaces of a test");
-        if (first.bytes() > 0) {
-            gpu.write(
-                    room,
-                    MemorySegment.ofArray(new byte[Math.toIntExact(first.bytes())])
-                            .fill((byte) 0xFF));
+        MemorySegment piece = MemorySegment.ofArray(new byte[(int) Math.min(first.bytes(), PIECE_BYTES)])
+                .fill((byte) 0xFF);
+        for (long at = 0; at < first.bytes(); at += PIECE_BYTES) {
+            gpu.write(room + at, piece.asSlice(0, Math.min(PIECE_BYTES, first.bytes() - at)));
         }
         WorkWriter second = first.second(room, MemorySegment.NULL);
         writing.accept(second);

@@ -7,6 +7,7 @@ import dev.octet.trainer.device.cuda.CudnnAttribute.Kind;
 import dev.octet.trainer.kernel.CudaAttention;
 import dev.octet.trainer.kernel.CudaAttention.Gradients;
 import dev.octet.trainer.kernel.CudaAttention.Rows;
+import dev.octet.trainer.kernel.CudaAttention.Shape;
 import java.io.IOException;
 import java.io.InputStream;
 import java.nio.charset.StandardCharsets;
@@ -62,12 +63,7 @@ final class CudnnPlansRun {
         Rows k = rows(keyHeads, keys, size, packed ? heads + 2 * keyHeads : keyHeads);
         return new CudaAttention(
                 f[0].equals("f16") ? DType.F16 : DType.BF16,
-                Integer.parseInt(f[1]),
-                heads,
-                keyHeads,
-                queries,
-                keys,
-                size,
+                new Shape(Integer.parseInt(f[1]), heads, keyHeads, queries, keys, size),
                 f[7].equals("causal"),
                 (float) (1 / Math.sqrt(size)),
                 q,

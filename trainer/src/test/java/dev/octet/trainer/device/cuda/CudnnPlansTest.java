@@ -27,7 +27,7 @@ import org.junit.jupiter.api.io.TempDir;
 
 /**
  * cuDNN itself, where it is installed (pip install nvidia-cudnn-cu13; no GPU and no driver is needed): which shapes it has plans for on an H200, and what
- * workspace they take. It compiles plans for a GPU whose properties it is told, as long as it finds a driver's library: {@code absent_driver.cpp}.
+ * workspace they take. {@code h200.json} has what the library asks for of a GPU, as CUDA tells of an H200. It compiles plans for a GPU whose properties it is told, as long as it finds a driver's library: {@code absent_driver.cpp}.
  */
 @DisplayNameGeneration(DisplayNameGenerator.ReplaceUnderscores.class)
 @Tag("clients")

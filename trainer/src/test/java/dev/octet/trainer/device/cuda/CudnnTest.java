@@ -16,6 +16,7 @@ import dev.octet.trainer.device.cuda.CudnnAttribute.Kind;
 import dev.octet.trainer.kernel.CudaAttention;
 import dev.octet.trainer.kernel.CudaAttention.Gradients;
 import dev.octet.trainer.kernel.CudaAttention.Rows;
+import dev.octet.trainer.kernel.CudaAttention.Shape;
 import java.util.Map;
 import java.util.Optional;
 import java.util.OptionalLong;
@@ -84,12 +85,7 @@ class CudnnTest {
     static CudaAttention forward(int batch, int heads, int keyHeads, int length) {
         return new CudaAttention(
                 DType.BF16,
-                batch,
-                heads,
-                keyHeads,
-                length,
-                length,
-                64,
+                new Shape(batch, heads, keyHeads, length, length, 64),
                 true,
                 0.125f,
                 rows(heads, length),
@@ -158,12 +154,7 @@ class CudnnTest {
             Rows q = a.q();
             CudaAttention elsewhere = new CudaAttention(
                     a.type(),
-                    a.batch(),
-                    a.heads(),
-                    a.keyHeads(),
-                    a.queries(),
-                    a.keys(),
-                    a.size(),
+                    a.shape(),
                     a.causal(),
                     a.scale(),
                     new Rows(4096, q.batch(), q.head(), q.row()),
@@ -201,12 +192,7 @@ class CudnnTest {
         CudaAttention a = forward(1, 2, 2, 16);
         CudaAttention odd = new CudaAttention(
                 a.type(),
-                a.batch(),
-                a.heads(),
-                a.keyHeads(),
-                a.queries(),
-                a.keys(),
-                a.size(),
+                a.shape(),
                 a.causal(),
                 a.scale(),
                 new Rows(256, 2048, 64, 132),

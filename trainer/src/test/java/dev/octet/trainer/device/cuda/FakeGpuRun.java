@@ -12,6 +12,7 @@ import dev.octet.formats.tensor.DType;
 import dev.octet.quant.number.BFloat16;
 import dev.octet.trainer.kernel.CudaAttention;
 import dev.octet.trainer.kernel.CudaAttention.Rows;
+import dev.octet.trainer.kernel.CudaAttention.Shape;
 import dev.octet.trainer.kernel.CudaProduct;
 import dev.octet.trainer.kernel.CudaProduct.Matrix;
 import dev.octet.trainer.kernel.CudaSource;
@@ -232,12 +233,7 @@ final class FakeGpuRun {
         long sums = gpu.allocate(4, "sums");
         CudaAttention a = new CudaAttention(
                 DType.BF16,
-                1,
-                1,
-                1,
-                1,
-                1,
-                8,
+                new Shape(1, 1, 1, 1, 1, 8),
                 false,
                 0.5f,
                 new Rows(ofQ, 8, 8, 8),

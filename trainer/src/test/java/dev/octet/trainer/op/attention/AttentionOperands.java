@@ -56,6 +56,12 @@ record AttentionOperands(
             return new Size(name, type, batch, heads, keyHeads, queries, keys, head, causal, all, packed);
         }
 
+        /** The first samples of it. */
+        Size ofSamples(int count) {
+            List<Byte> some = mask == null ? null : mask.subList(0, count * keys);
+            return new Size(name, type, count, heads, keyHeads, queries, keys, head, causal, some, packed);
+        }
+
         Attention op() {
             OperandType q = new OperandType(type, Shape.of(batch, queries, (long) heads * head));
             OperandType k = new OperandType(type, Shape.of(batch, keys, (long) keyHeads * head));
