@@ -59,8 +59,8 @@ final class CudnnPlansRun {
         int keys = Integer.parseInt(f[5]);
         int size = Integer.parseInt(f[6]);
         boolean packed = f[8].equals("packed");
-        Rows q = rows(heads, queries, size, packed ? heads + 2 * keyHeads : heads);
-        Rows k = rows(keyHeads, keys, size, packed ? heads + 2 * keyHeads : keyHeads);
+        Rows q = rows(queries, size, packed ? heads + 2 * keyHeads : heads);
+        Rows k = rows(keys, size, packed ? heads + 2 * keyHeads : keyHeads);
         return new CudaAttention(
                 f[0].equals("f16") ? DType.F16 : DType.BF16,
                 new Shape(Integer.parseInt(f[1]), heads, keyHeads, queries, keys, size),
@@ -69,7 +69,7 @@ final class CudnnPlansRun {
                 q,
                 k,
                 k,
-                rows(heads, queries, size, heads),
+                rows(queries, size, heads),
                 256,
                 f[9].equals("bias") ? 256 : 0,
                 null);
@@ -80,7 +80,7 @@ final class CudnnPlansRun {
     }
 
     /** @param across heads that a row has */
-    private static Rows rows(int heads, int length, int size, int across) {
+    private static Rows rows(int length, int size, int across) {
         long row = (long) across * size;
         return new Rows(256, row * length, size, row);
     }

@@ -131,7 +131,7 @@ class CudnnPlansTest {
             long expected = m.group(1).equals("forward")
                     ? 256
                     : workspace(SHAPES.get(i / 2).split(",", -1));
-            assertEquals(expected, bytes, 256, told.get(i));
+            assertEquals(expected, bytes, told.get(i));
         }
     }
 }
