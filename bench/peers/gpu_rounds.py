@@ -29,6 +29,9 @@ SQUARES = ["4096x4096x4096", "8192x8192x8192"]
 # ViT-Huge at 64 images of 257 tokens: q, k and v together, the output of attention, both products of the MLP
 VIT = ["16448x1280x3840", "16448x1280x1280", "16448x1280x5120", "16448x5120x1280"]
 CAST = "16448x5120"
+# GPT-2 124M and Llama 3.2 1B: samples, heads, heads of keys, rows, size of a head
+ATTENTION = ["32x12x12x1024x64", "8x32x8x2048x64"]
+SMALL_ATTENTION = ["1x2x1x32x64"]
 MODELS = {"vit-huge": 64, "gpt2": 32}
 # 17 tokens of 16 images: PyTorch's FP8 products take multiples of 16 only
 SMALL = {"vit-small": 16, "gpt2-small": 2}
@@ -102,10 +105,14 @@ class Bench:
         left = self.options.budget - (time.monotonic() - self.started)
         return 0 if left < SHORTEST else min(self.options.limit, left)
 
-    def octet(self, *arguments):
+    def octet(self, *arguments, options=()):
         command = [JAVA, "--add-modules", "jdk.incubator.vector", "--enable-native-access=ALL-UNNAMED",
-                   "--sun-misc-unsafe-memory-access=allow", "-Xmx8g", *OPTIONS, "-cp", CLASSES, "dev.octet.bench.gpu.GpuBench"]
+                   "--sun-misc-unsafe-memory-access=allow", "-Xmx8g", *OPTIONS, *options, "-cp", CLASSES, "dev.octet.bench.gpu.GpuBench"]
         return self.run(command + [str(a) for a in arguments])
+
+    def cudnn(self, *arguments):
+        """Octet with cuDNN's attention."""
+        return self.octet(*arguments, options=("-Doctet.cuda.attention=cudnn",))
 
     def torch(self, *arguments):
         return self.run([sys.executable, os.path.join(HERE, "gpu_torch.py"), *[str(a) for a in arguments]])
@@ -119,7 +126,12 @@ class Bench:
     def both(self, name, ours, theirs):
         """In turn, so many rounds as asked for."""
         for turn in range(self.options.rounds):
-            for tool, run, arguments in (("octet", self.octet, ours), ("torch", self.torch, theirs)):
+            tools = [("octet", self.octet, ours), ("torch", self.torch, theirs)]
+            if name == "attention":
+                tools = [("cudnn", self.cudnn, ours)]
+            elif name.startswith("step "):
+                tools.insert(1, ("cudnn", self.cudnn, ours))
+            for tool, run, arguments in tools:
                 if tool not in self.options.tools.split(","):
                     continue
                 result = run(*arguments)
@@ -140,6 +152,8 @@ class Bench:
             self.both("products", ["products", *shapes], ["products", *shapes])
         if "cast" in only:
             self.both("cast", ["cast", CAST], ["cast", CAST])
+        if "attention" in only:
+            self.both("attention", ["attention", *(SMALL_ATTENTION if self.options.small else ATTENTION)], [])
         if "steps" in only:
             for model, batch in (SMALL if self.options.small else MODELS).items():
                 if model not in self.options.models.split(","):
@@ -183,10 +197,18 @@ class Bench:
             row(name, name, lambda r: r["per_second"], f"{unit}/s")
             row(f"{name}, of a step", name, lambda r: r["median_ms"], "ms")
             row(f"{name}, peak memory", name, lambda r: r["peak_bytes"] / 1e9, "GB")
+        if any(self.good(name, "cudnn") for name in self.results):
+            lines += ["", "| Octet | kernels of its own | cuDNN's attention | |", "|---|---|---|---|"]
+        for r in (p for result in self.good("attention", "cudnn")[:1] for p in result["attention"]):
+            lines.append(f"| attention {r['role']} {r['shape']}, causal | | {r['micros']:.1f} us | {r['teraflops']:.0f} TFLOP/s |")
         for name in steps:
-            for result in self.good(name, "octet")[:1]:
+            ours, other = (self.median(name, tool, lambda r: r["median_ms"]) for tool in ("octet", "cudnn"))
+            if other:
+                lines.append(f"| {name} | {f'{ours:.1f} ms' if ours else ''} | {other:.1f} ms | {f'{other / ours:.3f}' if ours else ''} |")
+        for name, tool in ((name, tool) for name in steps for tool in ("octet", "cudnn")):
+            for result in self.good(name, tool)[:1]:
                 total = sum(k["micros"] for k in result["kernels"])
-                lines += ["", f"{name}: kernels of one step, run one by one, {total / 1e3:.1f} ms together", "",
+                lines += ["", f"{name}{', cuDNN' if tool == 'cudnn' else ''}: kernels of one step, run one by one, {total / 1e3:.1f} ms together", "",
                           "| kernel | runs | microseconds | share | of the limit |", "|---|---|---|---|---|"]
                 for k in result["kernels"][:40]:
                     limit = f"{k['of_limit'] * 100:.0f} %" if k["of_limit"] else ""
@@ -223,7 +245,7 @@ def main():
     parser.add_argument("--work", help="folder for the made models, 3 GB; default a temporary one")
     parser.add_argument("--models", default=",".join([*MODELS, *SMALL]), help="models of steps")
     parser.add_argument("--precisions", default="bf16,fp8", help="precisions of steps; Octet has fp32, msamp-O1, msamp-O2 and msamp-O3, too")
-    parser.add_argument("--tools", default="octet,torch")
+    parser.add_argument("--tools", default="octet,torch", help="cudnn: Octet's steps with cuDNN's attention")
     parser.add_argument("--limit", type=float, default=240, help="seconds of one process")
     parser.add_argument("--budget", type=float, default=0, help="seconds of all; what does not fit is not started")
     options = parser.parse_args()

@@ -232,7 +232,13 @@ def predicted():
 
 
 def steps(part):
-    results, code = rounds(part, "octet", "--only", "products,cast,steps")
+    text, _ = part.task("what Octet finds", part.bench("facts"), 60)
+    line = next((line for line in text.splitlines() if line.startswith("{")), None)
+    # steps with cuDNN's attention as well, where it is there
+    found = line and any(p["name"] == "cuDNN" and p.get("version") for p in json.loads(line)["facts"]["parts"])
+    if not found:
+        part.note("- no cuDNN 9.16 or later: its attention is not measured (pip install nvidia-cudnn-cu13)")
+    results, code = rounds(part, "octet,cudnn" if found else "octet", "--only", "products,cast,attention,steps")
     model = predicted()["steps"]
     for name, tools in results.items():
         good = [r for r in tools.get("octet", []) if "error" not in r]
@@ -251,6 +257,11 @@ def steps(part):
         for pattern, ms in said["kernels_ms"].items():
             took = sum(k["micros"] for k in kernels if re.search(pattern, k["name"])) / 1e3
             part.note(f"| `{pattern}` | {took:.1f} | {ms} |")
+        for other in (r for r in tools.get("cudnn", []) if "error" not in r):
+            kernels_ = [k for k in other.get("kernels", []) if k["name"].startswith("attention ")]
+            part.note(f"| with cuDNN's attention: the step | {other['median_ms']:.1f} | |")
+            for k in kernels_:
+                part.note(f"| {k['name']} x{k['runs']} | {k['micros'] / 1e3:.2f} | |")
         for kernel in kernels[:15]:
             part.note(f"| {kernel['name']} x{kernel['runs']} | {kernel['micros'] / 1e3:.2f} | |")
     return 5 if code == 5 else 0

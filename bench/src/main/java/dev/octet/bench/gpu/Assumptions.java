@@ -1,6 +1,7 @@
 package dev.octet.bench.gpu;
 
 import dev.octet.bench.gpu.RecordedWork.Kernel;
+import dev.octet.trainer.kernel.CudaAttention;
 import java.util.LinkedHashMap;
 import java.util.Map;
 import java.util.regex.Pattern;
@@ -49,6 +50,18 @@ final class Assumptions {
             case "flash_queries" -> byQuery ? 140 : 240;
             default -> byQuery ? 130 : 200;
         };
+    }
+
+    /**
+     * P, published and not measured by us: operations a second of cuDNN's attention, causal ones counted half. Heads up to 96: the least that FlashAttention-3's
+     * page shows for cuDNN on an H100 with heads of 64 and rows of 512 to 1024. Larger ones: heads of 128, rows of 2048, causal, on an H200 by cuDNN 9.19
+     * (cudnn-frontend, benchmark/sdpa_benchmark_training). What deterministic gradients cost is in neither.
+     */
+    static double cudnnTeraflops(CudaAttention attention) {
+        if (attention.shape().size() <= 96) {
+            return attention.isBackward() ? 270 : 290;
+        }
+        return attention.isBackward() ? 370 : 484;
     }
 
     /** Share of the copy's rate that a kernel reaches, the first pattern that matches its name counts. */

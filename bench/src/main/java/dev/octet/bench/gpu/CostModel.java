@@ -1,6 +1,7 @@
 package dev.octet.bench.gpu;
 
 import dev.octet.bench.gpu.KernelTraffic.Traffic;
+import dev.octet.bench.gpu.RecordedWork.Attention;
 import dev.octet.bench.gpu.RecordedWork.Kernel;
 import dev.octet.bench.gpu.RecordedWork.Product;
 import dev.octet.bench.gpu.RecordedWork.Transfer;
@@ -19,6 +20,7 @@ final class CostModel {
     static double micros(RecordedWork work) {
         return switch (work) {
             case Product p -> product(p);
+            case Attention a -> a.attention().flops() / (Assumptions.cudnnTeraflops(a.attention()) * TERA);
             case Kernel k -> k.name().startsWith("flash_") ? attention(k) : kernel(k);
             case Transfer t ->
                 t.bytes()

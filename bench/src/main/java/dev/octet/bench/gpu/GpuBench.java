@@ -26,6 +26,7 @@ import java.util.function.Supplier;
  * limits                                      copies and large products
  * products ROWSxINxOUT...                     the three FP8 products of Linears
  * cast ROWSxCOLS                              codes, transpose and amax in one launch
+ * attention BATCHxHEADSxKEYHEADSxROWSxSIZE... cuDNN's attention, causal, forward and backward
  * sums FILE                                   FP8 products with their operands, bit by bit
  * make MODEL FOLDER                           writes a model; needs no GPU
  * step MODEL bf16|fp8 FOLDER BATCH STEPS      training steps, peak memory, a table of kernels
@@ -78,7 +79,7 @@ public final class GpuBench {
         }
         boolean known = switch (what) {
             case "limits" -> args.size() == 1;
-            case "products" -> args.size() > 1;
+            case "products", "attention" -> args.size() > 1;
             case "cast", "sums" -> args.size() == 2;
             case "step" -> args.size() == 6;
             default -> false;
@@ -87,8 +88,8 @@ public final class GpuBench {
             throw new InvalidOptionException(
                     "unknown arguments: " + String.join(" ", args),
                     "GpuBench",
-                    "facts | limits | products ROWSxINxOUT... | cast ROWSxCOLS | sums FILE | make MODEL FOLDER |"
-                            + " step MODEL bf16|fp8 FOLDER BATCH STEPS");
+                    "facts | limits | products ROWSxINxOUT... | attention BATCHxHEADSxKEYHEADSxROWSxSIZE... | cast"
+                            + " ROWSxCOLS | sums FILE | make MODEL FOLDER | step MODEL bf16|fp8 FOLDER BATCH STEPS");
         }
         Gpu gpu = gpus.get();
         Map<String, Object> result = new LinkedHashMap<>();
@@ -103,6 +104,11 @@ public final class GpuBench {
             case "products" -> {
                 try (gpu) {
                     result.put("products", products(gpu, args.subList(1, args.size())));
+                }
+            }
+            case "attention" -> {
+                try (gpu) {
+                    result.put("attention", attention(gpu, args.subList(1, args.size())));
                 }
             }
             case "sums" -> {
@@ -131,6 +137,25 @@ public final class GpuBench {
                 row.put("role", p.role());
                 row.put("micros", micros);
                 row.put("teraflops", p.flops() / micros / 1e6);
+                all.add(row);
+            }
+        }
+        return all;
+    }
+
+    private List<Map<String, Object>> attention(Gpu gpu, List<String> shapes) {
+        List<Map<String, Object>> all = new ArrayList<>();
+        for (String shape : shapes) {
+            int[] dims = sizes(shape, 5);
+            for (boolean backward : new boolean[] {false, true}) {
+                MeasuredAttention a = new MeasuredAttention(dims[0], dims[1], dims[2], dims[3], dims[4], backward);
+                double micros = a.micros(gpu, timing);
+                Map<String, Object> row = new LinkedHashMap<>();
+                row.put("shape", shape);
+                row.put("role", backward ? "backward" : "forward");
+                row.put("micros", micros);
+                row.put("teraflops", a.flops() / micros / 1e6);
+                row.put("workspace_bytes", a.workspaceBytes(gpu));
                 all.add(row);
             }
         }

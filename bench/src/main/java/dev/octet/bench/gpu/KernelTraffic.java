@@ -61,6 +61,9 @@ final class KernelTraffic {
         copy_rows | x: rows * columns; y: to_rows * to_columns
         box_copy_16 | bytes: 32 * n
         transpose_tiles_16 | bytes: 4 * 4096 * blocks
+        attention_bias | bias: batch * keys
+        attention_hide | log_sums: batch * heads * queries
+        attention_sums | log_sums sums: rows
         attention_dots | y dy: batch * heads * queries * value_size; dots: batch * heads * queries
         rotary_turn | x y: rows * size
         cross_entropy_forward | x: positions * classes

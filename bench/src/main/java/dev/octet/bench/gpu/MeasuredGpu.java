@@ -6,6 +6,7 @@ import dev.octet.trainer.device.cuda.Lane;
 import dev.octet.trainer.device.cuda.Nccl;
 import dev.octet.trainer.device.cuda.Signal;
 import dev.octet.trainer.device.cuda.Work;
+import dev.octet.trainer.kernel.CudaAttention;
 import dev.octet.trainer.kernel.CudaProduct;
 import dev.octet.trainer.kernel.CudaSource;
 import dev.octet.trainer.kernel.CudaStream.Grid;
@@ -16,6 +17,7 @@ import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.OptionalLong;
 
 /**
  * A GPU that counts the memory it gives, and that can be told to time each work by itself instead of running graphs: then nothing overlaps, and
@@ -192,6 +194,16 @@ final class MeasuredGpu implements Gpu {
     @Override
     public boolean computes(CudaProduct product) {
         return gpu.computes(product);
+    }
+
+    @Override
+    public OptionalLong attentionBytes(CudaAttention attention) {
+        return gpu.attentionBytes(attention);
+    }
+
+    @Override
+    public Work attention(CudaAttention a, long workspace) {
+        return new Timed(gpu.attention(a, workspace), a.flops(), false);
     }
 
     @Override

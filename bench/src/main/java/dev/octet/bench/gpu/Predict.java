@@ -13,6 +13,7 @@ import java.nio.file.attribute.BasicFileAttributes;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
+import java.util.Locale;
 import java.util.Map;
 
 /**
@@ -37,6 +38,7 @@ public final class Predict {
         List<Prediction> shown = new ArrayList<>(all);
         shown.addAll(all(OTHERS));
         print(shown, measured.get("results"), System.out);
+        printByCudnn(shown, System.out);
         Files.writeString(Path.of(args[1]), json(all));
     }
 
@@ -51,10 +53,19 @@ public final class Predict {
     }
 
     static Prediction predict(String model, String precision) throws IOException {
+        return predict(model, precision, new RecordingGpu(false));
+    }
+
+    /** With attention by cuDNN, at published rates. */
+    static Prediction predictByCudnn(String model, String precision) throws IOException {
+        return predict(model, precision, new RecordingGpu(true));
+    }
+
+    private static Prediction predict(String model, String precision, RecordingGpu gpu) throws IOException {
         Path folder = Files.createTempDirectory("octet-predict");
         try {
             return Prediction.of(
-                    RecordedStep.of(model, precision, Subject.of(model).batch(), folder));
+                    RecordedStep.of(model, precision, Subject.of(model).batch(), folder, gpu));
         } finally {
             delete(folder);
         }
@@ -69,6 +80,23 @@ public final class Predict {
             }
         });
         Files.delete(folder);
+    }
+
+    /** A table of its own: it rests on rates that others published, and nothing of it goes into the file. */
+    private static void printByCudnn(List<Prediction> all, PrintStream out) throws IOException {
+        out.println("With octet.cuda.attention=cudnn, its attention at published rates (Assumptions.cudnnTeraflops):");
+        for (Prediction p : all) {
+            String[] words = p.step().name().split(" ", 2);
+            Prediction other = predictByCudnn(words[0], words[1]);
+            out.printf(
+                    Locale.ROOT,
+                    "%-14s %7.1f ms in place of %.1f, %.1f GB in place of %.1f%n",
+                    p.step().name(),
+                    other.millis(),
+                    p.millis(),
+                    other.step().peakBytes() / 1e9,
+                    p.step().peakBytes() / 1e9);
+        }
     }
 
     private static void print(List<Prediction> all, JsonNode measured, PrintStream out) {

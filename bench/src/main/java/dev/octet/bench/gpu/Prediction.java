@@ -25,6 +25,8 @@ record Prediction(RecordedStep step, double millis, List<Kind> kinds) {
                     "^flash_queries",
                     "^flash_keys",
                     "^attention_",
+                    "^attention forward",
+                    "^attention backward",
                     "^norm_forward",
                     "^norm_backward",
                     "^norm_(weights|biases)",

@@ -30,9 +30,14 @@ record RecordedStep(
      * @param folder an empty one for the model, whose weights are zeros
      */
     static RecordedStep of(String model, String precision, int batch, Path folder) throws IOException {
+        return of(model, precision, batch, folder, new RecordingGpu(false));
+    }
+
+    /** As {@link #of(String, String, int, Path)}, on a GPU that records. */
+    static RecordedStep of(String model, String precision, int batch, Path folder, RecordingGpu recording)
+            throws IOException {
         Subject subject = Subject.of(model);
         subject.model().writeEmpty(folder);
-        RecordingGpu recording = new RecordingGpu();
         MeasuredGpu gpu = new MeasuredGpu(recording);
         try (CudaDevice device = new CudaDevice(gpu)) {
             StepTime.measure(new StepTime.Task(subject, precision, batch, 1), folder, device, last -> {

@@ -1,6 +1,7 @@
 package dev.octet.bench.gpu;
 
 import dev.octet.bench.gpu.KernelSignature.Parameter;
+import dev.octet.trainer.kernel.CudaAttention;
 import dev.octet.trainer.kernel.CudaProduct;
 import dev.octet.trainer.kernel.CudaProduct.Matrix;
 import dev.octet.trainer.kernel.CudaSource;
@@ -85,6 +86,19 @@ sealed interface RecordedWork {
 
         private static String type(Matrix matrix) {
             return CudaSource.suffix(matrix.type());
+        }
+    }
+
+    /** Attention by the library. */
+    record Attention(CudaAttention attention) implements RecordedWork {
+        @Override
+        public String name() {
+            return attention.name();
+        }
+
+        @Override
+        public String text() {
+            return String.join("\t", "attention", attention.name(), "scale=" + attention.scale());
         }
     }
 

@@ -6,6 +6,8 @@ import dev.octet.trainer.device.cuda.Lane;
 import dev.octet.trainer.device.cuda.Nccl;
 import dev.octet.trainer.device.cuda.Signal;
 import dev.octet.trainer.device.cuda.Work;
+import dev.octet.trainer.kernel.CudaAttention;
+import dev.octet.trainer.kernel.CudaAttention.Shape;
 import dev.octet.trainer.kernel.CudaProduct;
 import dev.octet.trainer.kernel.CudaSource;
 import dev.octet.trainer.kernel.CudaStream.Grid;
@@ -13,10 +15,11 @@ import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.OptionalLong;
 
 /**
  * A GPU that computes nothing and writes down what it is told to do. Its addresses have no memory behind them: what is read is zero. As that of a GPU its
- * library of products takes all that the rules of cublasLt allow.
+ * library of products takes all that the rules of cublasLt allow; of attention a library computes nothing, or all.
  */
 final class RecordingGpu implements Gpu {
     /** The GPU on which steps were measured. */
@@ -32,6 +35,12 @@ final class RecordingGpu implements Gpu {
     private boolean inGraph;
     private int alone;
     private long writtenBytes;
+    private final boolean cudnn;
+
+    /** @param cudnn whether a library computes attention */
+    RecordingGpu(boolean cudnn) {
+        this.cudnn = cudnn;
+    }
 
     /** From now on works that run are written down, or no longer. */
     void record(boolean on) {
@@ -136,6 +145,27 @@ final class RecordingGpu implements Gpu {
     @Override
     public Work product(CudaProduct product) {
         return new Recorded(new RecordedWork.Product(product), product.bytes());
+    }
+
+    /** What cuDNN 9.24 asks for on an H200, as its plans say (CudnnPlansTest), and dy·y of each query. */
+    @Override
+    public OptionalLong attentionBytes(CudaAttention a) {
+        if (!cudnn) {
+            return OptionalLong.empty();
+        }
+        if (!a.isBackward()) {
+            return OptionalLong.of(ALIGNMENT);
+        }
+        Shape s = a.shape();
+        long heads = (long) s.batch() * s.heads();
+        long scores = 2 * heads * Math.ceilDiv(s.queries(), 64) * 64 * Math.ceilDiv(s.keys(), 128) * 128;
+        long grouped = s.heads() == s.keyHeads() ? 0 : 2 * 2 * heads * s.keys() * s.size();
+        return OptionalLong.of(scores + grouped + ALIGNMENT + Float.BYTES * a.rows());
+    }
+
+    @Override
+    public Work attention(CudaAttention attention, long workspace) {
+        return new Recorded(new RecordedWork.Attention(attention), attention.bytes());
     }
 
     @Override

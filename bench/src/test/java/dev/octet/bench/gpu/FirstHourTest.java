@@ -32,7 +32,7 @@ import org.junit.jupiter.api.io.TempDir;
 
 /**
  * The scripts of the first hour on a GPU, run to their end on a machine without one: Octet's measurements against the simulated driver, in which
- * a GPU does nothing at all; test classes that pass, break the GPU, hang and differ in place of the real ones.
+ * a GPU does nothing at all but attention by cuDNN's interface; test classes that pass, break the GPU, hang and differ in place of the real ones.
  */
 @DisplayNameGeneration(DisplayNameGenerator.ReplaceUnderscores.class)
 class FirstHourTest {
@@ -40,6 +40,8 @@ class FirstHourTest {
     private static final Path SCRIPTS = BENCH.resolve("gpu");
     private static final Path FAKE =
             BENCH.resolveSibling("trainer/src/test/resources/dev/octet/trainer/device/cuda/fake_cuda.cc");
+
+    private static final Path CUDNN = FAKE.resolveSibling("host_cudnn.cpp");
 
     /** Stands for java: test classes as in the comment above, everything else by the real one. */
     private static final String JAVA = """
@@ -98,7 +100,16 @@ class FirstHourTest {
                         "-Wl,-soname,libcuda.so.1",
                         "-o",
                         driver.toString(),
-                        FAKE.toString()))) {
+                        FAKE.toString()),
+                List.of(
+                        "g++",
+                        "-std=c++17",
+                        "-O1",
+                        "-shared",
+                        "-fPIC",
+                        "-o",
+                        cuda.resolve("libcudnn.so.9").toString(),
+                        CUDNN.toString()))) {
             Ended ended = run(tool, Map.of());
             assumeTrue(ended.code() == 0, tool.getFirst() + " is not here or fails: " + ended.text());
         }
@@ -220,9 +231,12 @@ class FirstHourTest {
         for (String model : List.of("vit-small bf16", "vit-small fp8", "gpt2-small bf16", "gpt2-small fp8")) {
             assertTrue(table.contains("## step " + model + ": "), table);
         }
-        assertTrue(table.contains("| cuMemsetD32Async x"), table);
+        assertTrue(table.contains("| cuMemcpyHtoDAsync x"), table);
         JsonNode results = new ObjectMapper().readTree(result("steps.json")).get("results");
         assertEquals(18, results.at("/products/octet/0/products").size());
+        assertEquals(2, results.at("/attention/cudnn/0/attention").size());
+        assertTrue(table.contains("| with cuDNN's attention: the step |"), table);
+        assertTrue(table.contains("| attention backward bf16 16x4x17x17x16 x2 |"), table);
         Ended peers = part("4-peers", "--budget", "60");
         String beside = result("peers.md");
         // no torch that sees a GPU is on this machine

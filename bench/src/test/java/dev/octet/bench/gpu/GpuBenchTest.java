@@ -88,7 +88,14 @@ class GpuBenchTest {
     }
 
     @ParameterizedTest
-    @ValueSource(strings = {"limits", "products 64x32x16", "cast 64x128", "step vit-small bf16 nowhere 2 3"})
+    @ValueSource(
+            strings = {
+                "limits",
+                "products 64x32x16",
+                "attention 2x2x2x64x64",
+                "cast 64x128",
+                "step vit-small bf16 nowhere 2 3"
+            })
     void without_a_gpu_everything_ends_with_5_and_what_is_missing(String arguments) throws IOException {
         assumeTrue(Gpus.find(0) instanceof GpuSearch.Unfit, "there is a GPU");
         assertEquals(5, run(arguments.split(" ")));
@@ -99,7 +106,7 @@ class GpuBenchTest {
     }
 
     @ParameterizedTest
-    @ValueSource(strings = {"limit", "products", "make gpt3 x", "step vit-small"})
+    @ValueSource(strings = {"limit", "products", "attention", "make gpt3 x", "step vit-small"})
     void wrong_arguments_are_2(String arguments) throws IOException {
         assertEquals(2, run(arguments.split(" ")));
     }

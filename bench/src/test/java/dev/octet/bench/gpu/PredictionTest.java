@@ -176,6 +176,25 @@ class PredictionTest {
         assertEquals(millis, predict(model, precision).millis(), 0.6);
     }
 
+    /** As decision 34 has them: at rates that others published, and apart from what the kernels are predicted to take. */
+    @ParameterizedTest
+    @CsvSource({"gpt2,bf16,12,65.9", "gpt2,fp8,12,57.5", "vit-huge,bf16,32,138.2", "vit-huge,fp8,32,113.5"})
+    void attention_by_cudnn_is_a_prediction_of_its_own(String model, String precision, int layers, double millis)
+            throws IOException {
+        Prediction other = Predict.predictByCudnn(model, precision);
+        assertEquals(millis, other.millis(), 0.06);
+        assertEquals(
+                2L * layers,
+                other.step().works().stream()
+                        .filter(RecordedWork.Attention.class::isInstance)
+                        .count());
+        assertFalse(other.step().kernels().stream().anyMatch(k -> k.name().startsWith("flash_")));
+        assertEquals(1, other.step().graphs());
+        assertEquals(List.of(), Prediction.unknown(other.step()));
+        assertFalse(
+                predict(model, precision).step().works().stream().anyMatch(RecordedWork.Attention.class::isInstance));
+    }
+
     @Test
     void the_table_says_how_far_off_a_kind_is() throws IOException {
         String text = predict("gpt2", "bf16").text(measured("gpt2", "bf16"));

@@ -36,6 +36,16 @@ public interface CudaStream {
         return true;
     }
 
+    /** Whether the vendor's library computes an attention; of its addresses only the alignment counts. */
+    default boolean computes(CudaAttention attention) {
+        return false;
+    }
+
+    /** Attention by the vendor's library, which {@link #computes(CudaAttention) computes} it; it takes a {@link #workspace} of its own. */
+    default void attention(CudaAttention attention) {
+        throw new IllegalStateException("no library computes " + attention.name());
+    }
+
     /** Copies bytes within the device. */
     void copy(long from, long to, long bytes);
 

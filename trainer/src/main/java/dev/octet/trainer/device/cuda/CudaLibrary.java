@@ -24,6 +24,14 @@ enum CudaLibrary {
             "install CUDA 12 or 13, or pip install nvidia-cublas-cu12 (nvidia-cublas for CUDA 13); set OCTET_CUDA_HOME"
                     + " to the folder that has it"),
 
+    /** Attention; optional, and numbered apart from CUDA. */
+    CUDNN(
+            "libcudnn.so",
+            9,
+            9,
+            "pip install nvidia-cudnn-cu13 (nvidia-cudnn-cu12 for CUDA 12), 9.16 or later; set OCTET_CUDA_HOME to the"
+                    + " folder that has it; without octet.cuda.attention=cudnn none is needed"),
+
     /** Sums over several GPUs; optional, and numbered apart from CUDA. */
     NCCL(
             "libnccl.so",

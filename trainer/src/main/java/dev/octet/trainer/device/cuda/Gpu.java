@@ -1,11 +1,13 @@
 package dev.octet.trainer.device.cuda;
 
+import dev.octet.trainer.kernel.CudaAttention;
 import dev.octet.trainer.kernel.CudaProduct;
 import dev.octet.trainer.kernel.CudaSource;
 import dev.octet.trainer.kernel.CudaStream.Grid;
 import java.lang.foreign.MemorySegment;
 import java.util.Collection;
 import java.util.List;
+import java.util.OptionalLong;
 
 /**
  * One GPU and its streams: the CUDA device's only interface to the hardware. Work runs in the order of the compute lane unless it is said otherwise. Not thread-safe.
@@ -61,6 +63,20 @@ public interface Gpu extends AutoCloseable {
     /** Whether {@link #product} accepts a product; of its addresses only the alignment counts. */
     default boolean computes(CudaProduct product) {
         return true;
+    }
+
+    /** Bytes of workspace that the vendor's library needs for attention; empty where it does not compute it. Of its addresses only the alignment counts. */
+    default OptionalLong attentionBytes(CudaAttention attention) {
+        return OptionalLong.empty();
+    }
+
+    /**
+     * Attention by the vendor's library.
+     *
+     * @param workspace of {@link #attentionBytes} bytes, aligned to 256
+     */
+    default Work attention(CudaAttention attention, long workspace) {
+        throw new IllegalStateException("no library computes " + attention.name());
     }
 
     /** A copy within the device. */

@@ -8,7 +8,7 @@ import org.jspecify.annotations.Nullable;
  * Result of a search for GPUs and CUDA.
  *
  * @param gpus all GPUs that the driver reports, supported or not; without versions
- * @param parts driver, jcuda, cublasLt, compiler; jcuda is missing when there is no driver
+ * @param parts driver, jcuda, cublasLt, compiler; jcuda is missing when there is no driver; cuDNN where it is found or asked for
  */
 public record GpuReport(List<GpuInfo> gpus, List<Part> parts) {
     public GpuReport {

@@ -4,6 +4,7 @@ import dev.octet.formats.error.UnavailableException;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 import jcuda.driver.CUdevice;
 import jcuda.driver.CUdevice_attribute;
 
@@ -52,6 +53,9 @@ public final class Gpus {
         }
         CublasLt lt = CublasLt.of(
                 libraries.find(CudaLibrary.CUBLAS_LT, driver.major()).orThrow());
+        Cudnn cudnn = options.attentionByCudnn()
+                ? Cudnn.of(libraries.find(CudaLibrary.CUDNN).orThrow())
+                : null;
         KernelCompilers compilers = KernelCompilers.of(libraries, environment, driver.major());
         if (compilers.compiler().isEmpty() && PrebuiltKernels.version().isEmpty()) {
             throw new UnavailableException(
@@ -64,7 +68,7 @@ public final class Gpus {
         String versions = String.join(
                 ", ",
                 "driver " + driver.versionText(),
-                "cublasLt " + lt.versionText(),
+                "cublasLt " + lt.versionText() + (cudnn == null ? "" : ", cuDNN " + cudnn.versionText()),
                 kernels.version(),
                 "jcuda " + JcudaLibrary.VERSION);
         CUdevice device = driver.device(ordinal);
@@ -77,6 +81,7 @@ public final class Gpus {
                     kernels,
                     shared,
                     lt,
+                    cudnn,
                     GpuClock.of(libraries, driver.busId(device)),
                     options));
         } catch (RuntimeException e) {
@@ -114,7 +119,20 @@ public final class Gpus {
             parts.add(GpuReport.Part.absent("cublasLt", e));
         }
         parts.add(compilerPart(KernelCompilers.of(libraries, environment, major)));
+        attentionPart(libraries).ifPresent(parts::add);
         return new GpuReport(gpus, parts);
+    }
+
+    /** cuDNN where it is there or asked for: without it Octet's kernels compute attention. */
+    private static Optional<GpuReport.Part> attentionPart(CudaLibraries libraries) {
+        try {
+            Cudnn cudnn = Cudnn.of(libraries.find(CudaLibrary.CUDNN).orThrow());
+            return Optional.of(GpuReport.Part.found("cuDNN", cudnn.versionText(), cudnn.path()));
+        } catch (UnavailableException e) {
+            return GpuOptions.ofSystem().attentionByCudnn()
+                    ? Optional.of(GpuReport.Part.absent("cuDNN", e))
+                    : Optional.empty();
+        }
     }
 
     private static GpuReport.Part compilerPart(KernelCompilers compilers) {

@@ -2,6 +2,7 @@ package dev.octet.trainer.device.cuda;
 
 import dev.octet.formats.error.UnavailableException;
 import dev.octet.formats.tensor.DType;
+import dev.octet.trainer.kernel.CudaAttention;
 import dev.octet.trainer.kernel.CudaProduct;
 import dev.octet.trainer.kernel.CudaSource;
 import dev.octet.trainer.kernel.CudaStream.Grid;
@@ -16,6 +17,7 @@ import java.util.function.IntSupplier;
 import jcuda.driver.CUevent;
 import jcuda.driver.CUevent_flags;
 import jcuda.driver.JCudaDriver;
+import org.jspecify.annotations.Nullable;
 
 /** A GPU through jcuda: memory, copies, kernels and graphs by the driver, products by cublasLt. */
 final class JcudaGpu implements Gpu {
@@ -42,14 +44,24 @@ final class JcudaGpu implements Gpu {
     private final List<HostAddress> pinned = new ArrayList<>();
     private final Staging staging;
     private final Products products;
+    private final @Nullable Cudnn cudnn;
+    /** Made when attention is first asked for. */
+    private @Nullable AttentionPlans attention;
 
-    /** Components of a GPU. */
+    private long cudnnHandle;
+
+    /**
+     * Components of a GPU.
+     *
+     * @param cudnn null where Octet's kernels compute all attention
+     */
     record Parts(
             GpuInfo info,
             GpuContext context,
             Kernels kernels,
             int mostSharedBytes,
             CublasLt lt,
+            @Nullable Cudnn cudnn,
             GpuClock clock,
             GpuOptions options) {}
 
@@ -57,6 +69,7 @@ final class JcudaGpu implements Gpu {
     JcudaGpu(Parts parts) {
         this.info = parts.info();
         this.context = parts.context();
+        this.cudnn = parts.cudnn();
         this.kernels = new LoadedKernels(context, parts.kernels(), parts.mostSharedBytes());
         this.staging = new Staging(context, pinned(STAGING_BYTES), pinned(STAGING_BYTES));
         CublasLt.Place place = new CublasLt.Place(
@@ -183,6 +196,30 @@ final class JcudaGpu implements Gpu {
     public boolean computes(CudaProduct product) {
         context.enter();
         return products.computes(product);
+    }
+
+    @Override
+    public OptionalLong attentionBytes(CudaAttention of) {
+        return cudnn == null ? OptionalLong.empty() : plans(cudnn).workspaceBytes(of);
+    }
+
+    @Override
+    public Work attention(CudaAttention of, long workspace) {
+        if (cudnn == null) {
+            return Gpu.super.attention(of, workspace);
+        }
+        return plans(cudnn).work(of, workspace, context::enter);
+    }
+
+    private AttentionPlans plans(Cudnn library) {
+        context.enter();
+        AttentionPlans plans = attention;
+        if (plans == null) {
+            cudnnHandle = library.open(context.stream().handle());
+            plans = new AttentionPlans(library, new AttentionPlans.Target.Handle(cudnnHandle), info.capability());
+            attention = plans;
+        }
+        return plans;
     }
 
     @Override
@@ -322,6 +359,10 @@ final class JcudaGpu implements Gpu {
         if (!context.isLost()) {
             context.synchronize();
             products.close();
+            if (cudnn != null && attention != null) {
+                attention.close();
+                cudnn.close(cudnnHandle);
+            }
             staging.close();
             kernels.close();
             for (HostAddress address : pinned) {

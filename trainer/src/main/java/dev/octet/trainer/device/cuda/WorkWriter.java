@@ -2,6 +2,7 @@ package dev.octet.trainer.device.cuda;
 
 import static java.util.Objects.requireNonNull;
 
+import dev.octet.trainer.kernel.CudaAttention;
 import dev.octet.trainer.kernel.CudaProduct;
 import dev.octet.trainer.kernel.CudaSource;
 import dev.octet.trainer.kernel.CudaStream;
@@ -241,6 +242,29 @@ final class WorkWriter implements CudaStream {
     @Override
     public boolean computes(CudaProduct product) {
         return gpu.computes(product);
+    }
+
+    @Override
+    public boolean computes(CudaAttention attention) {
+        return gpu.attentionBytes(attention).isPresent();
+    }
+
+    @Override
+    public void attention(CudaAttention attention) {
+        touch(
+                attention.q().address(),
+                attention.k().address(),
+                attention.v().address(),
+                attention.y().address());
+        touch(attention.logSums(), attention.bias());
+        CudaAttention.Gradients g = attention.gradients();
+        if (g != null) {
+            touch(g.dy().address(), g.dq().address(), g.dk().address(), g.dv().address());
+        }
+        long at = workspace(gpu.attentionBytes(attention).orElseThrow());
+        if (room != null) {
+            works.add(gpu.attention(attention, at));
+        }
     }
 
     @Override

@@ -6,13 +6,16 @@ import dev.octet.trainer.kernel.CudaTensor;
 import dev.octet.trainer.kernel.Frame;
 
 /**
- * Without a matrix of queries by keys in memory, in either direction; backward without atomic sums, so with the same bits every time. On
- * tensor cores where {@link FlashAttention#computes}, else on the ordinary units.
+ * Without a matrix of queries by keys in memory, in either direction; backward without atomic sums, so with the same bits every time. By the
+ * vendor's library where there is one that takes it ({@link LibraryAttention}), on tensor cores where {@link FlashAttention#computes}, else on the ordinary units.
  */
 final class AttentionCuda implements CudaKernel<Attention> {
     @Override
     public void forward(Attention op, Frame<CudaTensor> frame, CudaStream cuda) {
         if (hasNoQueries(op)) {
+            return;
+        }
+        if (new LibraryAttention(op, frame, cuda).forward()) {
             return;
         }
         if (FlashAttention.computes(op)) {
@@ -26,6 +29,9 @@ final class AttentionCuda implements CudaKernel<Attention> {
     public void backward(Attention op, Frame<CudaTensor> frame, CudaStream cuda) {
         if (hasNoQueries(op) || op.keys() == 0) {
             clear(op, frame, cuda);
+            return;
+        }
+        if (new LibraryAttention(op, frame, cuda).backward()) {
             return;
         }
         if (FlashAttention.computes(op)) {

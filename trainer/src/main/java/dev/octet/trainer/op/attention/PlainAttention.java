@@ -33,13 +33,17 @@ final class PlainAttention {
         this.op = op;
         this.frame = frame;
         this.cuda = cuda;
+        steps = steps(op, frame, cuda);
+        launches = new AttentionLaunch(op, frame, cuda, source(op), steps);
+    }
+
+    /** The source for an operator's types. */
+    static CudaSource source(Attention op) {
         DType mask = op.mask() == null ? DType.F32 : op.mask().dtype();
-        CudaSource source = CudaSource.of(PlainAttention.class, "attention.cu")
+        return CudaSource.of(PlainAttention.class, "attention.cu")
                 .define("TYPE", CudaSource.type(op.q().dtype()))
                 .define("MASK_TYPE", CudaSource.type(mask))
                 .define("TRUTH", mask == DType.BOOL ? 1 : 0);
-        steps = steps(op, frame, cuda);
-        launches = new AttentionLaunch(op, frame, cuda, source, steps);
     }
 
     /**
@@ -70,11 +74,13 @@ final class PlainAttention {
                 op.maskStep());
     }
 
-    private static long batch(int length, long stride, int heads) {
+    /** Elements from one sample to the next; {@code heads} is 1 where heads are side by side. */
+    static long batch(int length, long stride, int heads) {
         return length * stride * heads;
     }
 
-    private static long head(boolean split, int length, int width) {
+    /** Elements from one head to the next. */
+    static long head(boolean split, int length, int width) {
         return split ? (long) length * width : width;
     }
 

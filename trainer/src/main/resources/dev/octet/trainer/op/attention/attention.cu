@@ -168,6 +168,42 @@ KERNEL(attention_dots, THREADS,
     }
 }
 
+// Of a query that sees no key, what the vendor's library adds up is below half of what hides a key.
+#define HIDING (-1e30f)
+
+// What the vendor's library adds to the scores of keys, [batch, keys]: nothing, or what hides a key of a mask that is the same for all queries and heads.
+KERNEL(attention_bias, THREADS, (const MASK_TYPE* mask, float* bias, const i64* steps, i32 batch, i32 keys)) {
+    i64 at = block_index() * THREADS + thread_index();
+    if (at < (i64)batch * keys) {
+        i64 b = quotient(at, keys);
+        bias[at] = mask[b * steps[12] + (at - b * keys) * steps[15]] == 0 ? HIDING : 0;
+    }
+}
+
+// Zeros in place of rows of queries that see no key, and no sum in place of their sums. A thread has a query.
+KERNEL(attention_hide, THREADS,
+       (TYPE* y, float* log_sums, const i64* steps, i32 batch, i32 heads, i32 queries, i32 value_size)) {
+    i64 row = block_index() * THREADS + thread_index();
+    if (row < (i64)batch * heads * queries && log_sums[row] < HIDING / 2) {
+        Steps sy = steps_of(steps, Y);
+        i64 outer = quotient(row, queries);
+        i64 b = quotient(outer, heads);
+        TYPE* own = y + b * sy.batch + (outer - b * heads) * sy.head + (row - outer * queries) * sy.row;
+        for (int c = 0; c < value_size; c++) {
+            own[c] = narrow<TYPE>(0);
+        }
+        log_sums[row] = -INFINITE;
+    }
+}
+
+// Sums for backward, where the exponential of a score less its sum must be 0 if there is no sum.
+KERNEL(attention_sums, THREADS, (const float* log_sums, float* sums, i64 rows)) {
+    i64 row = block_index() * THREADS + thread_index();
+    if (row < rows) {
+        sums[row] = log_sums[row] == -INFINITE ? INFINITE : log_sums[row];
+    }
+}
+
 // dq = scale Σ ds k. A warp has a query.
 RESIDENT_KERNEL(attention_queries, THREADS, 512,
        (const TYPE* q, const TYPE* k, const TYPE* v, const MASK_TYPE* mask, const TYPE* dy, const float* log_sums, const float* dy_dots,

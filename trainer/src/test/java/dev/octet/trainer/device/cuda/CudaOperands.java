@@ -14,6 +14,8 @@ import java.util.function.Consumer;
 
 /** Operands of single twins on a GPU, made from numbers and read as numbers. */
 public final class CudaOperands implements AutoCloseable {
+    private static final int PIECE_BYTES = 1 << 26;
+
     private final Gpu gpu;
     private final List<Long> allocated = new ArrayList<>();
 
@@ -99,9 +101,11 @@ public final class CudaOperands implements AutoCloseable {
         long workspace = CudaMemory.aligned(first.workspace());
         long bytes = workspace + first.bytes();
         long room = gpu.allocate(bytes, "workspaces of a test");
-        gpu.write(
-                room,
-                MemorySegment.ofArray(new byte[Math.toIntExact(bytes)]).fill((byte) 0xFF));
+        MemorySegment piece =
+                MemorySegment.ofArray(new byte[(int) Math.min(bytes, PIECE_BYTES)]).fill((byte) 0xFF);
+        for (long at = 0; at < bytes; at += PIECE_BYTES) {
+            gpu.write(room + at, piece.asSlice(0, Math.min(PIECE_BYTES, bytes - at)));
+        }
         WorkWriter second = first.second(room + workspace, MemorySegment.NULL);
         second.begin(Map.of(), room);
         writing.accept(second);

@@ -10,6 +10,9 @@ import dev.octet.formats.error.DeviceLostException;
 import dev.octet.formats.error.UnavailableException;
 import dev.octet.formats.tensor.DType;
 import dev.octet.quant.number.BFloat16;
+import dev.octet.trainer.kernel.CudaAttention;
+import dev.octet.trainer.kernel.CudaAttention.Rows;
+import dev.octet.trainer.kernel.CudaAttention.Shape;
 import dev.octet.trainer.kernel.CudaProduct;
 import dev.octet.trainer.kernel.CudaProduct.Matrix;
 import dev.octet.trainer.kernel.CudaSource;
@@ -33,12 +36,12 @@ final class FakeGpuRun {
 
     private FakeGpuRun() {}
 
-    /** Its words: what to run, and the folder of the cache. */
+    /** Its words: what to run, and the folder of the cache; for {@code find} a third where cuDNN is asked for. */
     public static void main(String... words) {
         Path cache = Path.of(words[1]);
         switch (words[0]) {
             case "find" -> {
-                switch (Gpus.find(0, new GpuOptions(false, true, cache))) {
+                switch (Gpus.find(0, new GpuOptions(false, true, words.length > 2, cache))) {
                     case GpuSearch.Ready r -> {
                         System.out.println("ready: " + r.gpu().info());
                         r.gpu().close();
@@ -48,6 +51,11 @@ final class FakeGpuRun {
                 }
                 System.out.println(Gpus.report());
                 System.out.println("temporary files: " + System.getProperty("java.io.tmpdir"));
+            }
+            case "attention" -> {
+                try (Gpu gpu = open(cache)) {
+                    attention(gpu);
+                }
             }
             case "work" -> {
                 try (Gpu gpu = open(cache)) {
@@ -98,8 +106,9 @@ final class FakeGpuRun {
                 232448,
                 CublasLt.of(
                         libraries.find(CudaLibrary.CUBLAS_LT, driver.major()).orThrow()),
+                libraries.find(CudaLibrary.CUDNN) instanceof LibrarySearch.Found f ? Cudnn.of(f.loaded()) : null,
                 GpuClock.of(libraries, driver.busId(driver.device(0))),
-                new GpuOptions(false, true, cache)));
+                new GpuOptions(false, true, false, cache)));
     }
 
     private static MemorySegment bytes(int count, long seed) {
@@ -211,6 +220,37 @@ final class FakeGpuRun {
         assertThrows(IllegalStateException.class, () -> gpu.graph(List.of(broken, failing)));
         gpu.synchronize();
         assertArrayEquals(new float[3], floats(gpu, x, 3));
+    }
+
+    /** With one key its values are the result, and the logarithm of the sum is the score. */
+    private static void attention(Gpu gpu) {
+        float[] q = {1, 2, 3, 4, 5, 6, 7, 8};
+        float[] v = {8, 7, 6, 5, 4, 3, 2, 1};
+        long ofQ = put(gpu, encode(DType.BF16, q));
+        long ofK = put(gpu, encode(DType.BF16, new float[] {1, 0, 0, 0, 0, 0, 0, 0}));
+        long ofV = put(gpu, encode(DType.BF16, v));
+        long y = gpu.allocate(16, "y");
+        long sums = gpu.allocate(4, "sums");
+        CudaAttention a = new CudaAttention(
+                DType.BF16,
+                new Shape(1, 1, 1, 1, 1, 8),
+                false,
+                0.5f,
+                new Rows(ofQ, 8, 8, 8),
+                new Rows(ofK, 8, 8, 8),
+                new Rows(ofV, 8, 8, 8),
+                new Rows(y, 8, 8, 8),
+                sums,
+                0,
+                null);
+        long workspace = gpu.allocate(gpu.attentionBytes(a).orElseThrow(), "a workspace");
+        Work work = gpu.attention(a, workspace);
+        assertEquals("attention forward bf16 1x1x1x1x8", work.name());
+        assertArrayEquals(new byte[16], read(gpu, y, 16)); // nothing runs before it is told to
+        work.run();
+        assertArrayEquals(v, decode(DType.BF16, read(gpu, y, 16)));
+        assertArrayEquals(new float[] {0.5f}, floats(gpu, sums, 1));
+        work.close();
     }
 
     private static void products(Gpu gpu) {

@@ -1,6 +1,7 @@
 package dev.octet.trainer.device.cuda;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.io.File;
@@ -89,9 +90,10 @@ class FakeGpuTest {
                 .collect(Collectors.joining(File.pathSeparator));
     }
 
-    private static Ended java(Map<String, String> settings, String what) throws IOException, InterruptedException {
+    private static Ended java(Map<String, String> settings, String what, String... more)
+            throws IOException, InterruptedException {
         Map<String, String> environment = new HashMap<>(settings);
-        environment.put("OCTET_CUDA_HOME", folder.toString());
+        environment.putIfAbsent("OCTET_CUDA_HOME", folder.toString());
         List<String> words = new ArrayList<>(List.of(
                 Path.of(System.getProperty("java.home"), "bin", "java").toString(),
                 "--enable-native-access=ALL-UNNAMED",
@@ -104,6 +106,7 @@ class FakeGpuTest {
                 FakeGpuRun.class.getName(),
                 what,
                 Files.createTempDirectory(folder, "cache").toString()));
+        words.addAll(List.of(more));
         return run(environment, words);
     }
 
@@ -143,6 +146,54 @@ class FakeGpuTest {
         try (Stream<Path> left = Files.list(temporary)) {
             assertEquals(List.of(), left.toList());
         }
+    }
+
+    /** The folder with cuDNN's interface beside the driver. */
+    private static Map<String, String> withCudnn() throws IOException {
+        Path home = Files.createDirectories(folder.resolve("with-cudnn"));
+        Path library = HostCudnn.compiled(HostCompiler.find().orElseThrow());
+        for (Path file : List.of(
+                folder.resolve("libcuda.so.1"),
+                folder.resolve("libcublasLt.so.13"),
+                folder.resolve("libnvidia-ml.so.1"))) {
+            Files.deleteIfExists(home.resolve(file.getFileName()));
+            Files.createSymbolicLink(home.resolve(file.getFileName()), file);
+        }
+        Files.deleteIfExists(home.resolve("libcudnn.so.9"));
+        Files.createSymbolicLink(home.resolve("libcudnn.so.9"), library.toAbsolutePath());
+        return Map.of("OCTET_CUDA_HOME", home.toString());
+    }
+
+    /** This machine may have cuDNN where it is searched. */
+    private static void assumeAbsent() {
+        if (CudaLibraries.ofSystem().find(CudaLibrary.CUDNN) instanceof LibrarySearch.Found f) {
+            throw Installed.skip("cuDNN is there: " + f.loaded().path());
+        }
+    }
+
+    @Test
+    void attention_goes_through_cudnn() throws IOException, InterruptedException {
+        Ended ended = java(withCudnn(), "attention");
+        assertTrue(ended.text().endsWith("passed\n"), ended.text());
+        assertTrue(ended.text().contains("released, 0 bytes left"), ended.text());
+    }
+
+    @Test
+    void cudnn_is_reported_where_it_is_and_named_with_the_gpu_where_it_is_used()
+            throws IOException, InterruptedException {
+        assumeAbsent();
+        assertFalse(java(Map.of(), "find").text().contains("name=cuDNN"));
+        String text = java(withCudnn(), "find", "cudnn").text();
+        assertTrue(text.contains("cublasLt 13.1.0, cuDNN 9.24.0, "), text);
+        assertTrue(text.contains("name=cuDNN, version=9.24.0"), text);
+    }
+
+    @Test
+    void cudnn_that_is_asked_for_and_not_there_is_an_error() throws IOException, InterruptedException {
+        assumeAbsent();
+        String text = java(Map.of(), "find", "cudnn").text();
+        assertTrue(text.startsWith("unfit: libcudnn.so.9 was not found\n"), text);
+        assertTrue(text.contains("pip install nvidia-cudnn-cu13"), text);
     }
 
     @Test

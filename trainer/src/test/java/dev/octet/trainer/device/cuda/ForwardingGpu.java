@@ -1,11 +1,13 @@
 package dev.octet.trainer.device.cuda;
 
+import dev.octet.trainer.kernel.CudaAttention;
 import dev.octet.trainer.kernel.CudaProduct;
 import dev.octet.trainer.kernel.CudaSource;
 import dev.octet.trainer.kernel.CudaStream.Grid;
 import java.lang.foreign.MemorySegment;
 import java.util.Collection;
 import java.util.List;
+import java.util.OptionalLong;
 
 /** A GPU that does what another does; tests watch some of it. */
 class ForwardingGpu implements Gpu {
@@ -73,6 +75,16 @@ class ForwardingGpu implements Gpu {
     @Override
     public boolean computes(CudaProduct product) {
         return gpu.computes(product);
+    }
+
+    @Override
+    public OptionalLong attentionBytes(CudaAttention attention) {
+        return gpu.attentionBytes(attention);
+    }
+
+    @Override
+    public Work attention(CudaAttention attention, long workspace) {
+        return gpu.attention(attention, workspace);
     }
 
     @Override

@@ -1,6 +1,7 @@
 package dev.octet.trainer.device.cuda;
 
 import dev.octet.formats.error.UnavailableException;
+import dev.octet.trainer.kernel.CudaAttention;
 import dev.octet.trainer.kernel.CudaProduct;
 import dev.octet.trainer.kernel.CudaSource;
 import dev.octet.trainer.kernel.CudaStream.Grid;
@@ -9,6 +10,7 @@ import java.lang.foreign.MemorySegment;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
+import java.util.OptionalLong;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -42,6 +44,11 @@ public final class HostGpu implements Gpu {
     private final int capability;
     private final HostMemory memory;
     private final Arena pinned = Arena.ofShared();
+    /** What computes attention in place of the kernels; null where they do. */
+    private final @Nullable AttentionPlans attention;
+
+    private final List<Work> attentions = new ArrayList<>();
+
     /** Where works go while a graph is captured. */
     private @Nullable List<HostWork> captured;
 
@@ -59,6 +66,15 @@ public final class HostGpu implements Gpu {
     }
 
     HostGpu(Order order, int capability, HostCompiler.Flavour flavour) {
+        this(order, capability, flavour, false);
+    }
+
+    /** The GPU of capability 9.0 with a library that computes attention ({@link HostCudnn}). */
+    static HostGpu withCudnn(Order order) {
+        return new HostGpu(order, 90, HostCompiler.Flavour.ofRun(), true);
+    }
+
+    private HostGpu(Order order, int capability, HostCompiler.Flavour flavour, boolean cudnn) {
         this.flavour = flavour;
         this.compiler = HostCompiler.find()
                 .orElseThrow(() ->
@@ -66,6 +82,7 @@ public final class HostGpu implements Gpu {
         this.order = order;
         this.memory = new HostMemory(MEMORY_BYTES, (byte) (order.seed() == 0 ? 0xA5 : 0x7E));
         this.capability = capability;
+        this.attention = cudnn ? HostCudnn.plans(compiler) : null;
     }
 
     /** Why there can be none on this machine; empty when there can. Tests assume that it is empty. */
@@ -169,6 +186,22 @@ public final class HostGpu implements Gpu {
     }
 
     @Override
+    public OptionalLong attentionBytes(CudaAttention of) {
+        return attention == null ? OptionalLong.empty() : attention.workspaceBytes(of);
+    }
+
+    @Override
+    public Work attention(CudaAttention of, long workspace) {
+        if (attention == null) {
+            return Gpu.super.attention(of, workspace);
+        }
+        memory.at(workspace, attention.workspaceBytes(of).orElseThrow(), "workspace of attention");
+        Work work = attention.work(of, workspace, () -> {});
+        attentions.add(work);
+        return new HostWork(work.name(), work.bytes(), work::run);
+    }
+
+    @Override
     public Work copy(long from, long to, long bytes) {
         memory.at(from, bytes, "copy");
         memory.at(to, bytes, "copy");
@@ -242,6 +275,10 @@ public final class HostGpu implements Gpu {
         try {
             memory.checkZones("some work");
         } finally {
+            attentions.forEach(Work::close);
+            if (attention != null) {
+                attention.close();
+            }
             memory.close();
             pinned.close();
         }

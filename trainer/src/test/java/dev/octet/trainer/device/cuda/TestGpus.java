@@ -2,7 +2,9 @@ package dev.octet.trainer.device.cuda;
 
 import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
+import dev.octet.formats.file.CacheFolder;
 import dev.octet.trainer.device.Device;
+import dev.octet.trainer.kernel.CudaAttention;
 import dev.octet.trainer.kernel.CudaProduct;
 import dev.octet.trainer.op.GpuFusions;
 import java.util.List;
@@ -31,6 +33,11 @@ public final class TestGpus {
         }
     }
 
+    /** A GPU that stays open when a test's operands close it. */
+    public static Gpu open(Gpu gpu) {
+        return new SharedGpu(gpu);
+    }
+
     /** A GPU of capability 9.0 that is this processor. */
     public static Gpu host() {
         return host(90);
@@ -47,6 +54,35 @@ public final class TestGpus {
         }
         assumeTrue(HostGpu.absence().isEmpty(), () -> HostGpu.absence().orElseThrow());
         return new HostGpu(HostGpu.Order.FORWARD, capability);
+    }
+
+    /** As {@link #host()}, with cuDNN's interface for attention: {@link HostCudnn}, on a real GPU the library itself. */
+    public static Gpu hostWithCudnn() {
+        if (!inEmulation()) {
+            return realWithCudnn();
+        }
+        assumeTrue(HostGpu.absence().isEmpty(), () -> HostGpu.absence().orElseThrow());
+        return HostGpu.withCudnn(HostGpu.Order.FORWARD);
+    }
+
+    /** The GPU of this machine, with cuDNN for attention. */
+    public static Gpu realWithCudnn() {
+        GpuSearch found = Gpus.find(0, new GpuOptions(false, true, true, CacheFolder.path()));
+        if (found instanceof GpuSearch.Unfit u) {
+            assumeTrue(false, "no GPU with cuDNN: " + u.what() + " (" + u.where() + ")");
+        }
+        return found.orThrow();
+    }
+
+    /** A GPU that remembers the attention that its library is given. */
+    public static Gpu rememberingAttention(Gpu gpu, List<CudaAttention> attentions) {
+        return new ForwardingGpu(gpu) {
+            @Override
+            public Work attention(CudaAttention attention, long workspace) {
+                attentions.add(attention);
+                return gpu.attention(attention, workspace);
+            }
+        };
     }
 
     /** The device on {@link #host()}. */

@@ -3,17 +3,12 @@ package dev.octet.trainer.op.attention;
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import dev.octet.formats.graph.Attribute;
-import dev.octet.formats.graph.Node;
 import dev.octet.formats.tensor.DType;
-import dev.octet.formats.tensor.Shape;
 import dev.octet.trainer.device.cuda.CudaOperands;
 import dev.octet.trainer.device.cuda.TestGpus;
 import dev.octet.trainer.kernel.CudaStream;
 import dev.octet.trainer.kernel.CudaTensor;
-import dev.octet.trainer.kernel.Frame;
-import dev.octet.trainer.kernel.OpSource;
-import dev.octet.trainer.kernel.OperandType;
+import dev.octet.trainer.op.attention.AttentionOperands.Size;
 import dev.octet.trainer.op.attention.FlashAttention.Masking;
 import dev.octet.trainer.op.attention.FlashAttention.Tiles;
 import java.util.ArrayList;
@@ -21,7 +16,6 @@ import java.util.Arrays;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
-import java.util.SplittableRandom;
 import java.util.TreeMap;
 import java.util.function.Consumer;
 import java.util.stream.Stream;
@@ -40,12 +34,16 @@ class FlashTilesTest {
     /** Compute capability. */
     private static final int HOPPER = 90;
 
-    /** A shape of self-attention, heads side by side in memory. */
-    record Size(String name, int batch, int heads, int length, int head, boolean causal, boolean padded) {}
+    private static final List<Size> SIZES =
+            List.of(of("GPT-2 124M", 32, 12, 1024, 64, true, true), of("ViT-Huge/14", 64, 16, 257, 80, false, false));
 
-    private static final List<Size> SIZES = List.of(
-            new Size("GPT-2 124M", 32, 12, 1024, 64, true, true),
-            new Size("ViT-Huge/14", 64, 16, 257, 80, false, false));
+    /** Self-attention; keys that are all there where there is a mask. */
+    private static Size of(String name, int batch, int heads, int length, int head, boolean causal, boolean masked) {
+        Size size = new Size(name, DType.BF16, batch, heads, heads, length, length, head, causal, null, false);
+        byte[] all = new byte[batch * length];
+        Arrays.fill(all, (byte) 1);
+        return masked ? size.masked(all) : size;
+    }
 
     static Stream<Size> sizes() {
         return SIZES.stream();
@@ -77,8 +75,8 @@ class FlashTilesTest {
         Map<String, Double> best = new TreeMap<>();
         StringBuilder table = new StringBuilder();
         try (CudaOperands operands = new CudaOperands(TestGpus.shared())) {
-            Attention op = op(size);
-            Operands frame = Operands.of(op, operands);
+            Attention op = size.op();
+            AttentionOperands frame = AttentionOperands.of(size, operands);
             tiles(op).forEach(tiles -> {
                 Map<String, Double> times = operands.microseconds(attention(op, frame, tiles), RUNS);
                 table.append(String.format(Locale.ROOT, "%s %s: %s%n", size.name(), tiles, times));
@@ -102,9 +100,10 @@ class FlashTilesTest {
     @ParameterizedTest
     @MethodSource("sizes")
     void all_tiles_give_the_same_numbers(Size size) {
-        Attention op = op(new Size(size.name(), 1, 1, 130, size.head(), size.causal(), size.padded()));
+        Size small = of(size.name(), 1, 1, 130, size.head(), size.causal(), size.mask() != null);
+        Attention op = small.op();
         try (CudaOperands operands = new CudaOperands(TestGpus.host())) {
-            Operands frame = Operands.of(op, operands);
+            AttentionOperands frame = AttentionOperands.of(small, operands);
             List<CudaTensor> results = Stream.concat(Stream.of(frame.output(0)), frame.gradients().stream())
                     .toList();
             List<double[]> expected = new ArrayList<>();
@@ -124,108 +123,11 @@ class FlashTilesTest {
         }
     }
 
-    private static Attention op(Size size) {
-        OperandType x =
-                new OperandType(DType.BF16, Shape.of(size.batch(), size.length(), (long) size.heads() * size.head()));
-        OperandType mask =
-                size.padded() ? new OperandType(DType.BOOL, Shape.of(size.batch(), 1, 1, size.length())) : null;
-        Node node = Node.of(
-                "",
-                "Attention",
-                List.of("q", "k", "v", "mask"),
-                List.of("y"),
-                Attribute.of("q_num_heads", size.heads()),
-                Attribute.of("kv_num_heads", size.heads()),
-                Attribute.of("is_causal", size.causal() ? 1 : 0));
-        return Attention.read(
-                new OpSource(node, Arrays.asList(x, x, x, mask), Arrays.asList(null, null, null, null), 23));
-    }
-
-    private static Consumer<CudaStream> attention(Attention op, Operands frame, Tiles tiles) {
+    private static Consumer<CudaStream> attention(Attention op, AttentionOperands frame, Tiles tiles) {
         return cuda -> {
             FlashAttention attention = new FlashAttention(op, frame, cuda, tiles);
             attention.forward();
             attention.backward();
         };
-    }
-
-    /** Operands with numbers, gradients and results without. */
-    private record Operands(
-            List<CudaTensor> inputs, List<CudaTensor> outputs, CudaTensor upstream, List<CudaTensor> gradients)
-            implements Frame<CudaTensor> {
-        static Operands of(Attention op, CudaOperands operands) {
-            List<CudaTensor> inputs = new ArrayList<>();
-            for (OperandType t : List.of(op.q(), op.k(), op.v())) {
-                inputs.add(numbers(t, operands));
-            }
-            if (op.mask() != null) {
-                byte[] all = new byte[Math.toIntExact(op.mask().count())];
-                Arrays.fill(all, (byte) 1);
-                inputs.add(operands.tensor(op.mask(), all));
-            }
-            List<CudaTensor> outputs = Stream.concat(op.outputs().stream(), op.saved().stream())
-                    .map(operands::empty)
-                    .toList();
-            return new Operands(
-                    inputs,
-                    outputs,
-                    numbers(op.outputs().getFirst(), operands),
-                    inputs.stream().limit(3).map(t -> operands.empty(t.type())).toList());
-        }
-
-        /** Normal numbers in BF16. */
-        private static CudaTensor numbers(OperandType type, CudaOperands operands) {
-            byte[] bytes = new byte[Math.toIntExact(type.byteSize())];
-            SplittableRandom random = new SplittableRandom(7);
-            int[] some = random.doubles(4096)
-                    .mapToInt(d -> Float.floatToRawIntBits((float) random.nextGaussian()) >>> 16)
-                    .toArray();
-            for (int i = 0; i < bytes.length; i += 2) {
-                int bits = some[random.nextInt(some.length)];
-                bytes[i] = (byte) bits;
-                bytes[i + 1] = (byte) (bits >> 8);
-            }
-            return operands.tensor(type, bytes);
-        }
-
-        @Override
-        public boolean hasInput(int i) {
-            return i < inputs.size();
-        }
-
-        @Override
-        public CudaTensor input(int i) {
-            return inputs.get(i);
-        }
-
-        @Override
-        public CudaTensor output(int j) {
-            return outputs.get(j);
-        }
-
-        @Override
-        public boolean hasUpstream(int j) {
-            return j == 0;
-        }
-
-        @Override
-        public CudaTensor upstream(int j) {
-            return upstream;
-        }
-
-        @Override
-        public boolean wantsGradient(int i) {
-            return i < 3;
-        }
-
-        @Override
-        public CudaTensor gradient(int i) {
-            return gradients.get(i);
-        }
-
-        @Override
-        public boolean accumulates(int i) {
-            return false;
-        }
     }
 }
