@@ -21,7 +21,7 @@ import java.util.function.IntPredicate;
 public record GroupedLinear(OperandType x, OperandType w, int experts, boolean hasBias, boolean transB, OperandType y)
         implements Op {
     /** Index of the first weight among the inputs. */
-    static final int WEIGHTS = 2;
+    public static final int WEIGHTS = 2;
 
     /** Its row in the table of operators. */
     public static final OpEntry<GroupedLinear> ENTRY = OpEntry.of(
@@ -56,11 +56,13 @@ public record GroupedLinear(OperandType x, OperandType w, int experts, boolean h
         return Math.toIntExact(x.shape().dim(0));
     }
 
-    int in() {
+    /** Columns of x. */
+    public int in() {
         return Math.toIntExact(x.shape().dim(1));
     }
 
-    int out() {
+    /** Columns of y. */
+    public int out() {
         return Math.toIntExact(y.shape().dim(1));
     }
 
