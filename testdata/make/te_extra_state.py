@@ -9,6 +9,7 @@ checkpoints/te/te2.bin          torch.save of a state dict of 2.x: a Linear, an 
 checkpoints/te/te2.safetensors  the same
 checkpoints/te/te1.bin          torch.save of one of 1.x
 checkpoints/te/dcp/             dcp.save of te2.bin, and a state that Megatron's planner saves: torch.save of the tensor, as bytes
+checkpoints/te/zero1/           a checkpoint of DeepSpeed at stage 1 of one rank: te2.bin's states in its module, as deepspeed_checkpoints.py has the rest
 checkpoints/te/expected.json    recipe, length of the history, and of each GEMM [quantScale, newest amax, largest amax] of input, weight, output, grad_output, grad_input
 hostile/te/NAME.bin             the bytes of one state, each with the defect in its name
 
@@ -163,7 +164,23 @@ def make(folder):
     shard = io.BytesIO()
     torch.save(states["layers.0.qkv"], shard)
     dcp.save({**two, "decoder.layers.qkv._extra_state/shard_0_2": shard}, checkpoint_id=folder / "dcp", planner=AsIs(), no_dist=True)
+    deepspeed(folder / "zero1", weights, states)
     (folder / "expected.json").write_text(json.dumps(want, indent=1) + "\n")
+
+
+def deepspeed(folder, weights, states):
+    """What engine.save_checkpoint writes of a model with these modules: its state dict is under "module", FP32 weights are with the optimizer."""
+    import deepspeed_checkpoints as ds
+
+    step = folder / "global_step7"
+    step.mkdir(parents=True)
+    module = {**{n: t.bfloat16() for n, t in weights.items()}, **{m + "._extra_state": s for m, s in states.items()}}
+    torch.save({**ds.model_states([weights], 1, None, frozen=False), "module": module, "buffer_names": [], "shared_params": {}}, step / "mp_rank_00_model_states.pt")
+    vector = torch.cat([t.flatten() for t in weights.values()])
+    state = {"single_partition_of_fp32_groups": [vector], "zero_stage": ds.ZeroStageEnum(1), "group_paddings": [0], "partition_count": [1],
+             "base_optimizer_state": {"state": {0: ds.moments(vector)}, "param_groups": []}, "ds_version": "0.19.8"}
+    torch.save({"optimizer_state_dict": state, "ds_config": {}, "ds_version": "0.19.8"}, step / "zero_pp_rank_0_mp_rank_00_optim_states.pt")
+    (folder / "latest").write_text("global_step7")
 
 
 class Foreign:

@@ -94,6 +94,10 @@ final class QuantizeCommand implements Command {
     private static final Option KEEP_SCALES = Flags.flag(
             "keep-scales",
             "checkpoints: use the scales again that 'octet dequantize --keep-scales' kept next to the model");
+    private static final Option TRAINING_SCALES = Flags.flag(
+            "training-scales",
+            "checkpoints: static scales of inputs from the amax histories that FP8 training by Transformer Engine left in"
+                    + " the checkpoint, instead of --statistics");
     private static final Option KV_CACHE = Flags.value(
             "kv-cache",
             "none|fp8|fp8-per-head",
@@ -130,6 +134,7 @@ final class QuantizeCommand implements Command {
             CheckpointFlags.ALLOW_NONFINITE,
             CheckpointFlags.EXACT_ONLY,
             KEEP_SCALES,
+            TRAINING_SCALES,
             KV_CACHE,
             RoundingFlags.SCALE_SEARCH,
             RoundingFlags.GPTQ_DAMPING,
@@ -286,7 +291,7 @@ final class QuantizeCommand implements Command {
                         .or(() -> Serving.usual(
                                 request.target(),
                                 request.recipe(),
-                                request.statistics().isPresent()));
+                                arguments.has(STATISTICS) || arguments.has(TRAINING_SCALES)));
                 consumer.ifPresent(c -> screen.out().print(NextSteps.of(outcome, c)));
             }
         }
@@ -425,6 +430,9 @@ final class QuantizeCommand implements Command {
         if (arguments.has(KEEP_SCALES)) {
             request = request.with(Quantize.Choice.KEEP_SCALES);
         }
+        if (arguments.has(TRAINING_SCALES)) {
+            request = request.with(Quantize.Choice.TRAINING_SCALES);
+        }
         return arguments.has(CheckpointFlags.EXACT_ONLY) ? request.with(Quantize.Choice.EXACT_ONLY) : request;
     }
 
@@ -473,7 +481,8 @@ final class QuantizeCommand implements Command {
         return arguments
                 .text(TARGET)
                 .flatMap(name -> Optional.ofNullable(Serving.CONSUMERS.get(name)))
-                .map(c -> Serving.of(c, recipe, arguments.has(STATISTICS)));
+                .map(c -> Serving.of(
+                        c, recipe, arguments.has(STATISTICS) || arguments.has(TRAINING_SCALES)));
     }
 
     /** Refuses a name that the other kind of model knows, and says so. */

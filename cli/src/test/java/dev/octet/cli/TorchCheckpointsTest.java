@@ -7,13 +7,16 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
+import dev.octet.formats.ModelFile;
 import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.ArrayList;
 import java.util.List;
+import java.util.Map;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.DisplayNameGeneration;
 import org.junit.jupiter.api.DisplayNameGenerator;
@@ -141,6 +144,75 @@ class TorchCheckpointsTest {
         assertEquals(2, facts.path("recipes").path("DelayedScaling").asInt());
         assertEquals(16, facts.path("modules").get(0).path("history_length").asInt());
         assertEquals(0, facts.path("refused").size());
+    }
+
+    private String te(String file) {
+        return CHECKPOINTS.resolve("te").resolve(file).toString();
+    }
+
+    @ParameterizedTest
+    @ValueSource(strings = {"te2.bin", "te2.safetensors", "dcp", "zero1"})
+    void static_scales_are_the_largest_amaxes_that_Transformer_Engine_kept(String file) throws IOException {
+        String out = at("out");
+        ok(
+                "quantize", te(file), "-o", out, "--recipe", "fp8", "--target", "modelopt", "--training-scales", "--only",
+                "qkv|mlp");
+        JsonNode expected =
+                new ObjectMapper().readTree(Path.of(te("expected.json")).toFile());
+        try (Stream<Path> files = Files.list(Path.of(out));
+                ModelFile written = ModelFile.open(files.filter(f -> f.toString().endsWith(".safetensors"))
+                        .findFirst()
+                        .orElseThrow())) {
+            Map<String, JsonNode> gemms = Map.of(
+                    "layers.0.qkv", expected.at("/layers.0.qkv/gemms/0"),
+                    "layers.0.mlp.fc1", expected.at("/layers.0.mlp/gemms/0"),
+                    "layers.0.mlp.fc2", expected.at("/layers.0.mlp/gemms/1"));
+            gemms.forEach((module, gemm) -> assertEquals(
+                    (float) (gemm.at("/0/2").asDouble() / 448),
+                    written.model().tensor(module + ".input_scale").toFloats()[0],
+                    Math.ulp(gemm.at("/0/2").floatValue() / 448),
+                    module));
+        }
+    }
+
+    @Test
+    void a_layer_whose_recipe_keeps_no_amax_has_no_scale_of_its_training() {
+        CommandLine run = CommandLine.run(
+                "quantize", te("te2.bin"), "-o", at("out"), "--recipe", "fp8", "--target", "modelopt",
+                "--training-scales");
+        assertEquals(ExitCode.INPUT, run.code(), run.err());
+        assertTrue(run.err().contains("no static scale of the input of 3 quantised weights: layers.0."), run.err());
+    }
+
+    @Test
+    void a_checkpoint_without_states_of_FP8_training_has_no_scales_of_it() {
+        CommandLine run = CommandLine.run(
+                "quantize", LLAMA, "-o", at("out"), "--recipe", "fp8", "--target", "modelopt", "--training-scales");
+        assertEquals(ExitCode.INPUT, run.code(), run.err());
+        assertTrue(run.err().contains("no states of FP8 training by Transformer Engine"), run.err());
+    }
+
+    @ParameterizedTest
+    @ValueSource(
+            strings = {
+                "--recipe=fp8-dynamic quantised at run time",
+                "--statistics both given",
+                "--kv-cache=fp8 needs statistics"
+            })
+    void scales_of_training_go_with_static_inputs_alone(String given) {
+        String[] parts = given.split(" ", 2);
+        List<String> words = new ArrayList<>(
+                List.of("quantize", te("te2.bin"), "-o", at("out"), "--target", "compressed-tensors"));
+        if (!parts[0].startsWith("--recipe")) {
+            words.add("--recipe=fp8");
+        }
+        words.addAll(List.of("--training-scales", parts[0]));
+        if (parts[0].equals("--statistics")) {
+            words.add(te("expected.json")); // any file: it is not read
+        }
+        CommandLine run = CommandLine.run(words.toArray(String[]::new));
+        assertEquals(ExitCode.USAGE, run.code(), run.err());
+        assertTrue(run.err().contains(parts[1].replace("quantised at run time", "has none")), run.err());
     }
 
     @Test

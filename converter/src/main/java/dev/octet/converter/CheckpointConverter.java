@@ -252,6 +252,16 @@ public final class CheckpointConverter implements AutoCloseable {
     }
 
     /**
+     * Static input scales from what Transformer Engine kept of FP8 training in the checkpoint.
+     *
+     * @throws dev.octet.formats.error.OctetException when it keeps none for any matrix, or a state is damaged
+     * @throws IOException when a file cannot be read
+     */
+    public InputScales trainedInputScales(Recipe recipe) throws IOException {
+        return InputScales.ofTraining(checkpoint.extraStates(), recipe, matrices());
+    }
+
+    /**
      * Scales for all attention layers, amax / 448.
      *
      * @param scheme not {@link AttentionScheme#NONE}

@@ -472,6 +472,8 @@ public final class Quantize {
         ALLOW_NONFINITE,
         /** The scales are used again that {@link Dequantize} kept with the checkpoint. */
         KEEP_SCALES,
+        /** Static scales of inputs are those that FP8 training by Transformer Engine left in the checkpoint, in place of statistics. */
+        TRAINING_SCALES,
         /** Whatever would change a value is refused. */
         EXACT_ONLY,
         /** Transformed weights are written as floats of the model's type: nothing is quantised, the recipe counts for AWQ only. */

@@ -43,6 +43,9 @@ record StaticScales(Optional<InputScales> inputs, AttentionScales attention, Lis
         boolean attention = scheme != AttentionScheme.NONE;
         Optional<Path> file = request.statistics();
         requireSensible(request, transform, job);
+        if (request.has(Quantize.Choice.TRAINING_SCALES)) {
+            return ofTraining(request, converter, transform, job);
+        }
         if (file.isEmpty()) {
             if (attention) {
                 throw job.invalid(
@@ -104,6 +107,39 @@ record StaticScales(Optional<InputScales> inputs, AttentionScales attention, Lis
                         recipe)),
                 scales,
                 notes);
+    }
+
+    /** Scales of inputs that FP8 training left in the checkpoint. */
+    private static StaticScales ofTraining(
+            Quantize.CheckpointRequest request, CheckpointConverter converter, ModelTransform transform, Job job)
+            throws IOException {
+        Recipe recipe = request.recipe();
+        if (request.statistics().isPresent()) {
+            throw job.invalid("--training-scales and --statistics are both given", "give one of them");
+        }
+        if (request.attention() != AttentionScheme.NONE) {
+            throw job.invalid(
+                    request.attention().option() + " needs statistics, which training does not keep",
+                    "give --statistics FILE, made by 'octet calibrate', in place of --training-scales");
+        }
+        if (!isStatic(recipe, request.target().layout()) || request.has(Quantize.Choice.FLOATS)) {
+            throw job.invalid(
+                    "--training-scales gives static scales of inputs, and "
+                            + (request.has(Quantize.Choice.FLOATS) ? "--recipe none" : recipe.name()) + " in "
+                            + request.target().label() + " has none",
+                    "give --recipe fp8, or leave it out");
+        }
+        if (!transform.isNone()) {
+            throw job.invalid(
+                    "--training-scales is of inputs as training had them, which --transform changes",
+                    "write the transformed model with --recipe none, calibrate that, and quantise it");
+        }
+        InputScales scales = converter.trainedInputScales(recipe);
+        return new StaticScales(
+                Optional.of(scales),
+                AttentionScales.NONE,
+                List.of("static scales of " + scales.byModule().size()
+                        + " inputs are the largest amaxes that FP8 training kept"));
     }
 
     /** Refuses scales of attention where there is no place for them, or the statistics are of another model. */

@@ -42,7 +42,8 @@ final class GuardedRun {
     /** The configured policy; null when nothing is in FP8. */
     private final @Nullable Fp8Policy policy;
 
-    private final Map<String, Fp8Layer> layers = new LinkedHashMap<>();
+    /** Layers by the node of their products: one, or the experts' that are computed as one. */
+    private final Map<String, List<Fp8Layer>> layers = new LinkedHashMap<>();
     private final Guard guard;
     private final Map<Long, List<GuardDecision>> recorded;
     private @Nullable ProductWatch watch;
@@ -61,12 +62,12 @@ final class GuardedRun {
         List<GuardedProduct> products = new ArrayList<>();
         for (Trainer.Fp8Products each :
                 policy != null && config.isOn() ? trainer.fp8Products() : List.<Trainer.Fp8Products>of()) {
-            Fp8Layer layer = each.layer();
-            layers.put(layer.node(), layer);
+            Fp8Layer layer = each.layers().getFirst();
+            layers.put(each.node(), each.layers());
             for (Product product : each.products()) {
                 if (isGuarded(layer, product)) {
                     String scaling = isDelayed(layer, product) ? "delayed" : scalingOf(layer, product);
-                    products.add(new GuardedProduct(layer.node(), layer.module(), product, scaling));
+                    products.add(new GuardedProduct(each.node(), each.module(), product, scaling));
                 }
             }
         }
@@ -122,9 +123,13 @@ final class GuardedRun {
         Map<String, Map<ProductOperand, OperandChange>> changes = new TreeMap<>();
         policy.settings().changes().forEach((node, c) -> changes.put(node, new TreeMap<>(c)));
         guard.demoted().forEach((product, level) -> {
-            Map<ProductOperand, OperandChange> of = changes.computeIfAbsent(product.node(), _ -> new TreeMap<>());
-            for (ProductOperand operand : ProductOperand.of(product.product())) {
-                of.put(operand, level == Level.CURRENT ? new OperandChange.Current() : new OperandChange.Unquantised());
+            for (Fp8Layer layer : layers(product)) {
+                Map<ProductOperand, OperandChange> of = changes.computeIfAbsent(layer.node(), _ -> new TreeMap<>());
+                for (ProductOperand operand : ProductOperand.of(product.product())) {
+                    of.put(
+                            operand,
+                            level == Level.CURRENT ? new OperandChange.Current() : new OperandChange.Unquantised());
+                }
             }
         });
         trainer.usePolicy(policy.with(changes));
@@ -140,24 +145,25 @@ final class GuardedRun {
         List<ProductWatch.Watched> watched = new ArrayList<>();
         Map<String, Long> ages = new HashMap<>();
         for (GuardedProduct p : guard.products()) {
-            Fp8Layer layer = layer(p);
-            watched.add(new ProductWatch.Watched(
-                    p, layer, guard.level(p), guard.above(p).orElse(null)));
-            for (ProductOperand o : ProductOperand.of(p.product())) {
-                String slot = layer.slot(o.tensor());
-                ages.put(slot, health.scaleAge(step, slot));
+            for (Fp8Layer layer : layers(p)) {
+                watched.add(new ProductWatch.Watched(
+                        p, layer, guard.level(p), guard.above(p).orElse(null)));
+                for (ProductOperand o : ProductOperand.of(p.product())) {
+                    String slot = layer.slot(o.tensor());
+                    ages.put(slot, health.scaleAge(step, slot));
+                }
             }
         }
         return new ProductWatch(
                 watched, new ProductWatch.Known(config.sample(), step, guard.amaxes(), ages, config.scaleDrift()));
     }
 
-    private Fp8Layer layer(GuardedProduct product) {
-        Fp8Layer layer = layers.get(product.node());
-        if (layer == null) {
+    private List<Fp8Layer> layers(GuardedProduct product) {
+        List<Fp8Layer> own = layers.get(product.node());
+        if (own == null) {
             throw new IllegalStateException(product.id());
         }
-        return layer;
+        return own;
     }
 
     /**
@@ -209,19 +215,32 @@ final class GuardedRun {
         List<ProductReading> readings = new ArrayList<>();
         for (GuardedProduct p : guard.products()) {
             if (guard.level(p) == Level.CONFIGURED && p.isDelayed()) {
-                double jump = 0;
-                for (ProductOperand o : ProductOperand.of(p.product())) {
-                    String slot = layer(p).slot(o.tensor());
-                    Float was = before.get(slot);
-                    Float is = after.get(slot);
-                    if (was != null && is != null && isDelayed(layer(p), p.product(), o.tensor())) {
-                        jump = Math.max(jump, is / (double) was);
-                    }
-                }
-                readings.add(new ProductReading(p, Level.CONFIGURED, Map.of(Trigger.AMAX_JUMP, jump)));
+                layers(p).stream()
+                        .map(layer -> jump(p, layer, before, after))
+                        .reduce(ProductReading::worst)
+                        .ifPresent(readings::add);
             }
         }
         return readings;
+    }
+
+    private static ProductReading jump(
+            GuardedProduct p, Fp8Layer layer, Map<String, Float> before, Map<String, Float> after) {
+        double jump = 0;
+        for (ProductOperand o : ProductOperand.of(p.product())) {
+            String slot = layer.slot(o.tensor());
+            Float was = before.get(slot);
+            Float is = after.get(slot);
+            if (was != null && is != null && isDelayed(layer, p.product(), o.tensor())) {
+                jump = Math.max(jump, is / (double) was);
+            }
+        }
+        String module = layer.module();
+        return new ProductReading(
+                p,
+                Level.CONFIGURED,
+                Map.of(Trigger.AMAX_JUMP, jump),
+                module.equals(p.layer()) ? Map.of() : Map.of(Trigger.AMAX_JUMP, module));
     }
 
     /** The slots of delayed scales that some product keeps up to date. */
@@ -230,14 +249,16 @@ final class GuardedRun {
         Set<String> demotedIds = new TreeSet<>();
         demoted.keySet().forEach(p -> demotedIds.add(p.id()));
         Set<String> live = new TreeSet<>();
-        for (Fp8Layer layer : layers.values()) {
+        layers.forEach((node, own) -> {
             for (ProductOperand o : ProductOperand.ALL) {
-                GuardedProduct p = new GuardedProduct(layer.node(), layer.module(), o.product(), "");
-                if (isDelayed(layer, o.product(), o.tensor()) && !demotedIds.contains(p.id())) {
-                    live.add(layer.slot(o.tensor()));
+                GuardedProduct p = new GuardedProduct(node, "", o.product(), "");
+                for (Fp8Layer layer : demotedIds.contains(p.id()) ? List.<Fp8Layer>of() : own) {
+                    if (isDelayed(layer, o.product(), o.tensor())) {
+                        live.add(layer.slot(o.tensor()));
+                    }
                 }
             }
-        }
+        });
         return live;
     }
 
@@ -256,11 +277,12 @@ final class GuardedRun {
 
     private Map<String, OperandSpec> delayedOperands(GuardedProduct product) {
         Map<String, OperandSpec> operands = new TreeMap<>();
-        Fp8Layer layer = layer(product);
-        for (ProductOperand o : ProductOperand.of(product.product())) {
-            OperandSpec spec = layer.operand(o.product(), o.tensor());
-            if (spec != null && spec.scaling() instanceof Scaling.Delayed) {
-                operands.put(layer.slot(o.tensor()), spec);
+        for (Fp8Layer layer : layers(product)) {
+            for (ProductOperand o : ProductOperand.of(product.product())) {
+                OperandSpec spec = layer.operand(o.product(), o.tensor());
+                if (spec != null && spec.scaling() instanceof Scaling.Delayed) {
+                    operands.put(layer.slot(o.tensor()), spec);
+                }
             }
         }
         return operands;

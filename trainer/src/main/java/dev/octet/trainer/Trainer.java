@@ -97,6 +97,8 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.HashMap;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
@@ -568,8 +570,13 @@ public final class Trainer implements AutoCloseable {
         skipped = batchesToSkip;
     }
 
-    /** A Linear in FP8 as configured, and which of its products are computed: gradients that nothing wants are not. */
-    record Fp8Products(Fp8Layer layer, Set<Product> products) {}
+    /**
+     * A Linear in FP8 as configured, or those of experts that are computed as one, and which products are computed: gradients that nothing wants are not.
+     *
+     * @param node that computes them
+     * @param module what messages call it
+     */
+    record Fp8Products(String node, String module, List<Fp8Layer> layers, Set<Product> products) {}
 
     /**
      * The Linears in FP8 of the programs of the first step.
@@ -579,10 +586,22 @@ public final class Trainer implements AutoCloseable {
     List<Fp8Products> fp8Products() throws IOException {
         try (Arena arena = Arena.ofConfined()) {
             MicroBatch first = draw(batches, 0, arena);
-            Map<String, Set<Product>> computed = ProductWatch.products(session.program(first));
-            return session.fp8(first).layers().stream()
-                    .map(l -> new Fp8Products(l, computed.getOrDefault(l.node(), Set.of())))
-                    .toList();
+            Map<String, List<String>> experts = session.experts(first);
+            Map<String, Set<Product>> computed = ProductWatch.products(session.program(first), experts);
+            Map<String, String> groups = new HashMap<>();
+            experts.forEach((node, own) -> own.forEach(e -> groups.put(e, node)));
+            Map<String, List<Fp8Layer>> byNode = new LinkedHashMap<>();
+            for (Fp8Layer l : session.fp8(first).layers()) {
+                byNode.computeIfAbsent(groups.getOrDefault(l.node(), l.node()), _ -> new ArrayList<>())
+                        .add(l);
+            }
+            List<Fp8Products> all = new ArrayList<>();
+            byNode.forEach((node, layers) -> {
+                Fp8Layer one = layers.getFirst();
+                String module = layers.size() == 1 ? one.module() : LinearModule.ofAllExperts(one.module());
+                all.add(new Fp8Products(node, module, layers, computed.getOrDefault(one.node(), Set.of())));
+            });
+            return all;
         }
     }
 

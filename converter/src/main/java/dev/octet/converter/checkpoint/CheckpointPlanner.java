@@ -371,9 +371,9 @@ public final class CheckpointPlanner {
                 .toList();
         if (!missing.isEmpty()) {
             throw new InvalidDataException(
-                    "the statistics have no input of " + missing.size() + " quantised weights: "
+                    "there is no static scale of the input of " + missing.size() + " quantised weights: "
                             + String.join(", ", missing.subList(0, Math.min(5, missing.size()))),
-                    "--statistics",
+                    "--statistics or --training-scales",
                     "calibrate with data that reaches every layer (every expert), or leave them out with `octet"
                             + " quantize --keep`");
         }

@@ -1,6 +1,8 @@
 package dev.octet.converter.checkpoint;
 
 import dev.octet.formats.error.InvalidDataException;
+import dev.octet.formats.model.ExtraState;
+import dev.octet.formats.torch.Fp8TrainingState;
 import dev.octet.quant.calibrate.Calibrator;
 import dev.octet.quant.layout.StoredWeight;
 import dev.octet.quant.number.Float8Format;
@@ -9,11 +11,15 @@ import dev.octet.quant.recipe.OperandSpec;
 import dev.octet.quant.recipe.Recipe;
 import dev.octet.quant.statistics.Statistics;
 import dev.octet.quant.statistics.TensorStatistics;
+import java.io.IOException;
 import java.util.ArrayList;
 import java.util.HashMap;
+import java.util.HashSet;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
+import java.util.TreeSet;
 import java.util.regex.Pattern;
 import org.jspecify.annotations.Nullable;
 
@@ -29,6 +35,9 @@ import org.jspecify.annotations.Nullable;
  */
 public record InputScales(Map<String, Float> byModule, List<String> unreached) {
     private static final List<String> SUFFIXES = List.of("", ".input", ".weight");
+    /** The Linears of Transformer Engine's MLP, which has one state. */
+    private static final List<String> MLP = List.of("fc1", "fc2");
+
     private static final Pattern EXPERT = Pattern.compile("\\.experts\\.(?:expert_)?\\d{1,9}\\.");
 
     public InputScales {
@@ -92,6 +101,63 @@ public record InputScales(Map<String, Float> byModule, List<String> unreached) {
         return new InputScales(scales, List.of());
     }
 
+    /**
+     * Takes what Transformer Engine kept of FP8 training: the largest amax of the history of each input, over the largest number of the codes. A recipe's margin is
+     * left out, and so are modules that were never quantised.
+     *
+     * @param states of the checkpoint
+     * @param weights own names of the weights that may be quantised
+     * @throws InvalidDataException when the states are of none of them
+     * @throws dev.octet.formats.error.OctetException when a state is damaged
+     */
+    public static InputScales ofTraining(List<ExtraState> states, Recipe recipe, List<String> weights)
+            throws IOException {
+        OperandSpec input = recipe.input();
+        QuantType codes = input == null ? QuantType.E4M3FN : input.type();
+        Set<String> modules = new HashSet<>();
+        weights.forEach(w -> modules.add(StoredWeight.moduleOf(w)));
+        Map<String, Float> scales = new LinkedHashMap<>();
+        Set<String> without = new TreeSet<>();
+        for (ExtraState stored : states) {
+            Fp8TrainingState state = Fp8TrainingState.of(stored);
+            if (state.gemms().isEmpty()) {
+                without.add(state.recipe());
+            }
+            for (int g = 0; g < state.gemms().size(); g++) {
+                float amax = state.gemms().get(g).input().largestAmax();
+                for (String module : linears(stored, state.gemms().size(), g)) {
+                    if (modules.contains(module) && amax > 0 && Float.isFinite(amax)) {
+                        scales.put(module, scale(amax, codes));
+                    }
+                }
+            }
+        }
+        if (scales.isEmpty()) {
+            without.remove("");
+            throw new InvalidDataException(
+                    states.isEmpty()
+                            ? "the checkpoint has no states of FP8 training by Transformer Engine"
+                            : "the states of FP8 training have no amax of the input of any of the " + weights.size()
+                                    + " weights"
+                                    + (without.isEmpty() ? "" : "; " + String.join(", ", without) + " keeps none"),
+                    states.isEmpty() ? "--training-scales" : states.getFirst().where(),
+                    "take statistics with `octet calibrate` and give --statistics FILE; `octet inspect` shows the states");
+        }
+        unifyFused(scales, weights);
+        return new InputScales(scales, List.of());
+    }
+
+    /** The Linears of one product of a module: of an MLP its two, of any other the module itself. */
+    private static List<String> linears(ExtraState stored, int gemms, int gemm) {
+        return gemms == 1
+                ? stored.linears()
+                : gemms == MLP.size()
+                        ? stored.linears().stream()
+                                .map(m -> m + "." + MLP.get(gemm))
+                                .toList()
+                        : List.of();
+    }
+
     private static @Nullable TensorStatistics find(Statistics statistics, String module) {
         for (String suffix : SUFFIXES) {
             TensorStatistics t = statistics.tensors().get(module + suffix);
@@ -115,8 +181,10 @@ public record InputScales(Map<String, Float> byModule, List<String> unreached) {
      * The multiplier that maps the clip to the largest code; for NVFP4's second level, to the largest code times the largest block scale.
      */
     private static float scale(Calibrator calibrator, TensorStatistics t, QuantType codes) {
-        Float8Format format = codes.minifloat().orElse(Float8Format.E4M3FN);
-        double clip = calibrator.clip(t, format);
+        return scale(calibrator.clip(t, codes.minifloat().orElse(Float8Format.E4M3FN)), codes);
+    }
+
+    private static float scale(double clip, QuantType codes) {
         double top = codes.maxValue() * (codes == QuantType.E2M1 ? Float8Format.E4M3FN.maxValue() : 1.0);
         return Math.max((float) (clip / top), Float.MIN_NORMAL);
     }

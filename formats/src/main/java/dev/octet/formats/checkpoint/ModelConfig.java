@@ -11,6 +11,7 @@ import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.cfg.JsonNodeFeature;
 import com.fasterxml.jackson.databind.json.JsonMapper;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import dev.octet.formats.error.JsonFault;
 import dev.octet.formats.error.MalformedModelException;
 import dev.octet.formats.file.NoSpaceException;
 import dev.octet.formats.file.PartFile;
@@ -75,14 +76,12 @@ public final class ModelConfig {
                     file.toString(),
                     "put the model's own " + name + " there");
         }
+        byte[] bytes = Files.readAllBytes(file);
         try {
-            return Optional.of(object(JSON.readTree(Files.readAllBytes(file)), name, file.toString()));
-        } catch (JsonProcessingException e) {
-            throw notJson(e, name, file.toString());
-        } catch (CharConversionException | NumberFormatException e) {
-            // Jackson does not wrap these: bytes that look like UTF-32 but are not, an endless exponent
-            throw new MalformedModelException(
-                    name + " is not JSON: " + e.getMessage(), file.toString(), DOWNLOAD_AGAIN, e);
+            return Optional.of(object(JSON.readTree(bytes), name, file.toString()));
+        } catch (JsonProcessingException | CharConversionException | NumberFormatException e) {
+            // Jackson does not wrap the latter two: bytes that look like UTF-32 but are not, an endless exponent
+            throw notJson(JsonFault.of(bytes), name, file.toString(), e);
         }
     }
 
@@ -125,11 +124,8 @@ public final class ModelConfig {
         }
         try {
             return object(JSON.readTree(text), "the configuration", where);
-        } catch (JsonProcessingException e) {
-            throw notJson(e, "the configuration", where);
-        } catch (NumberFormatException e) { // Jackson does not wrap this: an endless exponent
-            throw new MalformedModelException(
-                    "the configuration is not JSON: " + e.getMessage(), where, DOWNLOAD_AGAIN, e);
+        } catch (JsonProcessingException | NumberFormatException e) { // Jackson does not wrap an endless exponent
+            throw notJson(JsonFault.of(text), "the configuration", where, e);
         }
     }
 
@@ -140,14 +136,21 @@ public final class ModelConfig {
         throw new MalformedModelException(name + " is not a JSON object", where, DOWNLOAD_AGAIN);
     }
 
-    private static MalformedModelException notJson(JsonProcessingException e, String name, String where) {
-        return new MalformedModelException(
-                name + " is not JSON: " + e.getOriginalMessage(),
-                where
-                        + (e.getLocation() == null
-                                ? ""
-                                : ", line " + e.getLocation().getLineNr()),
-                DOWNLOAD_AGAIN,
-                e);
+    /**
+     * Says what is wrong in Octet's words. A text that is JSON was refused for a limit: its nesting, or the length of a name, text or number in it.
+     */
+    private static MalformedModelException notJson(
+            Optional<JsonFault> fault, String name, String where, Exception cause) {
+        return fault.map(f -> new MalformedModelException(
+                        name + " is not JSON: " + f.what(),
+                        f.in(where),
+                        f.fix().isEmpty() ? DOWNLOAD_AGAIN : f.fix(),
+                        cause))
+                .orElseGet(() -> new MalformedModelException(
+                        name + " is nested more than " + MAX_NESTING
+                                + " deep, or has a number, name or text that is too long to be one of a configuration",
+                        where,
+                        DOWNLOAD_AGAIN,
+                        cause));
     }
 }

@@ -4,6 +4,7 @@ import dev.octet.formats.error.MalformedModelException;
 import dev.octet.formats.error.UnsupportedModelException;
 import dev.octet.formats.file.MappedFile;
 import dev.octet.formats.file.OpenFiles;
+import dev.octet.formats.model.ExtraState;
 import dev.octet.formats.model.PiecedShards;
 import dev.octet.formats.model.PiecedShards.Located;
 import dev.octet.formats.model.ShardSet;
@@ -79,11 +80,29 @@ public final class DeepSpeedFormat implements FolderFormat {
                     .forEach((name, tensor) ->
                             located.add(new Located(tensor.spec().withName(name), tensor.pieces())));
             List<String> notes = new ArrayList<>(names.notes());
+            int states = names.extraStates().isEmpty()
+                    ? ZeroFolder.extraStates(step, files).size()
+                    : 0;
+            if (states > 0) {
+                notes.add(ExtraState.leftOut(states));
+            }
             notes.add("weights are the optimizer's, in FP32; its moments are left out");
             Path anchor = located.isEmpty()
                     ? step
                     : located.getFirst().pieces().files().stream().findFirst().orElse(step);
             return PiecedShards.of(anchor, located, notes);
+        }
+    }
+
+    /** Those that the first rank's model states have. */
+    @Override
+    public List<ExtraState> extraStates(Path path) throws IOException {
+        Optional<Path> step = step(path.toAbsolutePath());
+        if (step.isEmpty()) {
+            return List.of();
+        }
+        try (OpenFiles files = new OpenFiles()) {
+            return ZeroFolder.extraStates(step.get(), files);
         }
     }
 }

@@ -11,6 +11,7 @@ import dev.octet.formats.pickle.PickleValue.Sequence;
 import dev.octet.formats.pickle.PickleValue.Text;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.torch.FilePart;
+import dev.octet.formats.torch.StateDict;
 import dev.octet.formats.torch.TorchFile;
 import dev.octet.formats.torch.TorchTensor;
 import java.io.IOException;
@@ -137,6 +138,16 @@ record ModelStates(TorchFile file, Dict root) {
             }
         }
         return buffers;
+    }
+
+    /** States of FP8 training among what the module saved, by module. */
+    Map<String, PickleValue> extraStates() {
+        return root.get("module") instanceof Dict module
+                ? StateDict.of(
+                                StateDict.tensors(module, file.file().toString()),
+                                file.file().toString())
+                        .extraStates()
+                : Map.of();
     }
 
     /** Names of parameters that are another one under a second name, by the first. */

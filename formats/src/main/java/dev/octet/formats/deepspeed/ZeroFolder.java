@@ -3,6 +3,7 @@ package dev.octet.formats.deepspeed;
 import dev.octet.formats.error.MalformedModelException;
 import dev.octet.formats.error.UnsupportedModelException;
 import dev.octet.formats.file.OpenFiles;
+import dev.octet.formats.model.ExtraState;
 import dev.octet.formats.model.PiecedShards.Located;
 import dev.octet.formats.model.Pieces;
 import dev.octet.formats.pickle.PickleValue;
@@ -21,9 +22,11 @@ import java.math.BigInteger;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
+import java.util.Comparator;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 import java.util.SortedMap;
 import java.util.TreeMap;
 import java.util.regex.Matcher;
@@ -76,6 +79,26 @@ final class ZeroFolder {
         ZeroFolder zero = new ZeroFolder(folder, files);
         zero.find();
         return zero.weights();
+    }
+
+    /** States of FP8 training of the first rank: ranks that share the batch have the same scales and amaxes. */
+    static List<ExtraState> extraStates(Path folder, OpenFiles files) throws IOException {
+        Optional<Path> model;
+        try (Stream<Path> all = Files.list(folder)) {
+            model = all.filter(f ->
+                            MODEL.matcher(String.valueOf(f.getFileName())).matches())
+                    .min(Comparator.naturalOrder());
+        }
+        List<ExtraState> states = new ArrayList<>();
+        if (model.isEmpty()) {
+            return states;
+        }
+        ModelStates first = ModelStates.read(files, model.get());
+        for (Map.Entry<String, PickleValue> e : first.extraStates().entrySet()) {
+            byte[] bytes = first.file().bufferOrTensor(e.getValue(), e.getKey(), ExtraState.MAX_BYTES);
+            states.add(new ExtraState(e.getKey(), bytes, first.file().file().toString()));
+        }
+        return states;
     }
 
     private void find() throws IOException {

@@ -110,6 +110,24 @@ public final class MegatronFormat implements FolderFormat {
     @Override
     public List<ExtraState> extraStates(Path path) throws IOException {
         Optional<Path> step = step(path.toAbsolutePath());
-        return step.isEmpty() ? List.of() : DcpFolder.open(step.get()).extraStates();
+        if (step.isEmpty()) {
+            return List.of();
+        }
+        List<ExtraState> stored = DcpFolder.open(step.get()).extraStates();
+        boolean gpt2 = !stored.isEmpty() && isGpt2(step.get());
+        return stored.stream()
+                .map(s -> new ExtraState(s.module(), MegatronNames.linears(s.module(), gpt2), s.bytes(), s.where()))
+                .toList();
+    }
+
+    /** Whether weights get GPT-2's names; not where the sizes are unknown, without which there are no weights either. */
+    private static boolean isGpt2(Path step) throws IOException {
+        Path above = step.getParent();
+        try (OpenFiles files = new OpenFiles()) {
+            return MegatronSizes.of(above == null ? List.of(step) : List.of(step, above), step, files)
+                    .gpt2();
+        } catch (MalformedModelException | UnsupportedModelException _) {
+            return false;
+        }
     }
 }

@@ -21,6 +21,9 @@ import java.util.regex.Pattern;
 final class MegatronNames {
     private static final Pattern LAYER = Pattern.compile("decoder\\.layers\\.(?:(\\d+)\\.)?(.+)");
 
+    /** Where the state of one layer lies in an object for all: {@code /shard_LAYER_LAYERS}, with further places behind both. */
+    private static final Pattern SHARD = Pattern.compile("(.+?)/shard_(\\d{1,6})(?:\\.\\d+)*_[\\d.]+");
+
     private final MegatronSizes sizes;
     private final Path where;
     private final List<Located> found = new ArrayList<>();
@@ -57,6 +60,33 @@ final class MegatronNames {
                 addOfLayer(key, i, layer.group(2), dtype, pieces.select(0, i));
             }
         }
+    }
+
+    /**
+     * The modules of transformers whose weights a module of Megatron has; none for one that is of no dense decoder.
+     *
+     * @param module without {@code _extra_state}; of layers that share an object, with {@code /shard_LAYER_LAYERS}
+     */
+    static List<String> linears(String module, boolean gpt2) {
+        Matcher shard = SHARD.matcher(module);
+        boolean isShard = shard.matches();
+        Matcher layer = LAYER.matcher(isShard ? shard.group(1) : module);
+        if (!layer.matches() || (layer.group(1) == null && !isShard)) {
+            return List.of();
+        }
+        String number = layer.group(1) == null ? shard.group(2) : layer.group(1);
+        String prefix = (gpt2 ? "transformer.h." : "model.layers.") + number + ".";
+        List<String> parts = switch (layer.group(2)) {
+            case "self_attention.linear_qkv" ->
+                gpt2
+                        ? List.of("attn.c_attn")
+                        : List.of("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj");
+            case "self_attention.linear_proj" -> List.of(gpt2 ? "attn.c_proj" : "self_attn.o_proj");
+            case "mlp.linear_fc1" -> gpt2 ? List.of("mlp.c_fc") : List.of("mlp.gate_proj", "mlp.up_proj");
+            case "mlp.linear_fc2" -> List.of(gpt2 ? "mlp.c_proj" : "mlp.down_proj");
+            default -> List.of();
+        };
+        return parts.stream().map(prefix::concat).toList();
     }
 
     private String shortened(String digits, String key) {

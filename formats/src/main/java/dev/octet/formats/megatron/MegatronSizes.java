@@ -1,8 +1,8 @@
 package dev.octet.formats.megatron;
 
-import com.fasterxml.jackson.core.JsonProcessingException;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
+import dev.octet.formats.error.JsonFault;
 import dev.octet.formats.error.MalformedModelException;
 import dev.octet.formats.error.UnsupportedModelException;
 import dev.octet.formats.file.OpenFiles;
@@ -19,6 +19,7 @@ import java.math.BigInteger;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
+import java.util.Optional;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -70,13 +71,15 @@ record MegatronSizes(long heads, long groups, long vocabulary, boolean gpt2, Pat
                     file.toString(),
                     "put the model's own there");
         }
+        byte[] bytes = Files.readAllBytes(file);
         JsonNode config;
         try {
-            config = JSON.readTree(Files.readAllBytes(file));
-        } catch (JsonProcessingException e) {
+            config = JSON.readTree(bytes);
+        } catch (IOException e) { // of bytes in memory: no JSON
+            Optional<JsonFault> fault = JsonFault.of(bytes);
             throw new MalformedModelException(
-                    "config.json is not JSON: " + e.getOriginalMessage(),
-                    file.toString(),
+                    "config.json is not JSON" + fault.map(f -> ": " + f.what()).orElse(""),
+                    fault.map(f -> f.in(file.toString())).orElse(file.toString()),
                     "put the model's own there",
                     e);
         }

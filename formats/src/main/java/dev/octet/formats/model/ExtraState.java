@@ -1,14 +1,26 @@
 package dev.octet.formats.model;
 
+import java.util.List;
+
 /**
  * What Transformer Engine keeps of the FP8 training of one module next to its weights, under {@code MODULE._extra_state}, as it was stored.
  *
  * @param module its name in the checkpoint; of a shard of Megatron with {@code /shard_...} behind it
+ * @param linears modules of the weights that it is of, as the checkpoint names them: the module itself, or what a format makes of it
  * @param bytes a tensor's bytes, or an object's of {@code torch.save}; callers must not change them
  * @param where the file, for messages
  */
 @SuppressWarnings("ArrayRecordComponent") // compared by nobody
-public record ExtraState(String module, byte[] bytes, String where) {
+public record ExtraState(String module, List<String> linears, byte[] bytes, String where) {
+    public ExtraState {
+        linears = List.copyOf(linears);
+    }
+
+    /** The state of a module that keeps its name. */
+    public ExtraState(String module, byte[] bytes, String where) {
+        this(module, List.of(module), bytes, where);
+    }
+
     /** What names of these tensors and objects end in. */
     public static final String NAME = "_extra_state";
 

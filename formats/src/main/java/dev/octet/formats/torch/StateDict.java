@@ -186,10 +186,8 @@ public record StateDict<T>(Map<String, T> names, Map<String, T> extraStates, Lis
         Map<String, T> names = found;
         if (!found.isEmpty() && found.keySet().stream().allMatch(n -> n.startsWith(PARALLEL))) {
             wrapped = true;
-            names = new LinkedHashMap<>();
-            for (Map.Entry<String, T> e : found.entrySet()) {
-                names.put(e.getKey().substring(PARALLEL.length()), e.getValue());
-            }
+            names = unwrapped(found);
+            extraStates = unwrapped(extraStates);
         }
         if (wrapped) {
             notes.add("names are without what wrappers of modules added to them");
@@ -202,6 +200,13 @@ public record StateDict<T>(Map<String, T> names, Map<String, T> extraStates, Lis
             notes.add(ExtraState.leftOut(extraStates.size()));
         }
         return new StateDict<>(names, extraStates, notes);
+    }
+
+    private static <T> Map<String, T> unwrapped(Map<String, T> wrapped) {
+        Map<String, T> names = new LinkedHashMap<>();
+        wrapped.forEach((name, value) ->
+                names.put(name.startsWith(PARALLEL) ? name.substring(PARALLEL.length()) : name, value));
+        return names;
     }
 
     private static <T> void put(Map<String, T> found, String name, T value, String where) {

@@ -352,7 +352,7 @@ public final class TorchFile {
      * @param most bytes that are read
      * @throws MalformedModelException when it is neither
      */
-    byte[] bufferOrTensor(PickleValue value, String name, long most) throws IOException {
+    public byte[] bufferOrTensor(PickleValue value, String name, long most) throws IOException {
         if (isTensor(value)) {
             SmallTensor tensor = small(value, name, most);
             if (tensor.dtype() == DType.U8 || tensor.dtype() == DType.I8) {

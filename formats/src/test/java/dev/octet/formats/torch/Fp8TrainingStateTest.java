@@ -39,7 +39,7 @@ class Fp8TrainingStateTest {
     private static final Path HOSTILE = TestData.path("hostile/te");
 
     @ParameterizedTest
-    @ValueSource(strings = {"te2.bin", "te2.safetensors", "dcp"})
+    @ValueSource(strings = {"te2.bin", "te2.safetensors", "dcp", "zero1"})
     void states_of_version_2_are_those_that_were_saved(String file) throws IOException {
         Map<String, Fp8TrainingState> found = states(FOLDER.resolve(file));
         JsonNode expected = expected();
@@ -61,7 +61,7 @@ class Fp8TrainingStateTest {
     }
 
     @ParameterizedTest
-    @ValueSource(strings = {"te1.bin", "te2.bin", "dcp"})
+    @ValueSource(strings = {"te1.bin", "te2.bin", "dcp", "zero1"})
     void states_are_no_weights(String file) throws IOException {
         try (Checkpoint checkpoint = Checkpoint.open(FOLDER.resolve(file))) {
             assertEquals(6, checkpoint.tensors().size(), checkpoint.tensors().keySet()::toString);

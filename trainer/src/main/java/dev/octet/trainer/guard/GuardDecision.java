@@ -33,6 +33,7 @@ public sealed interface GuardDecision {
      * @param value what was read
      * @param limit what it exceeds
      * @param quiet quiet steps that the product needs to be promoted
+     * @param expert module of the expert that the value is of; empty for a product of one Linear
      */
     record Demoted(
             long step,
@@ -43,20 +44,22 @@ public sealed interface GuardDecision {
             long seen,
             double value,
             double limit,
-            long quiet)
+            long quiet,
+            String expert)
             implements LevelChange {
         @Override
         public String sentence() {
             String back = seen > step ? ", seen at step " + seen + " before the rollback" : "";
             return String.format(
                     Locale.ROOT,
-                    "%s demoted from %s to %s: %s %.3g above %.3g%s",
+                    "%s demoted from %s to %s: %s %.3g above %.3g%s%s",
                     product.name(),
                     name(from, product),
                     name(to, product),
                     trigger.key().replace('_', ' '),
                     value,
                     limit,
+                    expert.isEmpty() ? "" : " in " + expert,
                     back);
         }
     }

@@ -18,6 +18,9 @@ import org.jspecify.annotations.Nullable;
  * as many quiet steps.
  */
 final class ProductGuard {
+    /** Words of a state with the reason of the last demotion; an expert's name may follow. */
+    private static final int WITH_REASON = 12;
+
     private final GuardConfig config;
     private final GuardedProduct product;
     private final List<Level> levels;
@@ -75,7 +78,12 @@ final class ProductGuard {
                 Optional<Trigger> worst = exceeded(r.values());
                 if (worst.isPresent()) {
                     return Optional.of(
-                            demote(step, step, worst.get(), r.values().getOrDefault(worst.get(), 0.0)));
+                            demote(
+                                    step,
+                                    step,
+                                    worst.get(),
+                                    r.values().getOrDefault(worst.get(), 0.0),
+                                    r.experts().getOrDefault(worst.get(), "")));
                 }
             }
         }
@@ -113,7 +121,7 @@ final class ProductGuard {
         return !(value <= config.limit(trigger).promote());
     }
 
-    private Demoted demote(long step, long seen, Trigger trigger, double value) {
+    private Demoted demote(long step, long seen, Trigger trigger, double value, String expert) {
         if (wasPromoted) {
             quiet = quiet > config.maxQuiet() / 2 ? config.maxQuiet() : 2 * quiet;
             wasPromoted = false;
@@ -130,7 +138,8 @@ final class ProductGuard {
                 seen,
                 value,
                 config.limit(trigger).demote(),
-                quiet);
+                quiet,
+                expert);
         last = demoted;
         return demoted;
     }
@@ -149,7 +158,7 @@ final class ProductGuard {
         List<LevelChange> kept = new ArrayList<>();
         Demoted why = later.last;
         while (why != null && at < later.at) {
-            kept.add(demote(step, why.seen(), why.trigger(), why.value()));
+            kept.add(demote(step, why.seen(), why.trigger(), why.value(), why.expert()));
         }
         quiet = Math.max(quiet, later.quiet);
         return kept;
@@ -174,13 +183,14 @@ final class ProductGuard {
         return d == null
                 ? state
                 : state + " " + d.step() + " " + d.from().key() + " " + d.to().key() + " "
-                        + d.trigger().key() + " " + d.seen() + " " + d.value() + " " + d.limit() + " " + d.quiet();
+                        + d.trigger().key() + " " + d.seen() + " " + d.value() + " " + d.limit() + " " + d.quiet()
+                        + (d.expert().isEmpty() ? "" : " " + d.expert());
     }
 
     /** @throws NumberFormatException when the text is not what {@link #remembered} gives */
     void recall(String remembered) {
         String[] t = remembered.split(" ", -1);
-        if (t.length != 4 && t.length != 12) {
+        if (t.length != 4 && t.length != WITH_REASON && t.length != WITH_REASON + 1) {
             throw new NumberFormatException(remembered);
         }
         at = levels.indexOf(level(t[0]));
@@ -201,7 +211,8 @@ final class ProductGuard {
                         Long.parseLong(t[8]),
                         Double.parseDouble(t[9]),
                         Double.parseDouble(t[10]),
-                        Long.parseLong(t[11]));
+                        Long.parseLong(t[11]),
+                        t.length == WITH_REASON ? "" : t[WITH_REASON]);
     }
 
     private static Level level(String key) {

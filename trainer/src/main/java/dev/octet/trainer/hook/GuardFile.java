@@ -47,6 +47,7 @@ public final class GuardFile implements TrainingHook {
     private static final String VALUE = "value";
     private static final String LIMIT = "limit";
     private static final String QUIET = "quiet";
+    private static final String EXPERT = "expert";
     private static final String SEEDS = "seeds";
     private static final String SPIKE = "spike";
     private static final String WHAT = "what";
@@ -90,6 +91,9 @@ public final class GuardFile implements TrainingHook {
                 StepLines.put(line, VALUE, d.value());
                 StepLines.put(line, LIMIT, d.limit());
                 line.put(QUIET, d.quiet());
+                if (!d.expert().isEmpty()) {
+                    line.put(EXPERT, d.expert());
+                }
             }
             case Promoted p -> {
                 change(line, "promoted", p);
@@ -184,7 +188,8 @@ public final class GuardFile implements TrainingHook {
                             whole(SEEN),
                             number(VALUE, Double.NaN),
                             number(LIMIT, Double.POSITIVE_INFINITY),
-                            whole(QUIET));
+                            whole(QUIET),
+                            fields.path(EXPERT).asText(""));
                 case "promoted" -> new Promoted(step, product(), level(FROM), level(TO), whole(QUIET), seeds());
                 case "rolled_back" -> {
                     Spike spike = spike();

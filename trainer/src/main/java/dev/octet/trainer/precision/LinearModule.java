@@ -4,7 +4,10 @@ import dev.octet.formats.graph.Attribute;
 import dev.octet.formats.graph.Graph;
 import dev.octet.formats.graph.Node;
 import java.util.ArrayList;
+import java.util.HashMap;
 import java.util.List;
+import java.util.Map;
+import java.util.regex.Pattern;
 
 /**
  * A Linear with a weight of its own, in FP8 or not.
@@ -22,6 +25,8 @@ public record LinearModule(String node, String weight, String name, boolean tran
     public static final String COLUMNS = "columns";
 
     private static final String SUFFIX = ".weight";
+
+    private static final Pattern EXPERT = Pattern.compile("(\\bexperts?[._])\\d{1,9}(\\.|$)");
 
     /** The Linears of a canonical graph, in its order; not those of an adapter, nor routers, which stay in F32. */
     public static List<LinearModule> of(Graph graph) {
@@ -71,6 +76,23 @@ public record LinearModule(String node, String weight, String name, boolean tran
                     Attribute.of("transB", node.intAttribute("transB", 0))));
         }
         return all;
+    }
+
+    /** Ids of the Linears of experts, by the node that computes them as one. */
+    public static Map<String, List<String>> groups(Graph graph) {
+        Map<String, List<String>> groups = new HashMap<>();
+        for (Node n : graph.nodes()) {
+            List<String> ids = experts(n).stream().map(Node::id).toList();
+            if (!ids.isEmpty()) {
+                groups.put(n.id(), ids);
+            }
+        }
+        return groups;
+    }
+
+    /** What the modules of all experts are called of which this is one: {@code experts.*.w1} of {@code experts.3.w1}. */
+    public static String ofAllExperts(String module) {
+        return EXPERT.matcher(module).replaceAll("$1*$2");
     }
 
     /** Whether a node is a Linear of an adapter. */

@@ -3,6 +3,7 @@ package dev.octet.trainer.step;
 import static java.util.Objects.requireNonNull;
 
 import dev.octet.quant.recipe.LinearTensor;
+import dev.octet.quant.recipe.Product;
 import dev.octet.trainer.collective.Collectives;
 import dev.octet.trainer.device.Executable;
 import dev.octet.trainer.device.StepObserver;
@@ -53,11 +54,17 @@ final class Fp8Watch {
 
     private boolean castsInForward;
 
-    /** An observer of a program with these FP8 layers. */
-    StepObserver of(List<Fp8Layer> layers) {
+    /**
+     * An observer of a program with these FP8 layers.
+     *
+     * @param experts ids of the Linears of experts, by the node that computes them as one
+     */
+    StepObserver of(List<Fp8Layer> layers, Map<String, List<String>> experts) {
         Map<String, Fp8Layer> byNode = new HashMap<>();
+        Map<String, Fp8Layer> byWeight = new HashMap<>();
         layers.forEach(l -> {
             byNode.put(l.node(), l);
+            byWeight.put(l.weight(), l);
             modules.add(l.module());
         });
         for (int i = 0; i < layers.size(); i++) {
@@ -66,9 +73,13 @@ final class Fp8Watch {
         CastsOfWeights weights = new CastsOfWeights();
         return (step, nanos, running) -> {
             boolean isCast = weights.include(step);
-            Fp8Layer layer = byNode.get(step.node());
-            if (layer != null) {
-                try (Arena arena = Arena.ofConfined()) {
+            try (Arena arena = Arena.ofConfined()) {
+                if (experts.containsKey(step.node())) {
+                    lookAtExperts(byNode, byWeight, experts, step, isCast, running, arena);
+                    return;
+                }
+                Fp8Layer layer = byNode.get(step.node());
+                if (layer != null) {
                     look(layer, step, isCast, running, arena);
                 }
             }
@@ -117,6 +128,57 @@ final class Fp8Watch {
                 0);
     }
 
+    /** Experts that are computed as one: a cast of a weight is one of its expert's; rows are cast where they are multiplied. */
+    private void lookAtExperts(
+            Map<String, Fp8Layer> byNode,
+            Map<String, Fp8Layer> byWeight,
+            Map<String, List<String>> experts,
+            Step step,
+            boolean isCast,
+            Executable running,
+            Arena arena) {
+        if (isCast) {
+            Value source = step.inputs().isEmpty() ? null : step.inputs().getFirst();
+            Fp8Layer layer = source == null ? null : byWeight.get(source.name());
+            if (layer != null) {
+                look(layer, step, true, running, arena);
+            }
+            return;
+        }
+        for (LinearStep linear : LinearStep.of(step, experts, running, arena)) {
+            Fp8Layer layer = byNode.get(linear.node());
+            if (layer != null && linear.fp8() != null) {
+                if (step.backward()) {
+                    gradient(layer, linear);
+                } else {
+                    rows(layer, linear);
+                }
+            }
+        }
+    }
+
+    /** Counts an expert's rows: each form in which its products take them, once for all Linears that read them. */
+    private void rows(Fp8Layer layer, LinearStep linear) {
+        Fp8Linear op = requireNonNull(linear.fp8());
+        if (!layer.node().equals(layer.inputOwner())) {
+            return;
+        }
+        Set<CodedMatrix> forms = new LinkedHashSet<>();
+        for (CodedMatrix form : new CodedMatrix[] {op.fprop().left(), op.wgrad().right()}) {
+            if (form != null) {
+                forms.add(form);
+            }
+        }
+        for (CodedMatrix form : forms) {
+            if (form.isDelayed()) {
+                CastCounts counts = CastCounts.delayed(linear.x(), form.format(), linear.rowsQuantScale());
+                add(layer, LinearTensor.INPUT, counts, linear.rowsHistory());
+            } else {
+                add(layer, LinearTensor.INPUT, CastCounts.current(linear.x(), form), 0);
+            }
+        }
+    }
+
     private void look(Fp8Layer layer, Step step, boolean isCast, Executable running, Arena arena) {
         switch (step.op()) {
             case QuantizeFp8 op
@@ -131,7 +193,8 @@ final class Fp8Watch {
                 CastCounts counts = CastCounts.delayed(x, op.format(), quantScale);
                 add(layer, tensorOf(layer, step, isCast), counts, op.historyLength());
             }
-            case Fp8Linear op when step.backward() -> gradient(layer, op, step, running, arena);
+            case Fp8Linear _ when step.backward() ->
+                LinearStep.of(step, Map.of(), running, arena).forEach(linear -> gradient(layer, linear));
             default -> {}
         }
     }
@@ -151,20 +214,21 @@ final class Fp8Watch {
     }
 
     /** Counts the upstream gradient: backward casts it once for all products that take it in the same form. */
-    private void gradient(Fp8Layer layer, Fp8Linear op, Step step, Executable running, Arena arena) {
+    private void gradient(Fp8Layer layer, LinearStep linear) {
+        Fp8Linear op = requireNonNull(linear.fp8());
         Set<CodedMatrix> forms = new LinkedHashSet<>();
-        addForm(forms, op.dgrad(), step.gradients().get(Fp8Linear.X));
-        addForm(forms, op.wgrad(), step.gradients().get(Fp8Linear.W));
+        addForm(forms, op.dgrad(), linear.computes(Product.DGRAD));
+        addForm(forms, op.wgrad(), linear.computes(Product.WGRAD));
         if (forms.isEmpty()) {
             return;
         }
-        CpuTensor dy = Readings.of(operand(step.upstream(), 0), running, arena);
+        CpuTensor dy = requireNonNull(linear.dy());
         for (CodedMatrix form : forms) {
             if (!form.isDelayed()) {
                 add(layer, LinearTensor.GRAD_OUTPUT, CastCounts.current(dy, form), 0);
             } else {
-                float quantScale = Readings.number(operand(step.inputs(), Fp8Linear.DY_QUANT_SCALE), running, arena);
-                Value history = operand(step.inputs(), Fp8Linear.DY_HISTORY);
+                float quantScale = linear.number(requireNonNull(linear.input(Fp8Linear.DY_QUANT_SCALE)));
+                Value history = requireNonNull(linear.input(Fp8Linear.DY_HISTORY));
                 CastCounts counts = CastCounts.delayed(dy, form.format(), quantScale);
                 add(layer, LinearTensor.GRAD_OUTPUT, counts, (int)
                         history.type().count());
@@ -172,8 +236,8 @@ final class Fp8Watch {
         }
     }
 
-    private static void addForm(Set<CodedMatrix> forms, ProductForm product, @Nullable Value wanted) {
-        if (wanted != null && product.left() != null) {
+    private static void addForm(Set<CodedMatrix> forms, ProductForm product, boolean computed) {
+        if (computed && product.left() != null) {
             forms.add(product.left());
         }
     }

@@ -15,6 +15,7 @@ import java.util.Map;
  * @param lossParts names of what the loss is made of, by term
  * @param loss name of the loss
  * @param fp8 which parts of the program compute in FP8
+ * @param experts ids of the Linears of experts, by the node that computes them as one
  */
 record LoadedPrograms(
         Program program,
@@ -23,6 +24,7 @@ record LoadedPrograms(
         Map<String, String> lossParts,
         CountedPositions counted,
         Fp8Choice fp8,
+        Map<String, List<String>> experts,
         ActivationPlan activations) {
     void close() {
         chunks.forEach(Chunk::close);

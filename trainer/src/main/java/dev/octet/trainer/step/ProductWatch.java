@@ -1,7 +1,5 @@
 package dev.octet.trainer.step;
 
-import static java.util.Objects.requireNonNull;
-
 import dev.octet.quant.block.Blocks;
 import dev.octet.quant.number.Float8Format;
 import dev.octet.quant.recipe.LinearTensor;
@@ -13,7 +11,6 @@ import dev.octet.quant.scale.QuantScaleRule;
 import dev.octet.trainer.collective.Collectives;
 import dev.octet.trainer.config.GuardConfig.Level;
 import dev.octet.trainer.config.GuardConfig.Trigger;
-import dev.octet.trainer.device.Executable;
 import dev.octet.trainer.device.StepObserver;
 import dev.octet.trainer.guard.GuardedProduct;
 import dev.octet.trainer.guard.ProductReading;
@@ -21,14 +18,11 @@ import dev.octet.trainer.kernel.CpuTensor;
 import dev.octet.trainer.op.fp8.CastCounts;
 import dev.octet.trainer.op.fp8.CastSample;
 import dev.octet.trainer.op.fp8.CodedMatrix;
-import dev.octet.trainer.op.fp8.Fp8Linear;
-import dev.octet.trainer.op.product.Linear;
 import dev.octet.trainer.precision.Fp8Layer;
 import dev.octet.trainer.precision.OperandChange;
 import dev.octet.trainer.program.Phase;
 import dev.octet.trainer.program.Program;
 import dev.octet.trainer.program.Step;
-import dev.octet.trainer.program.Value;
 import java.io.DataInputStream;
 import java.io.DataOutputStream;
 import java.io.IOException;
@@ -88,7 +82,10 @@ public final class ProductWatch {
 
     private record Key(GuardedProduct product, Level level) {}
 
-    private record OperandKey(Key key, LinearTensor tensor) {}
+    /** A product of one Linear: of experts, each has its own. */
+    private record LayerKey(Key key, String module) {}
+
+    private record OperandKey(LayerKey key, LinearTensor tensor) {}
 
     /** An operand that was cast, and whether its scale is delayed. */
     private record Measured(CastSample sample, CastCounts counts, String slot, boolean delayed) {
@@ -132,29 +129,33 @@ public final class ProductWatch {
         }
     }
 
-    /** A matrix product as it lies in memory. */
-    private record Form(boolean transB, int rows, int in, int out) {}
-
     /** A watch of one step. */
     public ProductWatch(List<Watched> watched, Known known) {
         this.watched = List.copyOf(watched);
-        watched.forEach(w -> byNode.computeIfAbsent(w.product().node(), _ -> new ArrayList<>())
+        watched.forEach(w -> byNode.computeIfAbsent(w.layer().node(), _ -> new ArrayList<>())
                 .add(w));
         this.known = known;
     }
 
-    /** An observer of the programs that a micro-batch goes through. */
-    StepObserver observer(ObservedPass pass) {
+    /**
+     * An observer of the programs that a micro-batch goes through.
+     *
+     * @param experts ids of the Linears of experts, by the node that computes them as one
+     */
+    StepObserver observer(ObservedPass pass, Map<String, List<String>> experts) {
         Look look = new Look(pass.microBatch());
         return (step, nanos, running) -> {
-            List<Watched> of = byNode.get(step.node());
-            Form form = of == null ? null : form(step);
-            if (of != null && form != null) {
-                try (Arena arena = Arena.ofConfined()) {
-                    if (step.backward()) {
-                        look.backward(of, form, step, running, arena);
-                    } else {
-                        look.forward(of, form, step, running, arena);
+            List<String> nodes = experts.getOrDefault(step.node(), List.of(step.node()));
+            if (nodes.stream().noneMatch(byNode::containsKey)) {
+                return;
+            }
+            try (Arena arena = Arena.ofConfined()) {
+                for (LinearStep linear : LinearStep.of(step, experts, running, arena)) {
+                    List<Watched> of = byNode.get(linear.node());
+                    if (of != null && step.backward()) {
+                        look.backward(of, linear);
+                    } else if (of != null && step.phase() == Phase.FORWARD) {
+                        look.forward(of, linear);
                     }
                 }
             }
@@ -236,27 +237,43 @@ public final class ProductWatch {
                 in.readFloat());
     }
 
-    /** The readings of the step, in the order in which products were first seen. */
+    /** The readings of the step, in the order in which products were first seen; of experts that are computed as one, the worst of each trigger. */
     public List<ProductReading> readings() {
-        Map<Key, Found> sums = new LinkedHashMap<>();
-        found.forEach(f -> sums.merge(new Key(watched.get(f.number()).product(), f.level()), f, Found::and));
-        List<ProductReading> readings = new ArrayList<>();
-        sums.forEach((key, sum) -> {
-            Map<Trigger, Double> values = new EnumMap<>(Trigger.class);
-            double clipped = 0;
-            double underflowed = 0;
-            for (CastCounts c : List.of(sum.left(), sum.right())) {
-                clipped = Math.max(clipped, (double) c.clipped() / Math.max(1, c.elements()));
-                underflowed = Math.max(underflowed, (double) c.underflowed() / Math.max(1, c.elements()));
-            }
-            values.put(Trigger.CLIPPED, clipped);
-            values.put(Trigger.UNDERFLOWED, underflowed);
-            values.put(Trigger.CAST_ERROR, sum.error().relative());
-            values.put(Trigger.AMAX_JUMP, sum.jump());
-            values.put(Trigger.SCALE_AGE, sum.age());
-            readings.add(new ProductReading(key.product(), key.level(), values));
+        Map<LayerKey, Found> sums = new LinkedHashMap<>();
+        found.forEach(f -> {
+            Watched w = watched.get(f.number());
+            sums.merge(new LayerKey(new Key(w.product(), f.level()), w.layer().module()), f, Found::and);
         });
-        return readings;
+        Map<Key, ProductReading> readings = new LinkedHashMap<>();
+        sums.forEach((key, sum) -> {
+            GuardedProduct product = key.key().product();
+            Map<Trigger, Double> values = values(sum);
+            Map<Trigger, String> modules = new EnumMap<>(Trigger.class);
+            if (!key.module().equals(product.layer())) {
+                values.keySet().forEach(t -> modules.put(t, key.module()));
+            }
+            readings.merge(
+                    key.key(),
+                    new ProductReading(product, key.key().level(), values, modules),
+                    ProductReading::worst);
+        });
+        return List.copyOf(readings.values());
+    }
+
+    private static Map<Trigger, Double> values(Found sum) {
+        Map<Trigger, Double> values = new EnumMap<>(Trigger.class);
+        double clipped = 0;
+        double underflowed = 0;
+        for (CastCounts c : List.of(sum.left(), sum.right())) {
+            clipped = Math.max(clipped, (double) c.clipped() / Math.max(1, c.elements()));
+            underflowed = Math.max(underflowed, (double) c.underflowed() / Math.max(1, c.elements()));
+        }
+        values.put(Trigger.CLIPPED, clipped);
+        values.put(Trigger.UNDERFLOWED, underflowed);
+        values.put(Trigger.CAST_ERROR, sum.error().relative());
+        values.put(Trigger.AMAX_JUMP, sum.jump());
+        values.put(Trigger.SCALE_AGE, sum.age());
+        return values;
     }
 
     /** Amaxes of the operands that were looked at, by slot. */
@@ -264,39 +281,22 @@ public final class ProductWatch {
         return amaxes;
     }
 
-    private static @Nullable Form form(Step step) {
-        if (step.op() instanceof Fp8Linear l) {
-            return new Form(l.transB(), l.rows(), l.in(), l.out());
-        }
-        return step.op() instanceof Linear l ? new Form(l.transB(), l.rows(), l.in(), l.out()) : null;
-    }
-
-    /** The products that a program computes, by the node of their Linear: without the gradients that nothing wants. */
-    public static Map<String, Set<Product>> products(Program program) {
+    /**
+     * The products that a program computes, by the node of their Linear: without the gradients that nothing wants.
+     *
+     * @param experts ids of the Linears of experts, by the node that computes them as one
+     */
+    public static Map<String, Set<Product>> products(Program program, Map<String, List<String>> experts) {
         Map<String, Set<Product>> products = new HashMap<>();
         for (Step step : program.steps()) {
-            if (form(step) != null) {
-                Set<Product> of = products.computeIfAbsent(step.node(), _ -> EnumSet.noneOf(Product.class));
-                for (Product product : Product.values()) {
-                    if (isComputed(product, step)) {
-                        of.add(product);
-                    }
+            for (String node : experts.getOrDefault(step.node(), List.of(step.node()))) {
+                if (LinearStep.isOne(step)) {
+                    products.computeIfAbsent(node, _ -> EnumSet.noneOf(Product.class))
+                            .addAll(LinearStep.products(step));
                 }
             }
         }
         return products;
-    }
-
-    private static boolean isComputed(Product product, Step step) {
-        return switch (product) {
-            case FPROP -> !step.backward();
-            case DGRAD -> step.backward() && step.gradients().get(0) != null;
-            case WGRAD -> step.backward() && step.gradients().get(1) != null;
-        };
-    }
-
-    private static Value input(Step step, int i) {
-        return requireNonNull(step.inputs().get(i));
     }
 
     /** How an operand is quantised at a level; null when the product takes it as it is. */
@@ -309,7 +309,7 @@ public final class ProductWatch {
         };
     }
 
-    private static CodedMatrix matrix(OperandSpec spec, LinearTensor tensor, Form form) {
+    private static CodedMatrix matrix(OperandSpec spec, LinearTensor tensor, LinearStep.Form form) {
         Blocks blocks = switch (tensor) {
             case INPUT -> CodedMatrix.blocks(spec.granularity(), form.rows(), form.in());
             case GRAD_OUTPUT -> CodedMatrix.blocks(spec.granularity(), form.rows(), form.out());
@@ -323,30 +323,9 @@ public final class ProductWatch {
     }
 
     /** Whether the vectors that a product sums over are the rows of an operand as it lies in memory. */
-    private static boolean alongRows(Product product, LinearTensor tensor, Form form) {
+    private static boolean alongRows(Product product, LinearTensor tensor, LinearStep.Form form) {
         boolean innermost = product.summedAxis(tensor) == -1;
         return tensor == LinearTensor.WEIGHT ? innermost == form.transB() : innermost;
-    }
-
-    /** The multiplier that a step casts with; null when it casts the operand for another product only. */
-    private static @Nullable Float delayedScale(
-            Step step, Product product, LinearTensor tensor, Executable running, Arena arena) {
-        if (!(step.op() instanceof Fp8Linear op)) {
-            return null;
-        }
-        int scale = switch (tensor) {
-            case INPUT ->
-                product == Product.WGRAD && op.wgradHasOwnInput() ? Fp8Linear.X_SCALE_WGRAD : Fp8Linear.X_SCALE;
-            case WEIGHT ->
-                product == Product.DGRAD && op.dgradHasOwnWeight() ? Fp8Linear.W_SCALE_DGRAD : Fp8Linear.W_SCALE;
-            case GRAD_OUTPUT -> Fp8Linear.DY_QUANT_SCALE;
-        };
-        Value value = step.inputs().get(scale);
-        if (value == null || value.type().shape().elementCount() != 1) {
-            return null;
-        }
-        float number = Readings.number(value, running, arena);
-        return tensor == LinearTensor.GRAD_OUTPUT ? number : QuantScaleRule.scale(number);
     }
 
     /** The multiplier that the last measured amax would have left. */
@@ -368,17 +347,14 @@ public final class ProductWatch {
             this.microBatch = microBatch;
         }
 
-        void forward(List<Watched> watched, Form form, Step step, Executable running, Arena arena) {
-            if (step.phase() != Phase.FORWARD) {
-                return;
-            }
-            CpuTensor x = Readings.of(input(step, 0), running, arena);
-            CpuTensor w = Readings.of(input(step, 1), running, arena);
+        void forward(List<Watched> watched, LinearStep linear) {
+            CpuTensor x = linear.x();
+            CpuTensor w = linear.w();
             for (Watched each : watched) {
                 each.levels().forEach(level -> {
-                    Key key = new Key(each.product(), level);
-                    measure(each, key, LinearTensor.INPUT, x, form, step, running, arena);
-                    measure(each, key, LinearTensor.WEIGHT, w, form, step, running, arena);
+                    LayerKey key = key(each, level);
+                    measure(each, key, LinearTensor.INPUT, x, linear);
+                    measure(each, key, LinearTensor.WEIGHT, w, linear);
                     if (each.product().product() == Product.FPROP) {
                         finish(each, key, Product.FPROP);
                     }
@@ -386,45 +362,43 @@ public final class ProductWatch {
             }
         }
 
-        void backward(List<Watched> watched, Form form, Step step, Executable running, Arena arena) {
-            Value upstream = step.upstream().getFirst();
-            if (upstream == null) {
+        void backward(List<Watched> watched, LinearStep linear) {
+            CpuTensor dy = linear.dy();
+            if (dy == null) {
                 return;
             }
-            CpuTensor dy = Readings.of(upstream, running, arena);
             for (Watched each : watched) {
                 Product product = each.product().product();
-                if (isComputed(product, step)) {
+                if (linear.computes(product)) {
                     each.levels().forEach(level -> {
-                        Key key = new Key(each.product(), level);
-                        measure(each, key, LinearTensor.GRAD_OUTPUT, dy, form, step, running, arena);
+                        LayerKey key = key(each, level);
+                        measure(each, key, LinearTensor.GRAD_OUTPUT, dy, linear);
                         finish(each, key, product);
                     });
                 }
             }
         }
 
+        private LayerKey key(Watched watched, Level level) {
+            return new LayerKey(
+                    new Key(watched.product(), level), watched.layer().module());
+        }
+
         /** Casts an operand, if the product reads it and its scale is known. */
         private void measure(
-                Watched watched,
-                Key key,
-                LinearTensor tensor,
-                CpuTensor x,
-                Form form,
-                Step step,
-                Executable running,
-                Arena arena) {
+                Watched watched, LayerKey key, LinearTensor tensor, CpuTensor x, LinearStep linear) {
+            Level level = key.key().level();
             Product product = watched.product().product();
-            OperandSpec spec = product.reads(tensor) ? spec(watched.layer(), product, tensor, key.level()) : null;
+            OperandSpec spec = product.reads(tensor) ? spec(watched.layer(), product, tensor, level) : null;
             if (spec == null) {
                 return;
             }
-            CodedMatrix matrix = matrix(spec, tensor, form);
+            CodedMatrix matrix = matrix(spec, tensor, linear.form());
             String slot = watched.layer().slot(tensor);
             float delayed = 0;
             if (matrix.isDelayed()) {
-                boolean own = key.level() == watched.level();
-                Float quantScale = own ? delayedScale(step, product, tensor, running, arena) : delayedScale(spec, slot);
+                boolean own = level == watched.level();
+                Float quantScale = own ? linear.quantScale(product, tensor) : delayedScale(spec, slot);
                 if (quantScale == null) {
                     return;
                 }
@@ -432,21 +406,21 @@ public final class ProductWatch {
             }
             float[] quantScales = CastSample.quantScales(x, matrix, delayed);
             CastCounts counts = CastCounts.of(x, matrix, quantScales);
-            CastSample.Pick pick = new CastSample.Pick(alongRows(product, tensor, form), known.sample(), known.turn());
+            CastSample.Pick pick = new CastSample.Pick(alongRows(product, tensor, linear.form()), known.sample(), known.turn());
             waiting.put(
                     new OperandKey(key, tensor),
                     new Measured(CastSample.of(x, matrix, quantScales, pick), counts, slot, matrix.isDelayed()));
             amaxes.merge(slot, counts.amax(), Math::max);
         }
 
-        private void finish(Watched of, Key key, Product product) {
+        private void finish(Watched of, LayerKey key, Product product) {
             Measured left = waiting.remove(new OperandKey(key, product.left()));
             Measured right = waiting.remove(new OperandKey(key, product.right()));
             if (left != null && right != null) {
                 found.add(new Found(
                         microBatch,
                         watched.indexOf(of),
-                        key.level(),
+                        key.key().level(),
                         CastSample.productError(left.sample(), right.sample()),
                         left.counts(),
                         right.counts(),

@@ -6,6 +6,7 @@ import dev.octet.trainer.data.MicroBatch;
 import dev.octet.trainer.device.Executable;
 import dev.octet.trainer.loss.LossGraph;
 import dev.octet.trainer.optimizer.UpdateProgram;
+import dev.octet.trainer.precision.LinearModule;
 import dev.octet.trainer.precision.PrecisionPolicy;
 import dev.octet.trainer.program.Phase;
 import dev.octet.trainer.program.Program;
@@ -160,7 +161,14 @@ final class SessionPrograms implements AutoCloseable {
             LossGraph graph, Program program, List<Chunk> chunks, ActivationPlan plan, boolean trains) {
         String loss = trains ? Program.LOSS : graph.loss();
         return new LoadedPrograms(
-                program, chunks, loss, graph.parts(), graph.counted(), models.fp8(graph, program), plan);
+                program,
+                chunks,
+                loss,
+                graph.parts(),
+                graph.counted(),
+                models.fp8(graph, program),
+                LinearModule.groups(graph.model().graph()),
+                plan);
     }
 
     /** The chunks of this rank's stage. */

@@ -21,9 +21,9 @@ record StepWatches(
      */
     @Nullable
     StepObserver of(LoadedPrograms programs, ObservedPass pass) {
-        StepObserver counted = casts == null ? null : casts.of(programs.fp8().layers());
-        StepObserver read = tensors == null ? null : tensors.observer(pass);
-        StepObserver measured = products == null ? null : products.observer(pass);
+        StepObserver counted = casts == null ? null : casts.of(programs.fp8().layers(), programs.experts());
+        StepObserver read = tensors == null ? null : tensors.observer(pass, programs.experts());
+        StepObserver measured = products == null ? null : products.observer(pass, programs.experts());
         return both(both(counted, read), measured);
     }
 

@@ -2,6 +2,7 @@ package dev.octet.trainer.step;
 
 import static java.util.Objects.requireNonNull;
 
+import dev.octet.quant.recipe.Product;
 import dev.octet.trainer.collective.Collectives;
 import dev.octet.trainer.device.Executable;
 import dev.octet.trainer.device.StepObserver;
@@ -14,10 +15,8 @@ import dev.octet.trainer.observe.Sample;
 import dev.octet.trainer.observe.TensorBuffer;
 import dev.octet.trainer.observe.TensorDumps;
 import dev.octet.trainer.observe.TensorReport;
-import dev.octet.trainer.op.fp8.CodedMatrix;
 import dev.octet.trainer.op.fp8.Fp8Linear;
 import dev.octet.trainer.op.fp8.QuantizeFp8Delayed;
-import dev.octet.trainer.op.product.Linear;
 import dev.octet.trainer.program.Phase;
 import dev.octet.trainer.program.Program;
 import dev.octet.trainer.program.Step;
@@ -93,28 +92,56 @@ public final class TensorWatch {
         return !buffers.isEmpty();
     }
 
-    /** The observer of a micro-batch, and of the preparation before it. */
-    StepObserver observer(ObservedPass pass) {
+    /**
+     * The observer of a micro-batch, and of the preparation before it.
+     *
+     * @param experts ids of the Linears of experts, by the node that computes them as one
+     */
+    StepObserver observer(ObservedPass pass, Map<String, List<String>> experts) {
         return (step, nanos, running) -> {
             if (step.op() instanceof QuantizeFp8Delayed) {
                 remember(step, running);
                 return;
             }
             String node = shared.linear(step.node());
-            Map<ObservedTensor, TensorBuffer> wanted = buffers.get(node);
-            boolean isLinear = step.op() instanceof Fp8Linear || step.op() instanceof Linear;
-            boolean isResult = !node.equals(step.node()) && step.phase() == Phase.FORWARD;
-            if (wanted != null && (isLinear || isResult)) {
-                try (Arena arena = Arena.ofConfined()) {
-                    Look look = new Look(pass, step, running, requireNonNull(layers.get(node)), wanted, arena);
-                    if (isResult) {
-                        look.takeResult();
-                    } else {
-                        look.take();
+            if (!node.equals(step.node()) && step.phase() == Phase.FORWARD) {
+                Map<ObservedTensor, TensorBuffer> wanted = buffers.get(node);
+                if (wanted != null) {
+                    takeResult(pass, step, node, running, wanted);
+                }
+                return;
+            }
+            List<String> nodes = experts.getOrDefault(step.node(), List.of(step.node()));
+            if (nodes.stream().noneMatch(buffers::containsKey)) {
+                return;
+            }
+            try (Arena arena = Arena.ofConfined()) {
+                for (LinearStep linear : LinearStep.of(step, experts, running, arena)) {
+                    Map<ObservedTensor, TensorBuffer> wanted = buffers.get(linear.node());
+                    if (wanted != null) {
+                        new Look(pass, step, running, requireNonNull(layers.get(linear.node())), wanted, arena)
+                                .take(linear);
                     }
                 }
             }
         };
+    }
+
+    /** Of a Linear whose results ranks add up another step has it. */
+    private void takeResult(
+            ObservedPass pass,
+            Step step,
+            String node,
+            Executable running,
+            Map<ObservedTensor, TensorBuffer> wanted) {
+        if (!wanted.containsKey(ObservedTensor.OUTPUT)) {
+            return;
+        }
+        try (Arena arena = Arena.ofConfined()) {
+            CpuTensor y = Readings.of(requireNonNull(step.outputs().getFirst()), running, arena);
+            new Look(pass, step, running, requireNonNull(layers.get(node)), wanted, arena)
+                    .take(ObservedTensor.OUTPUT, y, LiveCast.NONE);
+        }
     }
 
     /** The multiplier of a delayed cast, before the step's update of it. */
@@ -157,7 +184,7 @@ public final class TensorWatch {
                 .toList();
     }
 
-    /** One Linear's step. */
+    /** One Linear of a step. */
     private final class Look {
         private final ObservedPass pass;
         private final Step step;
@@ -181,39 +208,48 @@ public final class TensorWatch {
             this.arena = arena;
         }
 
-        void take() {
+        void take(LinearStep linear) {
             if (!step.backward()) {
-                take(ObservedTensor.ACTIVATION, step.inputs().get(Fp8Linear.X));
+                take(ObservedTensor.ACTIVATION, linear);
                 if (pass.begins()) {
-                    take(ObservedTensor.WEIGHT, step.inputs().get(Fp8Linear.W));
+                    take(ObservedTensor.WEIGHT, linear);
                 }
                 Value result = requireNonNull(step.outputs().getFirst());
                 if (!shared.isSummed(step.node(), result.type().count())) {
-                    takeResult();
+                    take(ObservedTensor.OUTPUT, linear);
                 }
                 return;
             }
-            take(ObservedTensor.GRADIENT, step.upstream().getFirst());
-            take(ObservedTensor.DGRAD, step.gradients().get(Fp8Linear.X));
-            take(ObservedTensor.WGRAD, step.gradients().get(Fp8Linear.W));
+            if (linear.dy() != null) {
+                take(ObservedTensor.GRADIENT, linear);
+            }
+            if (linear.computes(Product.DGRAD)) {
+                take(ObservedTensor.DGRAD, linear);
+            }
+            if (linear.computes(Product.WGRAD)) {
+                take(ObservedTensor.WGRAD, linear);
+            }
         }
 
-        /** Of a Linear whose results ranks add up another step has it. */
-        void takeResult() {
-            take(ObservedTensor.OUTPUT, step.outputs().getFirst());
-        }
-
-        private void take(ObservedTensor tensor, @Nullable Value value) {
-            TensorBuffer buffer = wanted.get(tensor);
-            if (buffer == null || value == null) {
+        private void take(ObservedTensor tensor, LinearStep linear) {
+            if (!wanted.containsKey(tensor)) {
                 return;
             }
-            CpuTensor read = tensor == ObservedTensor.DGRAD || tensor == ObservedTensor.WGRAD
-                    ? gradient(value, tensor == ObservedTensor.DGRAD ? Fp8Linear.X : Fp8Linear.W)
-                    : Readings.of(value, running, arena);
+            CpuTensor read = switch (tensor) {
+                case ACTIVATION -> linear.x();
+                case WEIGHT -> linear.w();
+                case OUTPUT -> linear.y();
+                case GRADIENT -> requireNonNull(linear.dy());
+                case DGRAD -> gradient(linear, Product.DGRAD);
+                case WGRAD -> gradient(linear, Product.WGRAD);
+            };
+            take(tensor, read, live(linear, tensor));
+        }
+
+        void take(ObservedTensor tensor, CpuTensor read, LiveCast live) {
+            TensorBuffer buffer = requireNonNull(wanted.get(tensor));
             boolean isWeight = tensor == ObservedTensor.WEIGHT || tensor == ObservedTensor.WGRAD;
             Sample sample = isWeight ? Sample.ofWeight(read, layer.module().transB()) : Sample.of(read);
-            LiveCast live = step.op() instanceof Fp8Linear op ? live(op, tensor) : LiveCast.NONE;
             boolean counts = shared.complete(layer.module().node(), tensor, read);
             // of weights, which all ranks have alike, the step's first micro-batch counts
             if (counts && (tensor != ObservedTensor.WEIGHT || pass.microBatch() == 0)) {
@@ -235,10 +271,14 @@ public final class TensorWatch {
         }
 
         /** A gradient of this step alone: where it was added to others, it is computed again. */
-        private CpuTensor gradient(Value value, int input) {
+        private CpuTensor gradient(LinearStep linear, Product product) {
+            int input = linear.differentiated(product);
+            Value value = requireNonNull(step.gradients().get(input));
             boolean alone = !step.accumulated().contains(input)
                     || (value.role() == ValueRole.GRADIENT && pass.begins() && contributions(value) == 1);
-            return alone ? Readings.of(value, running, arena) : FreshGradient.of(step, input, running, arena);
+            CpuTensor whole =
+                    alone ? Readings.of(value, running, arena) : FreshGradient.of(step, input, running, arena);
+            return linear.own(product, whole);
         }
 
         /** How many steps of a micro-batch add to a value. */
@@ -248,35 +288,40 @@ public final class TensorWatch {
                     .getOrDefault(value, 0);
         }
 
-        private LiveCast live(Fp8Linear op, ObservedTensor tensor) {
+        private LiveCast live(LinearStep linear, ObservedTensor tensor) {
+            Fp8Linear op = linear.fp8();
+            if (op == null) {
+                return LiveCast.NONE;
+            }
             return switch (tensor) {
                 case ACTIVATION ->
                     new LiveCast(
                             op.fprop().left(),
                             op.wgrad().right(),
-                            remembered(step.inputs(), Fp8Linear.X_CODES, Fp8Linear.X_CODES_WGRAD));
+                            linear.isOfExpert()
+                                    ? linear.rowsQuantScale()
+                                    : remembered(linear, Fp8Linear.X_CODES, Fp8Linear.X_CODES_WGRAD));
                 case WEIGHT ->
                     new LiveCast(
                             op.fprop().right(),
                             op.dgrad().right(),
-                            remembered(step.inputs(), Fp8Linear.W_CODES, Fp8Linear.W_CODES_DGRAD));
-                case GRADIENT -> gradient(op);
+                            remembered(linear, Fp8Linear.W_CODES, Fp8Linear.W_CODES_DGRAD));
+                case GRADIENT -> {
+                    Value quantScale = linear.input(Fp8Linear.DY_QUANT_SCALE);
+                    yield new LiveCast(
+                            op.dgrad().left(),
+                            op.wgrad().left(),
+                            quantScale == null ? Float.NaN : linear.number(quantScale));
+                }
                 case OUTPUT, DGRAD, WGRAD -> LiveCast.NONE;
             };
         }
 
-        private LiveCast gradient(Fp8Linear op) {
-            Value quantScale = step.inputs().get(Fp8Linear.DY_QUANT_SCALE);
-            CodedMatrix dgrad = op.dgrad().left();
-            CodedMatrix wgrad = op.wgrad().left();
-            return new LiveCast(
-                    dgrad, wgrad, quantScale == null ? Float.NaN : Readings.number(quantScale, running, arena));
-        }
-
-        private float remembered(List<@Nullable Value> inputs, int codes, int others) {
+        private float remembered(LinearStep linear, int codes, int others) {
             Map<Value, Float> known = quantScales.getOrDefault(running.program(), Map.of());
             for (int i : new int[] {codes, others}) {
-                Float quantScale = inputs.get(i) == null ? null : known.get(requireNonNull(inputs.get(i)));
+                Value made = linear.input(i);
+                Float quantScale = made == null ? null : known.get(made);
                 if (quantScale != null) {
                     return quantScale;
                 }

@@ -498,6 +498,11 @@ public final class TrainingSession implements AutoCloseable {
         return programs.of(like, true).fp8();
     }
 
+    /** Ids of the Linears of experts that this program computes as one, by the node that does. */
+    public Map<String, List<String>> experts(MicroBatch like) {
+        return programs.of(like, true).experts();
+    }
+
     /** Dequantisation multipliers of delayed scaling, by {@link Fp8Layer#slot}. */
     public Map<String, Float> scales() {
         return scales.scales();

@@ -56,11 +56,13 @@ public record GroupedLinear(OperandType x, OperandType w, int experts, boolean h
         return Math.toIntExact(x.shape().dim(0));
     }
 
-    int in() {
+    /** Columns of x. */
+    public int in() {
         return Math.toIntExact(x.shape().dim(1));
     }
 
-    int out() {
+    /** Columns of y. */
+    public int out() {
         return Math.toIntExact(y.shape().dim(1));
     }
 

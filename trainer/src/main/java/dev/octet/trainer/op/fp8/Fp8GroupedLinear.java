@@ -80,7 +80,7 @@ public record Fp8GroupedLinear(Fp8Linear layer, int experts, Granularities granu
     }
 
     /** Index of an expert's input that is input {@code i} of a {@link Fp8Linear}; -1 for codes of x, which are none. */
-    static int of(int i, int expert) {
+    public static int of(int i, int expert) {
         return switch (i) {
             case Fp8Linear.X -> X;
             case Fp8Linear.W -> at(expert, W);
@@ -97,7 +97,7 @@ public record Fp8GroupedLinear(Fp8Linear layer, int experts, Granularities granu
     }
 
     /** The Linear of an expert with so many rows. */
-    Fp8Linear expert(int rows) {
+    public Fp8Linear expert(int rows) {
         int in = layer.in();
         int out = layer.out();
         ProductForm fprop = layer.fprop();
@@ -130,7 +130,7 @@ public record Fp8GroupedLinear(Fp8Linear layer, int experts, Granularities granu
     }
 
     /** Whether x is cast for fprop with a scale of earlier steps. */
-    boolean hasDelayedInput() {
+    public boolean hasDelayedInput() {
         return layer.fprop().left() != null && layer.fprop().left().isDelayed();
     }
 
