@@ -171,6 +171,7 @@ KERNEL(attention_dots, THREADS,
 // Of a query that sees no key, what the vendor's library adds up is below half of what hides a key.
 #define HIDING (-1e30f)
 
+#if TRUTH
 // What the vendor's library adds to the scores of keys, [batch, keys]: nothing, or what hides a key of a mask that is the same for all queries and heads.
 KERNEL(attention_bias, THREADS, (const MASK_TYPE* mask, float* bias, const i64* steps, i32 batch, i32 keys)) {
     i64 at = block_index() * THREADS + thread_index();
@@ -179,6 +180,7 @@ KERNEL(attention_bias, THREADS, (const MASK_TYPE* mask, float* bias, const i64* 
         bias[at] = mask[b * steps[12] + (at - b * keys) * steps[15]] == 0 ? HIDING : 0;
     }
 }
+#endif
 
 // Zeros in place of rows of queries that see no key, and no sum in place of their sums. A thread has a query.
 KERNEL(attention_hide, THREADS,
