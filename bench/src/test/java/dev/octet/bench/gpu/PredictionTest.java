@@ -107,7 +107,7 @@ class PredictionTest {
     void the_memory_of_a_recorded_step_is_what_the_gpu_gave(String model, String precision, double copies)
             throws IOException {
         double given = measured(model, precision).get("peak_bytes").asDouble();
-        assertEquals(given - copies, predict(model, precision).step().peakBytes(), given / 250);
+        assertEquals(given - copies, (double) predict(model, precision).step().peakBytes(), given / 250);
     }
 
     /** By the sums of what was measured, not of what is predicted: launches and gaps alone. */

@@ -14,6 +14,7 @@ import dev.octet.trainer.op.cast.Cast;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
+import java.util.Map;
 import java.util.Set;
 import java.util.SplittableRandom;
 import java.util.stream.IntStream;
@@ -46,6 +47,36 @@ class MemoryPlanTest {
             at = next;
         }
         assertEquals(2 * 64, MemoryPlan.of(b.build()).arenaBytes());
+    }
+
+    /** Of the first step of three: it lies where the third has its result, beside what the first reads and writes. */
+    @Test
+    void a_workspace_lies_where_other_steps_have_their_results() {
+        ProgramBuilder b = new ProgramBuilder();
+        Value w = b.parameter("w", f32(16));
+        Value x = b.temporary("x", f32(16));
+        add(b, w, w, x);
+        Value y = b.temporary("y", f32(16));
+        add(b, x, w, y);
+        Value z = b.temporary("z", f32(16));
+        add(b, y, w, z);
+        Program program = b.build();
+        MemoryPlan.Workspace space = new MemoryPlan.Workspace(program.steps().subList(0, 1), 64);
+        MemoryPlan plan = MemoryPlan.of(
+                program, new MemoryPlan.Layout(List.of(), Map.of(), List.of(), Map.of(), List.of(space), Map.of()));
+        assertEquals(2 * 64, plan.arenaBytes());
+        assertTrue(plan.offset(space) != plan.offset(x));
+    }
+
+    @Test
+    void a_value_with_long_rows_takes_the_bytes_that_the_layout_says() {
+        ProgramBuilder b = new ProgramBuilder();
+        Value w = b.parameter("w", f32(16));
+        Value x = b.temporary("x", f32(16));
+        add(b, w, w, x);
+        MemoryPlan.Layout wide =
+                new MemoryPlan.Layout(List.of(), Map.of(), List.of(), Map.of(), List.of(), Map.of(x, 200L));
+        assertEquals(256, MemoryPlan.of(b.build(), wide).arenaBytes());
     }
 
     @Test

@@ -25,7 +25,6 @@ import java.lang.foreign.MemorySegment;
 import java.util.ArrayList;
 import java.util.EnumMap;
 import java.util.HashMap;
-import java.util.HashSet;
 import java.util.IdentityHashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -59,7 +58,8 @@ final class CudaExecutable implements Executable {
             Map<Value, Long> shown) {
         Stream<Work> all() {
             return Stream.concat(
-                    Stream.concat(works.stream(), unread.stream()), alone.stream().flatMap(List::stream));
+                    Stream.concat(works.stream(), unread.stream()),
+                    alone.stream().flatMap(List::stream));
         }
     }
 
@@ -170,7 +170,9 @@ final class CudaExecutable implements Executable {
                     program.outputs().values().stream().map(roots::root).collect(Collectors.toSet());
             second.taken(at -> {
                 Value v = valueAt(at);
-                return !v.role().isInArena() || outputs.contains(v) || survey.takers().getOrDefault(v, 0) > 1;
+                return !v.role().isInArena()
+                        || outputs.contains(v)
+                        || survey.takers().getOrDefault(v, 0) > 1;
             });
             write(second, survey);
             second.writeTables();
@@ -205,7 +207,7 @@ final class CudaExecutable implements Executable {
         Map<WorkWriter.Form, Step> lastReaders = new LinkedHashMap<>();
         IdentityHashMap<Step, Set<Value>> spared = new IdentityHashMap<>();
         Map<Value, Integer> takers = new HashMap<>();
-        Map<Step, Workspace> workspaces = new IdentityHashMap<>();
+        IdentityHashMap<Step, Workspace> workspaces = new IdentityHashMap<>();
         for (Phase phase : Phase.values()) {
             emit(phase, (v, step, window) -> provisional(v), _ -> 0, writer, (group, calls) -> {
                 writer.take();
@@ -358,9 +360,7 @@ final class CudaExecutable implements Executable {
     /** @param root address of the value whose memory it uses */
     private CudaTensor tensorAt(Value value, long root) {
         PlacedParts.Part part = parted.of(value);
-        return part == null
-                ? longRows.tensor(value, roots.root(value), root)
-                : PlacedParts.tensor(value, part, root);
+        return part == null ? longRows.tensor(value, roots.root(value), root) : PlacedParts.tensor(value, part, root);
     }
 
     private long bufferAt(StreamPlan.Window window) {
@@ -688,10 +688,8 @@ final class CudaExecutable implements Executable {
 
     @Override
     public void close() {
-        List<Work> works = new ArrayList<>(parts.values().stream()
-                .flatMap(List::stream)
-                .flatMap(Part::all)
-                .toList());
+        List<Work> works = new ArrayList<>(
+                parts.values().stream().flatMap(List::stream).flatMap(Part::all).toList());
         streaming.values().forEach(s -> works.addAll(s.works()));
         queue.forget(works, base, bytes);
         gpu.release(base);

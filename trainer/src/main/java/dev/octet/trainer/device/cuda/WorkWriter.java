@@ -50,6 +50,7 @@ final class WorkWriter implements CudaStream {
     private final Set<CudaSource> sources = new LinkedHashSet<>();
     /** Whether work of other steps touches a value, by its address in the first pass. */
     private LongPredicate taken = at -> true;
+
     private List<Work> works = new ArrayList<>();
     private long stepWorkspace;
     /** The most that the steps written together need, and in the second pass where it lies. */

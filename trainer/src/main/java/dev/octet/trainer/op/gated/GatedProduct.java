@@ -50,7 +50,10 @@ public record GatedProduct(List<CudaCall> steps, Activation activation, CudaTens
         if (first.isForward(Gelu.class)) {
             return ((Gelu) first.op()).tanh() ? Activation.GELU_TANH : Activation.GELU;
         }
-        if (!isSigmoid(first.op()) || first.backward() || at + 1 >= calls.size() || !isProduct(calls.get(at + 1), false)) {
+        if (!isSigmoid(first.op())
+                || first.backward()
+                || at + 1 >= calls.size()
+                || !isProduct(calls.get(at + 1), false)) {
             return null;
         }
         CudaTensor x = first.frame().input(0);
@@ -107,7 +110,7 @@ public record GatedProduct(List<CudaCall> steps, Activation activation, CudaTens
             case Gelu gelu -> Gelu.ENTRY.cuda().forward(gelu, frame, cuda);
             case Unary unary -> Unary.ENTRY.cuda().forward(unary, frame, cuda);
             case Binary binary -> Binary.ENTRY.cuda().forward(binary, frame, cuda);
-            default -> throw new IllegalArgumentException(op + " is not part of an activation");
+            default -> throw new IllegalArgumentException(op.type() + " is not part of an activation");
         }
     }
 }

@@ -569,7 +569,7 @@ RESIDENT_KERNEL(flash_keys, THREADS, THREADS,
     }
     block_barrier();
     if ((open & ((1u << (2 * KEY_TILES)) - 1)) != 0) {
-        any_open = 1;
+        atomic_max(&any_open, 1); // by many threads
     }
     block_barrier();
     count = any_open ? count : 0; // keys that no query sees have no gradient

@@ -53,14 +53,12 @@ class LongRowsTest {
     private static final int WIDTH = 512;
     private static final int CLASSES = 3821;
     private static final GraphModel MODEL = model();
-    private static final String LOGITS = "FORWARD logits %s result 0";
 
     /**
      * Where a row begins decides in which order its exponentials are added: a bit of a log Σ exp, which has one gradient of some thousands rounded to its neighbour, in BF16 by
      * 2^-8 of itself, in E5M2 by a quarter.
      */
     private static final double MOST = 2e-3;
-
 
     private static GraphModel model() {
         SplittableRandom random = new SplittableRandom(7);
@@ -97,8 +95,8 @@ class LongRowsTest {
     }
 
     private static Program program(String precision, UnaryOperator<ProgramOptions> changes) {
-        LossConfig config = new LossConfig(
-                LossConfig.Type.CAUSAL_LM, Optional.of("logits"), "labels", -100, Optional.empty());
+        LossConfig config =
+                new LossConfig(LossConfig.Type.CAUSAL_LM, Optional.of("logits"), "labels", -100, Optional.empty());
         LossGraph loss = LossGraph.of(MODEL, config, new OperandType(DType.I64, Shape.of(1, ROWS)));
         Set<String> names = new TreeSet<>(Set.of("table", "w"));
         return Autodiff.program(
@@ -120,11 +118,12 @@ class LongRowsTest {
         Map<String, byte[]> seen = new TreeMap<>();
         Map<String, byte[]> actual =
                 FusionsTest.run(program, parameters, together, GpuFusions.ALL, new FusionsTest.Observed(seen));
-        String logits = LOGITS.formatted(precision.equals("fp8") ? "Fp8Linear" : "Linear");
+        String logits = "FORWARD logits %s result 0".formatted(precision.equals("fp8") ? "Fp8Linear" : "Linear");
         assertArrayEquals(requireNonNull(seenAlone.get(logits)), seen.get(logits));
         assertEquals(seenAlone.keySet(), seen.keySet());
         assertEquals(expected.keySet(), actual.keySet());
-        expected.forEach((name, bytes) -> assertEquals(0, distance(bytes, requireNonNull(actual.get(name))), MOST, name));
+        expected.forEach(
+                (name, bytes) -> assertEquals(0, distance(bytes, requireNonNull(actual.get(name))), MOST, name));
         assertEquals(copies, Collections.frequency(alone.launches, "copy_rows"));
         assertEquals(left, Collections.frequency(together.launches, "copy_rows"));
     }
@@ -146,8 +145,7 @@ class LongRowsTest {
     @ValueSource(strings = {"bf16", "fp8"})
     void logits_that_are_read_outside_lie_one_behind_the_other(String precision) {
         for (boolean outside : new boolean[] {false, true}) {
-            Program program =
-                    program(precision, o -> outside ? o.withOutputs(List.of("logits")) : o);
+            Program program = program(precision, o -> outside ? o.withOutputs(List.of("logits")) : o);
             MemoryPlan roots = MemoryPlan.of(program);
             LongRows found = LongRows.of(program, roots, WorkWriter.first(TestGpus.host()));
             int gradient = precision.equals("bf16") ? 1 : 0; // which codes are made of at once in FP8
