@@ -23,6 +23,7 @@ import dev.octet.trainer.program.ValueRole;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.util.ArrayList;
+import java.util.Collections;
 import java.util.EnumMap;
 import java.util.HashMap;
 import java.util.HashSet;
@@ -37,6 +38,7 @@ import java.util.function.BiConsumer;
 import java.util.function.Function;
 import java.util.function.ToIntFunction;
 import java.util.function.ToLongFunction;
+import java.util.function.UnaryOperator;
 import java.util.stream.Collectors;
 import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
@@ -92,6 +94,10 @@ final class CudaExecutable implements Executable {
     private final List<CudaFusion> fusions;
     private final Map<Integer, CudaTensor> tensors = new HashMap<>();
     private final Map<Phase, List<Part>> parts = new EnumMap<>(Phase.class);
+    /** Backward of a step's first micro-batch. */
+    private final List<Part> firstBackward = new ArrayList<>();
+
+    private final OverwrittenGradients overwritten;
     /** Length of each fused group, by its first step. */
     private final IdentityHashMap<Step, Integer> lengths = new IdentityHashMap<>();
 
@@ -122,9 +128,11 @@ final class CudaExecutable implements Executable {
         this.gpu = gpu;
         this.queue = queue;
         this.fusions = fusions;
-        memory.admit(program);
         parted = fusions.isEmpty() ? PlacedParts.NONE : PlacedParts.of(program);
         roots = MemoryPlan.of(program, Layout.parts(parted.wholes()));
+        OverwrittenGradients gradients =
+                fusions.isEmpty() ? OverwrittenGradients.NONE : OverwrittenGradients.of(program, roots::root);
+        memory.admit(program, gradients.values());
         WorkWriter first = WorkWriter.first(gpu);
         longRows = fusions.isEmpty() ? LongRows.NONE : LongRows.of(program, roots, first);
         streams = StreamPlan.of(program, roots, memory::isHosted, windowBytes);
@@ -132,6 +140,7 @@ final class CudaExecutable implements Executable {
         List<List<Step>> together = together();
         together.forEach(group -> lengths.put(group.getFirst(), group.size()));
         readers = readers();
+        overwritten = fitting(gradients);
         Survey survey = survey(first);
         gpu.prepare(first.sources());
         survey.lastReaders().forEach((form, last) -> {
@@ -172,7 +181,13 @@ final class CudaExecutable implements Executable {
                 Value v = valueAt(at);
                 return !v.role().isInArena() || outputs.contains(v) || survey.takers().getOrDefault(v, 0) > 1;
             });
-            write(second, survey);
+            for (Phase phase : Phase.values()) {
+                parts.put(phase, parts(phase, UnaryOperator.identity(), second, survey));
+            }
+            firstBackward.addAll(
+                    overwritten.values().isEmpty()
+                            ? parts.getOrDefault(Phase.BACKWARD, List.of())
+                            : parts(Phase.BACKWARD, overwritten::first, second, survey));
             second.writeTables();
             for (Phase phase : Phase.values()) {
                 if (!streams.windows(phase).isEmpty()) {
@@ -202,36 +217,55 @@ final class CudaExecutable implements Executable {
 
     /** Writes all steps on provisional addresses. */
     private Survey survey(WorkWriter writer) {
-        Map<WorkWriter.Form, Step> lastReaders = new LinkedHashMap<>();
-        IdentityHashMap<Step, Set<Value>> spared = new IdentityHashMap<>();
-        Map<Value, Integer> takers = new HashMap<>();
-        Map<Step, Workspace> workspaces = new IdentityHashMap<>();
+        Survey survey =
+                new Survey(new LinkedHashMap<>(), new IdentityHashMap<>(), new HashMap<>(), new IdentityHashMap<>());
         for (Phase phase : Phase.values()) {
-            emit(phase, (v, step, window) -> provisional(v), _ -> 0, writer, (group, calls) -> {
-                writer.take();
-                writeObserved(calls, writer);
-                writer.take();
-                Set<Value> touched = writer.touched().stream()
-                        .filter(this::isProvisional)
-                        .map(this::valueAt)
-                        .collect(Collectors.toSet());
-                touched.forEach(v -> takers.merge(v, 1, Integer::sum));
-                writer.requested().forEach(form -> lastReaders.put(form, group.getLast()));
-                Stream<Value> named = group.size() > 1
-                        ? group.stream().flatMap(s -> s.operands().stream()).map(roots::root)
-                        : writer.requested().stream().map(form -> valueAt(form.address()));
-                Set<Value> untouched = named.filter(v -> v.role().isInArena() && !touched.contains(v))
-                        .collect(Collectors.toSet());
-                if (!untouched.isEmpty()) {
-                    group.forEach(s -> spared.put(s, untouched));
-                }
-                if (writer.workspace() > 0) { // aligned more widely than the arena
-                    long wide = writer.workspace() + CudaMemory.ALIGNMENT - MemoryPlan.ALIGNMENT;
-                    workspaces.put(group.getFirst(), new Workspace(group, wide));
-                }
+            survey(phase, UnaryOperator.identity(), writer, survey, (step, untouched, touched) -> {
+                survey.spared().put(step, untouched);
+                touched.forEach(v -> survey.takers().merge(v, 1, Integer::sum));
             });
+            if (phase == Phase.BACKWARD && !overwritten.values().isEmpty()) {
+                survey(phase, overwritten::first, writer, survey, (step, untouched, touched) -> {
+                    Set<Value> both = new HashSet<>(survey.spared().getOrDefault(step, Set.of()));
+                    both.retainAll(untouched);
+                    survey.spared().put(step, both);
+                });
+            }
         }
-        return new Survey(lastReaders, spared, takers, workspaces);
+        return survey;
+    }
+
+    /** Takes what the first pass tells of steps that are written together, by the first of them. */
+    private interface Surveying {
+        void take(Step first, Set<Value> untouched, Set<Value> touched);
+    }
+
+    private void survey(
+            Phase phase, UnaryOperator<Step> form, WorkWriter writer, Survey survey, Surveying surveying) {
+        emit(phase, form, (v, step, window) -> provisional(v), _ -> 0, writer, (group, calls) -> {
+            writer.take();
+            writeObserved(calls, writer);
+            writer.take();
+            Set<Value> touched = writer.touched().stream()
+                    .filter(this::isProvisional)
+                    .map(this::valueAt)
+                    .collect(Collectors.toSet());
+            writer.requested().forEach(requested -> survey.lastReaders().put(requested, group.getLast()));
+            Stream<Value> named = group.size() > 1
+                    ? group.stream().flatMap(s -> s.operands().stream()).map(roots::root)
+                    : writer.requested().stream().map(requested -> valueAt(requested.address()));
+            Set<Value> untouched = named.filter(v -> v.role().isInArena() && !touched.contains(v))
+                    .collect(Collectors.toSet());
+            surveying.take(group.getFirst(), untouched, touched);
+            Set<Value> spared = survey.spared().getOrDefault(group.getFirst(), Set.of());
+            group.forEach(s -> survey.spared().put(s, spared));
+            if (writer.workspace() > 0) { // aligned more widely than the arena
+                long wide = writer.workspace() + CudaMemory.ALIGNMENT - MemoryPlan.ALIGNMENT;
+                Workspace before = survey.workspaces().get(group.getFirst());
+                long bytes = before == null ? wide : Math.max(wide, before.bytes());
+                survey.workspaces().put(group.getFirst(), new Workspace(group, bytes));
+            }
+        });
     }
 
     private Map<Value, Step> makers() {
@@ -250,10 +284,7 @@ final class CudaExecutable implements Executable {
         List<List<Step>> groups = new ArrayList<>();
         for (Phase phase : Phase.values()) {
             List<Step> steps = computed(phase);
-            List<CudaCall> calls = steps.stream()
-                    .map(s ->
-                            call(s, this::provisional, v -> count[roots.root(v).id()]))
-                    .toList();
+            List<CudaCall> calls = provisionalCalls(steps, count);
             int at = 0;
             while (at < steps.size()) {
                 int length = length(calls.subList(0, streams.limit(phase, at, calls.size())), at);
@@ -264,6 +295,37 @@ final class CudaExecutable implements Executable {
             }
         }
         return groups;
+    }
+
+    private List<CudaCall> provisionalCalls(List<Step> steps, int[] count) {
+        return steps.stream()
+                .map(s -> call(s, this::provisional, v -> count[roots.root(v).id()]))
+                .toList();
+    }
+
+    /** Those of gradients on the GPU that are overwritten by steps which run together as the steps that add to them do. */
+    private OverwrittenGradients fitting(OverwrittenGradients gradients) {
+        OverwrittenGradients fitting = gradients.without(
+                program,
+                roots::root,
+                s -> s.operands().stream().map(roots::root).anyMatch(v -> v.role() == ValueRole.GRADIENT && memory.isHosted(v)));
+        List<Step> steps = computed(Phase.BACKWARD);
+        Set<Step> others = Collections.newSetFromMap(new IdentityHashMap<>());
+        do {
+            fitting = fitting.without(program, roots::root, others::contains);
+            List<Step> now = steps.stream().map(fitting::first).toList();
+            List<CudaCall> calls = provisionalCalls(now, readers);
+            others.clear();
+            for (int at = 0; at < steps.size(); ) {
+                int planned = lengths.getOrDefault(steps.get(at), 1);
+                int length = length(calls.subList(0, streams.limit(Phase.BACKWARD, at, calls.size())), at);
+                if (Math.max(1, length) != planned) {
+                    others.addAll(steps.subList(at, at + Math.max(planned, length)));
+                }
+                at += planned;
+            }
+        } while (others.stream().anyMatch(fitting.steps()::containsKey));
+        return fitting;
     }
 
     /** Number of steps that the first matching fusion covers from here; 0 when none matches. */
@@ -389,26 +451,28 @@ final class CudaExecutable implements Executable {
         CudaTensor at(Value operand, Step step, StreamPlan.@Nullable Window window);
     }
 
-    /** Prepares the work of all steps. */
-    private void write(WorkWriter writer, Survey survey) {
+    /**
+     * Prepares the work of a phase.
+     *
+     * @param form what a step does here
+     */
+    private List<Part> parts(Phase phase, UnaryOperator<Step> form, WorkWriter writer, Survey survey) {
         Map<Step, Set<Value>> spared = survey.spared();
         Placing placing = (v, step, window) ->
                 spared.getOrDefault(step, Set.of()).contains(roots.root(v)) ? provisional(v) : tensor(v, window);
-        for (Phase phase : Phase.values()) {
-            List<Part> list = new ArrayList<>();
-            emit(phase, placing, first -> workspaceAt(survey, first), writer, (steps, calls) -> {
-                List<Work> works = writer.take();
-                List<List<Work>> alone = writeObserved(calls, writer);
-                list.add(new Part(
-                        steps,
-                        works,
-                        writer.take(),
-                        alone,
-                        spared.getOrDefault(steps.getFirst(), Set.of()),
-                        shown(writer)));
-            });
-            parts.put(phase, list);
-        }
+        List<Part> list = new ArrayList<>();
+        emit(phase, form, placing, first -> workspaceAt(survey, first), writer, (steps, calls) -> {
+            List<Work> works = writer.take();
+            List<List<Work>> alone = writeObserved(calls, writer);
+            list.add(new Part(
+                    steps,
+                    works,
+                    writer.take(),
+                    alone,
+                    spared.getOrDefault(steps.getFirst(), Set.of()),
+                    shown(writer)));
+        });
+        return list;
     }
 
     private Map<Value, Long> shown(WorkWriter writer) {
@@ -440,12 +504,13 @@ final class CudaExecutable implements Executable {
     private record Group(List<CudaCall> own, Optional<CudaFusion> fused) {}
 
     /**
-     * Emits the steps of a phase, group by group.
+     * Emits the steps of a phase in a form, group by group.
      *
      * @param workspace where that of a group lies, by its first step
      */
     private void emit(
             Phase phase,
+            UnaryOperator<Step> form,
             Placing placing,
             ToLongFunction<Step> workspace,
             WorkWriter writer,
@@ -457,7 +522,7 @@ final class CudaExecutable implements Executable {
             Step step = steps.get(i);
             StreamPlan.Window window = streams.at(phase, i);
             calls.add(call(
-                    step,
+                    form.apply(step),
                     v -> placing.at(v, step, window),
                     v -> readers[roots.root(v).id()]));
             Map<Long, Long> addresses = new HashMap<>();
@@ -556,9 +621,23 @@ final class CudaExecutable implements Executable {
 
     @Override
     public void run(Phase phase) {
+        run(phase, parts.getOrDefault(phase, List.of()));
+    }
+
+    @Override
+    public Set<Value> overwritten() {
+        return overwritten.values();
+    }
+
+    @Override
+    public void runFirstBackward() {
+        run(Phase.BACKWARD, firstBackward);
+    }
+
+    private void run(Phase phase, List<Part> list) {
         Streaming copies = streaming.get(phase);
         int at = 0;
-        for (Part part : parts.getOrDefault(phase, List.of())) {
+        for (Part part : list) {
             StepObserver watching = observer;
             StreamPlan.Window window = copies == null ? null : streams.at(phase, at);
             if (copies != null && window != null && at == window.from()) {
@@ -688,7 +767,7 @@ final class CudaExecutable implements Executable {
 
     @Override
     public void close() {
-        List<Work> works = new ArrayList<>(parts.values().stream()
+        List<Work> works = new ArrayList<>(Stream.concat(parts.values().stream(), Stream.of(firstBackward))
                 .flatMap(List::stream)
                 .flatMap(Part::all)
                 .toList());
