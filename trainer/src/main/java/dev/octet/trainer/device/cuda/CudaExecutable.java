@@ -46,7 +46,8 @@ import org.jspecify.annotations.Nullable;
 /** A loaded program: its work is prepared, and its temporaries, constants and workspaces share one allocation. */
 final class CudaExecutable implements Executable {
     /**
-     * @param steps steps done by these works, more than one if fused; measurements are attributed to the last
+     * @param steps steps done by these works, more than one if fused, and none if it is what steps share; measurements are attributed to the last
+     * @param own instead of what steps share with others, for observers: done behind the works, or in their place where there are no steps
      * @param unread what fused steps leave out, for observers: done before the works
      * @param alone works of each of the steps where observers see them one by one, else none
      * @param spared values without memory here: the works take their forms
@@ -55,13 +56,19 @@ final class CudaExecutable implements Executable {
     private record Part(
             List<Step> steps,
             List<Work> works,
+            List<Work> own,
             List<Work> unread,
             List<List<Work>> alone,
             Set<Value> spared,
             Map<Value, Long> shown) {
+        /** What steps share. */
+        static Part shared(List<Work> works, List<Work> observed) {
+            return new Part(List.of(), works, observed, List.of(), List.of(), Set.of(), Map.of());
+        }
+
         Stream<Work> all() {
             return Stream.concat(
-                    Stream.concat(works.stream(), unread.stream()), alone.stream().flatMap(List::stream));
+                    Stream.of(works, own, unread).flatMap(List::stream), alone.stream().flatMap(List::stream));
         }
     }
 
@@ -72,12 +79,23 @@ final class CudaExecutable implements Executable {
      * @param spared values that steps name and do not touch: they take forms of them, or make them again
      * @param takers groups of steps that touch each value
      * @param workspaces by the first step of a group
+     * @param awaited memory of what waits for a launch that steps share
      */
     private record Survey(
             Map<WorkWriter.Form, Step> lastReaders,
             Map<Step, Set<Value>> spared,
             Map<Value, Integer> takers,
-            Map<Step, Workspace> workspaces) {}
+            Map<Step, Workspace> workspaces,
+            Map<WorkWriter.Awaited, Workspace> awaited) {
+        Survey() {
+            this(
+                    new LinkedHashMap<>(),
+                    new IdentityHashMap<>(),
+                    new HashMap<>(),
+                    new IdentityHashMap<>(),
+                    new LinkedHashMap<>());
+        }
+    }
 
     /** Distance of provisional addresses: more than any value takes. */
     private static final long PROVISIONAL = 1L << 40;
@@ -100,6 +118,9 @@ final class CudaExecutable implements Executable {
     private final OverwrittenGradients overwritten;
     /** Length of each fused group, by its first step. */
     private final IdentityHashMap<Step, Integer> lengths = new IdentityHashMap<>();
+
+    /** Where steps stand in the program. */
+    private final IdentityHashMap<Step, Integer> numbers = new IdentityHashMap<>();
 
     private final PlacedParts parted;
     private final LongRows longRows;
@@ -128,6 +149,7 @@ final class CudaExecutable implements Executable {
         this.gpu = gpu;
         this.queue = queue;
         this.fusions = fusions;
+        program.steps().forEach(s -> numbers.put(s, numbers.size()));
         parted = fusions.isEmpty() ? PlacedParts.NONE : PlacedParts.of(program);
         roots = MemoryPlan.of(program, Layout.parts(parted.wholes()));
         OverwrittenGradients gradients =
@@ -149,6 +171,8 @@ final class CudaExecutable implements Executable {
                 forms.put(form, new MemoryPlan.Form(of, form.name(), first.bytes(form), last));
             }
         });
+        List<Workspace> workspaces = new ArrayList<>(survey.workspaces().values());
+        workspaces.addAll(survey.awaited().values());
         plan = MemoryPlan.of(
                 program,
                 new Layout(
@@ -156,7 +180,7 @@ final class CudaExecutable implements Executable {
                         parted.wholes(),
                         List.copyOf(forms.values()),
                         survey.spared(),
-                        List.copyOf(survey.workspaces().values()),
+                        workspaces,
                         longRows.bytes()));
         long hostBytes = placeHosted();
         long own = placeFrom(CudaMemory.ALIGNMENT);
@@ -175,6 +199,10 @@ final class CudaExecutable implements Executable {
             });
             forms.forEach((form, there) -> first.place(form, base + plan.offset(there)));
             WorkWriter second = first.second(base + own, host);
+            share(second);
+            Map<WorkWriter.Awaited, Long> awaited = new HashMap<>();
+            survey.awaited().forEach((key, memoryOf) -> awaited.put(key, address(memoryOf)));
+            second.awaited(awaited);
             Set<Value> outputs =
                     program.outputs().values().stream().map(roots::root).collect(Collectors.toSet());
             second.taken(at -> {
@@ -217,8 +245,8 @@ final class CudaExecutable implements Executable {
 
     /** Writes all steps on provisional addresses. */
     private Survey survey(WorkWriter writer) {
-        Survey survey =
-                new Survey(new LinkedHashMap<>(), new IdentityHashMap<>(), new HashMap<>(), new IdentityHashMap<>());
+        share(writer);
+        Survey survey = new Survey();
         for (Phase phase : Phase.values()) {
             survey(phase, UnaryOperator.identity(), writer, survey, (step, untouched, touched) -> {
                 survey.spared().put(step, untouched);
@@ -242,13 +270,16 @@ final class CudaExecutable implements Executable {
 
     private void survey(
             Phase phase, UnaryOperator<Step> form, WorkWriter writer, Survey survey, Surveying surveying) {
-        emit(phase, form, (v, step, window) -> provisional(v), _ -> 0, writer, (group, calls) -> {
+        emit(phase, form, (v, step, window) -> provisional(v), _ -> 0, writer, new Emission() {
+            @Override
+            public void group(List<Step> group, Group calls) {
             writer.take();
+            writer.takeAlone();
             writeObserved(calls, writer);
             writer.take();
             Set<Value> touched = writer.touched().stream()
-                    .filter(this::isProvisional)
-                    .map(this::valueAt)
+                    .filter(CudaExecutable.this::isProvisional)
+                    .map(CudaExecutable.this::valueAt)
                     .collect(Collectors.toSet());
             writer.requested().forEach(requested -> survey.lastReaders().put(requested, group.getLast()));
             Stream<Value> named = group.size() > 1
@@ -259,11 +290,23 @@ final class CudaExecutable implements Executable {
             surveying.take(group.getFirst(), untouched, touched);
             Set<Value> spared = survey.spared().getOrDefault(group.getFirst(), Set.of());
             group.forEach(s -> survey.spared().put(s, spared));
-            if (writer.workspace() > 0) { // aligned more widely than the arena
-                long wide = writer.workspace() + CudaMemory.ALIGNMENT - MemoryPlan.ALIGNMENT;
-                Workspace before = survey.workspaces().get(group.getFirst());
-                long bytes = before == null ? wide : Math.max(wide, before.bytes());
-                survey.workspaces().put(group.getFirst(), new Workspace(group, bytes));
+                if (writer.workspace() > 0) {
+                    Workspace now = workspace(group, writer.workspace());
+                    survey.workspaces()
+                            .merge(group.getFirst(), now, (a, b) -> a.bytes() > b.bytes() ? a : b);
+                }
+            }
+
+            @Override
+            public void waited(Step last, Map<WorkWriter.Awaited, Long> read) {
+                writer.take();
+                read.forEach((key, size) -> survey.awaited()
+                        .put(key, workspace(List.of(program.steps().get(key.step()), last), size)));
+            }
+
+            @Override
+            public void ahead() {
+                writer.take();
             }
         });
     }
@@ -461,16 +504,37 @@ final class CudaExecutable implements Executable {
         Placing placing = (v, step, window) ->
                 spared.getOrDefault(step, Set.of()).contains(roots.root(v)) ? provisional(v) : tensor(v, window);
         List<Part> list = new ArrayList<>();
-        emit(phase, form, placing, first -> workspaceAt(survey, first), writer, (steps, calls) -> {
-            List<Work> works = writer.take();
-            List<List<Work>> alone = writeObserved(calls, writer);
-            list.add(new Part(
-                    steps,
-                    works,
-                    writer.take(),
-                    alone,
-                    spared.getOrDefault(steps.getFirst(), Set.of()),
-                    shown(writer)));
+        emit(phase, form, placing, first -> workspaceAt(survey, first), writer, new Emission() {
+            @Override
+            public void group(List<Step> steps, Group calls) {
+                List<Work> works = writer.take();
+                List<Work> own = writer.takeAlone();
+                List<List<Work>> alone = writeObserved(calls, writer);
+                list.add(new Part(
+                        steps,
+                        works,
+                        own,
+                        writer.take(),
+                        alone,
+                        spared.getOrDefault(steps.getFirst(), Set.of()),
+                        shown(writer)));
+            }
+
+            @Override
+            public void waited(Step last, Map<WorkWriter.Awaited, Long> read) {
+                List<Work> works = writer.take();
+                if (!works.isEmpty()) {
+                    list.add(Part.shared(works, List.of()));
+                }
+            }
+
+            @Override
+            public void ahead() {
+                List<Work> works = writer.take();
+                if (!works.isEmpty()) {
+                    list.addFirst(Part.shared(works, works));
+                }
+            }
         });
         return list;
     }
@@ -497,11 +561,48 @@ final class CudaExecutable implements Executable {
     /** Where the workspace of a group lies, by its first step; 0 where it has none. */
     private long workspaceAt(Survey survey, Step first) {
         Workspace workspace = survey.workspaces().get(first);
-        return workspace == null ? 0 : CudaMemory.aligned(base + plan.offset(workspace));
+        return workspace == null ? 0 : address(workspace);
+    }
+
+    private long address(Workspace workspace) {
+        return CudaMemory.aligned(base + plan.offset(workspace));
+    }
+
+    /** Memory that begins at a multiple of {@link CudaMemory#ALIGNMENT}, which the arena does not ask for. */
+    private static Workspace workspace(List<Step> steps, long size) {
+        return new Workspace(steps, size + CudaMemory.ALIGNMENT - MemoryPlan.ALIGNMENT);
     }
 
     /** Steps that are written together, and what writes them if they are several. */
     private record Group(List<CudaCall> own, Optional<CudaFusion> fused) {}
+
+    /** Takes what was written. */
+    private interface Emission {
+        /** Steps that are written together. */
+        void group(List<Step> steps, Group calls);
+
+        /**
+         * Launches that steps share, due behind a step.
+         *
+         * @param read what they read, and the bytes of it
+         */
+        void waited(Step last, Map<WorkWriter.Awaited, Long> read);
+
+        /** Launches that steps share, due before the phase. */
+        void ahead();
+    }
+
+    /** Has steps share launches, where any run together. */
+    private void share(WorkWriter writer) {
+        if (!fusions.isEmpty()) {
+            writer.share(at -> isOnGpu(at, ValueRole.GRADIENT), at -> isOnGpu(at, ValueRole.PARAMETER));
+        }
+    }
+
+    private boolean isOnGpu(long number, ValueRole role) {
+        Value v = isProvisional(number) ? valueAt(number) : null;
+        return v != null && v.role() == role && !memory.isHosted(v);
+    }
 
     /**
      * Emits the steps of a phase in a form, group by group.
@@ -514,7 +615,7 @@ final class CudaExecutable implements Executable {
             Placing placing,
             ToLongFunction<Step> workspace,
             WorkWriter writer,
-            BiConsumer<List<Step>, Group> done) {
+            Emission emission) {
         List<Step> steps = computed(phase);
         List<CudaCall> calls = new ArrayList<>();
         List<Map<Long, Long>> surveyed = new ArrayList<>();
@@ -537,13 +638,23 @@ final class CudaExecutable implements Executable {
             List<CudaCall> near = calls.subList(0, streams.limit(phase, at, calls.size()));
             Map<Long, Long> addresses = new HashMap<>();
             surveyed.subList(at, at + length).forEach(addresses::putAll);
+            if (at > 0 && writer.awaits(addresses.values())) {
+                emission.waited(steps.get(at - 1), writer.flush());
+            }
             writer.begin(addresses, workspace.applyAsLong(steps.get(at)));
             if (!parted.isDone(steps.get(at))) {
+                writer.at(Objects.requireNonNull(numbers.get(steps.get(at))));
                 write(near, at, length, writer);
+                writer.at(-1);
             }
             Optional<CudaFusion> fused = length > 1 ? fused(near, at) : Optional.empty();
-            done.accept(steps.subList(at, at + length), new Group(near.subList(at, at + length), fused));
+            emission.group(steps.subList(at, at + length), new Group(near.subList(at, at + length), fused));
             at += length;
+        }
+        if (!steps.isEmpty()) {
+            emission.waited(steps.getLast(), writer.flush());
+            writer.writeAhead();
+            emission.ahead();
         }
     }
 
@@ -639,6 +750,10 @@ final class CudaExecutable implements Executable {
         int at = 0;
         for (Part part : list) {
             StepObserver watching = observer;
+            if (part.steps().isEmpty()) {
+                (watching == null ? part.works() : part.own()).forEach(queue::add);
+                continue;
+            }
             StreamPlan.Window window = copies == null ? null : streams.at(phase, at);
             if (copies != null && window != null && at == window.from()) {
                 (watching == null ? copies.before(window) : copies.beforeAlone(window)).forEach(queue::add);
@@ -674,6 +789,7 @@ final class CudaExecutable implements Executable {
         }
         long start = System.nanoTime();
         part.works().forEach(queue::add);
+        part.own().forEach(queue::add);
         queue.finish();
         long nanos = System.nanoTime() - start;
         if (!before) {

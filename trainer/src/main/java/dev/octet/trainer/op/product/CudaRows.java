@@ -4,6 +4,8 @@ import dev.octet.trainer.kernel.CudaSource;
 import dev.octet.trainer.kernel.CudaStream;
 import dev.octet.trainer.kernel.CudaStream.Grid;
 import dev.octet.trainer.kernel.CudaTensor;
+import dev.octet.trainer.kernel.ManyTensorsKernel;
+import java.util.List;
 
 /** What goes with products on a GPU: a row added to all rows before, the sum of all rows behind. */
 public final class CudaRows {
@@ -61,27 +63,26 @@ public final class CudaRows {
         long wanted = Math.max(1, Math.min(Math.ceilDiv(rows, FEWEST_ROWS), BLOCKS / panels));
         long group = Math.max(1, Math.ceilDiv(rows, wanted));
         int splits = Math.toIntExact(Math.max(1, Math.ceilDiv(rows, group)));
-        long parts = cuda.workspace(splits * n * Float.BYTES);
+        long parts = cuda.workspace(sum, splits * n * Float.BYTES);
         cuda.launch(SOURCE, "column_sums_" + x.suffix(), new Grid(panels, splits, 1, 256, 0), x, rows, n, group, parts);
         join(parts, splits, n, sum, accumulate, cuda);
     }
 
     /**
-     * {@code sum [n]} = the sum of the rows of {@code parts}, or that added to it, in an order that {@code splits} alone decides.
+     * {@code sum [n]} = the sum of the rows of {@code parts}, or that added to it, in an order that {@code splits} alone decides. Sums of as many rows share a
+     * launch where they can wait.
      *
-     * @param parts F32 [splits, n]
+     * @param parts F32 [splits, n], in a workspace for {@code sum}
      */
     public static void join(long parts, long splits, long n, CudaTensor sum, boolean accumulate, CudaStream cuda) {
-        cuda.launch(
-                SOURCE,
-                "column_join",
-                Grid.of(Math.ceilDiv(n, JOINED), 256),
+        cuda.together(
+                new ManyTensorsKernel(SOURCE, "column_joins", JOINED, List.of(splits)),
+                sum,
+                n,
                 parts,
-                splits,
                 n,
                 CudaSource.code(sum.dtype()),
-                sum,
-                accumulate ? 1 : 0,
-                1f);
+                sum.address(),
+                accumulate ? 1 : 0);
     }
 }

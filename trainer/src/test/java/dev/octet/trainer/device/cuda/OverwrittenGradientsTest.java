@@ -59,16 +59,21 @@ class OverwrittenGradientsTest {
                 .flatMap(model -> Stream.of("fp8", "bf16").map(precision -> Arguments.of(model, precision)));
     }
 
-    private record Made(Program program, Parameters parameters) {
+    /** @param weights elements, by name */
+    private record Made(Program program, Map<String, MemorySegment> weights) {
         static Made of(String model, String precision) throws IOException {
             PrecisionPolicy policy = precision.equals("fp8")
                     ? new Fp8Policy(Autocast.bf16(), Fp8Settings.of(DelayedScaling.DEFAULT))
                     : Autocast.bf16();
             try (ModelSource source = ModelSource.open(MODELS.resolve(model));
                     Converter converter = Converter.of(source.model())) {
-                return new Made(
-                        FusionsTest.program(converter.canonical(), policy, TOKENS),
-                        Parameters.of(converter.canonical().graph()));
+                Map<String, MemorySegment> weights = new TreeMap<>();
+                for (Parameter p : Parameters.of(converter.canonical().graph()).all()) {
+                    MemorySegment master = Parameters.master(p, ARENA).bytes();
+                    MemorySegment copy = ARENA.allocate(master.byteSize(), 8);
+                    weights.put(p.name(), copy.copyFrom(master));
+                }
+                return new Made(FusionsTest.program(converter.canonical(), policy, TOKENS), weights);
             }
         }
     }
@@ -125,14 +130,9 @@ class OverwrittenGradientsTest {
         try (Device device = new CudaDevice(TestGpus.host());
                 Memory memory = device.allocate(program.lasting());
                 Executable executable = device.load(program, memory)) {
-            Map<String, Parameter> byName = new TreeMap<>();
-            made.parameters().all().forEach(p -> byName.put(p.name(), p));
             for (Value v : program.lasting()) {
                 if (v.role() == ValueRole.PARAMETER) {
-                    memory.write(
-                            v,
-                            Parameters.master(requireNonNull(byName.get(v.name())), ARENA)
-                                    .bytes());
+                    memory.write(v, requireNonNull(made.weights().get(v.name())));
                 }
             }
             program.inputs().forEach((name, value) -> {
