@@ -1,5 +1,6 @@
 package dev.octet.trainer.op.product;
 
+import dev.octet.formats.tensor.DType;
 import dev.octet.trainer.kernel.CudaSource;
 import dev.octet.trainer.kernel.CudaStream;
 import dev.octet.trainer.kernel.CudaStream.Grid;
@@ -56,6 +57,16 @@ public final class CudaRows {
      * @param x F32, BF16 or F16
      */
     public static void sum(CudaTensor x, CudaTensor sum, long rows, long n, boolean accumulate, CudaStream cuda) {
+        sum(x, sum, DType.F32, rows, n, accumulate, cuda);
+    }
+
+    /**
+     * The same.
+     *
+     * @param rounded type that the rows' sum is rounded to before it is written or added
+     */
+    static void sum(
+            CudaTensor x, CudaTensor sum, DType rounded, long rows, long n, boolean accumulate, CudaStream cuda) {
         if (n == 0) {
             return;
         }
@@ -65,7 +76,7 @@ public final class CudaRows {
         int splits = Math.toIntExact(Math.max(1, Math.ceilDiv(rows, group)));
         long parts = cuda.workspace(sum, splits * n * Float.BYTES);
         cuda.launch(SOURCE, "column_sums_" + x.suffix(), new Grid(panels, splits, 1, 256, 0), x, rows, n, group, parts);
-        join(parts, splits, n, sum, accumulate, cuda);
+        join(parts, splits, n, sum, rounded, accumulate, cuda);
     }
 
     /**
@@ -75,6 +86,11 @@ public final class CudaRows {
      * @param parts F32 [splits, n], in a workspace for {@code sum}
      */
     public static void join(long parts, long splits, long n, CudaTensor sum, boolean accumulate, CudaStream cuda) {
+        join(parts, splits, n, sum, DType.F32, accumulate, cuda);
+    }
+
+    private static void join(
+            long parts, long splits, long n, CudaTensor sum, DType rounded, boolean accumulate, CudaStream cuda) {
         cuda.together(
                 new ManyTensorsKernel(SOURCE, "column_joins", JOINED, List.of(splits)),
                 sum,
@@ -83,6 +99,7 @@ public final class CudaRows {
                 n,
                 CudaSource.code(sum.dtype()),
                 sum.address(),
-                accumulate ? 1 : 0);
+                accumulate ? 1 : 0,
+                CudaSource.code(rounded));
     }
 }
