@@ -63,8 +63,7 @@ class MemoryPlanTest {
         Program program = b.build();
         MemoryPlan.Workspace space = new MemoryPlan.Workspace(program.steps().subList(0, 1), 64);
         MemoryPlan plan = MemoryPlan.of(
-                program,
-                new MemoryPlan.Layout(List.of(), Map.of(), List.of(), Map.of(), List.of(space), Map.of()));
+                program, new MemoryPlan.Layout(List.of(), Map.of(), List.of(), Map.of(), List.of(space), Map.of()));
         assertEquals(2 * 64, plan.arenaBytes());
         assertTrue(plan.offset(space) != plan.offset(x));
     }

@@ -34,7 +34,6 @@ import java.util.Map;
 import java.util.Objects;
 import java.util.Optional;
 import java.util.Set;
-import java.util.function.BiConsumer;
 import java.util.function.Function;
 import java.util.function.ToIntFunction;
 import java.util.function.ToLongFunction;
@@ -68,7 +67,8 @@ final class CudaExecutable implements Executable {
 
         Stream<Work> all() {
             return Stream.concat(
-                    Stream.of(works, own, unread).flatMap(List::stream), alone.stream().flatMap(List::stream));
+                    Stream.of(works, own, unread).flatMap(List::stream),
+                    alone.stream().flatMap(List::stream));
         }
     }
 
@@ -207,7 +207,9 @@ final class CudaExecutable implements Executable {
                     program.outputs().values().stream().map(roots::root).collect(Collectors.toSet());
             second.taken(at -> {
                 Value v = valueAt(at);
-                return !v.role().isInArena() || outputs.contains(v) || survey.takers().getOrDefault(v, 0) > 1;
+                return !v.role().isInArena()
+                        || outputs.contains(v)
+                        || survey.takers().getOrDefault(v, 0) > 1;
             });
             for (Phase phase : Phase.values()) {
                 parts.put(phase, parts(phase, UnaryOperator.identity(), second, survey));
@@ -268,32 +270,30 @@ final class CudaExecutable implements Executable {
         void take(Step first, Set<Value> untouched, Set<Value> touched);
     }
 
-    private void survey(
-            Phase phase, UnaryOperator<Step> form, WorkWriter writer, Survey survey, Surveying surveying) {
+    private void survey(Phase phase, UnaryOperator<Step> form, WorkWriter writer, Survey survey, Surveying surveying) {
         emit(phase, form, (v, step, window) -> provisional(v), _ -> 0, writer, new Emission() {
             @Override
             public void group(List<Step> group, Group calls) {
-            writer.take();
-            writer.takeAlone();
-            writeObserved(calls, writer);
-            writer.take();
-            Set<Value> touched = writer.touched().stream()
-                    .filter(CudaExecutable.this::isProvisional)
-                    .map(CudaExecutable.this::valueAt)
-                    .collect(Collectors.toSet());
-            writer.requested().forEach(requested -> survey.lastReaders().put(requested, group.getLast()));
-            Stream<Value> named = group.size() > 1
-                    ? group.stream().flatMap(s -> s.operands().stream()).map(roots::root)
-                    : writer.requested().stream().map(requested -> valueAt(requested.address()));
-            Set<Value> untouched = named.filter(v -> v.role().isInArena() && !touched.contains(v))
-                    .collect(Collectors.toSet());
-            surveying.take(group.getFirst(), untouched, touched);
-            Set<Value> spared = survey.spared().getOrDefault(group.getFirst(), Set.of());
-            group.forEach(s -> survey.spared().put(s, spared));
+                writer.take();
+                writer.takeAlone();
+                writeObserved(calls, writer);
+                writer.take();
+                Set<Value> touched = writer.touched().stream()
+                        .filter(CudaExecutable.this::isProvisional)
+                        .map(CudaExecutable.this::valueAt)
+                        .collect(Collectors.toSet());
+                writer.requested().forEach(requested -> survey.lastReaders().put(requested, group.getLast()));
+                Stream<Value> named = group.size() > 1
+                        ? group.stream().flatMap(s -> s.operands().stream()).map(roots::root)
+                        : writer.requested().stream().map(requested -> valueAt(requested.address()));
+                Set<Value> untouched = named.filter(v -> v.role().isInArena() && !touched.contains(v))
+                        .collect(Collectors.toSet());
+                surveying.take(group.getFirst(), untouched, touched);
+                Set<Value> spared = survey.spared().getOrDefault(group.getFirst(), Set.of());
+                group.forEach(s -> survey.spared().put(s, spared));
                 if (writer.workspace() > 0) {
                     Workspace now = workspace(group, writer.workspace());
-                    survey.workspaces()
-                            .merge(group.getFirst(), now, (a, b) -> a.bytes() > b.bytes() ? a : b);
+                    survey.workspaces().merge(group.getFirst(), now, (a, b) -> a.bytes() > b.bytes() ? a : b);
                 }
             }
 
@@ -351,7 +351,9 @@ final class CudaExecutable implements Executable {
         OverwrittenGradients fitting = gradients.without(
                 program,
                 roots::root,
-                s -> s.operands().stream().map(roots::root).anyMatch(v -> v.role() == ValueRole.GRADIENT && memory.isHosted(v)));
+                s -> s.operands().stream()
+                        .map(roots::root)
+                        .anyMatch(v -> v.role() == ValueRole.GRADIENT && memory.isHosted(v)));
         List<Step> steps = computed(Phase.BACKWARD);
         Set<Step> others = Collections.newSetFromMap(new IdentityHashMap<>());
         do {
@@ -463,9 +465,7 @@ final class CudaExecutable implements Executable {
     /** @param root address of the value whose memory it uses */
     private CudaTensor tensorAt(Value value, long root) {
         PlacedParts.Part part = parted.of(value);
-        return part == null
-                ? longRows.tensor(value, roots.root(value), root)
-                : PlacedParts.tensor(value, part, root);
+        return part == null ? longRows.tensor(value, roots.root(value), root) : PlacedParts.tensor(value, part, root);
     }
 
     private long bufferAt(StreamPlan.Window window) {

@@ -27,7 +27,6 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.TreeMap;
-import java.util.stream.Collectors;
 import java.util.stream.Stream;
 
 /** Persistent values on a GPU, by name; values that are admitted together share one allocation. */
@@ -107,11 +106,11 @@ final class CudaMemory implements Memory {
             groups.put(v.name(), v.role() != ValueRole.GRADIENT ? 0 : overwritten.contains(v) ? 2 : 1);
         }
         // gradients side by side, so that those which are zeroed are zeroed together
-        List<String> order = new ArrayList<>(missing.keySet());
-        order.sort(Comparator.comparing(groups::get));
-        for (String name : order) {
-            OperandType type = missing.get(name);
-            held.put(name, new Held(new CudaTensor(type, at), gpu.zero(at, type.byteSize())));
+        List<Map.Entry<String, OperandType>> order = new ArrayList<>(missing.entrySet());
+        order.sort(Comparator.comparing(e -> groups.getOrDefault(e.getKey(), 0)));
+        for (Map.Entry<String, OperandType> e : order) {
+            OperandType type = e.getValue();
+            held.put(e.getKey(), new Held(new CudaTensor(type, at), gpu.zero(at, type.byteSize())));
             at += aligned(type.byteSize());
         }
     }

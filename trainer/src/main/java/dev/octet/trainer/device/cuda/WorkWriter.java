@@ -53,6 +53,7 @@ final class WorkWriter implements CudaStream {
     private final Set<CudaSource> sources = new LinkedHashSet<>();
     /** Whether work of other steps touches a value, by its address in the first pass. */
     private LongPredicate taken = at -> true;
+
     private final Shared shared = new Shared();
     private List<Work> works = new ArrayList<>();
     private long stepWorkspace;
@@ -407,7 +408,8 @@ final class WorkWriter implements CudaStream {
 
     @Override
     public void together(ManyTensorsKernel kernel, CudaTensor result, long count, long... row) {
-        List<Shared.Row> own = List.of(new Shared.Row(count, Arrays.stream(row).boxed().toList()));
+        List<Shared.Row> own =
+                List.of(new Shared.Row(count, Arrays.stream(row).boxed().toList()));
         if (!waits(result)) {
             launch(kernel, own);
             return;

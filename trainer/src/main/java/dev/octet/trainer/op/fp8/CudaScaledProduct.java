@@ -165,7 +165,8 @@ final class CudaScaledProduct {
                 ? new Size(size.m(), size.n(), Math.toIntExact(task.a().pitch()))
                 : size;
         if (isFp8(form, !task.transposeA(), task.transposeB(), aligned, task.d().dtype(), cuda.capability())
-                && cuda.computes(product(task, way(task), size.n(), size.n(), MULTIPLE, MULTIPLE, MULTIPLE, MULTIPLE))) {
+                && cuda.computes(
+                        product(task, way(task), size.n(), size.n(), MULTIPLE, MULTIPLE, MULTIPLE, MULTIPLE))) {
             onCodes(task, way(task));
         } else if (padsColumns(task)) {
             onPaddedColumns(task);
@@ -355,9 +356,7 @@ final class CudaScaledProduct {
                         size.k(),
                         natural(task.a(), type, task.transposeA() ? size.m() : size.k()),
                         natural(task.b(), type, task.transposeB() ? size.k() : size.n()),
-                        direct
-                                ? Matrix.of(d.address(), d.dtype(), d.pitch())
-                                : Matrix.of(0, DType.F32, size.n()))
+                        direct ? Matrix.of(d.address(), d.dtype(), d.pitch()) : Matrix.of(0, DType.F32, size.n()))
                 .accumulating(direct && task.accumulate());
         CudaLengths own = new CudaLengths(size.m(), size.n(), size.k());
         CudaLengths to = products.lengths(product);

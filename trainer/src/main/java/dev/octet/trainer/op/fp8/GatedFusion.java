@@ -54,8 +54,8 @@ public final class GatedFusion implements CudaFusion {
         Frame<CudaTensor> cast = quantizer.frame();
         CudaTensor y = product.y();
         long written = match.isRead() ? y.address() : 0;
-        List<Object> operands =
-                List.of(product.gate(), product.up(), written, product.activation().number());
+        List<Object> operands = List.of(
+                product.gate(), product.up(), written, product.activation().number());
         QuantizeFp8DelayedCuda.matrix(op, y, cuda)
                 .cast("gated", operands, QuantizeFp8DelayedCuda.target(op, cast, cuda));
     }

@@ -85,8 +85,7 @@ public final class GatedGradientFusion implements CudaFusion {
         GatedGradient gradient = match.gradient();
         if (!match.casts(cuda)) {
             gradient.write(cuda);
-            match.linears()
-                    .forEach(c -> Fp8Linear.ENTRY.cuda().backward((Fp8Linear) c.op(), c.frame(), cuda));
+            match.linears().forEach(c -> Fp8Linear.ENTRY.cuda().backward((Fp8Linear) c.op(), c.frame(), cuda));
             return;
         }
         List<Object> operands = List.of(

@@ -183,8 +183,7 @@ public record GatedGradient(
             done.run();
             Unary.ENTRY
                     .cuda()
-                    .backward(
-                            (Unary) sigmoid.op(), new Recomputed(sigmoid.frame(), Map.of(), Map.of(0, share)), cuda);
+                    .backward((Unary) sigmoid.op(), new Recomputed(sigmoid.frame(), Map.of(), Map.of(0, share)), cuda);
             done.run();
             CudaCall sum = steps.getLast();
             Accumulate.ENTRY.cuda().forward((Accumulate) sum.op(), sum.frame(), cuda);

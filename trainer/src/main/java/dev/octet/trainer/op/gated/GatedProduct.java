@@ -50,7 +50,10 @@ public record GatedProduct(List<CudaCall> steps, Activation activation, CudaTens
         if (first.isForward(Gelu.class)) {
             return ((Gelu) first.op()).tanh() ? Activation.GELU_TANH : Activation.GELU;
         }
-        if (!isSigmoid(first.op()) || first.backward() || at + 1 >= calls.size() || !isProduct(calls.get(at + 1), false)) {
+        if (!isSigmoid(first.op())
+                || first.backward()
+                || at + 1 >= calls.size()
+                || !isProduct(calls.get(at + 1), false)) {
             return null;
         }
         CudaTensor x = first.frame().input(0);

@@ -79,8 +79,7 @@ public final class ScoreGradient {
                 .flag("ignores", labels.ignoreIndex() != null)
                 .value("ignored", labels.ignoreIndex() == null ? 0L : (long) labels.ignoreIndex())
                 .launch();
-        return List.of(
-                scores().pitch(), frame.output(op.logSumOutput()), slopes, targets, classes(), op.smoothing());
+        return List.of(scores().pitch(), frame.output(op.logSumOutput()), slopes, targets, classes(), op.smoothing());
     }
 
     /** Writes the gradient alone. */

@@ -169,9 +169,7 @@ public final class RowNormFusion implements CudaFusion {
                 .define(
                         "CODE_TYPE",
                         cast == null ? "e4m3" : CudaSource.suffix(cast.format().dtype()));
-        long transposed = quantizer == null
-                ? 0
-                : cuda.wanted(quantizer.frame().output(0), CudaCodes.TRANSPOSED);
+        long transposed = quantizer == null ? 0 : cuda.wanted(quantizer.frame().output(0), CudaCodes.TRANSPOSED);
         Grid turning = transposed == 0 ? null : RowNormCuda.turning(op);
         CudaLaunch launch = cuda.kernel(
                         source,

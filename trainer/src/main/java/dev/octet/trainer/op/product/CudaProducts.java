@@ -28,6 +28,7 @@ public final class CudaProducts {
     private final Set<Long> kept = new HashSet<>();
     /** Addresses of matrices with room behind their rows. */
     private final Set<Long> roomy = new HashSet<>();
+
     private final Map<Copy, Matrix> copies = new HashMap<>();
 
     private record Space(long address, long bytes) {}
@@ -62,10 +63,7 @@ public final class CudaProducts {
     }
 
     private boolean hasRoom(Matrix x, CudaLengths.Sides own, CudaLengths.Sides to) {
-        return roomy.contains(x.address())
-                && x.isAligned()
-                && own.rows() == to.rows()
-                && to.columns() <= x.leading();
+        return roomy.contains(x.address()) && x.isAligned() && own.rows() == to.rows() && to.columns() <= x.leading();
     }
 
     /**

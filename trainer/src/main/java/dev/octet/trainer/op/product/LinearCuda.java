@@ -63,8 +63,7 @@ final class LinearCuda implements CudaKernel<Linear> {
     public void backward(Linear op, Frame<CudaTensor> frame, CudaStream cuda) {
         backwardProducts(op, frame, cuda);
         if (op.hasBias() && frame.wantsGradient(2)) {
-            CudaRows.sum(
-                    frame.upstream(0), frame.gradient(2), op.rows(), op.out(), frame.accumulates(2), cuda);
+            CudaRows.sum(frame.upstream(0), frame.gradient(2), op.rows(), op.out(), frame.accumulates(2), cuda);
         }
     }
 

@@ -22,7 +22,10 @@ public final class RotaryFusion implements CudaFusion {
      * @param before the cast of what it reads; null for none
      * @param after the cast of what it makes; null for none
      */
-    private record Turn(@Nullable CudaCall before, CudaCall rotary, @Nullable CudaCall after) {
+    private record Turn(
+            @Nullable CudaCall before,
+            CudaCall rotary,
+            @Nullable CudaCall after) {
         CudaTensor x() {
             Frame<CudaTensor> frame = before == null ? rotary.frame() : before.frame();
             return rotary.backward() ? frame.upstream(0) : frame.input(0);

@@ -99,9 +99,7 @@ public final class CudaOperands implements AutoCloseable {
         long workspace = CudaMemory.aligned(first.workspace());
         long bytes = workspace + first.bytes();
         long room = gpu.allocate(bytes, "workspaces of a test");
-        gpu.write(
-                room,
-                MemorySegment.ofArray(new byte[Math.toIntExact(bytes)]).fill((byte) 0xFF));
+        gpu.write(room, MemorySegment.ofArray(new byte[Math.toIntExact(bytes)]).fill((byte) 0xFF));
         WorkWriter second = first.second(room + workspace, MemorySegment.NULL);
         second.begin(Map.of(), room);
         writing.accept(second);

@@ -184,7 +184,8 @@ class FusionsTest {
             if (!model.equals("gpt2")) {
                 List<String> others = List.of("unary_backward", "gelu_backward", "accumulate_forward_bf16");
                 assertTrue(
-                        together.launches.stream().noneMatch(l -> others.stream().anyMatch(l::startsWith)),
+                        together.launches.stream()
+                                .noneMatch(l -> others.stream().anyMatch(l::startsWith)),
                         together.launches.toString());
                 assertEquals(
                         2 * 2, // queries and keys of each layer

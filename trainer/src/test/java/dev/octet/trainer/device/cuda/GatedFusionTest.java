@@ -62,8 +62,8 @@ class GatedFusionTest {
             for (int i = 0; i < values.length; i++) {
                 values[i] = (float) (0.3 * random.nextGaussian());
             }
-            weights.add(Initializer.of(Tensor.ofFloats(
-                    Arena.ofAuto(), name, Shape.of(48, name.equals("wy") ? 48 : WIDTH), values)));
+            weights.add(Initializer.of(
+                    Tensor.ofFloats(Arena.ofAuto(), name, Shape.of(48, name.equals("wy") ? 48 : WIDTH), values)));
         }
         return GraphModel.of(
                 Graph.of(
@@ -78,8 +78,7 @@ class GatedFusionTest {
     }
 
     private static Node linear(String name, String x, String w) {
-        return Node.of(
-                name, "Linear", Node.OCTET_DOMAIN, List.of(x, w), List.of(name), Attribute.of("transB", 1L));
+        return Node.of(name, "Linear", Node.OCTET_DOMAIN, List.of(x, w), List.of(name), Attribute.of("transB", 1L));
     }
 
     private static final String SILU = "Sigmoid g > s, Mul g s > a, ";

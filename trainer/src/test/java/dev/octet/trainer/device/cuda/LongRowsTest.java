@@ -61,7 +61,6 @@ class LongRowsTest {
      */
     private static final double MOST = 2e-3;
 
-
     private static GraphModel model() {
         SplittableRandom random = new SplittableRandom(7);
         Graph graph = Graph.of(
@@ -97,8 +96,8 @@ class LongRowsTest {
     }
 
     private static Program program(String precision, UnaryOperator<ProgramOptions> changes) {
-        LossConfig config = new LossConfig(
-                LossConfig.Type.CAUSAL_LM, Optional.of("logits"), "labels", -100, Optional.empty());
+        LossConfig config =
+                new LossConfig(LossConfig.Type.CAUSAL_LM, Optional.of("logits"), "labels", -100, Optional.empty());
         LossGraph loss = LossGraph.of(MODEL, config, new OperandType(DType.I64, Shape.of(1, ROWS)));
         Set<String> names = new TreeSet<>(Set.of("table", "w"));
         return Autodiff.program(
@@ -124,7 +123,8 @@ class LongRowsTest {
         assertArrayEquals(requireNonNull(seenAlone.get(logits)), seen.get(logits));
         assertEquals(seenAlone.keySet(), seen.keySet());
         assertEquals(expected.keySet(), actual.keySet());
-        expected.forEach((name, bytes) -> assertEquals(0, distance(bytes, requireNonNull(actual.get(name))), MOST, name));
+        expected.forEach(
+                (name, bytes) -> assertEquals(0, distance(bytes, requireNonNull(actual.get(name))), MOST, name));
         assertEquals(copies, Collections.frequency(alone.launches, "copy_rows"));
         assertEquals(left, Collections.frequency(together.launches, "copy_rows"));
     }
@@ -146,8 +146,7 @@ class LongRowsTest {
     @ValueSource(strings = {"bf16", "fp8"})
     void logits_that_are_read_outside_lie_one_behind_the_other(String precision) {
         for (boolean outside : new boolean[] {false, true}) {
-            Program program =
-                    program(precision, o -> outside ? o.withOutputs(List.of("logits")) : o);
+            Program program = program(precision, o -> outside ? o.withOutputs(List.of("logits")) : o);
             MemoryPlan roots = MemoryPlan.of(program);
             LongRows found = LongRows.of(program, roots, WorkWriter.first(TestGpus.host()));
             int gradient = precision.equals("bf16") ? 1 : 0; // which codes are made of at once in FP8
