@@ -40,7 +40,7 @@ final class KernelTraffic {
         norm_backward(_fused)? | x dy residual dx narrow: rows * size; means deviations: rows; dw_pieces db_pieces: blocks * size
         norm_(weights|biases) | pieces: count * size; micros: 4
         column_sums_.* | x: rows * n; parts: grid_y * n
-        column_join | parts: splits * n; micros: 7
+        column_joins | bytes: 4 * 32 * splits * blocks; micros: 7
         cast_amax_.* | x codes: n
         cast_transpose_.* | x: rows * cols; codes: rows * pitch; transposed: cols * leading; sums: grid_y * cols
         gelu_transpose_.* | x y: rows * cols; codes: rows * pitch; transposed: cols * leading
@@ -55,7 +55,7 @@ final class KernelTraffic {
             codes_u: rows * pitch_u; transposed_u: cols * leading_u; sums_u: grid_y * cols
         product_transpose_.* | a b y: rows * cols; codes: rows * pitch; transposed: cols * leading
         transpose_codes | codes: rows * cols; transposed: cols * leading
-        round_row | row: n
+        round_rows | bytes: 6 * 1024 * blocks
         decode_rows_.* | codes: rows * cols; x: to_rows * leading
         finish_sums_.* | sums: rows * n; d: rows * n * (1 + accumulate)
         copy_rows | x: rows * columns; y: to_rows * to_columns

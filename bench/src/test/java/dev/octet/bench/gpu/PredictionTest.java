@@ -171,7 +171,7 @@ class PredictionTest {
 
     /** As docs/cuda.md has them. */
     @ParameterizedTest
-    @CsvSource({"gpt2,bf16,69", "gpt2,fp8,60", "vit-huge,bf16,154", "vit-huge,fp8,127"})
+    @CsvSource({"gpt2,bf16,68", "gpt2,fp8,59", "vit-huge,bf16,150", "vit-huge,fp8,123"})
     void the_page_says_what_is_predicted(String model, String precision, int millis) {
         assertEquals(millis, predict(model, precision).millis(), 0.6);
     }

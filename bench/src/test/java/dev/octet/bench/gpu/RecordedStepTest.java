@@ -6,6 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.octet.bench.gpu.RecordedWork.Kernel;
 import dev.octet.bench.gpu.RecordedWork.Product;
+import dev.octet.bench.gpu.RecordedWork.Transfer;
 import dev.octet.formats.tensor.DType;
 import dev.octet.trainer.kernel.CudaProduct;
 import dev.octet.trainer.kernel.CudaProduct.Matrix;
@@ -35,6 +36,9 @@ import org.junit.jupiter.params.provider.ValueSource;
 class RecordedStepTest {
     private static final Path GOLDEN =
             Path.of(System.getProperty("octet.testdata")).resolve("golden/steps");
+    /** Sums of weights' gradients are longer than those of all others. */
+    private static final int FEWEST_TOKENS = 16_000;
+
     private static final boolean WRITE = "write".equals(System.getProperty("octet.steps"));
     private static final Map<String, RecordedStep> RECORDED = new ConcurrentHashMap<>();
 
@@ -199,6 +203,49 @@ class RecordedStepTest {
                 found.stream().map(p -> p.name() + " " + p.width()).toList());
         assertTrue(found.getFirst().pointer());
         assertFalse(found.get(2).pointer());
+    }
+
+    /** The first micro-batch overwrites what products make: norms' gradients alone, and tables' that no product has, begin with zeros. */
+    @ParameterizedTest
+    @CsvSource({"gpt2,bf16", "gpt2,fp8", "vit-huge,fp8", "llama,fp8"})
+    void gradients_of_weights_are_neither_zeroed_nor_read(String model, String precision) {
+        RecordedStep step = step(model, precision);
+        long zeroed = step.works().stream()
+                .filter(w -> w instanceof Transfer t && t.isMemset())
+                .mapToLong(w -> ((Transfer) w).bytes())
+                .sum();
+        long gradients = 4 * Subject.of(model).model().parameters();
+        long table = model.equals("gpt2") ? 4 * 1024 * 768 : 0; // of positions
+        assertTrue(zeroed <= 0.04 * gradients + table, zeroed + " bytes of " + gradients);
+        assertEquals(
+                List.of(),
+                step.products().stream()
+                        .filter(p -> p.product().accumulate() && p.product().k() > FEWEST_TOKENS)
+                        .map(Product::text)
+                        .toList());
+    }
+
+    /** Of biases' and norms' gradients; what makes a launch another one is how many parts there are: those of narrow Linears are fewer, or more. */
+    @ParameterizedTest
+    @CsvSource({"gpt2,fp8", "vit-huge,fp8", "bert,fp8", "llama,fp8", "vit-huge,bf16"})
+    void sums_of_parts_share_a_few_launches(String model, String precision) {
+        List<String> names =
+                step(model, precision).kernels().stream().map(Kernel::name).toList();
+        long joins = names.stream().filter("column_joins"::equals).count();
+        assertTrue(joins >= 1 && joins <= 4, joins + " launches");
+        assertEquals(
+                0,
+                names.stream().filter(n -> n.matches("norm_(weights|biases)")).count());
+    }
+
+    @ParameterizedTest
+    @ValueSource(strings = {"gpt2", "vit-huge"})
+    void biases_are_rounded_in_one_launch(String model) {
+        assertEquals(
+                1,
+                step(model, "fp8").kernels().stream()
+                        .filter(k -> k.name().equals("round_rows"))
+                        .count());
     }
 
     @Test

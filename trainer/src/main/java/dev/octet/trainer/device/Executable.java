@@ -5,6 +5,7 @@ import dev.octet.trainer.program.Program;
 import dev.octet.trainer.program.Value;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
+import java.util.Set;
 import org.jspecify.annotations.Nullable;
 
 /** A program on a device. Not thread-safe. */
@@ -27,6 +28,18 @@ public interface Executable extends AutoCloseable {
 
     /** Runs the steps of one phase in order. */
     void run(Phase phase);
+
+    /**
+     * Gradients that {@link #runFirstBackward} writes whatever they hold: before it only the others need be zero. None where a device has it add to all.
+     */
+    default Set<Value> overwritten() {
+        return Set.of();
+    }
+
+    /** Runs {@link Phase#BACKWARD} of a step's first micro-batch. */
+    default void runFirstBackward() {
+        run(Phase.BACKWARD);
+    }
 
     /**
      * Copies a value to {@code bytes}, after waiting for the work that computes it. Outputs and persistent values can be read at any time,

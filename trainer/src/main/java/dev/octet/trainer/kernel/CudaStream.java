@@ -72,6 +72,28 @@ public interface CudaStream {
     long workspace(long bytes);
 
     /**
+     * Has a kernel of many tensors compute a result: alone, or together with what other steps have it do. That launch may wait, of a gradient that outlives the
+     * micro-batch: until a step touches the gradient, or the phase ends.
+     *
+     * @param count elements that are cut into pieces
+     * @param row what the kernel knows of this tensor
+     */
+    void together(ManyTensorsKernel kernel, CudaTensor result, long count, long... row);
+
+    /** As {@link #workspace(long)}, for what {@link #together} reads when it computes {@code result}. */
+    long workspace(CudaTensor result, long bytes);
+
+    /**
+     * Memory for a form of an operand, which a kernel of many tensors makes: alone, or, of a weight, ahead of the phase together with those of others.
+     *
+     * @param form name of it
+     * @param bytes that it takes
+     * @param row what the kernel knows of this tensor; the form's address follows as the last word
+     * @return the address, aligned to 64 bytes
+     */
+    long ahead(ManyTensorsKernel kernel, CudaTensor of, String form, long bytes, long... row);
+
+    /**
      * Constant numbers in device memory with the lifetime of the program: addresses of many tensors for one launch, or strides.
      *
      * @return address of the first number, aligned to 256 bytes

@@ -10,6 +10,7 @@ import dev.octet.trainer.op.fp8.GeluGradientFusion;
 import dev.octet.trainer.op.fp8.ScoreGradientFusion;
 import dev.octet.trainer.op.norm.RowNormFusion;
 import dev.octet.trainer.op.norm.RowNormGradientFusion;
+import dev.octet.trainer.op.product.LinearGradientFusion;
 import dev.octet.trainer.op.rotary.RotaryFusion;
 import dev.octet.trainer.op.update.AdafactorStepCuda;
 import dev.octet.trainer.op.update.AdamStepCuda;
@@ -35,6 +36,7 @@ public final class GpuFusions {
             new ActivationFusion(),
             new GeluGradientFusion(),
             new RotaryFusion(),
+            new LinearGradientFusion(),
             new CastFusion(),
             new DelayedCastFusion(),
             new SquareSumCuda(),

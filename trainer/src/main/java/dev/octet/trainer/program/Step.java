@@ -92,6 +92,11 @@ public record Step(
         return new Step(phase, node, other, backward, inputs, outputs, upstream, gradients, accumulated, repeats);
     }
 
+    /** The step that adds only the gradients of these inputs, and writes the others in the place of what is there. */
+    public Step adding(Set<Integer> inputsAdded) {
+        return new Step(phase, node, op, backward, inputs, outputs, upstream, gradients, inputsAdded, repeats);
+    }
+
     private static List<@Nullable Value> with(List<@Nullable Value> all, Map<Value, Value> others) {
         List<@Nullable Value> changed = new ArrayList<>();
         for (Value v : all) {

@@ -12,7 +12,7 @@ public enum ValueRole {
     CONSTANT,
     /** State of recipes, optimizers and scalers from step to step: scales, amax histories, moments, loss scale, learning rate. */
     STATE,
-    /** Gradient of a parameter, summed over micro-batches; zeroed at the start of a step. */
+    /** Gradient of a parameter, summed over micro-batches; zeroed at the start of a step, or overwritten by its first micro-batch. */
     GRADIENT,
     /** Computed in {@link Phase#PREPARE} and valid until the next one: parameters cast or quantised once for all micro-batches. */
     PREPARED,

@@ -20,6 +20,7 @@ import java.util.Optional;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.function.Supplier;
+import java.util.stream.Collectors;
 
 /** Micro-batches that go forward and backward on this rank. */
 final class MicroBatchPasses {
@@ -46,8 +47,18 @@ final class MicroBatchPasses {
         step++;
     }
 
+    /** Names of the gradients that the first of these micro-batches overwrites; none where stages compute it. */
+    Set<String> overwritten(List<MicroBatch> batches) {
+        if (ranks.isStaged() || batches.isEmpty()) {
+            return Set.of();
+        }
+        Executable first =
+                programs.of(batches.getFirst(), true).chunks().getFirst().first();
+        return first.overwritten().stream().map(Value::name).collect(Collectors.toSet());
+    }
+
     /**
-     * Accumulates gradients over the micro-batches.
+     * Accumulates gradients over the micro-batches, to what is there but for those of {@link #overwritten}.
      *
      * @param lossScale what gradients are multiplied by
      * @return suppliers of their losses, which wait for the device; none on a stage that has no loss
@@ -81,7 +92,11 @@ final class MicroBatchPasses {
                 if (exchange != null && batches.size() * ranks.mesh().chunks() == 1) {
                     executable.observe(StepWatches.both(watching, exchange.during(executable.program())));
                 }
-                executable.run(Phase.BACKWARD);
+                if (call.microBatch() == 0 && !ranks.isStaged()) {
+                    executable.runFirstBackward();
+                } else {
+                    executable.run(Phase.BACKWARD);
+                }
                 executable.observe(null);
                 if (exchange != null) {
                     exchange.await();

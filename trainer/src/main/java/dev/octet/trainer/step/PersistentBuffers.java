@@ -250,8 +250,17 @@ final class PersistentBuffers implements AutoCloseable {
 
     /** Zeroes all gradient sums. */
     void zeroGradients() {
+        zeroGradients(Set.of());
+    }
+
+    /**
+     * Zeroes gradient sums.
+     *
+     * @param overwritten names of those that are written before they are read
+     */
+    void zeroGradients(Set<String> overwritten) {
         memory.zero(values.values().stream()
-                .filter(v -> v.role() == ValueRole.GRADIENT)
+                .filter(v -> v.role() == ValueRole.GRADIENT && !overwritten.contains(v.name()))
                 .toList());
     }
 

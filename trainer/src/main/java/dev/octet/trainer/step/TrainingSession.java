@@ -274,7 +274,7 @@ public final class TrainingSession implements AutoCloseable {
                     batches.size() + " micro-batches, not " + setup.shards().microBatches());
         }
         batches.forEach(this::prepare);
-        memory.zeroGradients();
+        memory.zeroGradients(passes.overwritten(batches));
         Collectives world = ranks.world();
         UpdateProgram program = programs.update().program();
         scalars.write(memory.memory(), program.badLoss(), 0);

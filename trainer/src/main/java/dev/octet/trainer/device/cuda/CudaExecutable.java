@@ -23,8 +23,10 @@ import dev.octet.trainer.program.ValueRole;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.util.ArrayList;
+import java.util.Collections;
 import java.util.EnumMap;
 import java.util.HashMap;
+import java.util.HashSet;
 import java.util.IdentityHashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -32,10 +34,10 @@ import java.util.Map;
 import java.util.Objects;
 import java.util.Optional;
 import java.util.Set;
-import java.util.function.BiConsumer;
 import java.util.function.Function;
 import java.util.function.ToIntFunction;
 import java.util.function.ToLongFunction;
+import java.util.function.UnaryOperator;
 import java.util.stream.Collectors;
 import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
@@ -43,7 +45,8 @@ import org.jspecify.annotations.Nullable;
 /** A loaded program: its work is prepared, and its temporaries, constants and workspaces share one allocation. */
 final class CudaExecutable implements Executable {
     /**
-     * @param steps steps done by these works, more than one if fused; measurements are attributed to the last
+     * @param steps steps done by these works, more than one if fused, and none if it is what steps share; measurements are attributed to the last
+     * @param own instead of what steps share with others, for observers: done behind the works, or in their place where there are no steps
      * @param unread what fused steps leave out, for observers: done before the works
      * @param alone works of each of the steps where observers see them one by one, else none
      * @param spared values without memory here: the works take their forms
@@ -52,13 +55,19 @@ final class CudaExecutable implements Executable {
     private record Part(
             List<Step> steps,
             List<Work> works,
+            List<Work> own,
             List<Work> unread,
             List<List<Work>> alone,
             Set<Value> spared,
             Map<Value, Long> shown) {
+        /** What steps share. */
+        static Part shared(List<Work> works, List<Work> observed) {
+            return new Part(List.of(), works, observed, List.of(), List.of(), Set.of(), Map.of());
+        }
+
         Stream<Work> all() {
             return Stream.concat(
-                    Stream.concat(works.stream(), unread.stream()),
+                    Stream.of(works, own, unread).flatMap(List::stream),
                     alone.stream().flatMap(List::stream));
         }
     }
@@ -70,12 +79,23 @@ final class CudaExecutable implements Executable {
      * @param spared values that steps name and do not touch: they take forms of them, or make them again
      * @param takers groups of steps that touch each value
      * @param workspaces by the first step of a group
+     * @param awaited memory of what waits for a launch that steps share
      */
     private record Survey(
             Map<WorkWriter.Form, Step> lastReaders,
             Map<Step, Set<Value>> spared,
             Map<Value, Integer> takers,
-            Map<Step, Workspace> workspaces) {}
+            Map<Step, Workspace> workspaces,
+            Map<WorkWriter.Awaited, Workspace> awaited) {
+        Survey() {
+            this(
+                    new LinkedHashMap<>(),
+                    new IdentityHashMap<>(),
+                    new HashMap<>(),
+                    new IdentityHashMap<>(),
+                    new LinkedHashMap<>());
+        }
+    }
 
     /** Distance of provisional addresses: more than any value takes. */
     private static final long PROVISIONAL = 1L << 40;
@@ -92,8 +112,15 @@ final class CudaExecutable implements Executable {
     private final List<CudaFusion> fusions;
     private final Map<Integer, CudaTensor> tensors = new HashMap<>();
     private final Map<Phase, List<Part>> parts = new EnumMap<>(Phase.class);
+    /** Backward of a step's first micro-batch. */
+    private final List<Part> firstBackward = new ArrayList<>();
+
+    private final OverwrittenGradients overwritten;
     /** Length of each fused group, by its first step. */
     private final IdentityHashMap<Step, Integer> lengths = new IdentityHashMap<>();
+
+    /** Where steps stand in the program. */
+    private final IdentityHashMap<Step, Integer> numbers = new IdentityHashMap<>();
 
     private final PlacedParts parted;
     private final LongRows longRows;
@@ -122,9 +149,12 @@ final class CudaExecutable implements Executable {
         this.gpu = gpu;
         this.queue = queue;
         this.fusions = fusions;
-        memory.admit(program);
+        program.steps().forEach(s -> numbers.put(s, numbers.size()));
         parted = fusions.isEmpty() ? PlacedParts.NONE : PlacedParts.of(program);
         roots = MemoryPlan.of(program, Layout.parts(parted.wholes()));
+        OverwrittenGradients gradients =
+                fusions.isEmpty() ? OverwrittenGradients.NONE : OverwrittenGradients.of(program, roots::root);
+        memory.admit(program, gradients.values());
         WorkWriter first = WorkWriter.first(gpu);
         longRows = fusions.isEmpty() ? LongRows.NONE : LongRows.of(program, roots, first);
         streams = StreamPlan.of(program, roots, memory::isHosted, windowBytes);
@@ -132,6 +162,7 @@ final class CudaExecutable implements Executable {
         List<List<Step>> together = together();
         together.forEach(group -> lengths.put(group.getFirst(), group.size()));
         readers = readers();
+        overwritten = fitting(gradients);
         Survey survey = survey(first);
         gpu.prepare(first.sources());
         survey.lastReaders().forEach((form, last) -> {
@@ -140,6 +171,8 @@ final class CudaExecutable implements Executable {
                 forms.put(form, new MemoryPlan.Form(of, form.name(), first.bytes(form), last));
             }
         });
+        List<Workspace> workspaces = new ArrayList<>(survey.workspaces().values());
+        workspaces.addAll(survey.awaited().values());
         plan = MemoryPlan.of(
                 program,
                 new Layout(
@@ -147,7 +180,7 @@ final class CudaExecutable implements Executable {
                         parted.wholes(),
                         List.copyOf(forms.values()),
                         survey.spared(),
-                        List.copyOf(survey.workspaces().values()),
+                        workspaces,
                         longRows.bytes()));
         long hostBytes = placeHosted();
         long own = placeFrom(CudaMemory.ALIGNMENT);
@@ -166,6 +199,10 @@ final class CudaExecutable implements Executable {
             });
             forms.forEach((form, there) -> first.place(form, base + plan.offset(there)));
             WorkWriter second = first.second(base + own, host);
+            share(second);
+            Map<WorkWriter.Awaited, Long> awaited = new HashMap<>();
+            survey.awaited().forEach((key, memoryOf) -> awaited.put(key, address(memoryOf)));
+            second.awaited(awaited);
             Set<Value> outputs =
                     program.outputs().values().stream().map(roots::root).collect(Collectors.toSet());
             second.taken(at -> {
@@ -174,7 +211,13 @@ final class CudaExecutable implements Executable {
                         || outputs.contains(v)
                         || survey.takers().getOrDefault(v, 0) > 1;
             });
-            write(second, survey);
+            for (Phase phase : Phase.values()) {
+                parts.put(phase, parts(phase, UnaryOperator.identity(), second, survey));
+            }
+            firstBackward.addAll(
+                    overwritten.values().isEmpty()
+                            ? parts.getOrDefault(Phase.BACKWARD, List.of())
+                            : parts(Phase.BACKWARD, overwritten::first, second, survey));
             second.writeTables();
             for (Phase phase : Phase.values()) {
                 if (!streams.windows(phase).isEmpty()) {
@@ -204,36 +247,68 @@ final class CudaExecutable implements Executable {
 
     /** Writes all steps on provisional addresses. */
     private Survey survey(WorkWriter writer) {
-        Map<WorkWriter.Form, Step> lastReaders = new LinkedHashMap<>();
-        IdentityHashMap<Step, Set<Value>> spared = new IdentityHashMap<>();
-        Map<Value, Integer> takers = new HashMap<>();
-        IdentityHashMap<Step, Workspace> workspaces = new IdentityHashMap<>();
+        share(writer);
+        Survey survey = new Survey();
         for (Phase phase : Phase.values()) {
-            emit(phase, (v, step, window) -> provisional(v), _ -> 0, writer, (group, calls) -> {
+            survey(phase, UnaryOperator.identity(), writer, survey, (step, untouched, touched) -> {
+                survey.spared().put(step, untouched);
+                touched.forEach(v -> survey.takers().merge(v, 1, Integer::sum));
+            });
+            if (phase == Phase.BACKWARD && !overwritten.values().isEmpty()) {
+                survey(phase, overwritten::first, writer, survey, (step, untouched, touched) -> {
+                    Set<Value> both = new HashSet<>(survey.spared().getOrDefault(step, Set.of()));
+                    both.retainAll(untouched);
+                    survey.spared().put(step, both);
+                });
+            }
+        }
+        return survey;
+    }
+
+    /** Takes what the first pass tells of steps that are written together, by the first of them. */
+    private interface Surveying {
+        void take(Step first, Set<Value> untouched, Set<Value> touched);
+    }
+
+    private void survey(Phase phase, UnaryOperator<Step> form, WorkWriter writer, Survey survey, Surveying surveying) {
+        emit(phase, form, (v, step, window) -> provisional(v), _ -> 0, writer, new Emission() {
+            @Override
+            public void group(List<Step> group, Group calls) {
                 writer.take();
+                writer.takeAlone();
                 writeObserved(calls, writer);
                 writer.take();
                 Set<Value> touched = writer.touched().stream()
-                        .filter(this::isProvisional)
-                        .map(this::valueAt)
+                        .filter(CudaExecutable.this::isProvisional)
+                        .map(CudaExecutable.this::valueAt)
                         .collect(Collectors.toSet());
-                touched.forEach(v -> takers.merge(v, 1, Integer::sum));
-                writer.requested().forEach(form -> lastReaders.put(form, group.getLast()));
+                writer.requested().forEach(requested -> survey.lastReaders().put(requested, group.getLast()));
                 Stream<Value> named = group.size() > 1
                         ? group.stream().flatMap(s -> s.operands().stream()).map(roots::root)
-                        : writer.requested().stream().map(form -> valueAt(form.address()));
+                        : writer.requested().stream().map(requested -> valueAt(requested.address()));
                 Set<Value> untouched = named.filter(v -> v.role().isInArena() && !touched.contains(v))
                         .collect(Collectors.toSet());
-                if (!untouched.isEmpty()) {
-                    group.forEach(s -> spared.put(s, untouched));
+                surveying.take(group.getFirst(), untouched, touched);
+                Set<Value> spared = survey.spared().getOrDefault(group.getFirst(), Set.of());
+                group.forEach(s -> survey.spared().put(s, spared));
+                if (writer.workspace() > 0) {
+                    Workspace now = workspace(group, writer.workspace());
+                    survey.workspaces().merge(group.getFirst(), now, (a, b) -> a.bytes() > b.bytes() ? a : b);
                 }
-                if (writer.workspace() > 0) { // aligned more widely than the arena
-                    long wide = writer.workspace() + CudaMemory.ALIGNMENT - MemoryPlan.ALIGNMENT;
-                    workspaces.put(group.getFirst(), new Workspace(group, wide));
-                }
-            });
-        }
-        return new Survey(lastReaders, spared, takers, workspaces);
+            }
+
+            @Override
+            public void waited(Step last, Map<WorkWriter.Awaited, Long> read) {
+                writer.take();
+                read.forEach((key, size) -> survey.awaited()
+                        .put(key, workspace(List.of(program.steps().get(key.step()), last), size)));
+            }
+
+            @Override
+            public void ahead() {
+                writer.take();
+            }
+        });
     }
 
     private Map<Value, Step> makers() {
@@ -252,10 +327,7 @@ final class CudaExecutable implements Executable {
         List<List<Step>> groups = new ArrayList<>();
         for (Phase phase : Phase.values()) {
             List<Step> steps = computed(phase);
-            List<CudaCall> calls = steps.stream()
-                    .map(s ->
-                            call(s, this::provisional, v -> count[roots.root(v).id()]))
-                    .toList();
+            List<CudaCall> calls = provisionalCalls(steps, count);
             int at = 0;
             while (at < steps.size()) {
                 int length = length(calls.subList(0, streams.limit(phase, at, calls.size())), at);
@@ -266,6 +338,39 @@ final class CudaExecutable implements Executable {
             }
         }
         return groups;
+    }
+
+    private List<CudaCall> provisionalCalls(List<Step> steps, int[] count) {
+        return steps.stream()
+                .map(s -> call(s, this::provisional, v -> count[roots.root(v).id()]))
+                .toList();
+    }
+
+    /** Those of gradients on the GPU that are overwritten by steps which run together as the steps that add to them do. */
+    private OverwrittenGradients fitting(OverwrittenGradients gradients) {
+        OverwrittenGradients fitting = gradients.without(
+                program,
+                roots::root,
+                s -> s.operands().stream()
+                        .map(roots::root)
+                        .anyMatch(v -> v.role() == ValueRole.GRADIENT && memory.isHosted(v)));
+        List<Step> steps = computed(Phase.BACKWARD);
+        Set<Step> others = Collections.newSetFromMap(new IdentityHashMap<>());
+        do {
+            fitting = fitting.without(program, roots::root, others::contains);
+            List<Step> now = steps.stream().map(fitting::first).toList();
+            List<CudaCall> calls = provisionalCalls(now, readers);
+            others.clear();
+            for (int at = 0; at < steps.size(); ) {
+                int planned = lengths.getOrDefault(steps.get(at), 1);
+                int length = length(calls.subList(0, streams.limit(Phase.BACKWARD, at, calls.size())), at);
+                if (Math.max(1, length) != planned) {
+                    others.addAll(steps.subList(at, at + Math.max(planned, length)));
+                }
+                at += planned;
+            }
+        } while (others.stream().anyMatch(fitting.steps()::containsKey));
+        return fitting;
     }
 
     /** Number of steps that the first matching fusion covers from here; 0 when none matches. */
@@ -389,26 +494,49 @@ final class CudaExecutable implements Executable {
         CudaTensor at(Value operand, Step step, StreamPlan.@Nullable Window window);
     }
 
-    /** Prepares the work of all steps. */
-    private void write(WorkWriter writer, Survey survey) {
+    /**
+     * Prepares the work of a phase.
+     *
+     * @param form what a step does here
+     */
+    private List<Part> parts(Phase phase, UnaryOperator<Step> form, WorkWriter writer, Survey survey) {
         Map<Step, Set<Value>> spared = survey.spared();
         Placing placing = (v, step, window) ->
                 spared.getOrDefault(step, Set.of()).contains(roots.root(v)) ? provisional(v) : tensor(v, window);
-        for (Phase phase : Phase.values()) {
-            List<Part> list = new ArrayList<>();
-            emit(phase, placing, first -> workspaceAt(survey, first), writer, (steps, calls) -> {
+        List<Part> list = new ArrayList<>();
+        emit(phase, form, placing, first -> workspaceAt(survey, first), writer, new Emission() {
+            @Override
+            public void group(List<Step> steps, Group calls) {
                 List<Work> works = writer.take();
+                List<Work> own = writer.takeAlone();
                 List<List<Work>> alone = writeObserved(calls, writer);
                 list.add(new Part(
                         steps,
                         works,
+                        own,
                         writer.take(),
                         alone,
                         spared.getOrDefault(steps.getFirst(), Set.of()),
                         shown(writer)));
-            });
-            parts.put(phase, list);
-        }
+            }
+
+            @Override
+            public void waited(Step last, Map<WorkWriter.Awaited, Long> read) {
+                List<Work> works = writer.take();
+                if (!works.isEmpty()) {
+                    list.add(Part.shared(works, List.of()));
+                }
+            }
+
+            @Override
+            public void ahead() {
+                List<Work> works = writer.take();
+                if (!works.isEmpty()) {
+                    list.addFirst(Part.shared(works, works));
+                }
+            }
+        });
+        return list;
     }
 
     private Map<Value, Long> shown(WorkWriter writer) {
@@ -433,23 +561,61 @@ final class CudaExecutable implements Executable {
     /** Where the workspace of a group lies, by its first step; 0 where it has none. */
     private long workspaceAt(Survey survey, Step first) {
         Workspace workspace = survey.workspaces().get(first);
-        return workspace == null ? 0 : CudaMemory.aligned(base + plan.offset(workspace));
+        return workspace == null ? 0 : address(workspace);
+    }
+
+    private long address(Workspace workspace) {
+        return CudaMemory.aligned(base + plan.offset(workspace));
+    }
+
+    /** Memory that begins at a multiple of {@link CudaMemory#ALIGNMENT}, which the arena does not ask for. */
+    private static Workspace workspace(List<Step> steps, long size) {
+        return new Workspace(steps, size + CudaMemory.ALIGNMENT - MemoryPlan.ALIGNMENT);
     }
 
     /** Steps that are written together, and what writes them if they are several. */
     private record Group(List<CudaCall> own, Optional<CudaFusion> fused) {}
 
+    /** Takes what was written. */
+    private interface Emission {
+        /** Steps that are written together. */
+        void group(List<Step> steps, Group calls);
+
+        /**
+         * Launches that steps share, due behind a step.
+         *
+         * @param read what they read, and the bytes of it
+         */
+        void waited(Step last, Map<WorkWriter.Awaited, Long> read);
+
+        /** Launches that steps share, due before the phase. */
+        void ahead();
+    }
+
+    /** Has steps share launches, where any run together. */
+    private void share(WorkWriter writer) {
+        if (!fusions.isEmpty()) {
+            writer.share(at -> isOnGpu(at, ValueRole.GRADIENT), at -> isOnGpu(at, ValueRole.PARAMETER));
+        }
+    }
+
+    private boolean isOnGpu(long number, ValueRole role) {
+        Value v = isProvisional(number) ? valueAt(number) : null;
+        return v != null && v.role() == role && !memory.isHosted(v);
+    }
+
     /**
-     * Emits the steps of a phase, group by group.
+     * Emits the steps of a phase in a form, group by group.
      *
      * @param workspace where that of a group lies, by its first step
      */
     private void emit(
             Phase phase,
+            UnaryOperator<Step> form,
             Placing placing,
             ToLongFunction<Step> workspace,
             WorkWriter writer,
-            BiConsumer<List<Step>, Group> done) {
+            Emission emission) {
         List<Step> steps = computed(phase);
         List<CudaCall> calls = new ArrayList<>();
         List<Map<Long, Long>> surveyed = new ArrayList<>();
@@ -457,7 +623,7 @@ final class CudaExecutable implements Executable {
             Step step = steps.get(i);
             StreamPlan.Window window = streams.at(phase, i);
             calls.add(call(
-                    step,
+                    form.apply(step),
                     v -> placing.at(v, step, window),
                     v -> readers[roots.root(v).id()]));
             Map<Long, Long> addresses = new HashMap<>();
@@ -472,13 +638,23 @@ final class CudaExecutable implements Executable {
             List<CudaCall> near = calls.subList(0, streams.limit(phase, at, calls.size()));
             Map<Long, Long> addresses = new HashMap<>();
             surveyed.subList(at, at + length).forEach(addresses::putAll);
+            if (at > 0 && writer.awaits(addresses.values())) {
+                emission.waited(steps.get(at - 1), writer.flush());
+            }
             writer.begin(addresses, workspace.applyAsLong(steps.get(at)));
             if (!parted.isDone(steps.get(at))) {
+                writer.at(Objects.requireNonNull(numbers.get(steps.get(at))));
                 write(near, at, length, writer);
+                writer.at(-1);
             }
             Optional<CudaFusion> fused = length > 1 ? fused(near, at) : Optional.empty();
-            done.accept(steps.subList(at, at + length), new Group(near.subList(at, at + length), fused));
+            emission.group(steps.subList(at, at + length), new Group(near.subList(at, at + length), fused));
             at += length;
+        }
+        if (!steps.isEmpty()) {
+            emission.waited(steps.getLast(), writer.flush());
+            writer.writeAhead();
+            emission.ahead();
         }
     }
 
@@ -556,10 +732,28 @@ final class CudaExecutable implements Executable {
 
     @Override
     public void run(Phase phase) {
+        run(phase, parts.getOrDefault(phase, List.of()));
+    }
+
+    @Override
+    public Set<Value> overwritten() {
+        return overwritten.values();
+    }
+
+    @Override
+    public void runFirstBackward() {
+        run(Phase.BACKWARD, firstBackward);
+    }
+
+    private void run(Phase phase, List<Part> list) {
         Streaming copies = streaming.get(phase);
         int at = 0;
-        for (Part part : parts.getOrDefault(phase, List.of())) {
+        for (Part part : list) {
             StepObserver watching = observer;
+            if (part.steps().isEmpty()) {
+                (watching == null ? part.works() : part.own()).forEach(queue::add);
+                continue;
+            }
             StreamPlan.Window window = copies == null ? null : streams.at(phase, at);
             if (copies != null && window != null && at == window.from()) {
                 (watching == null ? copies.before(window) : copies.beforeAlone(window)).forEach(queue::add);
@@ -595,6 +789,7 @@ final class CudaExecutable implements Executable {
         }
         long start = System.nanoTime();
         part.works().forEach(queue::add);
+        part.own().forEach(queue::add);
         queue.finish();
         long nanos = System.nanoTime() - start;
         if (!before) {
@@ -688,8 +883,10 @@ final class CudaExecutable implements Executable {
 
     @Override
     public void close() {
-        List<Work> works = new ArrayList<>(
-                parts.values().stream().flatMap(List::stream).flatMap(Part::all).toList());
+        List<Work> works = new ArrayList<>(Stream.concat(parts.values().stream(), Stream.of(firstBackward))
+                .flatMap(List::stream)
+                .flatMap(Part::all)
+                .toList());
         streaming.values().forEach(s -> works.addAll(s.works()));
         queue.forget(works, base, bytes);
         gpu.release(base);

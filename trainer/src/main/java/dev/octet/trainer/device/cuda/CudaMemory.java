@@ -27,7 +27,6 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.TreeMap;
-import java.util.stream.Collectors;
 import java.util.stream.Stream;
 
 /** Persistent values on a GPU, by name; values that are admitted together share one allocation. */
@@ -76,6 +75,10 @@ final class CudaMemory implements Memory {
 
     /** Allocates the values that are not there yet. */
     void admit(Collection<Value> values) {
+        admit(values, Set.of());
+    }
+
+    private void admit(Collection<Value> values, Set<Value> overwritten) {
         Map<String, OperandType> missing = new LinkedHashMap<>();
         long bytes = 0;
         for (Value v : values) {
@@ -98,19 +101,17 @@ final class CudaMemory implements Memory {
         }
         long at = gpu.allocate(bytes, missing.size() + " weights, gradients and states");
         blocks.add(new Block(at, bytes));
-        Set<String> gradients = values.stream()
-                .filter(v -> v.role() == ValueRole.GRADIENT)
-                .map(Value::name)
-                .collect(Collectors.toSet());
-        // gradients side by side, so that they are zeroed together
-        for (boolean gradient : new boolean[] {false, true}) {
-            for (Map.Entry<String, OperandType> e : missing.entrySet()) {
-                OperandType type = e.getValue();
-                if (gradients.contains(e.getKey()) == gradient) {
-                    held.put(e.getKey(), new Held(new CudaTensor(type, at), gpu.zero(at, type.byteSize())));
-                    at += aligned(type.byteSize());
-                }
-            }
+        Map<String, Integer> groups = new HashMap<>();
+        for (Value v : values) {
+            groups.put(v.name(), v.role() != ValueRole.GRADIENT ? 0 : overwritten.contains(v) ? 2 : 1);
+        }
+        // gradients side by side, so that those which are zeroed are zeroed together
+        List<Map.Entry<String, OperandType>> order = new ArrayList<>(missing.entrySet());
+        order.sort(Comparator.comparing(e -> groups.getOrDefault(e.getKey(), 0)));
+        for (Map.Entry<String, OperandType> e : order) {
+            OperandType type = e.getValue();
+            held.put(e.getKey(), new Held(new CudaTensor(type, at), gpu.zero(at, type.byteSize())));
+            at += aligned(type.byteSize());
         }
     }
 
@@ -157,8 +158,12 @@ final class CudaMemory implements Memory {
         return t.bytes();
     }
 
-    /** Allocates what a program needs and is not there yet; initialises new states. */
-    void admit(Program program) {
+    /**
+     * Allocates what a program needs and is not there yet; initialises new states.
+     *
+     * @param overwritten gradients that are not zeroed, most of the time
+     */
+    void admit(Program program, Set<Value> overwritten) {
         Set<String> known = new HashSet<>(held.keySet());
         known.addAll(hosted.keySet());
         for (Value v : offload.valuesAt(Place.HOST, program)) {
@@ -166,7 +171,7 @@ final class CudaMemory implements Memory {
                 hosted.put(v.name(), new CpuTensor(v.type(), gpu.pinned(v.type().byteSize())));
             }
         }
-        admit(program.lasting());
+        admit(program.lasting(), overwritten);
         program.stored().forEach((v, t) -> {
             if (filled.add(v.name()) && t.bytes().byteSize() > 0) {
                 store(v, t.bytes());

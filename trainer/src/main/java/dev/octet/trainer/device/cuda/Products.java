@@ -280,8 +280,8 @@ final class Products implements AutoCloseable {
         if (p.bias() != 0) {
             key.append(" bias " + CudaSource.suffix(p.biasType()));
         }
-        key.append(p.accumulate() ? " added" : "")
-                .append(p.fastSums() ? " fast" : "")
+        // whether it is added does not count: so the first micro-batch's sums have the order of the others'
+        key.append(p.fastSums() ? " fast" : "")
                 .append(p.scaleA() != 0 || p.scaleB() != 0 ? " scaled" : "")
                 .append(p.scaleMode() == CudaProduct.ScaleMode.PER_VECTOR ? " per vector" : "")
                 .append(tf32 && p.a().type() == DType.F32 ? " tf32" : "");

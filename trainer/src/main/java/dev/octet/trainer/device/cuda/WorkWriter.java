@@ -7,11 +7,15 @@ import dev.octet.trainer.kernel.CudaProduct;
 import dev.octet.trainer.kernel.CudaSource;
 import dev.octet.trainer.kernel.CudaStream;
 import dev.octet.trainer.kernel.CudaTensor;
+import dev.octet.trainer.kernel.ManyTensorsKernel;
 import dev.octet.trainer.kernel.OperandType;
+import dev.octet.trainer.op.update.Chunks;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.Collection;
 import java.util.HashMap;
 import java.util.HashSet;
 import java.util.LinkedHashMap;
@@ -51,6 +55,7 @@ final class WorkWriter implements CudaStream {
     /** Whether work of other steps touches a value, by its address in the first pass. */
     private LongPredicate taken = at -> true;
 
+    private final Shared shared = new Shared();
     private List<Work> works = new ArrayList<>();
     private long stepWorkspace;
     /** The most that the steps written together need, and in the second pass where it lies. */
@@ -61,6 +66,39 @@ final class WorkWriter implements CudaStream {
 
     /** Another form of an operand, by its address in the first pass: there no two values share one. */
     record Form(long address, OperandType type, String name) {}
+
+    /**
+     * Memory for what a launch of many tensors reads that waits.
+     *
+     * @param step number of the step that asked
+     * @param turn its number among those of the step
+     */
+    record Awaited(int step, int turn) {}
+
+    /** Launches of many tensors that steps share, while they wait. */
+    private static final class Shared {
+        /** A tensor of such a launch. */
+        private record Row(long count, List<Long> words) {}
+
+        /** What is computed at the end. */
+        private final Map<ManyTensorsKernel, List<Row>> late = new LinkedHashMap<>();
+        /** Addresses of its results in the first pass. */
+        private final Set<Long> results = new HashSet<>();
+        /** What it reads, and the bytes of that. */
+        private final Map<Awaited, Long> awaited = new LinkedHashMap<>();
+        /** What the step's share would be by itself. */
+        private final List<Work> alone = new ArrayList<>();
+        /** What is computed at the start. */
+        private final Map<ManyTensorsKernel, Map<Form, Row>> early = new LinkedHashMap<>();
+        /** In the second pass, where what it reads lies. */
+        private Map<Awaited, Long> places = Map.of();
+        /** Number of the step; negative for one that shares no launch. */
+        private int step = -1;
+
+        private int turn;
+        private LongPredicate waits = _ -> false;
+        private LongPredicate isWeight = _ -> false;
+    }
 
     /**
      * Addresses of the memory requested in the first pass.
@@ -132,6 +170,62 @@ final class WorkWriter implements CudaStream {
     /** Bytes of workspace that work since then needs. */
     long workspace() {
         return workspace;
+    }
+
+    /**
+     * Says that steps share launches, and which memory allows it.
+     *
+     * @param waits whether a result may wait, by its address in the first pass
+     * @param isWeight whether no step of the program changes what is there
+     */
+    void share(LongPredicate waits, LongPredicate isWeight) {
+        shared.waits = waits;
+        shared.isWeight = isWeight;
+    }
+
+    /** Tells the second pass where what {@link #flush} said lies. */
+    void awaited(Map<Awaited, Long> places) {
+        shared.places = places;
+    }
+
+    /** The number of the step whose work begins; negative where it is to share no launch. */
+    void at(int step) {
+        shared.step = step;
+        shared.turn = 0;
+    }
+
+    /** Whether a launch waits whose results are among these, by their addresses in the first pass. */
+    boolean awaits(Collection<Long> operands) {
+        return operands.stream().anyMatch(shared.results::contains);
+    }
+
+    /** Writes the launches that wait; returns what they read, and the bytes of it. */
+    Map<Awaited, Long> flush() {
+        shared.late.forEach(this::launch);
+        shared.late.clear();
+        shared.results.clear();
+        Map<Awaited, Long> read = new LinkedHashMap<>(shared.awaited);
+        shared.awaited.clear();
+        return read;
+    }
+
+    /** Work that does what waits of the steps since the last call, by itself. */
+    List<Work> takeAlone() {
+        List<Work> alone = List.copyOf(shared.alone);
+        shared.alone.clear();
+        return alone;
+    }
+
+    /** Writes what steps want ahead. */
+    void writeAhead() {
+        shared.early.forEach((kernel, rows) -> launch(kernel, List.copyOf(rows.values())));
+        shared.early.clear();
+    }
+
+    private void launch(ManyTensorsKernel kernel, List<Shared.Row> rows) {
+        Chunks chunks = new Chunks(kernel.piece());
+        rows.forEach(r -> chunks.row(r.count(), r.words()));
+        chunks.launch(this, kernel.source(), kernel.name(), kernel.arguments().toArray());
     }
 
     /** Addresses that the work since then names, and other numbers. */
@@ -334,6 +428,63 @@ final class WorkWriter implements CudaStream {
         stepWorkspace += CudaMemory.aligned(bytes);
         workspace = Math.max(workspace, stepWorkspace);
         return room == null ? CudaMemory.ALIGNMENT : workspaceAt + at;
+    }
+
+    @Override
+    public void together(ManyTensorsKernel kernel, CudaTensor result, long count, long... row) {
+        List<Shared.Row> own =
+                List.of(new Shared.Row(count, Arrays.stream(row).boxed().toList()));
+        if (!waits(result)) {
+            launch(kernel, own);
+            return;
+        }
+        if (!shared.results.add(surveyed(result))) {
+            throw new IllegalStateException("a step has " + kernel.name() + " compute a result twice");
+        }
+        shared.late.computeIfAbsent(kernel, _ -> new ArrayList<>()).addAll(own);
+        List<Work> before = works;
+        works = shared.alone;
+        launch(kernel, own);
+        works = before;
+    }
+
+    private boolean waits(CudaTensor result) {
+        return shared.step >= 0 && shared.waits.test(surveyed(result));
+    }
+
+    @Override
+    public long workspace(CudaTensor result, long bytes) {
+        if (!waits(result)) {
+            return workspace(bytes);
+        }
+        Awaited key = new Awaited(shared.step, shared.turn++);
+        shared.awaited.put(key, bytes);
+        return room == null ? CudaMemory.ALIGNMENT : requireNonNull(shared.places.get(key), key::toString);
+    }
+
+    @Override
+    public long ahead(ManyTensorsKernel kernel, CudaTensor of, String form, long bytes, long... row) {
+        boolean early = shared.step >= 0 && shared.isWeight.test(surveyed(of));
+        Form key = form(of, form);
+        long to;
+        if (!early) {
+            to = workspace(bytes);
+        } else if (room == null) {
+            forms.putIfAbsent(key, bytes);
+            to = CudaMemory.ALIGNMENT;
+        } else {
+            to = requireNonNull(placed.get(key), form);
+        }
+        List<Long> words = new ArrayList<>(Arrays.stream(row).boxed().toList());
+        words.add(to);
+        Shared.Row own = new Shared.Row(of.count(), words);
+        if (early) {
+            touch(row);
+            shared.early.computeIfAbsent(kernel, _ -> new LinkedHashMap<>()).putIfAbsent(key, own);
+        } else {
+            launch(kernel, List.of(own));
+        }
+        return to;
     }
 
     @Override

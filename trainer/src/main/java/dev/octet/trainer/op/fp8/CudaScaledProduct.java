@@ -7,11 +7,12 @@ import dev.octet.trainer.kernel.CudaProduct;
 import dev.octet.trainer.kernel.CudaProduct.Matrix;
 import dev.octet.trainer.kernel.CudaSource;
 import dev.octet.trainer.kernel.CudaStream;
-import dev.octet.trainer.kernel.CudaStream.Grid;
 import dev.octet.trainer.kernel.CudaTensor;
+import dev.octet.trainer.kernel.ManyTensorsKernel;
 import dev.octet.trainer.op.product.CudaLengths;
 import dev.octet.trainer.op.product.CudaProducts;
 import dev.octet.trainer.op.product.CudaSums;
+import java.util.List;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -27,6 +28,9 @@ final class CudaScaledProduct {
 
     /** What FP8 operands' lengths are multiples of: bytes, and one code is a byte. */
     private static final int MULTIPLE = CudaProduct.ALIGNMENT;
+
+    /** Elements of a row that a block rounds, as in fp8.cu. */
+    private static final long ROUNDED = 1024;
 
     private final ProductForm form;
     private final CudaStream cuda;
@@ -326,16 +330,13 @@ final class CudaScaledProduct {
     }
 
     private long narrowed(CudaTensor bias, DType type) {
-        long to = cuda.workspace(bias.count() * 2);
-        cuda.launch(
-                CudaCodes.SOURCE,
-                "round_row",
-                Grid.over(bias.count(), 256, 1),
+        return cuda.ahead(
+                new ManyTensorsKernel(CudaCodes.SOURCE, "round_rows", ROUNDED, List.of(CudaSource.code(type))),
                 bias,
-                bias.count(),
-                CudaSource.code(type),
-                to);
-        return to;
+                "rounded to " + type,
+                bias.count() * 2,
+                bias.address(),
+                bias.count());
     }
 
     private void widened(Task task) {

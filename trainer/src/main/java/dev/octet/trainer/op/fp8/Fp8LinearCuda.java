@@ -290,7 +290,8 @@ public final class Fp8LinearCuda implements CudaKernel<Fp8Linear> {
             CudaCodes matrix = new CudaCodes(dy, wanted, cuda);
             matrix = padded ? matrix.padded() : matrix;
             if (weights && wanted.blocks().scaleCount() == 1 && op.hasBias() && frame.wantsGradient(Fp8Linear.BIAS)) {
-                sums = cuda.workspace(CudaCodes.sumRows(op.rows()) * op.out() * Float.BYTES);
+                CudaTensor db = frame.gradient(Fp8Linear.BIAS);
+                sums = cuda.workspace(db, CudaCodes.sumRows(op.rows()) * op.out() * Float.BYTES);
                 matrix = matrix.summing(sums);
             }
             operand = Operand.coded(codes, wanted, scales, transposed, pitch);

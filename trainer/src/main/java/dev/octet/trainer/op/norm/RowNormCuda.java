@@ -8,6 +8,7 @@ import dev.octet.trainer.kernel.CudaStream;
 import dev.octet.trainer.kernel.CudaStream.Grid;
 import dev.octet.trainer.kernel.CudaTensor;
 import dev.octet.trainer.kernel.Frame;
+import dev.octet.trainer.op.product.CudaRows;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -187,20 +188,31 @@ final class RowNormCuda implements CudaKernel<RowNorm> {
             CudaSource source = source(op, w, db != null ? db.dtype() : w, layout);
             int pieces = (int) Math.min(layout.pieces(), layout.blocks(op.rows()));
             long bytes = 4L * pieces * op.size();
-            long weights = dw != null ? cuda.workspace(bytes) : 0;
-            long biases = db != null ? cuda.workspace(bytes) : 0;
+            long weights = dw != null ? cuda.workspace(dw, bytes) : 0;
+            long biases = db != null ? cuda.workspace(db, bytes) : 0;
             if (layout.isTooLong(op.size())) {
                 backwardOfLongRows(op, frame, source, pieces, weights, biases, cuda);
             } else {
                 launch(source, pieces, weights, biases);
             }
-            Grid columns = Grid.of(Math.ceilDiv(op.size(), COLUMNS), THREADS);
             if (dw != null) {
-                cuda.launch(source, "norm_weights", columns, weights, passing.beforeW(), dw, pieces, op.size());
+                join("norm_weights", source, weights, passing.beforeW(), dw, pieces);
             }
             if (db != null) {
-                cuda.launch(source, "norm_biases", columns, biases, passing.beforeB(), db, pieces, op.size());
+                join("norm_biases", source, biases, passing.beforeB(), db, pieces);
             }
+        }
+
+        /** Sums of F32 are joined as those of Linears' biases are, in the same order. */
+        private void join(String kernel, CudaSource source, long parts, long before, CudaTensor sum, int pieces) {
+            CudaTensor other = sum.equals(passing.dw()) ? passing.db() : passing.dw();
+            boolean inPlace = before == 0 || before == sum.address();
+            if (sum.dtype() == DType.F32 && inPlace && !sum.equals(other)) {
+                CudaRows.join(parts, pieces, op.size(), sum, before != 0, cuda);
+                return;
+            }
+            Grid columns = Grid.of(Math.ceilDiv(op.size(), COLUMNS), THREADS);
+            cuda.launch(source, kernel, columns, parts, before, sum, pieces, op.size());
         }
 
         private void launch(CudaSource source, int pieces, long weights, long biases) {

@@ -61,6 +61,14 @@ final class LinearCuda implements CudaKernel<Linear> {
 
     @Override
     public void backward(Linear op, Frame<CudaTensor> frame, CudaStream cuda) {
+        backwardProducts(op, frame, cuda);
+        if (op.hasBias() && frame.wantsGradient(2)) {
+            CudaRows.sum(frame.upstream(0), frame.gradient(2), op.rows(), op.out(), frame.accumulates(2), cuda);
+        }
+    }
+
+    /** Backward without the bias's gradient. */
+    void backwardProducts(Linear op, Frame<CudaTensor> frame, CudaStream cuda) {
         CudaTensor dy = frame.upstream(0);
         CudaProducts products = new CudaProducts(cuda, rule).keeping(dy).roomy(dy);
         Matrix up = Matrix.of(dy.address(), dy.dtype(), dy.pitch());
@@ -103,9 +111,6 @@ final class LinearCuda implements CudaKernel<Linear> {
                                     up,
                                     Matrix.of(dw.address(), dw.dtype(), op.out())))
                     .accumulating(add));
-        }
-        if (op.hasBias() && frame.wantsGradient(2)) {
-            CudaRows.sum(dy, frame.gradient(2), op.rows(), op.out(), frame.accumulates(2), cuda);
         }
     }
 }

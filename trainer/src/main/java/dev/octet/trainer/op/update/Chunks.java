@@ -4,18 +4,30 @@ import dev.octet.trainer.kernel.CudaSource;
 import dev.octet.trainer.kernel.CudaStream;
 import dev.octet.trainer.kernel.CudaStream.Grid;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
 
-/** Many tensors in one launch: the rows that describe them, and the chunks of 16384 elements they are cut into, in device memory. */
+/** Many tensors in one launch: the rows that describe them, and the chunks of elements they are cut into, in device memory. */
 public final class Chunks {
     static final CudaSource SOURCE = CudaSource.of(Chunks.class, "update.cu");
 
     /** Elements of a chunk, as in update.cu. */
     private static final long CHUNK = 16_384;
 
+    private final long each;
     private final List<Long> words = new ArrayList<>();
     private final List<Long> chunks = new ArrayList<>();
     private int rows;
+
+    /** Of 16384 elements each. */
+    public Chunks() {
+        this(CHUNK);
+    }
+
+    /** Of so many elements each. */
+    public Chunks(long each) {
+        this.each = each;
+    }
 
     /**
      * Adds a tensor of {@code count} elements; a tensor of none has no chunk.
@@ -23,13 +35,16 @@ public final class Chunks {
      * @param row what the kernel knows of it
      */
     public void row(long count, long... row) {
-        for (long at = 0; at < count; at += CHUNK) {
+        row(count, Arrays.stream(row).boxed().toList());
+    }
+
+    /** The same. */
+    public void row(long count, List<Long> row) {
+        for (long at = 0; at < count; at += each) {
             chunks.add((long) rows);
             chunks.add(at);
         }
-        for (long word : row) {
-            words.add(word);
-        }
+        words.addAll(row);
         rows++;
     }
 

@@ -973,8 +973,14 @@ KERNEL(add_rounded, 256, (float* sums, const float* x, i64 n, int type)) {
     });
 }
 
-KERNEL(round_row, 256, (const float* row, i64 n, int type, void* to)) {
-    for_packs<1>(n, [&](i64 at, int) { write_number(type, to, at, row[at]); });
+// Many rows of F32 in another type, a block for each 1024 elements: the number of a row of the table, and the first element. Rows: from, n, to.
+KERNEL(round_rows, 256, (const i64* table, const i64* chunks, int type)) {
+    const i64* row = table + 3 * chunks[2 * block_index()];
+    i64 first = chunks[2 * block_index() + 1];
+    i64 end = first + 1024 < row[1] ? first + 1024 : row[1];
+    for (i64 at = first + thread_index(); at < end; at += thread_count()) {
+        write_number(type, (void*)row[2], at, ((const float*)row[0])[at]);
+    }
 }
 
 // --- histories -----------------------------------------------------------------------------------------------------------------

@@ -65,11 +65,15 @@ template <typename T> DEVICE void column_sums(const T* x, i64 rows, i64 n, i64 g
     KERNEL(column_sums_##S, 256, (const T* x, i64 rows, i64 n, i64 group, float* parts)) { column_sums(x, rows, n, group, parts); }
 FLOAT_TYPES(M)
 
-// d = factor times the sum of the parts, or that added to d. A block takes 32 columns; of each, eight groups of threads have some parts in their order,
-// and the groups' sums are added in order.
-KERNEL(column_join, 256, (const float* parts, i64 splits, i64 n, int type, void* d, int accumulate, float factor)) {
+// d = the sum of the parts [splits, n], or that added to it, for many tensors. Rows: parts, n, type of d, d, whether it is added, type that the sum is rounded
+// to before. A block takes 32 columns: the
+// number of a row, and the first of them. Of each, eight groups of threads have some parts in their order, and the groups' sums are added in order.
+KERNEL(column_joins, 256, (const i64* table, const i64* chunks, i64 splits)) {
     SHARED float sums[8][33];
-    i64 column = block_index() * 32 + thread_index() % 32;
+    const i64* row = table + 6 * chunks[2 * block_index()];
+    const float* parts = (const float*)row[0];
+    i64 n = row[1];
+    i64 column = chunks[2 * block_index() + 1] + thread_index() % 32;
     int group = thread_index() / 32;
     i64 each = (splits + 7) / 8;
     i64 end = (group + 1) * each < splits ? (group + 1) * each : splits;
@@ -86,8 +90,10 @@ KERNEL(column_join, 256, (const float* parts, i64 splits, i64 n, int type, void*
         for (int g = 1; g < 8; g++) {
             sum += sums[g][thread_index() % 32];
         }
-        sum *= factor;
-        write_number(type, d, column, accumulate ? (float)read_number(type, d, column) + sum : sum);
+        sum = rounded(sum, (int)row[5]);
+        int type = (int)row[2];
+        void* d = (void*)row[3];
+        write_number(type, d, column, row[4] ? (float)read_number(type, d, column) + sum : sum);
     }
 }
 

@@ -90,6 +90,11 @@ public final class TestGpus {
         return new CudaDevice(host());
     }
 
+    /** The same, which does each step by itself: nothing is fused, shared or overwritten. */
+    public static Device stepByStepDevice() {
+        return new CudaDevice(host(), List.of());
+    }
+
     /** This processor as a GPU, also where tests run on a real one. */
     static Device emulated() {
         assumeTrue(HostGpu.absence().isEmpty(), () -> HostGpu.absence().orElseThrow());
