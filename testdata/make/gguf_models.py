@@ -1,6 +1,6 @@
 """Makes ../golden/gguf/models: tiny decoders with tokenizers, and the tokens that transformers generates greedily.
 
-Versions: torch 2.13.0, transformers 5.18.0, tokenizers 0.23.2. Run: python gguf_models.py
+Versions: torch 2.13.0, transformers 5.18.0, tokenizers 0.23.2. Run: python gguf_models.py [NAME..]
 
 For each family a folder with random weights in BF16 (wide enough that the best token leads clearly), a tokenizer trained on ../text, and greedy.json:
 prompts, their tokens, 12 tokens that follow in F32, the text they stand for, the least lead of a chosen logit over the second, and logits behind
@@ -9,6 +9,7 @@ the last token of the first prompt.
 
 import json
 import pathlib
+import sys
 
 import torch
 from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers, Regex
@@ -68,7 +69,10 @@ def text(tok, ids, pieces):
 LEAST_LEAD = 0.06  # above what the order of sums changes
 
 
-def make(name, kind, tok, bos, eos, **more):
+def make(name, kind, tokenizer, bos, eos, **more):
+    if len(sys.argv) > 1 and name not in sys.argv[1:]:
+        return
+    tok = tokenizer()
     for seed in range(1000):
         if made(name, kind, tok, bos, eos, seed, **more):
             return
@@ -119,11 +123,14 @@ def made(name, kind, tok, bos, eos, seed, **more):
     return True
 
 
-make("llama", "llama", sentence_piece(420, True), "<s>", "</s>", initializer_range=0.2)
-make("llama3", "llama", byte_level(LLAMA3, 400, ["<|begin_of_text|>", "<|end_of_text|>"], False), "<|begin_of_text|>", "<|end_of_text|>",
+make("llama", "llama", lambda: sentence_piece(420, True), "<s>", "</s>", initializer_range=0.2)
+make("llama3", "llama", lambda: byte_level(LLAMA3, 400, ["<|begin_of_text|>", "<|end_of_text|>"], False), "<|begin_of_text|>", "<|end_of_text|>",
      rope_parameters={"rope_type": "llama3", "rope_theta": 500000.0, "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
                       "original_max_position_embeddings": 8192})
-make("qwen2", "qwen2", byte_level(QWEN, 400, ["<|endoftext|>", "<|im_start|>", "<|im_end|>"], True), None, "<|endoftext|>")
-make("qwen3", "qwen3", byte_level(QWEN, 400, ["<|endoftext|>", "<|im_start|>", "<|im_end|>"], True), None, "<|endoftext|>", head_dim=32)
-make("gemma", "gemma", sentence_piece(420, False), "<s>", "</s>", head_dim=32, tie_word_embeddings=True, initializer_range=0.2)
-make("mistral", "mistral", sentence_piece(420, True), "<s>", "</s>", sliding_window=None, initializer_range=0.2)
+make("qwen2", "qwen2", lambda: byte_level(QWEN, 400, ["<|endoftext|>", "<|im_start|>", "<|im_end|>"], True), None, "<|endoftext|>")
+make("qwen3", "qwen3", lambda: byte_level(QWEN, 400, ["<|endoftext|>", "<|im_start|>", "<|im_end|>"], True), None, "<|endoftext|>", head_dim=32)
+make("gemma", "gemma", lambda: sentence_piece(420, False), "<s>", "</s>", head_dim=32, tie_word_embeddings=True, initializer_range=0.2)
+make("mistral", "mistral", lambda: sentence_piece(420, True), "<s>", "</s>", sliding_window=None, initializer_range=0.2)
+# llama.cpp takes Gemma 2 of 26 layers, whose scores it scales by the size of a head: narrow ones
+make("gemma2", "gemma2", lambda: sentence_piece(420, False), "<s>", "</s>", num_hidden_layers=26, hidden_size=32, intermediate_size=32, num_attention_heads=2,
+     num_key_value_heads=1, head_dim=16, query_pre_attn_scalar=16, tie_word_embeddings=True, initializer_range=0.2)

@@ -96,8 +96,8 @@ final class QuantizeCommand implements Command {
             "checkpoints: use the scales again that 'octet dequantize --keep-scales' kept next to the model");
     private static final Option TRAINING_SCALES = Flags.flag(
             "training-scales",
-            "checkpoints: static scales of inputs from the amax histories that FP8 training by Transformer Engine left in"
-                    + " the checkpoint, instead of --statistics");
+            "checkpoints: static scales of inputs from the amax histories that FP8 training by Transformer Engine left"
+                    + " in the checkpoint, instead of --statistics");
     private static final Option KV_CACHE = Flags.value(
             "kv-cache",
             "none|fp8|fp8-per-head",
@@ -481,8 +481,7 @@ final class QuantizeCommand implements Command {
         return arguments
                 .text(TARGET)
                 .flatMap(name -> Optional.ofNullable(Serving.CONSUMERS.get(name)))
-                .map(c -> Serving.of(
-                        c, recipe, arguments.has(STATISTICS) || arguments.has(TRAINING_SCALES)));
+                .map(c -> Serving.of(c, recipe, arguments.has(STATISTICS) || arguments.has(TRAINING_SCALES)));
     }
 
     /** Refuses a name that the other kind of model knows, and says so. */

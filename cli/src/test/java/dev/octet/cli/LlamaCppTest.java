@@ -29,7 +29,7 @@ import org.junit.jupiter.params.provider.ValueSource;
 /**
  * GGUF files in llama.cpp itself: it loads them, splits texts into the same tokens, and generates what transformers generates
  * (testdata/make/gguf_models.py). In a process of its own, since a native library can end it. Its version is of March 2025, which knows Llama, Mistral,
- * Qwen2 and Gemma, but not Qwen3; of Gemma 2 it takes 26, 42 or 46 layers only, and ends otherwise.
+ * Qwen2, Gemma and Gemma 2, but not Qwen3; of Gemma 2 it takes 26, 42 or 46 layers only, and ends otherwise.
  */
 @DisplayNameGeneration(DisplayNameGenerator.ReplaceUnderscores.class)
 class LlamaCppTest {
@@ -75,7 +75,7 @@ class LlamaCppTest {
     }
 
     @ParameterizedTest
-    @ValueSource(strings = {"llama", "llama3", "mistral", "qwen2", "gemma"})
+    @ValueSource(strings = {"llama", "llama3", "mistral", "qwen2", "gemma", "gemma2"})
     void llama_cpp_reads_the_tokens_and_says_the_text_of_transformers(String model)
             throws IOException, InterruptedException {
         assumeTrue(

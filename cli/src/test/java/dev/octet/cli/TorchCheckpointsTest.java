@@ -155,14 +155,24 @@ class TorchCheckpointsTest {
     void static_scales_are_the_largest_amaxes_that_Transformer_Engine_kept(String file) throws IOException {
         String out = at("out");
         ok(
-                "quantize", te(file), "-o", out, "--recipe", "fp8", "--target", "modelopt", "--training-scales", "--only",
+                "quantize",
+                te(file),
+                "-o",
+                out,
+                "--recipe",
+                "fp8",
+                "--target",
+                "modelopt",
+                "--training-scales",
+                "--only",
                 "qkv|mlp");
         JsonNode expected =
                 new ObjectMapper().readTree(Path.of(te("expected.json")).toFile());
         try (Stream<Path> files = Files.list(Path.of(out));
-                ModelFile written = ModelFile.open(files.filter(f -> f.toString().endsWith(".safetensors"))
-                        .findFirst()
-                        .orElseThrow())) {
+                ModelFile written =
+                        ModelFile.open(files.filter(f -> f.toString().endsWith(".safetensors"))
+                                .findFirst()
+                                .orElseThrow())) {
             Map<String, JsonNode> gemms = Map.of(
                     "layers.0.qkv", expected.at("/layers.0.qkv/gemms/0"),
                     "layers.0.mlp.fc1", expected.at("/layers.0.mlp/gemms/0"),
@@ -178,7 +188,14 @@ class TorchCheckpointsTest {
     @Test
     void a_layer_whose_recipe_keeps_no_amax_has_no_scale_of_its_training() {
         CommandLine run = CommandLine.run(
-                "quantize", te("te2.bin"), "-o", at("out"), "--recipe", "fp8", "--target", "modelopt",
+                "quantize",
+                te("te2.bin"),
+                "-o",
+                at("out"),
+                "--recipe",
+                "fp8",
+                "--target",
+                "modelopt",
                 "--training-scales");
         assertEquals(ExitCode.INPUT, run.code(), run.err());
         assertTrue(run.err().contains("no static scale of the input of 3 quantised weights: layers.0."), run.err());
@@ -201,8 +218,8 @@ class TorchCheckpointsTest {
             })
     void scales_of_training_go_with_static_inputs_alone(String given) {
         String[] parts = given.split(" ", 2);
-        List<String> words = new ArrayList<>(
-                List.of("quantize", te("te2.bin"), "-o", at("out"), "--target", "compressed-tensors"));
+        List<String> words =
+                new ArrayList<>(List.of("quantize", te("te2.bin"), "-o", at("out"), "--target", "compressed-tensors"));
         if (!parts[0].startsWith("--recipe")) {
             words.add("--recipe=fp8");
         }

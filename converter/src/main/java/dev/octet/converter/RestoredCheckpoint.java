@@ -6,6 +6,7 @@ import dev.octet.converter.hf.HfImporter;
 import dev.octet.converter.inspect.QuantizedLayers;
 import dev.octet.converter.lower.Lowering;
 import dev.octet.converter.pass.PassLog;
+import dev.octet.converter.restore.NamedConstants;
 import dev.octet.converter.restore.OnnxInputs;
 import dev.octet.converter.restore.Restoration;
 import dev.octet.converter.restore.RestorationProof;
@@ -23,6 +24,7 @@ import java.io.IOException;
 import java.lang.foreign.Arena;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.ArrayList;
 import java.util.Collections;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -81,25 +83,54 @@ public final class RestoredCheckpoint implements AutoCloseable {
                         "give the ONNX model in floats that this one was made from");
             }
             PassLog log = new PassLog();
-            GraphModel fixed = TrainingGraph.of(canonical, sizes(canonical.graph(), where), log);
-            Restoration restoration = Restoration.of(
-                    fixed, widened.narrow(), config, WindowReader.of(canonical), notes(log), where, arena);
-            GraphModel twin = HfImporter.of(restoration.config(), restoration.tensors(), where)
-                    .model();
-            GraphModel other = runs(source) ? source : Lowering.standard(canonical, PROOF_OPSET, new PassLog());
-            RestorationProof proof = RestorationProof.of(
+            GraphModel fixed = TrainingGraph.withExperts(canonical, sizes(canonical.graph(), where), log);
+            Restoration.Found found = Restoration.of(
+                    fixed,
+                    NamedConstants.of(canonical, widened.narrow()),
+                    widened.narrow(),
+                    config,
+                    WindowReader.of(canonical),
+                    notes(log),
                     where,
-                    other,
-                    Lowering.standard(twin, PROOF_OPSET, new PassLog()),
-                    restoration.outputs(),
-                    restoration.config());
+                    arena);
+            GraphModel other = runs(source) ? source : Lowering.standard(canonical, PROOF_OPSET, new PassLog());
+            RestoredCheckpoint restored = found.byStructure().isPresent()
+                    ? proved(found.byStructure().get(), other, where, arena)
+                    : firstProved(found, other, where, arena);
             done = true;
-            return new RestoredCheckpoint(restoration, proof, arena);
+            return restored;
         } finally {
             if (!done) {
                 arena.close();
             }
         }
+    }
+
+    private static RestoredCheckpoint proved(Restoration restoration, GraphModel other, String where, Arena arena)
+            throws IOException {
+        GraphModel twin = HfImporter.of(restoration.config(), restoration.tensors(), where)
+                .model();
+        RestorationProof proof = RestorationProof.of(
+                where,
+                other,
+                Lowering.standard(twin, PROOF_OPSET, new PassLog()),
+                restoration.outputs(),
+                restoration.config());
+        return new RestoredCheckpoint(restoration, proof, arena);
+    }
+
+    /** The first one that computes what the file does: names say which constant is which, and nothing of what is computed with them. */
+    private static RestoredCheckpoint firstProved(Restoration.Found found, GraphModel other, String where, Arena arena)
+            throws IOException {
+        List<String> reasons = new ArrayList<>();
+        for (Restoration restoration : found.byNames()) {
+            try {
+                return proved(restoration, other, where, arena);
+            } catch (UnsupportedModelException e) {
+                reasons.add(restoration.modelClass() + " by the names of the constants: " + e.what());
+            }
+        }
+        throw Restoration.refused(found.reason() + (reasons.isEmpty() ? "" : "; " + reasons.getFirst()), where);
     }
 
     /** Whether ONNX Runtime runs the model reliably as it is; if not, it runs the model as Octet imports it. */

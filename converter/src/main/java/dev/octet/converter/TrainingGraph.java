@@ -26,11 +26,22 @@ public final class TrainingGraph {
      * @param log gets what was changed, and which attention was not fused and why
      * @throws dev.octet.formats.error.InvalidDataException when the model lacks a symbol, or an input's dimension stays open
      */
-    @SuppressWarnings("ReferenceEquality") // the same object where nothing was expanded
     public static GraphModel of(GraphModel canonical, Map<String, Long> sizes, PassLog log) {
         GraphModel concrete = ImportPasses.specialise(canonical, sizes, log);
         GraphModel grouped = GroupedExperts.apply(
                 concrete, (node, why) -> log.note("grouped-experts", node, "each expert computes all tokens: " + why));
+        return fused(concrete, grouped, log);
+    }
+
+    /** The same, each expert by itself. */
+    static GraphModel withExperts(GraphModel canonical, Map<String, Long> sizes, PassLog log) {
+        GraphModel concrete = ImportPasses.specialise(canonical, sizes, log);
+        return fused(concrete, concrete, log);
+    }
+
+    @SuppressWarnings("ReferenceEquality") // the same object where nothing was expanded
+    private static GraphModel fused(GraphModel specialised, GraphModel grouped, PassLog log) {
+        GraphModel concrete = specialised;
         GraphModel expanded = TrainingExpansions.apply(grouped);
         if (expanded != concrete) { // masks and sizes of the expanded operators are known now, too
             concrete = new ConstantFolding().apply(new ShapeInference().apply(expanded, log), log);

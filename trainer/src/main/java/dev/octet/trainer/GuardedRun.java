@@ -44,6 +44,7 @@ final class GuardedRun {
 
     /** Layers by the node of their products: one, or the experts' that are computed as one. */
     private final Map<String, List<Fp8Layer>> layers = new LinkedHashMap<>();
+
     private final Guard guard;
     private final Map<Long, List<GuardDecision>> recorded;
     private @Nullable ProductWatch watch;

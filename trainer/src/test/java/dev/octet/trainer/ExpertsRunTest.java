@@ -193,7 +193,9 @@ class ExpertsRunTest {
                 .toList();
         // scales begin at 1; its w3 makes large what its w2 reads
         assertEquals(List.of(BLOCK + "2.w2.input", BLOCK + "2.w3.weight"), clipped);
-        assertEquals((long) INNER * HIDDEN, requireNonNull(watch.step(1).get(BLOCK + "2.w3.weight")).clipped());
+        assertEquals(
+                (long) INNER * HIDDEN,
+                requireNonNull(watch.step(1).get(BLOCK + "2.w3.weight")).clipped());
     }
 
     @Test
@@ -203,7 +205,8 @@ class ExpertsRunTest {
                 "fp8_health: {every: 0}",
                 "guard: {every: 1, warm_up: 1000000}",
                 "debug: {all: {enabled: true, layers: {layer_types: [all]}, transformer_engine: {LogTensorStats:"
-                        + " {enabled: true, tensors: [activation, gradient, weight, output, dgrad, wgrad], stats: [mean]}}}}")) {
+                        + " {enabled: true, tensors: [activation, gradient, weight, output, dgrad, wgrad], stats:"
+                        + " [mean]}}}}")) {
             StringBuilder seen = new StringBuilder();
             try (Stream<Path> all = Files.walk(folder)) {
                 for (Path p : all.sorted((a, b) -> b.compareTo(a)).toList()) {
@@ -215,7 +218,10 @@ class ExpertsRunTest {
             run("", _ -> {}, List.of(), "precision: {mode: fp8, recipe: delayed}", more);
             for (String line : Files.readAllLines(folder.resolve("metrics.jsonl"))) {
                 JsonNode m = new ObjectMapper().readTree(line);
-                seen.append(m.path("loss")).append(' ').append(m.path("grad_norm")).append('\n');
+                seen.append(m.path("loss"))
+                        .append(' ')
+                        .append(m.path("grad_norm"))
+                        .append('\n');
             }
             losses.add(seen.toString());
         }
@@ -258,8 +264,8 @@ class ExpertsRunTest {
                 List.of(hook),
                 "precision: " + precision,
                 "debug: {all: {enabled: true, layers: {layer_name_regex_pattern: 'layers.0.*experts'},"
-                        + " transformer_engine: {LogTensorStats: {enabled: true, tensors: [activation, gradient, weight,"
-                        + " wgrad], stats: [l2_norm, cur_amax]}}}}");
+                    + " transformer_engine: {LogTensorStats: {enabled: true, tensors: [activation, gradient, weight,"
+                    + " wgrad], stats: [l2_norm, cur_amax]}}}}");
         Map<String, Double> seen = new TreeMap<>();
         int activations = 0;
         for (JsonNode line : lines("debug.jsonl")) {
@@ -295,7 +301,8 @@ class ExpertsRunTest {
         assertEquals(BLOCK + "2.w1", demoted.getFirst().path("expert").asText());
         assertEquals(1.0 / (INNER * HIDDEN), demoted.getFirst().path("value").asDouble(), 1e-9);
         assertTrue(
-                lines("guard.jsonl").stream().noneMatch(l -> l.path("product").asText().contains("experts.2")),
+                lines("guard.jsonl").stream()
+                        .noneMatch(l -> l.path("product").asText().contains("experts.2")),
                 "products of one expert alone are none");
     }
 }

@@ -40,6 +40,7 @@ final class CheckpointParameters {
     private final Set<String> misshapen = new LinkedHashSet<>();
     private final Set<String> accounted = new LinkedHashSet<>();
     private final Map<String, Shape> asked = new LinkedHashMap<>();
+    private final Map<String, Blueprint.Whole> wholes = new LinkedHashMap<>();
 
     /**
      * @param prefix see {@link Architecture#prefix}
@@ -67,6 +68,9 @@ final class CheckpointParameters {
      * @throws UnsupportedModelException when it is in codes
      */
     void cut(String parameter, Shape shape, List<Part> parts) {
+        wholes.put(
+                parameter,
+                new Blueprint.Whole(shape, parts.stream().map(Part::name).toList(), false));
         Initializer found = find(parameter);
         if (found == null) {
             return;
@@ -93,6 +97,16 @@ final class CheckpointParameters {
             tensors.put(name, constant.withPart(found.name(), i, shape));
             at += own.byteSize();
         }
+    }
+
+    /** Takes note that files have this tensor, and not the parts that {@link #cut} makes of it. */
+    void keepWhole(String parameter) {
+        wholes.computeIfPresent(parameter, (_, w) -> new Blueprint.Whole(w.shape(), w.parts(), true));
+    }
+
+    /** The tensors that were taken apart, whether they are there or not. */
+    Map<String, Blueprint.Whole> wholes() {
+        return wholes;
     }
 
     /** Whether the file has a tensor for this parameter. */

@@ -303,14 +303,17 @@ record DecoderArchitecture(
 
     @Override
     public List<ObjectNode> candidates(GraphTraits t) {
+        if (mixture.isPresent()) {
+            return MixtureCandidates.of(this, mixture.get(), t);
+        }
         Optional<ObjectNode> rope = RotaryAngles.parameters(t.frequencies(), t.headSize());
         boolean fits = t.ofTokens()
                 && t.rmsNorm()
                 && t.headNorms() == has(Feature.HEAD_NORMS)
-                && t.normOffset() == has(Feature.NORM_OFFSET)
+                && (!t.normOffset() || has(Feature.NORM_OFFSET)) // exporters fold 1 + weight
                 && features.stream().noneMatch(UNSEEN_FEATURES::contains)
                 && rotated == RotatedLayers.ALL
-                && mixture.isEmpty()
+                && !t.hasExperts()
                 && (t.window().isEmpty() || window == SlidingWindow.ALL_LAYERS);
         if (!fits || rope.isEmpty()) {
             return List.of();

@@ -25,8 +25,10 @@ final class FusedExperts {
                 long in = up ? hidden : inner;
                 long out = up ? 2L * inner : hidden;
                 each(parameters, module, linear, Shape.of(experts, in, out), linear, Shape.of(in, out));
+                parameters.keepWhole(module + "." + linear);
                 if (expert == Mixture.Expert.CLAMPED) {
                     each(parameters, module, linear + "_bias", Shape.of(experts, out), linear + "_bias", Shape.of(out));
+                    parameters.keepWhole(module + "." + linear + "_bias");
                 }
             }
             return;

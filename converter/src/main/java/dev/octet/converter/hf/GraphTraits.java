@@ -1,6 +1,8 @@
 package dev.octet.converter.hf;
 
+import dev.octet.formats.tensor.Shape;
 import java.util.List;
+import java.util.Map;
 import java.util.OptionalInt;
 
 /**
@@ -29,6 +31,8 @@ import java.util.OptionalInt;
  * @param headed whether the first output comes from a Linear, not from a normalisation
  * @param frequencies of rotary positions: radians a position turns each pair by
  * @param window positions that attention sees, where it does not see all
+ * @param parameters shapes of constants by the names that transformers gives parameters today, where the exporter kept them
+ * @param best numbers of the largest elements that some node looks for, in the order of the graph: choices of routers
  */
 public record GraphTraits(
         boolean rmsNorm,
@@ -53,11 +57,20 @@ public record GraphTraits(
         int outputWidth,
         boolean headed,
         List<Float> frequencies,
-        OptionalInt window) {
+        OptionalInt window,
+        Map<String, Shape> parameters,
+        List<Integer> best) {
     public GraphTraits {
+        parameters = Map.copyOf(parameters);
+        best = List.copyOf(best);
         image = List.copyOf(image);
         patch = List.copyOf(patch);
         frequencies = List.copyOf(frequencies);
+    }
+
+    /** Whether experts are among its constants. */
+    public boolean hasExperts() {
+        return parameters.keySet().stream().anyMatch(n -> n.contains(".experts."));
     }
 
     /** Whether it takes tokens, not images. */

@@ -188,6 +188,7 @@ public final class HfImporter {
         return new Blueprint(
                 graph,
                 parameters.asked(),
+                parameters.wholes(),
                 architecture.modelType(),
                 modelClass,
                 bare && !architecture.keepsPrefix(modelClass) ? architecture.prefix() : "",

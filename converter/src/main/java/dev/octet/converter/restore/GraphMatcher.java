@@ -14,6 +14,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
+import java.util.Optional;
 import java.util.Set;
 import org.jspecify.annotations.Nullable;
 
@@ -97,17 +98,28 @@ final class GraphMatcher {
         return new GraphMatcher(file, blueprint, stored).walk();
     }
 
-    private Result walk() {
+    /** The file's outputs by those of the blueprint: of the same name, else in the same place; empty where there are too few. */
+    static Optional<Map<String, String>> outputs(FixedGraph file, Blueprint blueprint) {
         Map<String, String> outputs = new LinkedHashMap<>();
-        for (int i = 0; i < twin.outputs().size(); i++) {
-            String wanted = twin.outputs().get(i).name();
-            List<String> names = file.outputs().stream().map(ValueInfo::name).toList();
+        List<String> names = file.outputs().stream().map(ValueInfo::name).toList();
+        List<ValueInfo> all = blueprint.graph().outputs();
+        for (int i = 0; i < all.size(); i++) {
+            String wanted = all.get(i).name();
             if (!names.contains(wanted) && i >= names.size()) {
-                return new Mismatch("it has no output for " + wanted, 0);
+                return Optional.empty();
             }
-            String found = names.contains(wanted) ? wanted : names.get(i);
-            outputs.put(wanted, found);
-            if (!match(found, wanted)) {
+            outputs.put(wanted, names.contains(wanted) ? wanted : names.get(i));
+        }
+        return Optional.of(outputs);
+    }
+
+    private Result walk() {
+        Map<String, String> outputs = outputs(file, blueprint).orElse(Map.of());
+        if (outputs.isEmpty()) {
+            return new Mismatch("it has fewer outputs than " + twin.outputs().size(), 0);
+        }
+        for (Map.Entry<String, String> output : outputs.entrySet()) {
+            if (!match(output.getValue(), output.getKey())) {
                 return furthest;
             }
         }
@@ -198,12 +210,32 @@ final class GraphMatcher {
             case "Gather" -> isTable(b) ? embedding(a, b) : match(a.input(0), b.input(0));
             case "Conv" -> convolution(a, b);
             case "Add", "Mul" -> operands(a, b);
+            case "TopK" -> best(pair, a, b);
+            case "Softmax", "ReduceSum", "ReduceMax" -> match(a.input(0), b.input(0)); // over the last axis in routers
+            case CanonicalOps.EXPERT_ROWS ->
+                (a.intAttribute("expert", -1) == b.intAttribute("expert", -1)
+                                && a.intAttribute("choices", 0) == b.intAttribute("choices", 0))
+                        ? inOrder(a, b)
+                        : fail(a.id() + " has the rows of another expert than " + b.name() + ", or of other choices");
             case "Split" ->
                 sameSplit(pair, a, b)
                         ? match(a.input(0), b.input(0))
                         : fail(a.id() + " is split otherwise than " + b.name());
             default -> inOrder(a, b);
         };
+    }
+
+    /** So many of the largest. */
+    private boolean best(Pair pair, Node a, Node b) {
+        Tensor mine = file.constant(a.input(1));
+        Tensor wanted = twin.constant(b.input(1));
+        boolean same = mine != null
+                && wanted != null
+                && mine.dtype() == DType.I64
+                && mine.shape().elementCount() == 1
+                && mine.toLongs()[0] == wanted.toLongs()[0]
+                && a.outputs().indexOf(pair.file()) == b.outputs().indexOf(pair.twin());
+        return same ? match(a.input(0), b.input(0)) : fail(a.id() + " looks for other elements than " + b.name());
     }
 
     private static boolean sameSplit(Pair pair, Node a, Node b) {
@@ -241,7 +273,11 @@ final class GraphMatcher {
             if (!a.hasInput(i)) {
                 return fail(a.id() + " has no " + b.input(i));
             }
-            if (twin.constant(b.input(i)) == null) { // 1 + weight
+            if (twin.constant(b.input(i)) == null && file.constant(a.input(i)) != null) { // 1 + weight, folded
+                if (!folded(a.input(i), b.input(i))) {
+                    return false;
+                }
+            } else if (twin.constant(b.input(i)) == null) { // 1 + weight
                 if (!match(a.input(i), b.input(i))) {
                     return false;
                 }
@@ -250,6 +286,29 @@ final class GraphMatcher {
             }
         }
         return match(a.input(0), b.input(0));
+    }
+
+    /** Binds the parameter that a number was added to when the exporter folded the sum: rounded once more, which the proof bears. */
+    private boolean folded(String fileValue, String sum) {
+        Node add = twin.maker(sum);
+        Tensor constant = Objects.requireNonNull(file.constant(fileValue));
+        String parameter = add == null || !add.is("Add")
+                ? null
+                : add.inputs().stream()
+                        .map(twin::unmoved)
+                        .filter(blueprint.parameters()::containsKey)
+                        .findFirst()
+                        .orElse(null);
+        if (parameter == null
+                || !Objects.equals(constant.shape(), blueprint.parameters().get(parameter))) {
+            return fail("'" + fileValue + "' is a constant of another shape than " + sum);
+        }
+        Binding binding = new Binding(NamedConstants.minusOne(constant), false);
+        Binding before = bindings.putIfAbsent(parameter, binding);
+        if (before == null) {
+            undo.add(() -> bindings.remove(parameter));
+        }
+        return before == null || before.isSame(binding) || fail("two constants would be " + parameter);
     }
 
     private boolean gelu(Node a, Node b) {

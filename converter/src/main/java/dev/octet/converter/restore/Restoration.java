@@ -4,6 +4,7 @@ import com.fasterxml.jackson.databind.node.ObjectNode;
 import dev.octet.converter.hf.Blueprint;
 import dev.octet.converter.hf.GraphTraits;
 import dev.octet.converter.hf.HfImporter;
+import dev.octet.formats.error.UnsupportedModelException;
 import dev.octet.formats.graph.GraphModel;
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Tensor;
@@ -33,25 +34,42 @@ public record Restoration(
         Map<String, String> outputs,
         List<String> unseen,
         List<String> absent) {
+    /** Configurations that are tried by names, each of which is run. */
+    private static final int MAX_TRIED = 8;
+
     public Restoration {
         unseen = List.copyOf(unseen);
         absent = List.copyOf(absent);
     }
 
     /**
-     * Finds an architecture and a configuration whose graph matches.
+     * The restorations that a graph may have, the likeliest first, and why there are no others.
+     *
+     * @param byStructure the one whose blueprint the graph matches node by node; empty where none does
+     * @param byNames those whose parameters all are among the named constants, where none matches
+     * @param reason where the graph departs from the nearest blueprint
+     */
+    public record Found(Optional<Restoration> byStructure, List<Restoration> byNames, String reason) {
+        public Found {
+            byNames = List.copyOf(byNames);
+        }
+    }
+
+    /**
+     * Finds architectures and configurations whose graphs match.
      *
      * @param fixed canonical, with the sizes of {@link OnnxInputs#sizes} and attention as one operator
+     * @param named the graph's constants by the names of parameters
      * @param given the configuration, if known
-     * @param stored constants in the file's narrower type, by the address of the widened elements in the graph
      * @param window number of positions in the attention window, if limited
      * @param notes why attention was not fused, for messages
      * @param where the file, for messages
      * @param arena owns transposed tensors
-     * @throws dev.octet.formats.error.UnsupportedModelException when none matches; gives the reason of the nearest
+     * @throws dev.octet.formats.error.UnsupportedModelException when the graph's traits are those of no architecture
      */
-    public static Restoration of(
+    public static Found of(
             GraphModel fixed,
+            NamedConstants named,
             Map<Long, Tensor> stored,
             Optional<ObjectNode> given,
             OptionalInt window,
@@ -59,29 +77,45 @@ public record Restoration(
             String where,
             Arena arena) {
         FixedGraph graph = FixedGraph.of(fixed);
-        List<ObjectNode> candidates = given.map(List::of).orElseGet(() -> candidates(graph, window, notes, where));
+        List<ObjectNode> candidates =
+                given.map(List::of).orElseGet(() -> candidates(graph, named, window, notes, where));
         List<GraphMatcher.Mismatch> mismatches = new ArrayList<>();
+        List<Restoration> byNames = new ArrayList<>();
         for (ObjectNode config : candidates) {
             Blueprint blueprint = HfImporter.blueprint(config, graph.outputs().size() > 1, where);
             switch (GraphMatcher.of(graph, blueprint, stored)) {
-                case GraphMatcher.Mismatch m ->
+                case GraphMatcher.Mismatch m -> {
                     mismatches.add(
                             new GraphMatcher.Mismatch("as " + blueprint.modelClass() + ": " + m.reason(), m.matched()));
+                    if (byNames.size() < MAX_TRIED) {
+                        named.bindings(blueprint, arena)
+                                .flatMap(b ->
+                                        GraphMatcher.outputs(graph, blueprint).map(o -> new GraphMatcher.Match(b, o)))
+                                .map(match -> restoration(config, given.isPresent(), blueprint, match, arena))
+                                .ifPresent(byNames::add);
+                    }
+                }
                 case GraphMatcher.Match m -> {
-                    return restoration(config, given.isPresent(), blueprint, m, arena);
+                    return new Found(
+                            Optional.of(restoration(config, given.isPresent(), blueprint, m, arena)), List.of(), "");
                 }
             }
         }
-        throw Refusal.of(
-                mismatches.stream()
-                        .max(Comparator.comparingInt(GraphMatcher.Mismatch::matched))
-                        .orElseThrow()
-                        .reason(),
-                where);
+        String reason = mismatches.stream()
+                .max(Comparator.comparingInt(GraphMatcher.Mismatch::matched))
+                .orElseThrow()
+                .reason();
+        return new Found(Optional.empty(), byNames, reason);
     }
 
-    private static List<ObjectNode> candidates(FixedGraph graph, OptionalInt window, List<String> notes, String where) {
-        GraphTraits traits = TraitsReader.of(graph, window, notes, where);
+    /** The refusal of a graph that is none of a known architecture. */
+    public static UnsupportedModelException refused(String reason, String where) {
+        return Refusal.of(reason, where);
+    }
+
+    private static List<ObjectNode> candidates(
+            FixedGraph graph, NamedConstants named, OptionalInt window, List<String> notes, String where) {
+        GraphTraits traits = TraitsReader.of(graph, named.shapes(), window, notes, where);
         List<ObjectNode> found = HfImporter.candidates(traits);
         if (found.isEmpty()) {
             throw Refusal.of("its traits fit none: " + seen(traits), where);

@@ -7,6 +7,7 @@ import dev.octet.formats.graph.Node;
 import dev.octet.formats.graph.ValueInfo;
 import dev.octet.formats.graph.ValueType.TensorType;
 import dev.octet.formats.tensor.DType;
+import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.Tensor;
 import java.util.ArrayList;
 import java.util.HashMap;
@@ -22,28 +23,33 @@ final class TraitsReader {
     static final int MAX_LAYERS = 256;
 
     private final FixedGraph graph;
+    private final Map<String, Shape> named;
     private final OptionalInt window;
     private final String where;
 
-    private TraitsReader(FixedGraph graph, OptionalInt window, String where) {
+    private TraitsReader(FixedGraph graph, Map<String, Shape> named, OptionalInt window, String where) {
         this.graph = graph;
+        this.named = named;
         this.window = window;
         this.where = where;
     }
 
     /**
+     * @param named shapes of constants by the names of parameters
      * @param window number of positions in the attention window, read while sizes were symbols
      * @param notes why attention was not fused, for the message
      * @throws UnsupportedModelException when a part of a transformer is missing; names the part
      */
-    static GraphTraits of(FixedGraph graph, OptionalInt window, List<String> notes, String where) {
-        return new TraitsReader(graph, window, where).read(notes);
+    static GraphTraits of(
+            FixedGraph graph, Map<String, Shape> named, OptionalInt window, List<String> notes, String where) {
+        return new TraitsReader(graph, named, window, where).read(notes);
     }
 
     private GraphTraits read(List<String> notes) {
         List<Node> attentions =
                 graph.nodes().stream().filter(n -> n.is("Attention")).toList();
-        if (attentions.isEmpty()) {
+        boolean mixed = named.keySet().stream().anyMatch(n -> n.contains(".experts."));
+        if (attentions.isEmpty() && !mixed) {
             throw missing("there is no attention in it" + (notes.isEmpty() ? "" : " (" + notes.getFirst() + ")"));
         }
         if (attentions.size() > MAX_LAYERS) {
@@ -51,13 +57,14 @@ final class TraitsReader {
         }
         Node norm = norms().getLast();
         int hidden = width(norm);
-        Heads heads = Heads.of(graph, attentions.getFirst());
+        Heads heads = attentions.isEmpty() ? headsOfScores() : Heads.of(graph, attentions.getFirst());
         if (heads == null) {
-            throw missing("the heads of " + attentions.getFirst().id() + " are not known");
+            throw missing("the heads of attention are not known");
         }
-        Mlp mlp = mlp(hidden);
+        Mlp mlp = mlp(hidden, mixed);
         Map<FixedGraph.Index, Integer> tables = tables();
         Node conv = graph.nodes().stream().filter(n -> n.is("Conv")).findFirst().orElse(null);
+        List<Long> kernel = conv == null ? List.of() : kernel(conv);
         ValueInfo output = graph.outputs().getFirst();
         List<Long> shape = graph.shape(output.name());
         boolean headNorms = norms().stream().anyMatch(n -> width(n) == heads.size() && width(n) != hidden);
@@ -77,14 +84,39 @@ final class TraitsReader {
                 tables.getOrDefault(FixedGraph.Index.POSITIONS, 0),
                 tables.getOrDefault(FixedGraph.Index.TYPES, 0),
                 conv == null ? List.of() : lastTwo(imageShape()),
-                conv == null ? List.of() : lastTwo(kernel(conv)),
-                conv == null ? 0 : kernel(conv).get(1).intValue(),
+                conv == null ? List.of() : lastTwo(kernel),
+                conv == null ? 0 : kernel.get(1).intValue(),
                 graph.outputs().size(),
                 shape.size(),
                 shape.isEmpty() ? 0 : shape.getLast().intValue(),
                 headed(output),
-                frequencies(heads.size()),
-                window);
+                frequencies(heads.size() == 0 ? hidden : heads.size()),
+                window,
+                named,
+                best());
+    }
+
+    /** Where attention is spelled in single operators: the second of four axes of its softmax. How large a head is does not show there. */
+    private @Nullable Heads headsOfScores() {
+        for (Node n : graph.nodes()) {
+            List<Long> shape = n.is("Softmax") ? graph.shape(n.input(0)) : List.of();
+            if (shape.size() == 4) {
+                int heads = shape.get(1).intValue();
+                return new Heads(heads, heads, 0, 1);
+            }
+        }
+        return null;
+    }
+
+    private List<Integer> best() {
+        List<Integer> best = new ArrayList<>();
+        for (Node n : graph.nodes()) {
+            Tensor k = n.is("TopK") ? graph.constant(n.input(1)) : null;
+            if (k != null && k.dtype() == DType.I64 && k.shape().elementCount() == 1) {
+                best.add((int) k.toLongs()[0]);
+            }
+        }
+        return best;
     }
 
     private UnsupportedModelException missing(String what) {
@@ -128,7 +160,8 @@ final class TraitsReader {
     /** A Linear from the hidden size, and the activation after it. */
     private record Mlp(int inner, String activation) {}
 
-    private Mlp mlp(int hidden) {
+    private Mlp mlp(int hidden, boolean mixed) {
+        String other = null;
         for (Node n : graph.nodes()) {
             String activation = activation(n);
             Node linear = activation == null ? null : graph.maker(n.input(0));
@@ -139,6 +172,10 @@ final class TraitsReader {
                     return new Mlp((int) w.shape().dim(1 - transB), activation);
                 }
             }
+            other = activation == null || activation.equals("sigmoid") ? other : activation;
+        }
+        if (mixed && other != null) { // products of experts may be no Linears
+            return new Mlp(0, other);
         }
         throw missing("it has no MLP: no Linear from the hidden size " + hidden + " with an activation after it");
     }

@@ -112,6 +112,9 @@ public final class FusePatterns implements Pass {
         if (fused.isEmpty()) {
             return new Result(model, fused, refusals);
         }
+        if (fused.containsKey(CanonicalOps.EXPERT_SUM)) {
+            edit.removeUnreachable(); // how tokens were brought to experts and back
+        }
         GraphModel changed = model.withGraph(edit.build());
         return new Result(
                 fused.containsKey(FuseAttention.NAME)

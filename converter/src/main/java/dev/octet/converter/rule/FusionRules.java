@@ -11,8 +11,13 @@ final class FusionRules {
      * Linear comes first: its result is then a single node for the rules that look at its surroundings. LayerNorm comes before
      * RMSNorm, which is contained in it.
      */
-    static final List<FusionRule> ALL =
-            List.of(new FuseLinear(), new FuseLayerNorm(), new FuseRmsNorm(), new FuseGelu());
+    static final List<FusionRule> ALL = List.of(
+            new FuseLinear(),
+            new FuseLayerNorm(),
+            new FuseRmsNorm(),
+            new FuseGelu(),
+            new FuseExpertRows(),
+            new FuseExpertSum());
 
     /**
      * Patterns that are worth one node only where gradients are computed: other targets recognise them by their single operators, and

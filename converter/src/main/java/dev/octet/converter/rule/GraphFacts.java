@@ -62,6 +62,20 @@ final class GraphFacts {
         return n != null && isOneOf(n, ops) ? n : null;
     }
 
+    /** Producer of {@code value}, {@code Identity} nodes skipped, of any domain; null for inputs and constants. */
+    @Nullable
+    Node made(String value) {
+        return edit.producer(bare(value));
+    }
+
+    /** The whole numbers that a constant has; empty where {@code value} is none. */
+    long[] longs(String value) {
+        Constant c = constant(value);
+        return c == null || c.tensor().dtype() != DType.I64
+                ? new long[0]
+                : c.tensor().toLongs();
+    }
+
     private static boolean isOneOf(Node n, String... ops) {
         return Arrays.stream(ops).anyMatch(n::is);
     }

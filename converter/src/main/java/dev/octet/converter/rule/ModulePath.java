@@ -72,6 +72,16 @@ public record ModulePath(List<String> steps) {
         return steps.isEmpty() ? null : new ModulePath(steps);
     }
 
+    /** The dotted module of a node, also of one that has replaced others; empty where it is unknown. */
+    public static String moduleOf(Node node) {
+        String kept = node.metadata().get(METADATA_KEY);
+        if (kept != null) {
+            return kept;
+        }
+        ModulePath path = of(node);
+        return path == null ? "" : path.dotted();
+    }
+
     /** Metadata of the node that replaces the pattern around {@code node}: that node's metadata and its module. */
     static Map<String, String> metadataFor(Node node) {
         ModulePath path = of(node);

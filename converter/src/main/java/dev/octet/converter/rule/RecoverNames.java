@@ -74,22 +74,12 @@ public final class RecoverNames implements Pass {
     private static Set<String> parents(GraphEdit edit) {
         Set<String> parents = new HashSet<>();
         for (Node n : edit.nodes()) {
-            String module = module(n);
+            String module = ModulePath.moduleOf(n);
             for (int dot = module.lastIndexOf('.'); dot > 0; dot = module.lastIndexOf('.', dot - 1)) {
                 parents.add(module.substring(0, dot));
             }
         }
         return parents;
-    }
-
-    /** The dotted module; empty when unknown. */
-    private static String module(Node n) {
-        String kept = n.metadata().get(ModulePath.METADATA_KEY);
-        if (kept != null) {
-            return kept;
-        }
-        ModulePath path = ModulePath.of(n);
-        return path == null ? "" : path.dotted();
     }
 
     private boolean recover(GraphEdit edit, String weight, Node linear, Set<String> parents, PassLog log) {
@@ -115,7 +105,7 @@ public final class RecoverNames implements Pass {
     }
 
     private @Nullable String original(GraphEdit edit, Node linear, Set<String> parents, PassLog log) {
-        String module = module(linear);
+        String module = ModulePath.moduleOf(linear);
         String bias = linear.input(2);
         var match = BIAS.matcher(bias);
         // case 1

@@ -85,8 +85,8 @@ final class ZeroFolder {
     static List<ExtraState> extraStates(Path folder, OpenFiles files) throws IOException {
         Optional<Path> model;
         try (Stream<Path> all = Files.list(folder)) {
-            model = all.filter(f ->
-                            MODEL.matcher(String.valueOf(f.getFileName())).matches())
+            model = all.filter(
+                            f -> MODEL.matcher(String.valueOf(f.getFileName())).matches())
                     .min(Comparator.naturalOrder());
         }
         List<ExtraState> states = new ArrayList<>();

@@ -23,7 +23,8 @@ import java.util.Set;
  */
 public record JsonFault(String what, int line, int column, String fix) {
     /** Words that other languages have for {@code true}, {@code false}, {@code null} and numbers. */
-    private static final Set<String> FOREIGN = Set.of("True", "False", "None", "NaN", "nan", "Infinity", "inf", "undefined");
+    private static final Set<String> FOREIGN =
+            Set.of("True", "False", "None", "NaN", "nan", "Infinity", "inf", "undefined");
 
     private static final Set<String> WORDS = Set.of("true", "false", "null");
 
@@ -97,7 +98,8 @@ public record JsonFault(String what, int line, int column, String fix) {
             value();
             space();
             if (at < text.length()) {
-                throw found(shown() + " follows the end of the " + kind(text.strip().charAt(0)), "remove what follows");
+                throw found(
+                        shown() + " follows the end of the " + kind(text.strip().charAt(0)), "remove what follows");
             }
         }
 

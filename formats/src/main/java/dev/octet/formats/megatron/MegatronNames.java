@@ -78,9 +78,7 @@ final class MegatronNames {
         String prefix = (gpt2 ? "transformer.h." : "model.layers.") + number + ".";
         List<String> parts = switch (layer.group(2)) {
             case "self_attention.linear_qkv" ->
-                gpt2
-                        ? List.of("attn.c_attn")
-                        : List.of("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj");
+                gpt2 ? List.of("attn.c_attn") : List.of("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj");
             case "self_attention.linear_proj" -> List.of(gpt2 ? "attn.c_proj" : "self_attn.o_proj");
             case "mlp.linear_fc1" -> gpt2 ? List.of("mlp.c_fc") : List.of("mlp.gate_proj", "mlp.up_proj");
             case "mlp.linear_fc2" -> List.of(gpt2 ? "mlp.c_proj" : "mlp.down_proj");

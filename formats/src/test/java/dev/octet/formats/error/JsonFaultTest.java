@@ -29,8 +29,9 @@ class JsonFaultTest {
             .enable(DeserializationFeature.FAIL_ON_TRAILING_TOKENS)
             .build();
 
-    private static final String CONFIG =
-            "{\"a\": [1, -2.5e+3, {}], \"b\\n\": {\"c\": null, \"d\": [[], true, \"x\\u00e9\"]},\n \"e\": 0.1, \"f\": false}";
+    private static final String CONFIG = "{\"a\": [1, -2.5e+3, {}], \"b\\n"
+            + "\": {\"c\": null, \"d\": [[], true, \"x\\u00e9\"]},\n"
+            + " \"e\": 0.1, \"f\": false}";
 
     @TempDir
     Path folder;
@@ -79,12 +80,14 @@ class JsonFaultTest {
             value = {
                 "{\"a\": 1,}           | there is a comma with nothing behind it | 8 | remove the comma",
                 "{\"a\": 1 \"b\": 2}   | there is no comma before '\"' | 9 | put a comma there",
-                "{a: 1}                | 'a' is where a key in double quotes should be | 2 | put double quotes around the key",
+                "{a: 1}                | 'a' is where a key in double quotes should be | 2 | put double quotes around"
+                        + " the key",
                 "{\"a\": 'x'}          | a single quote is no value | 7 | put double quotes around the text",
                 "{\"a\": True}         | 'True' is no value | 7 | write true, false, null or a number",
                 "{\"a\": NaN}          | 'NaN' is no value | 7 | write true, false, null or a number",
                 "{\"a\": 1} // end     | '/' follows the end of the object | 10 | remove what follows",
-                "{// a                 | '/' is where a key in double quotes should be | 2 | remove the comment: JSON has none",
+                "{// a                 | '/' is where a key in double quotes should be | 2 | remove the comment: JSON"
+                        + " has none",
                 "{\"a\": 01}           | '01' is no number | 7 | ``",
                 "{\"a\" 1}             | '1' is where the colon behind a key should be | 6 | ``",
                 "{\"a\": \"\\d\"}      | \\d in a text stands for nothing | 8 | write \\\\ for a backslash",
@@ -97,14 +100,17 @@ class JsonFaultTest {
 
     @Test
     void lines_are_counted() {
-        assertEquals("f.json, line 3, column 3", JsonFault.of("{\n \"a\": 1\n  \"b\": 2}").orElseThrow().in("f.json"));
+        assertEquals(
+                "f.json, line 3, column 3",
+                JsonFault.of("{\n \"a\": 1\n  \"b\": 2}").orElseThrow().in("f.json"));
     }
 
     @Test
     void bytes_that_are_no_text_are_named() {
         byte[] bytes = "{\"a\": \"?\"}".getBytes(StandardCharsets.UTF_8);
         bytes[7] = (byte) 0xFF;
-        assertEquals("the byte 0xFF is no UTF-8", JsonFault.of(bytes).orElseThrow().what());
+        assertEquals(
+                "the byte 0xFF is no UTF-8", JsonFault.of(bytes).orElseThrow().what());
         assertEquals(8, JsonFault.of(bytes).orElseThrow().column());
     }
 

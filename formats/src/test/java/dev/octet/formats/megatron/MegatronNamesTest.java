@@ -24,8 +24,7 @@ class MegatronNamesTest {
         "output_layer, ''"
     })
     void a_state_is_of_the_linears_that_its_module_becomes(String module, String linears) {
-        assertEquals(
-                linears.isEmpty() ? List.of() : List.of(linears.split(" ")), MegatronNames.linears(module, false));
+        assertEquals(linears.isEmpty() ? List.of() : List.of(linears.split(" ")), MegatronNames.linears(module, false));
     }
 
     @ParameterizedTest

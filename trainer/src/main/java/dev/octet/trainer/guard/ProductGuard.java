@@ -77,13 +77,12 @@ final class ProductGuard {
             if (r.level() == level() && at + 1 < levels.size()) {
                 Optional<Trigger> worst = exceeded(r.values());
                 if (worst.isPresent()) {
-                    return Optional.of(
-                            demote(
-                                    step,
-                                    step,
-                                    worst.get(),
-                                    r.values().getOrDefault(worst.get(), 0.0),
-                                    r.experts().getOrDefault(worst.get(), "")));
+                    return Optional.of(demote(
+                            step,
+                            step,
+                            worst.get(),
+                            r.values().getOrDefault(worst.get(), 0.0),
+                            r.experts().getOrDefault(worst.get(), "")));
                 }
             }
         }

@@ -193,7 +193,8 @@ final class Fp8Watch {
                 CastCounts counts = CastCounts.delayed(x, op.format(), quantScale);
                 add(layer, tensorOf(layer, step, isCast), counts, op.historyLength());
             }
-            case Fp8Linear _ when step.backward() ->
+            case Fp8Linear _
+            when step.backward() ->
                 LinearStep.of(step, Map.of(), running, arena).forEach(linear -> gradient(layer, linear));
             default -> {}
         }

@@ -82,8 +82,7 @@ final class LinearStep {
             case Linear l ->
                 List.of(new LinearStep(
                         copies, step.node(), 0, null, new Form(l.transB(), l.rows(), l.in(), l.out()), null, 1));
-            case Fp8GroupedLinear _, GroupedLinear _ ->
-                ofExperts(copies, experts.getOrDefault(step.node(), List.of()));
+            case Fp8GroupedLinear _, GroupedLinear _ -> ofExperts(copies, experts.getOrDefault(step.node(), List.of()));
             default -> List.of();
         };
     }
@@ -220,7 +219,8 @@ final class LinearStep {
     /** The multiplier that experts' rows are cast with by a delayed scale; NaN where there is none. */
     float rowsQuantScale() {
         return copies.step.op() instanceof Fp8GroupedLinear l && l.hasDelayedInput()
-                ? number(requireNonNull(copies.step.inputs().get(Fp8GroupedLinear.at(expert, Fp8GroupedLinear.X_QUANT_SCALE))))
+                ? number(requireNonNull(
+                        copies.step.inputs().get(Fp8GroupedLinear.at(expert, Fp8GroupedLinear.X_QUANT_SCALE))))
                 : Float.NaN;
     }
 

@@ -132,8 +132,8 @@ public final class ProductWatch {
     /** A watch of one step. */
     public ProductWatch(List<Watched> watched, Known known) {
         this.watched = List.copyOf(watched);
-        watched.forEach(w -> byNode.computeIfAbsent(w.layer().node(), _ -> new ArrayList<>())
-                .add(w));
+        watched.forEach(w ->
+                byNode.computeIfAbsent(w.layer().node(), _ -> new ArrayList<>()).add(w));
         this.known = known;
     }
 
@@ -253,9 +253,7 @@ public final class ProductWatch {
                 values.keySet().forEach(t -> modules.put(t, key.module()));
             }
             readings.merge(
-                    key.key(),
-                    new ProductReading(product, key.key().level(), values, modules),
-                    ProductReading::worst);
+                    key.key(), new ProductReading(product, key.key().level(), values, modules), ProductReading::worst);
         });
         return List.copyOf(readings.values());
     }
@@ -385,8 +383,7 @@ public final class ProductWatch {
         }
 
         /** Casts an operand, if the product reads it and its scale is known. */
-        private void measure(
-                Watched watched, LayerKey key, LinearTensor tensor, CpuTensor x, LinearStep linear) {
+        private void measure(Watched watched, LayerKey key, LinearTensor tensor, CpuTensor x, LinearStep linear) {
             Level level = key.key().level();
             Product product = watched.product().product();
             OperandSpec spec = product.reads(tensor) ? spec(watched.layer(), product, tensor, level) : null;
@@ -406,7 +403,8 @@ public final class ProductWatch {
             }
             float[] quantScales = CastSample.quantScales(x, matrix, delayed);
             CastCounts counts = CastCounts.of(x, matrix, quantScales);
-            CastSample.Pick pick = new CastSample.Pick(alongRows(product, tensor, linear.form()), known.sample(), known.turn());
+            CastSample.Pick pick =
+                    new CastSample.Pick(alongRows(product, tensor, linear.form()), known.sample(), known.turn());
             waiting.put(
                     new OperandKey(key, tensor),
                     new Measured(CastSample.of(x, matrix, quantScales, pick), counts, slot, matrix.isDelayed()));

@@ -33,7 +33,6 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
-import org.jspecify.annotations.Nullable;
 
 /**
  * Reads tensors of Linears while the programs of a step run, for the features of a debug configuration. Only reads: the step's numbers are
@@ -129,11 +128,7 @@ public final class TensorWatch {
 
     /** Of a Linear whose results ranks add up another step has it. */
     private void takeResult(
-            ObservedPass pass,
-            Step step,
-            String node,
-            Executable running,
-            Map<ObservedTensor, TensorBuffer> wanted) {
+            ObservedPass pass, Step step, String node, Executable running, Map<ObservedTensor, TensorBuffer> wanted) {
         if (!wanted.containsKey(ObservedTensor.OUTPUT)) {
             return;
         }

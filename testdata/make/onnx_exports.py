@@ -1,0 +1,139 @@
+"""Makes ../models/tiny-onnx/exports/MODEL_EXPORTER.onnx: checkpoints of ../models/tiny-hf as programs export them, for restoring.
+
+usage: python onnx_exports.py OUT [MODEL:EXPORTER..]     without models all; what an exporter refuses is printed
+
+Versions: torch 2.13.0, transformers 5.18.0, onnx 1.23.1, onnxscript 0.7.2.
+
+  script   torch.onnx.export(dynamo=False), opset 17: TorchScript
+  dynamo   torch.onnx.export(dynamo=True), opset 18
+  hf       transformers.exporters.OnnxExporter, which is dynamo with its own translations
+  optimum  TorchScript with the input names, position_ids and opset 14 that optimum's exporters have
+
+Experts of mixtures: "batched" gathers each token's weights (experts_implementation batched_mm), "grouped" sorts tokens (grouped_mm), "eager" loops over the experts that were
+hit. Each file is run by onnxruntime on the golden inputs and held against the logits of transformers. Stack traces are taken out of files, names of modules stay.
+"""
+import pathlib
+import sys
+import traceback
+import warnings
+
+import numpy as np
+import onnx
+import onnxruntime as ort
+import torch
+import transformers as tf
+from safetensors.torch import load_file
+
+warnings.filterwarnings("ignore")
+HF = pathlib.Path(__file__).parent.parent / "models" / "tiny-hf"
+
+
+class Logits(torch.nn.Module):
+    """A model whose inputs are in order and whose outputs are one tensor, or several."""
+
+    def __init__(self, model, inputs, outputs):
+        super().__init__()
+        self.model = model
+        self.names = inputs
+        self.outputs = outputs
+
+    def forward(self, *args):
+        out = self.model(**dict(zip(self.names, args)))
+        return tuple(out[o] for o in self.outputs) if len(self.outputs) > 1 else out[self.outputs[0]]
+
+
+def load(name, experts, attention="eager"):
+    config = tf.AutoConfig.from_pretrained(HF / name)
+    if experts:
+        config._experts_implementation = {"batched": "batched_mm", "grouped": "grouped_mm", "eager": "eager"}[experts]
+    cls = getattr(tf, config.architectures[0])
+    model = cls.from_pretrained(HF / name, config=config, attn_implementation=attention).eval().float()
+    if hasattr(model.config, "use_cache"):
+        model.config.use_cache = False
+    return model
+
+
+def lean(model):
+    """Without what only debuggers read."""
+    for graph in [model.graph, *model.functions]:
+        for node in graph.node if hasattr(graph, "node") else []:
+            node.doc_string = ""
+            kept = [p for p in node.metadata_props if p.key == "pkg.torch.onnx.name_scopes"]
+            del node.metadata_props[:]
+            node.metadata_props.extend(kept)
+        if hasattr(graph, "value_info"):
+            for v in [*graph.value_info, *graph.input, *graph.output, *graph.initializer]:
+                del v.metadata_props[:]
+    del model.metadata_props[:]
+    return model
+
+
+def export(name, exporter, experts, path):
+    golden = load_file(HF / name / "golden.safetensors")
+    given = {k[3:]: v for k, v in golden.items() if k.startswith("in.") and k not in ("in.labels", "in.start_positions", "in.end_positions")}
+    outputs = [k[4:] for k in golden if k.startswith("out.") and k != "out.loss"]
+    order = ["logits", "start_logits", "end_logits", "last_hidden_state", "pooler_output"]
+    outputs.sort(key=lambda o: order.index(o) if o in order else 9)
+    model = load(name, experts)
+    names = list(given)
+    if exporter == "optimum" and model.config.model_type in ("llama", "mistral", "qwen2", "qwen3", "gemma", "gemma2", "phi3", "granite", "mixtral"):
+        given["position_ids"] = torch.arange(given["input_ids"].shape[1]).expand_as(given["input_ids"]).contiguous()
+        names.append("position_ids")
+    args = tuple(given[n] for n in names)
+    pixels = "pixel_values" in names
+    axes = {n: ({0: "batch"} if n in ("pixel_values", "input_features") else {0: "batch", 1: "sequence" if not n.startswith("decoder") else "targets"}) for n in names}
+    torch._dynamo.reset()
+    with torch.no_grad():
+        if exporter in ("script", "optimum"):
+            torch.onnx.export(Logits(model, names, outputs), args, str(path), input_names=names, output_names=outputs, dynamic_axes=axes,
+                              opset_version=17 if exporter == "script" else 14, dynamo=False)
+        elif exporter == "dynamo":
+            dims = {"batch": torch.export.Dim("batch"), "sequence": torch.export.Dim("sequence"), "targets": torch.export.Dim("targets")}
+            shapes = tuple({a: dims[d] for a, d in axes[n].items()} for n in names)
+            program = torch.onnx.export(Logits(model, names, outputs), args, verbose=False, input_names=names, output_names=outputs, dynamic_shapes=(shapes,),
+                                        opset_version=18, dynamo=True, external_data=False)
+            program.save(str(path))
+        else:
+            from transformers.exporters.exporter_onnx import OnnxConfig, OnnxExporter
+            shapes = {n: {a: torch.export.Dim.AUTO for a in axes[n]} for n in names}
+            OnnxExporter().export(model, dict(given), OnnxConfig(output_path=str(path), dynamic_shapes=shapes, external_data=False,
+                                                                 opset_version=18 if pixels else None))
+    onnx.save(lean(onnx.load(str(path))), str(path))
+    session = ort.InferenceSession(str(path))
+    feeds = {i.name: given[i.name].numpy() for i in session.get_inputs()}
+    got = session.run([outputs[0]], feeds)[0]
+    want = golden["out." + outputs[0]].numpy()
+    keep = np.ones(want.shape[:2], bool) if want.ndim == 3 else None
+    if keep is not None and "attention_mask" in given and want.shape[:2] == tuple(given["attention_mask"].shape):
+        keep = given["attention_mask"].numpy() == 1
+    error = np.abs(got - want)[keep] if keep is not None else np.abs(got - want)
+    return f"{path.stat().st_size:8d} bytes, opset {onnx.load(str(path)).opset_import[0].version}, off by {error.max() / np.abs(want).max():.1e}"
+
+
+MIXTURES = ["mixtral", "qwen2-moe", "qwen3-moe", "deepseek-v2", "deepseek-v3", "gpt-oss", "llama4"]
+DENSE = ["mistral", "qwen2", "qwen3", "gemma", "gemma2", "gemma3", "phi3", "olmo2", "smollm3", "granite", "cohere", "cohere2", "roberta", "distilbert", "modernbert",
+         "deberta", "t5", "whisper", "clip", "siglip", "llama", "bert", "gpt2", "vit", "xlm-roberta", "switch"]
+
+
+def main():
+    out = pathlib.Path(sys.argv[1])
+    out.mkdir(parents=True, exist_ok=True)
+    wanted = sys.argv[2:] or [f"{m}:{e}" for m in MIXTURES for e in ("dynamo-batched", "hf-batched", "hf-grouped", "script-batched", "dynamo-eager", "script-eager",
+                                                                    "dynamo-grouped")] \
+        + [f"{m}:{e}" for m in DENSE for e in ("dynamo", "script", "optimum", "hf")]
+    for pair in wanted:
+        name, kind = pair.split(":")
+        exporter, _, experts = kind.partition("-")
+        path = out / f"{name}_{kind.replace('-', '_')}.onnx"
+        try:
+            print(f"{pair:28} {export(name, exporter, experts, path)}", flush=True)
+        except Exception as e:
+            path.unlink(missing_ok=True)
+            lines = str(e).strip().splitlines() or [""]
+            print(f"{pair:28} {type(e).__name__}: {next((l for l in lines if l.strip()), '')[:220]}", flush=True)
+            if len(sys.argv) == 3:
+                traceback.print_exc()
+
+
+if __name__ == "__main__":
+    main()
