@@ -34,7 +34,18 @@ record CastTime(int rows, int cols, double micros, double gigabytes) {
                 CudaSource.of(CudaCodes.class, "fp8.cu"),
                 "cast_transpose_bf16_e4m3",
                 grid,
-                List.of(x, (long) rows, (long) cols, codes, transposed, (long) rows, quantScale, scale, amax));
+                List.of(
+                        x,
+                        (long) rows,
+                        (long) cols,
+                        codes,
+                        (long) cols,
+                        transposed,
+                        (long) rows,
+                        quantScale,
+                        scale,
+                        amax,
+                        0L));
         double micros = timing.micros(gpu, work);
         for (long address : new long[] {x, codes, transposed, quantScale, scale, amax}) {
             gpu.release(address);

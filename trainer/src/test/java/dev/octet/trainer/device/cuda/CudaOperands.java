@@ -101,8 +101,8 @@ public final class CudaOperands implements AutoCloseable {
         long workspace = CudaMemory.aligned(first.workspace());
         long bytes = workspace + first.bytes();
         long room = gpu.allocate(bytes, "workspaces of a test");
-        MemorySegment piece =
-                MemorySegment.ofArray(new byte[(int) Math.min(bytes, PIECE_BYTES)]).fill((byte) 0xFF);
+        MemorySegment piece = MemorySegment.ofArray(new byte[(int) Math.min(bytes, PIECE_BYTES)])
+                .fill((byte) 0xFF);
         for (long at = 0; at < bytes; at += PIECE_BYTES) {
             gpu.write(room + at, piece.asSlice(0, Math.min(PIECE_BYTES, bytes - at)));
         }

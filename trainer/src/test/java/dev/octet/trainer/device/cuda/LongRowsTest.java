@@ -118,7 +118,8 @@ class LongRowsTest {
         Map<String, byte[]> seen = new TreeMap<>();
         Map<String, byte[]> actual =
                 FusionsTest.run(program, parameters, together, GpuFusions.ALL, new FusionsTest.Observed(seen));
-        String logits = "FORWARD logits %s result 0".formatted(precision.equals("fp8") ? "Fp8Linear" : "Linear");
+        String linear = precision.equals("fp8") ? "Fp8Linear" : "Linear";
+        String logits = "FORWARD logits " + linear + " result 0";
         assertArrayEquals(requireNonNull(seenAlone.get(logits)), seen.get(logits));
         assertEquals(seenAlone.keySet(), seen.keySet());
         assertEquals(expected.keySet(), actual.keySet());
