@@ -282,7 +282,9 @@ final class CudaExecutable implements Executable {
                         .filter(CudaExecutable.this::isProvisional)
                         .map(CudaExecutable.this::valueAt)
                         .collect(Collectors.toSet());
-                writer.requested().forEach(requested -> survey.lastReaders().put(requested, group.getLast()));
+                writer.requested()
+                        .forEach(requested -> survey.lastReaders()
+                                .merge(requested, group.getLast(), CudaExecutable.this::later));
                 Stream<Value> named = group.size() > 1
                         ? group.stream().flatMap(s -> s.operands().stream()).map(roots::root)
                         : writer.requested().stream().map(requested -> valueAt(requested.address()));
@@ -301,7 +303,10 @@ final class CudaExecutable implements Executable {
             public void waited(Step last, Map<WorkWriter.Awaited, Long> read) {
                 writer.take();
                 read.forEach((key, size) -> survey.awaited()
-                        .put(key, workspace(List.of(program.steps().get(key.step()), last), size)));
+                        .merge(
+                                key,
+                                workspace(List.of(program.steps().get(key.step()), last), size),
+                                CudaExecutable.this::longer));
             }
 
             @Override
@@ -309,6 +314,16 @@ final class CudaExecutable implements Executable {
                 writer.take();
             }
         });
+    }
+
+    /** The one that comes later in the program: backward is surveyed in two forms, and memory is kept for both. */
+    private Step later(Step a, Step b) {
+        return program.steps().stream().filter(s -> s == a || s == b).reduce(a, (_, s) -> s);
+    }
+
+    private Workspace longer(Workspace a, Workspace b) {
+        Step last = later(a.steps().getLast(), b.steps().getLast());
+        return new Workspace(List.of(a.steps().getFirst(), last), Math.max(a.bytes(), b.bytes()));
     }
 
     private Map<Value, Step> makers() {
