@@ -141,7 +141,7 @@ public record InputScales(Map<String, Float> byModule, List<String> unreached) {
                                     + " weights"
                                     + (without.isEmpty() ? "" : "; " + String.join(", ", without) + " keeps none"),
                     states.isEmpty() ? "--training-scales" : states.getFirst().where(),
-                    "take statistics with `octet calibrate` and give --statistics FILE; `octet inspect` shows the"
+                    "give --statistics FILE, which `octet calibrate` makes; `octet inspect` shows the"
                             + " states");
         }
         unifyFused(scales, weights);

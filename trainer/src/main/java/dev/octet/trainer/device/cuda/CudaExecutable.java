@@ -283,8 +283,8 @@ final class CudaExecutable implements Executable {
                         .map(CudaExecutable.this::valueAt)
                         .collect(Collectors.toSet());
                 writer.requested()
-                        .forEach(requested -> survey.lastReaders()
-                                .merge(requested, group.getLast(), CudaExecutable.this::later));
+                        .forEach(requested ->
+                                survey.lastReaders().merge(requested, group.getLast(), CudaExecutable.this::later));
                 Stream<Value> named = group.size() > 1
                         ? group.stream().flatMap(s -> s.operands().stream()).map(roots::root)
                         : writer.requested().stream().map(requested -> valueAt(requested.address()));
