@@ -120,7 +120,7 @@ record StaticScales(Optional<InputScales> inputs, AttentionScales attention, Lis
         if (request.attention() != AttentionScheme.NONE) {
             throw job.invalid(
                     request.attention().option() + " needs statistics, which training does not keep",
-                    "give --statistics FILE, made by 'octet calibrate', in place of --training-scales");
+                    "leave --training-scales out and give --statistics FILE, which 'octet calibrate' makes");
         }
         if (!isStatic(recipe, request.target().layout()) || request.has(Quantize.Choice.FLOATS)) {
             throw job.invalid(

@@ -141,8 +141,7 @@ public record InputScales(Map<String, Float> byModule, List<String> unreached) {
                                     + " weights"
                                     + (without.isEmpty() ? "" : "; " + String.join(", ", without) + " keeps none"),
                     states.isEmpty() ? "--training-scales" : states.getFirst().where(),
-                    "give --statistics FILE, which `octet calibrate` makes; `octet inspect` shows the"
-                            + " states");
+                    "give --statistics FILE, which `octet calibrate` makes; `octet inspect` shows the" + " states");
         }
         unifyFused(scales, weights);
         return new InputScales(scales, List.of());
