@@ -70,8 +70,6 @@ public final class CpuDevice implements Device {
     /**
      * Measures how fast it is, in about half a second.
      *
-     * @param steps in the order of their program
-     * @param states what they start from, F32 elements of each; a single number fills the tensor
      * @param type of the operands of products: F32, BF16 or F16
      */
     public CpuRates rates(DType type) {

@@ -318,7 +318,7 @@ final class CudaExecutable implements Executable {
 
     /** The one that comes later in the program: backward is surveyed in two forms, and memory is kept for both. */
     private Step later(Step a, Step b) {
-        return program.steps().stream().filter(s -> s == a || s == b).reduce(a, (_, s) -> s);
+        return a.equals(b) || program.steps().indexOf(a) > program.steps().indexOf(b) ? a : b;
     }
 
     private Workspace longer(Workspace a, Workspace b) {
