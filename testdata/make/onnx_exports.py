@@ -1,4 +1,4 @@
-"""Makes ../models/tiny-onnx/exports/MODEL_EXPORTER.onnx: checkpoints of ../models/tiny-hf as programs export them, for restoring.
+"""Makes ../models/tiny-exports/MODEL_EXPORTER.onnx: checkpoints of ../models/tiny-hf as programs export them, for restoring.
 
 usage: python onnx_exports.py OUT [MODEL:EXPORTER..]     without models all; what an exporter refuses is printed
 

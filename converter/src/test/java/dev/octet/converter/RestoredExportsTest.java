@@ -51,7 +51,7 @@ class RestoredExportsTest {
     /** Exports by the name of their checkpoint, then by exporter. */
     static Map<String, Map<String, String>> files() throws IOException {
         Map<String, Map<String, String>> files = new TreeMap<>();
-        try (Stream<Path> all = Files.list(MODELS.resolve("tiny-onnx/exports"))) {
+        try (Stream<Path> all = Files.list(MODELS.resolve("tiny-exports"))) {
             for (Path file : all.toList()) {
                 String name = String.valueOf(file.getFileName());
                 String[] parts = name.replace(".onnx.gz", "").split("_", -1);
@@ -65,7 +65,7 @@ class RestoredExportsTest {
     }
 
     static Stream<String> names() throws IOException {
-        try (Stream<Path> all = Files.list(MODELS.resolve("tiny-onnx/exports"))) {
+        try (Stream<Path> all = Files.list(MODELS.resolve("tiny-exports"))) {
             return all.map(f -> String.valueOf(f.getFileName())).sorted().toList().stream();
         }
     }
@@ -107,7 +107,7 @@ class RestoredExportsTest {
                 requireNonNull(table().get(modelType(parts[0])), parts[0]).get(parts[1]));
         Path onnx = folder.resolve("model.onnx");
         try (InputStream in = new GZIPInputStream(
-                Files.newInputStream(MODELS.resolve("tiny-onnx/exports").resolve(name)))) {
+                Files.newInputStream(MODELS.resolve("tiny-exports").resolve(name)))) {
             Files.copy(in, onnx);
         }
         try (ModelFile file = ModelFile.open(onnx);
