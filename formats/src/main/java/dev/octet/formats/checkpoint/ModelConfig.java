@@ -2,6 +2,7 @@ package dev.octet.formats.checkpoint;
 
 import com.fasterxml.jackson.core.JsonFactory;
 import com.fasterxml.jackson.core.JsonProcessingException;
+import com.fasterxml.jackson.core.exc.StreamConstraintsException;
 import com.fasterxml.jackson.core.StreamReadConstraints;
 import com.fasterxml.jackson.core.util.DefaultIndenter;
 import com.fasterxml.jackson.core.util.DefaultPrettyPrinter;
@@ -11,12 +12,12 @@ import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.cfg.JsonNodeFeature;
 import com.fasterxml.jackson.databind.json.JsonMapper;
 import com.fasterxml.jackson.databind.node.ObjectNode;
-import dev.octet.formats.error.JsonFault;
 import dev.octet.formats.error.MalformedModelException;
+import dev.octet.formats.file.JsonFault;
 import dev.octet.formats.file.NoSpaceException;
 import dev.octet.formats.file.PartFile;
-import java.io.CharConversionException;
 import java.io.IOException;
+import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.StandardCopyOption;
@@ -76,13 +77,7 @@ public final class ModelConfig {
                     file.toString(),
                     "put the model's own " + name + " there");
         }
-        byte[] bytes = Files.readAllBytes(file);
-        try {
-            return Optional.of(object(JSON.readTree(bytes), name, file.toString()));
-        } catch (JsonProcessingException | CharConversionException | NumberFormatException e) {
-            // Jackson does not wrap the latter two: bytes that look like UTF-32 but are not, an endless exponent
-            throw notJson(JsonFault.of(bytes), name, file.toString(), e);
-        }
+        return Optional.of(read(Files.readAllBytes(file), name, file.toString()));
     }
 
     /**
@@ -122,10 +117,28 @@ public final class ModelConfig {
                     where,
                     "leave it out of the file");
         }
+        return read(text.getBytes(StandardCharsets.UTF_8), "the configuration", where);
+    }
+
+    private static ObjectNode read(byte[] bytes, String name, String where) {
         try {
-            return object(JSON.readTree(text), "the configuration", where);
-        } catch (JsonProcessingException | NumberFormatException e) { // Jackson does not wrap an endless exponent
-            throw notJson(JsonFault.of(text), "the configuration", where, e);
+            return object(JSON.readTree(bytes), name, where);
+        } catch (StreamConstraintsException | NumberFormatException e) { // Jackson does not wrap an endless exponent
+            throw new MalformedModelException(
+                    name + " is nested more than " + MAX_NESTING
+                            + " deep, or has a number, name or text that is too long to be one of a configuration",
+                    where,
+                    DOWNLOAD_AGAIN,
+                    e);
+        } catch (JsonProcessingException e) {
+            JsonFault fault = JsonFault.of(e, bytes);
+            throw new MalformedModelException(
+                    name + " is not JSON: " + fault.what(),
+                    fault.in(where),
+                    fault.fix().isEmpty() ? DOWNLOAD_AGAIN : fault.fix(),
+                    e);
+        } catch (IOException e) { // of bytes in memory: such as look like UTF-32 and are not
+            throw new MalformedModelException(name + " is not JSON: it is no UTF-8", where, DOWNLOAD_AGAIN, e);
         }
     }
 
@@ -134,23 +147,5 @@ public final class ModelConfig {
             return object;
         }
         throw new MalformedModelException(name + " is not a JSON object", where, DOWNLOAD_AGAIN);
-    }
-
-    /**
-     * Says what is wrong in Octet's words. A text that is JSON was refused for a limit: its nesting, or the length of a name, text or number in it.
-     */
-    private static MalformedModelException notJson(
-            Optional<JsonFault> fault, String name, String where, Exception cause) {
-        return fault.map(f -> new MalformedModelException(
-                        name + " is not JSON: " + f.what(),
-                        f.in(where),
-                        f.fix().isEmpty() ? DOWNLOAD_AGAIN : f.fix(),
-                        cause))
-                .orElseGet(() -> new MalformedModelException(
-                        name + " is nested more than " + MAX_NESTING
-                                + " deep, or has a number, name or text that is too long to be one of a configuration",
-                        where,
-                        DOWNLOAD_AGAIN,
-                        cause));
     }
 }

@@ -1,10 +1,11 @@
 package dev.octet.formats.megatron;
 
+import com.fasterxml.jackson.core.JsonProcessingException;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
-import dev.octet.formats.error.JsonFault;
 import dev.octet.formats.error.MalformedModelException;
 import dev.octet.formats.error.UnsupportedModelException;
+import dev.octet.formats.file.JsonFault;
 import dev.octet.formats.file.OpenFiles;
 import dev.octet.formats.pickle.PickleValue;
 import dev.octet.formats.pickle.PickleValue.Bool;
@@ -19,7 +20,6 @@ import java.math.BigInteger;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
-import java.util.Optional;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -75,11 +75,11 @@ record MegatronSizes(long heads, long groups, long vocabulary, boolean gpt2, Pat
         JsonNode config;
         try {
             config = JSON.readTree(bytes);
-        } catch (IOException e) { // of bytes in memory: no JSON
-            Optional<JsonFault> fault = JsonFault.of(bytes);
+        } catch (JsonProcessingException e) {
+            JsonFault fault = JsonFault.of(e, bytes);
             throw new MalformedModelException(
-                    "config.json is not JSON" + fault.map(f -> ": " + f.what()).orElse(""),
-                    fault.map(f -> f.in(file.toString())).orElse(file.toString()),
+                    "config.json is not JSON: " + fault.what(),
+                    fault.in(file.toString()),
                     "put the model's own there",
                     e);
         }
