@@ -29,7 +29,9 @@ public record JsonFault(String what, int line, int column, String fix) {
      * @param bytes in UTF-8
      */
     public static JsonFault of(JsonProcessingException refusal, byte[] bytes) {
-        int at = refusal.getLocation() == null ? bytes.length : (int) refusal.getLocation().getByteOffset();
+        int at = refusal.getLocation() == null
+                ? bytes.length
+                : (int) refusal.getLocation().getByteOffset();
         int line = refusal.getLocation() == null ? 1 : refusal.getLocation().getLineNr();
         int column = refusal.getLocation() == null ? 1 : refusal.getLocation().getColumnNr();
         if (refusal instanceof JsonEOFException || at < 0 || at >= bytes.length) {

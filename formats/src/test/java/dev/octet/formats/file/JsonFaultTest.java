@@ -80,7 +80,8 @@ class JsonFaultTest {
             String text = CONFIG.substring(0, i);
             requireWords(fault(text).orElseThrow(), text);
         }
-        assertEquals("the file ends too early", fault("{\"a\": [1").orElseThrow().what());
+        assertEquals(
+                "the file ends too early", fault("{\"a\": [1").orElseThrow().what());
     }
 
     @ParameterizedTest

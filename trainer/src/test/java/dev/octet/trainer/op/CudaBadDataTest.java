@@ -40,50 +40,6 @@ import org.junit.jupiter.api.Test;
 class CudaBadDataTest {
     private static final double NAN = Double.NaN;
 
-    /** Inputs, outputs and saved values, and, backward, the upstream gradient of output 0 and the gradient of input 0. */
-    private record Operands(List<CudaTensor> inputs, List<CudaTensor> outputs, List<CudaTensor> backward)
-            implements Frame<CudaTensor> {
-        @Override
-        public boolean hasInput(int i) {
-            return i < inputs.size();
-        }
-
-        @Override
-        public CudaTensor input(int i) {
-            return inputs.get(i);
-        }
-
-        @Override
-        public CudaTensor output(int j) {
-            return outputs.get(j);
-        }
-
-        @Override
-        public boolean hasUpstream(int j) {
-            return j == 0;
-        }
-
-        @Override
-        public CudaTensor upstream(int j) {
-            return backward.get(0);
-        }
-
-        @Override
-        public boolean wantsGradient(int i) {
-            return i == 0;
-        }
-
-        @Override
-        public CudaTensor gradient(int i) {
-            return backward.get(1);
-        }
-
-        @Override
-        public boolean accumulates(int i) {
-            return false;
-        }
-    }
-
     /** Output 0, and the gradient of input 0 for an upstream gradient of ones. */
     private static List<double[]> run(Op op, List<OperandType> types, List<double[]> values) {
         CudaKernel<Op> twin = Ops.of(op).cuda();
@@ -98,8 +54,8 @@ class CudaBadDataTest {
             double[] ones = new double[(int) op.outputs().getFirst().count()];
             Arrays.fill(ones, 1);
             CudaTensor dx = memory.empty(types.getFirst());
-            Operands all = new Operands(
-                    inputs, outputs, List.of(memory.tensor(op.outputs().getFirst(), ones), dx));
+            Frame<CudaTensor> all =
+                    new GivenFrame<>(inputs, outputs, memory.tensor(op.outputs().getFirst(), ones), List.of(dx), false);
             memory.run(cuda -> twin.forward(op, all, cuda));
             memory.run(cuda -> twin.backward(op, all, cuda));
             return List.of(memory.numbers(outputs.getFirst()), memory.numbers(dx));

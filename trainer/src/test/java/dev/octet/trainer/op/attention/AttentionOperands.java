@@ -6,9 +6,9 @@ import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.trainer.device.cuda.CudaOperands;
 import dev.octet.trainer.kernel.CudaTensor;
-import dev.octet.trainer.kernel.Frame;
 import dev.octet.trainer.kernel.OpSource;
 import dev.octet.trainer.kernel.OperandType;
+import dev.octet.trainer.op.GivenFrame;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
@@ -19,17 +19,10 @@ import org.jspecify.annotations.Nullable;
 /**
  * Operands of attention with numbers, gradients and results without.
  *
- * @param wanted gradients of q, k and v that are wanted
+ * @param frame what a call takes
  * @param written tensors that hold what is written: y, sums and gradients
  */
-record AttentionOperands(
-        List<CudaTensor> inputs,
-        List<CudaTensor> outputs,
-        CudaTensor upstream,
-        List<CudaTensor> gradients,
-        List<Boolean> wanted,
-        List<CudaTensor> written)
-        implements Frame<CudaTensor> {
+record AttentionOperands(GivenFrame<CudaTensor> frame, List<CudaTensor> written) {
     /**
      * Attention whose heads lie side by side.
      *
@@ -120,18 +113,14 @@ record AttentionOperands(
                 .map(operands::empty)
                 .toList();
         written.addAll(0, outputs);
+        CudaTensor upstream = numbers(op.outputs().getFirst(), operands, 3);
         return new AttentionOperands(
-                inputs,
-                outputs,
-                numbers(op.outputs().getFirst(), operands, 3),
-                gradients,
-                List.of(true, true, true),
-                List.copyOf(written));
+                new GivenFrame<>(inputs, outputs, upstream, gradients, false), List.copyOf(written));
     }
 
     /** The same with other gradients wanted. */
     AttentionOperands wanting(boolean q, boolean k, boolean v) {
-        return new AttentionOperands(inputs, outputs, upstream, gradients, List.of(q, k, v), written);
+        return new AttentionOperands(frame.wanting(List.of(q, k, v)), written);
     }
 
     /** Normal numbers in BF16, or a quarter of them in F16. */
@@ -152,45 +141,5 @@ record AttentionOperands(
             bytes[i + 1] = (byte) (bits >> 8);
         }
         return operands.tensor(type, bytes);
-    }
-
-    @Override
-    public boolean hasInput(int i) {
-        return i < inputs.size();
-    }
-
-    @Override
-    public CudaTensor input(int i) {
-        return inputs.get(i);
-    }
-
-    @Override
-    public CudaTensor output(int j) {
-        return outputs.get(j);
-    }
-
-    @Override
-    public boolean hasUpstream(int j) {
-        return j == 0;
-    }
-
-    @Override
-    public CudaTensor upstream(int j) {
-        return upstream;
-    }
-
-    @Override
-    public boolean wantsGradient(int i) {
-        return i < 3 && wanted.get(i);
-    }
-
-    @Override
-    public CudaTensor gradient(int i) {
-        return gradients.get(i);
-    }
-
-    @Override
-    public boolean accumulates(int i) {
-        return false;
     }
 }

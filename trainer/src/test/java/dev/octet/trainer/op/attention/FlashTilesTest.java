@@ -8,6 +8,7 @@ import dev.octet.trainer.device.cuda.CudaOperands;
 import dev.octet.trainer.device.cuda.TestGpus;
 import dev.octet.trainer.kernel.CudaStream;
 import dev.octet.trainer.kernel.CudaTensor;
+import dev.octet.trainer.op.GivenFrame;
 import dev.octet.trainer.op.attention.AttentionOperands.Size;
 import dev.octet.trainer.op.attention.FlashAttention.Masking;
 import dev.octet.trainer.op.attention.FlashAttention.Tiles;
@@ -76,7 +77,7 @@ class FlashTilesTest {
         StringBuilder table = new StringBuilder();
         try (CudaOperands operands = new CudaOperands(TestGpus.shared())) {
             Attention op = size.op();
-            AttentionOperands frame = AttentionOperands.of(size, operands);
+            GivenFrame<CudaTensor> frame = AttentionOperands.of(size, operands).frame();
             tiles(op).forEach(tiles -> {
                 Map<String, Double> times = operands.microseconds(attention(op, frame, tiles), RUNS);
                 table.append(String.format(Locale.ROOT, "%s %s: %s%n", size.name(), tiles, times));
@@ -103,7 +104,7 @@ class FlashTilesTest {
         Size small = of(size.name(), 1, 1, 130, size.head(), size.causal(), size.mask() != null);
         Attention op = small.op();
         try (CudaOperands operands = new CudaOperands(TestGpus.host())) {
-            AttentionOperands frame = AttentionOperands.of(small, operands);
+            GivenFrame<CudaTensor> frame = AttentionOperands.of(small, operands).frame();
             List<CudaTensor> results = Stream.concat(Stream.of(frame.output(0)), frame.gradients().stream())
                     .toList();
             List<double[]> expected = new ArrayList<>();
@@ -123,7 +124,7 @@ class FlashTilesTest {
         }
     }
 
-    private static Consumer<CudaStream> attention(Attention op, AttentionOperands frame, Tiles tiles) {
+    private static Consumer<CudaStream> attention(Attention op, GivenFrame<CudaTensor> frame, Tiles tiles) {
         return cuda -> {
             FlashAttention attention = new FlashAttention(op, frame, cuda, tiles);
             attention.forward();

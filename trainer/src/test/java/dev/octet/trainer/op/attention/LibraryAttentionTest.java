@@ -9,6 +9,8 @@ import dev.octet.trainer.device.cuda.CudaOperands;
 import dev.octet.trainer.device.cuda.Gpu;
 import dev.octet.trainer.device.cuda.TestGpus;
 import dev.octet.trainer.kernel.CudaAttention;
+import dev.octet.trainer.kernel.CudaTensor;
+import dev.octet.trainer.op.GivenFrame;
 import dev.octet.trainer.op.attention.AttentionOperands.Size;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -86,11 +88,11 @@ class LibraryAttentionTest {
     /** What is written: y, sums and gradients. */
     private static List<double[]> results(Gpu gpu, Size size, UnaryOperator<AttentionOperands> wanting) {
         try (CudaOperands operands = new CudaOperands(gpu)) {
-            AttentionOperands frame = wanting.apply(AttentionOperands.of(size, operands));
+            AttentionOperands given = wanting.apply(AttentionOperands.of(size, operands));
             Attention op = size.op();
-            operands.run(cuda -> ATTENTION.forward(op, frame, cuda));
-            operands.run(cuda -> ATTENTION.backward(op, frame, cuda));
-            return frame.written().stream().map(operands::numbers).toList();
+            operands.run(cuda -> ATTENTION.forward(op, given.frame(), cuda));
+            operands.run(cuda -> ATTENTION.backward(op, given.frame(), cuda));
+            return given.written().stream().map(operands::numbers).toList();
         }
     }
 
@@ -228,7 +230,7 @@ class LibraryAttentionTest {
 
     private static Map<String, Double> micros(Gpu gpu, Size size) {
         try (CudaOperands operands = new CudaOperands(gpu)) {
-            AttentionOperands frame = AttentionOperands.of(size, operands);
+            GivenFrame<CudaTensor> frame = AttentionOperands.of(size, operands).frame();
             Attention op = size.op();
             return operands.microseconds(
                     cuda -> {

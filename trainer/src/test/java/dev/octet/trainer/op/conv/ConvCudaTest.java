@@ -12,6 +12,7 @@ import dev.octet.trainer.kernel.CudaTensor;
 import dev.octet.trainer.kernel.Frame;
 import dev.octet.trainer.kernel.OpSource;
 import dev.octet.trainer.kernel.OperandType;
+import dev.octet.trainer.op.GivenFrame;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
@@ -66,7 +67,7 @@ class ConvCudaTest {
             }
             CudaTensor y = operands.empty(op.y());
             CudaTensor dy = operands.tensor(op.y(), numbers(op.y(), 9));
-            Frame<CudaTensor> frame = new Whole(inputs, y, dy, gradients);
+            Frame<CudaTensor> frame = new GivenFrame<>(inputs, List.of(y), dy, gradients, false);
             operands.run(cuda -> twin.forward(op, frame, cuda));
             operands.run(cuda -> twin.backward(op, frame, cuda));
             List<double[]> all = new ArrayList<>(List.of(operands.numbers(y)));
@@ -78,48 +79,5 @@ class ConvCudaTest {
     private static double[] numbers(OperandType type, int seed) {
         SplittableRandom random = new SplittableRandom(seed);
         return random.doubles(type.count(), -1, 1).map(d -> (float) d).toArray();
-    }
-
-    private record Whole(List<CudaTensor> inputs, CudaTensor y, CudaTensor dy, List<CudaTensor> gradients)
-            implements Frame<CudaTensor> {
-        @Override
-        public boolean hasInput(int i) {
-            return true;
-        }
-
-        @Override
-        public CudaTensor input(int i) {
-            return inputs.get(i);
-        }
-
-        @Override
-        public CudaTensor output(int j) {
-            return y;
-        }
-
-        @Override
-        public boolean hasUpstream(int j) {
-            return true;
-        }
-
-        @Override
-        public CudaTensor upstream(int j) {
-            return dy;
-        }
-
-        @Override
-        public boolean wantsGradient(int i) {
-            return true;
-        }
-
-        @Override
-        public CudaTensor gradient(int i) {
-            return gradients.get(i);
-        }
-
-        @Override
-        public boolean accumulates(int i) {
-            return false;
-        }
     }
 }

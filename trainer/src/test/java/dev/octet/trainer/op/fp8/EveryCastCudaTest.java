@@ -13,8 +13,8 @@ import dev.octet.trainer.device.cuda.Gpu;
 import dev.octet.trainer.device.cuda.HostGpu;
 import dev.octet.trainer.device.cuda.TestGpus;
 import dev.octet.trainer.kernel.CudaTensor;
-import dev.octet.trainer.kernel.Frame;
 import dev.octet.trainer.kernel.OperandType;
+import dev.octet.trainer.op.GivenFrame;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.function.Supplier;
@@ -87,7 +87,7 @@ class EveryCastCudaTest {
         List<double[]> expected = new ArrayList<>();
         op.outputs().forEach(t -> expected.add(new double[(int) t.count()]));
         new QuantizeFp8DelayedReference()
-                .forward(op, new Lists<>(List.of(x, new double[] {quantScale}, history), expected));
+                .forward(op, GivenFrame.forward(List.of(x, new double[] {quantScale}, history), expected));
         try (CudaOperands operands = new CudaOperands(gpus.get())) {
             CudaTensor recorded = operands.tensor(slots, history);
             CudaTensor multiplier = operands.tensor(one, new double[] {quantScale});
@@ -96,7 +96,7 @@ class EveryCastCudaTest {
                     operands.empty(op.outputs().get(0)),
                     operands.empty(op.outputs().get(1)),
                     recorded);
-            operands.run(cuda -> new QuantizeFp8DelayedCuda().forward(op, new Lists<>(inputs, outputs), cuda));
+            operands.run(cuda -> new QuantizeFp8DelayedCuda().forward(op, GivenFrame.forward(inputs, outputs), cuda));
             byte[] codes = operands.bytes(outputs.get(0));
             for (int i = 0; i < ALL; i++) {
                 double value = format.decode(Byte.toUnsignedInt(codes[i]));
@@ -106,48 +106,6 @@ class EveryCastCudaTest {
             }
             assertArrayEquals(expected.get(1), operands.numbers(outputs.get(1)), 0.0);
             assertArrayEquals(expected.get(2), operands.numbers(recorded), 0.0);
-        }
-    }
-
-    private record Lists<T>(List<T> inputs, List<T> outputs) implements Frame<T> {
-        @Override
-        public boolean hasInput(int i) {
-            return i < inputs.size();
-        }
-
-        @Override
-        public T input(int i) {
-            return inputs.get(i);
-        }
-
-        @Override
-        public T output(int j) {
-            return outputs.get(j);
-        }
-
-        @Override
-        public boolean hasUpstream(int j) {
-            return false;
-        }
-
-        @Override
-        public T upstream(int j) {
-            throw new IllegalStateException("a cast has no gradient");
-        }
-
-        @Override
-        public boolean wantsGradient(int i) {
-            return false;
-        }
-
-        @Override
-        public T gradient(int i) {
-            throw new IllegalStateException("a cast has no gradient");
-        }
-
-        @Override
-        public boolean accumulates(int i) {
-            return false;
         }
     }
 }

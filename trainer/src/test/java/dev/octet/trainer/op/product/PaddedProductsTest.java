@@ -20,6 +20,7 @@ import dev.octet.trainer.kernel.Frame;
 import dev.octet.trainer.kernel.Op;
 import dev.octet.trainer.kernel.OpSource;
 import dev.octet.trainer.kernel.OperandType;
+import dev.octet.trainer.op.GivenFrame;
 import dev.octet.trainer.op.TwinTest.Case;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -178,56 +179,12 @@ class PaddedProductsTest {
             OperandType result = c.op().outputs().getFirst();
             CudaTensor y = operands.empty(result);
             CudaTensor dy = operands.tensor(result, numbers((int) result.count(), 9));
-            Given frame = new Given(inputs, y, dy, gradients, adds);
+            Frame<CudaTensor> frame = new GivenFrame<>(inputs, List.of(y), dy, gradients, adds);
             operands.run(cuda -> kernel.forward((O) c.op(), frame, cuda));
             operands.run(cuda -> kernel.backward((O) c.op(), frame, cuda));
             List<double[]> all = new ArrayList<>(List.of(operands.numbers(y)));
             gradients.forEach(g -> all.add(operands.numbers(g)));
             return all;
-        }
-    }
-
-    /** All inputs, and all gradients wanted. */
-    private record Given(List<CudaTensor> inputs, CudaTensor y, CudaTensor dy, List<CudaTensor> gradients, boolean adds)
-            implements Frame<CudaTensor> {
-        @Override
-        public boolean hasInput(int i) {
-            return i < inputs.size();
-        }
-
-        @Override
-        public CudaTensor input(int i) {
-            return inputs.get(i);
-        }
-
-        @Override
-        public CudaTensor output(int j) {
-            return y;
-        }
-
-        @Override
-        public boolean hasUpstream(int j) {
-            return true;
-        }
-
-        @Override
-        public CudaTensor upstream(int j) {
-            return dy;
-        }
-
-        @Override
-        public boolean wantsGradient(int i) {
-            return true;
-        }
-
-        @Override
-        public CudaTensor gradient(int i) {
-            return gradients.get(i);
-        }
-
-        @Override
-        public boolean accumulates(int i) {
-            return adds;
         }
     }
 

@@ -9,6 +9,7 @@ import dev.octet.trainer.device.cuda.CudaOperands;
 import dev.octet.trainer.device.cuda.TestGpus;
 import dev.octet.trainer.kernel.CudaTensor;
 import dev.octet.trainer.kernel.OperandType;
+import dev.octet.trainer.op.GivenFrame;
 import dev.octet.trainer.op.TwinTest;
 import java.util.ArrayList;
 import java.util.List;
@@ -103,7 +104,7 @@ class StoredLinearTest extends TwinTest {
             CudaTensor y = operands.empty(op.y());
             CudaTensor dy = operands.tensor(op.y(), gaussian(op.y()));
             CudaTensor dx = operands.tensor(op.x(), gaussian(op.x()));
-            GivenFrame<CudaTensor> frame = new GivenFrame<>(x, y, dy, dx, add);
+            GivenFrame<CudaTensor> frame = new GivenFrame<>(x, List.of(y), dy, List.of(dx), add);
             operands.run(cuda -> kernel.forward(op, frame, cuda));
             operands.run(cuda -> kernel.backward(op, frame, cuda));
             return List.of(operands.numbers(y), operands.numbers(dx));

@@ -8,6 +8,7 @@ import dev.octet.formats.error.InvalidDataException;
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.trainer.kernel.OperandType;
+import dev.octet.trainer.op.GivenFrame;
 import dev.octet.trainer.op.TwinTest;
 import java.util.ArrayList;
 import java.util.List;
@@ -47,7 +48,7 @@ class StoredRowsTest extends TwinTest {
     @Test
     void an_index_outside_of_the_table_is_refused_with_the_name_of_the_node() {
         Case c = of("outside", requireNonNull(StoredForms.of(4, 6).get("NVFP4")), DType.I64, 0, 4);
-        GivenFrame<double[]> frame = new GivenFrame<>(c.inputs(), new double[12], null, null, false);
+        GivenFrame<double[]> frame = GivenFrame.forward(c.inputs(), List.of(new double[12]));
         InvalidDataException e = assertThrows(
                 InvalidDataException.class, () -> new StoredRowsReference().forward((StoredRows) c.op(), frame));
         assertTrue(e.where().contains("'emb'"), e.where());
