@@ -352,20 +352,24 @@ class RestoredCheckpointTest {
         return narrow;
     }
 
+    static void requireSameBytes(Tensor expected, Tensor found) {
+        assertEquals(
+                -1,
+                MemorySegment.mismatch(
+                        expected.bytes(),
+                        0,
+                        expected.spec().byteSize(),
+                        found.bytes(),
+                        0,
+                        found.spec().byteSize()),
+                expected.name());
+    }
+
     private static void assertSameTensors(Map<String, Tensor> expected, Map<String, Tensor> found) {
         assertEquals(specs(expected), specs(found));
         for (Tensor t : expected.values()) {
             Tensor f = Objects.requireNonNull(found.get(t.name()), t.name());
-            assertEquals(
-                    -1,
-                    MemorySegment.mismatch(
-                            t.bytes(),
-                            0,
-                            t.spec().byteSize(),
-                            f.bytes(),
-                            0,
-                            f.spec().byteSize()),
-                    t.name());
+            requireSameBytes(t, f);
         }
     }
 

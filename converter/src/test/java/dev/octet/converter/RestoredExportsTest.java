@@ -12,7 +12,6 @@ import dev.octet.formats.error.UnsupportedModelException;
 import dev.octet.formats.tensor.Tensor;
 import java.io.IOException;
 import java.io.InputStream;
-import java.lang.foreign.MemorySegment;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -142,16 +141,7 @@ class RestoredExportsTest {
                 if (folded) {
                     requireNear(t, f);
                 } else {
-                    assertEquals(
-                            -1,
-                            MemorySegment.mismatch(
-                                    t.bytes(),
-                                    0,
-                                    t.spec().byteSize(),
-                                    f.bytes(),
-                                    0,
-                                    f.spec().byteSize()),
-                            t.name());
+                    RestoredCheckpointTest.requireSameBytes(t, f);
                 }
             }
         }

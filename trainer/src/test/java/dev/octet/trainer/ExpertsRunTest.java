@@ -20,7 +20,6 @@ import dev.octet.quant.recipe.LinearTensor;
 import dev.octet.trainer.data.Samples;
 import dev.octet.trainer.device.Device;
 import dev.octet.trainer.device.cpu.CpuDevice;
-import dev.octet.trainer.hook.Fp8Report;
 import dev.octet.trainer.hook.Fp8Tensor;
 import dev.octet.trainer.hook.Gradients;
 import dev.octet.trainer.hook.RunEnd;
@@ -128,25 +127,11 @@ class ExpertsRunTest {
         }
     }
 
-    /** Has every step measured. */
-    private static final class Watch implements TrainingHook {
-        private final List<Fp8Report> reports = new ArrayList<>();
-
-        @Override
-        public boolean watchesFp8(long step) {
-            return true;
-        }
-
-        @Override
-        public void fp8Measured(Fp8Report report) {
-            reports.add(report);
-        }
-
-        Map<String, Fp8Tensor> step(int step) {
-            Map<String, Fp8Tensor> byName = new TreeMap<>();
-            reports.get(step - 1).tensors().forEach(t -> byName.put(t.name(), t));
-            return byName;
-        }
+    /** What was measured in a step, by name. */
+    private static Map<String, Fp8Tensor> tensors(WatchedFp8 watch, int step) {
+        Map<String, Fp8Tensor> byName = new TreeMap<>();
+        watch.reports().get(step - 1).tensors().forEach(t -> byName.put(t.name(), t));
+        return byName;
     }
 
     private static long elements(Map<String, Fp8Tensor> tensors, String linear, LinearTensor tensor) {
@@ -159,9 +144,9 @@ class ExpertsRunTest {
     @ParameterizedTest
     @ValueSource(strings = {"current", "delayed", "mxfp8"})
     void health_counts_the_rows_weights_and_gradients_of_each_expert(String recipe) throws IOException {
-        Watch watch = new Watch();
+        WatchedFp8 watch = new WatchedFp8();
         run("", _ -> {}, List.of(watch), "precision: {mode: fp8, recipe: " + recipe + "}");
-        Map<String, Fp8Tensor> tensors = watch.step(1);
+        Map<String, Fp8Tensor> tensors = tensors(watch, 1);
         // MXFP8 casts rows and gradients along rows for one product and along columns for the other
         long ways = recipe.equals("mxfp8") ? 2 : 1;
         assertEquals(ways * ROWS * HIDDEN, elements(tensors, "w1", LinearTensor.INPUT), "every choice is one row");
@@ -176,7 +161,7 @@ class ExpertsRunTest {
 
     @Test
     void the_expert_that_clips_is_named() throws IOException {
-        Watch watch = new Watch();
+        WatchedFp8 watch = new WatchedFp8();
         run(
                 BLOCK + "2.w3.weight",
                 w -> {
@@ -186,7 +171,7 @@ class ExpertsRunTest {
                 },
                 List.of(watch),
                 "precision: {mode: fp8, recipe: delayed, amax_history_len: 4}");
-        List<String> clipped = watch.step(1).values().stream()
+        List<String> clipped = tensors(watch, 1).values().stream()
                 .filter(t -> t.clipped() > 0 && t.layer().startsWith(BLOCK))
                 .map(Fp8Tensor::name)
                 .filter(n -> !n.endsWith("grad_output"))
@@ -195,7 +180,7 @@ class ExpertsRunTest {
         assertEquals(List.of(BLOCK + "2.w2.input", BLOCK + "2.w3.weight"), clipped);
         assertEquals(
                 (long) INNER * HIDDEN,
-                requireNonNull(watch.step(1).get(BLOCK + "2.w3.weight")).clipped());
+                requireNonNull(tensors(watch, 1).get(BLOCK + "2.w3.weight")).clipped());
     }
 
     @Test

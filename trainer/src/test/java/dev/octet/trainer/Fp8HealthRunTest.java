@@ -61,30 +61,8 @@ class Fp8HealthRunTest {
         }
     }
 
-    /** Wants every step measured. */
-    private static final class Watch implements TrainingHook {
-        private final List<Fp8Report> reports = new ArrayList<>();
-
-        @Override
-        public boolean watchesFp8(long step) {
-            return true;
-        }
-
-        @Override
-        public void fp8Measured(Fp8Report report) {
-            reports.add(report);
-        }
-
-        Fp8Tensor tensor(int step, String slot) {
-            return reports.get(step - 1).tensors().stream()
-                    .filter(t -> t.slot().equals(slot))
-                    .findFirst()
-                    .orElseThrow();
-        }
-    }
-
-    private static Watch watched(TrainingParts parts, Path folder, long steps) throws IOException {
-        Watch watch = new Watch();
+    private static WatchedFp8 watched(TrainingParts parts, Path folder, long steps) throws IOException {
+        WatchedFp8 watch = new WatchedFp8();
         run(parts, folder, RunOptions.defaults().withMaxSteps(steps).withHooks(List.of(watch)));
         return watch;
     }
@@ -109,9 +87,9 @@ class Fp8HealthRunTest {
     @Test
     void every_operand_of_every_layer_is_counted_over_all_micro_batches() throws IOException {
         TrainingParts parts = SmallRun.parts(SmallRun.with("gradient_accumulation: 3", DELAYED));
-        Watch watch = watched(parts, folder, 1);
+        WatchedFp8 watch = watched(parts, folder, 1);
         Map<String, Long> elements = new HashMap<>();
-        watch.reports.getFirst().tensors().forEach(t -> elements.put(t.slot(), t.elements()));
+        watch.reports().getFirst().tensors().forEach(t -> elements.put(t.slot(), t.elements()));
         assertEquals(
                 Map.of(
                         "fp8.first.input", 3L * 8 * SmallRun.IN,
@@ -129,7 +107,7 @@ class Fp8HealthRunTest {
 
     @Test
     void a_value_planted_above_the_scale_is_clipped_once_and_has_room_in_the_next_step() throws IOException {
-        Watch watch = watched(withWeight(SmallRun.with(DELAYED), "w1", 5, 1000), folder, 2);
+        WatchedFp8 watch = watched(withWeight(SmallRun.with(DELAYED), "w1", 5, 1000), folder, 2);
         Fp8Tensor first = watch.tensor(1, "fp8.w1.weight");
         assertEquals(1, first.clipped());
         assertEquals(1000, first.amax());
@@ -176,12 +154,12 @@ class Fp8HealthRunTest {
                 "{mode: fp8, fake_quantize: true, high_precision: [dgrad]}"
             })
     void tensors_that_fit_lose_nothing(String precision) throws IOException {
-        Watch watch = watched(SmallRun.parts(SmallRun.with("precision: " + precision)), folder, 3);
-        for (Fp8Tensor t : watch.reports.getFirst().tensors()) {
+        WatchedFp8 watch = watched(SmallRun.parts(SmallRun.with("precision: " + precision)), folder, 3);
+        for (Fp8Tensor t : watch.reports().getFirst().tensors()) {
             assertEquals(0, t.clipped(), t.toString());
             assertEquals(0, t.underflowed() * 20 / t.elements(), t.toString()); // a small gradient may
         }
-        assertTrue(watch.reports.getFirst().tensors().size() >= 4);
+        assertTrue(watch.reports().getFirst().tensors().size() >= 4);
     }
 
     @ParameterizedTest
@@ -212,8 +190,8 @@ class Fp8HealthRunTest {
 
     @Test
     void the_reference_device_counts_the_same() throws IOException {
-        Watch cpu = watched(SmallRun.parts(SmallRun.with(DELAYED)), folder.resolve("cpu"), 1);
-        Watch reference = new Watch();
+        WatchedFp8 cpu = watched(SmallRun.parts(SmallRun.with(DELAYED)), folder.resolve("cpu"), 1);
+        WatchedFp8 reference = new WatchedFp8();
         try (Device device = new ReferenceDevice();
                 Trainer trainer = Trainer.of(SmallRun.parts(SmallRun.with(DELAYED)), device)) {
             trainer.run(
@@ -221,8 +199,8 @@ class Fp8HealthRunTest {
                     RunOptions.defaults().withMaxSteps(1).withHooks(List.of(reference)));
         }
         assertEquals(
-                cpu.reports.getFirst().tensors().stream().map(Fp8Tensor::slot).toList(),
-                reference.reports.getFirst().tensors().stream()
+                cpu.reports().getFirst().tensors().stream().map(Fp8Tensor::slot).toList(),
+                reference.reports().getFirst().tensors().stream()
                         .map(Fp8Tensor::slot)
                         .toList());
         assertEquals(cpu.tensor(1, "fp8.w1.weight"), reference.tensor(1, "fp8.w1.weight"));
@@ -262,7 +240,7 @@ class Fp8HealthRunTest {
         Map<String, Long> changed = new HashMap<>();
         List<String> wrong = new ArrayList<>();
         List<Long> ages = new ArrayList<>();
-        Watch watch = new Watch();
+        WatchedFp8 watch = new WatchedFp8();
         TrainingHook check = new TrainingHook() {
             @Override
             public boolean watchesScales() {
@@ -292,7 +270,7 @@ class Fp8HealthRunTest {
         assertTrue(ages.stream().anyMatch(a -> a > 1), "some scale stays");
         // a scale that stayed is the same number
         for (int step = 2; step <= 40; step++) {
-            for (Fp8Tensor t : watch.reports.get(step - 1).tensors()) {
+            for (Fp8Tensor t : watch.reports().get(step - 1).tensors()) {
                 boolean same = t.scale() == watch.tensor(step - 1, t.slot()).scale();
                 boolean changedBefore = watch.tensor(step - 1, t.slot()).scaleAge() == 0;
                 assertEquals(changedBefore, !same, t + " at step " + step);

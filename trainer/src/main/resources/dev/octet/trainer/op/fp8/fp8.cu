@@ -101,41 +101,9 @@ template <typename T> struct GeluOf {
     }
     DEVICE bool is_aligned16() const { return x.is_aligned16(); }
 };
-// The gradient that flows through Gelu.
-template <typename T> struct GeluGradientOf {
-    Plain<T> x, dy;
-    T* dx; // or 0
-    int by_tanh;
-    template <int N> struct Raw {
-        Pack<T, N> x, dy;
-    };
-    template <int N> DEVICE Raw<N> fetch(i64 at) const {
-        return Raw<N>{x.template fetch<N>(at).x, dy.template fetch<N>(at).x};
-    }
-    template <int N> DEVICE void make(const Raw<N>& raw, i64 at, float (&v)[N]) const {
-        float g[N];
-        x.make(typename Plain<T>::template Raw<N>{raw.x}, at, v);
-        dy.make(typename Plain<T>::template Raw<N>{raw.dy}, at, g);
-        finish(at, v, g, N, true);
-    }
-    template <int N> DEVICE void take(i64 at, float (&v)[N], int m, bool whole) const {
-        float g[N];
-        x.take(at, v, m, whole);
-        dy.take(at, g, m, whole);
-        finish(at, v, g, m, whole);
-    }
-    template <int N> DEVICE void finish(i64 at, float (&v)[N], const float (&g)[N], int m, bool whole) const {
-#pragma unroll
-        for (int i = 0; i < N; i++) {
-            v[i] = g[i] * gelu_derivative<T>(v[i], by_tanh);
-        }
-        put(dx, at, v, m, whole);
-    }
-    DEVICE bool is_aligned16() const { return x.is_aligned16() && dy.is_aligned16(); }
-};
-template <typename T> struct ProductOf {
+// What Self makes of the elements of two tensors at a time: v becomes the result, w is the second's.
+template <typename T, typename Self> struct PairOf {
     Plain<T> a, b;
-    T* y; // or 0
     template <int N> struct Raw {
         Pack<T, N> a, b;
     };
@@ -146,14 +114,32 @@ template <typename T> struct ProductOf {
         float w[N];
         a.make(typename Plain<T>::template Raw<N>{raw.a}, at, v);
         b.make(typename Plain<T>::template Raw<N>{raw.b}, at, w);
-        finish(at, v, w, N, true);
+        static_cast<const Self*>(this)->finish(at, v, w, N, true);
     }
     template <int N> DEVICE void take(i64 at, float (&v)[N], int m, bool whole) const {
         float w[N];
         a.take(at, v, m, whole);
         b.take(at, w, m, whole);
-        finish(at, v, w, m, whole);
+        static_cast<const Self*>(this)->finish(at, v, w, m, whole);
     }
+    DEVICE bool is_aligned16() const { return a.is_aligned16() && b.is_aligned16(); }
+};
+// The gradient that flows through Gelu: of x and dy.
+template <typename T> struct GeluGradientOf : PairOf<T, GeluGradientOf<T>> {
+    T* dx; // or 0
+    int by_tanh;
+    DEVICE GeluGradientOf(const T* x, const T* dy, T* to, int tanh) : PairOf<T, GeluGradientOf>{{x}, {dy}}, dx(to), by_tanh(tanh) {}
+    template <int N> DEVICE void finish(i64 at, float (&v)[N], const float (&g)[N], int m, bool whole) const {
+#pragma unroll
+        for (int i = 0; i < N; i++) {
+            v[i] = g[i] * gelu_derivative<T>(v[i], by_tanh);
+        }
+        put(dx, at, v, m, whole);
+    }
+};
+template <typename T> struct ProductOf : PairOf<T, ProductOf<T>> {
+    T* y; // or 0
+    DEVICE ProductOf(const T* a, const T* b, T* to) : PairOf<T, ProductOf>{{a}, {b}}, y(to) {}
     template <int N> DEVICE void finish(i64 at, float (&v)[N], const float (&w)[N], int m, bool whole) const {
 #pragma unroll
         for (int i = 0; i < N; i++) {
@@ -161,31 +147,12 @@ template <typename T> struct ProductOf {
         }
         put(y, at, v, m, whole);
     }
-    DEVICE bool is_aligned16() const { return a.is_aligned16() && b.is_aligned16(); }
 };
 // The result of a gated MLP's activation: act(x) u.
-template <typename T> struct GatedOf {
-    Plain<T> x, u;
+template <typename T> struct GatedOf : PairOf<T, GatedOf<T>> {
     T* y; // or 0
     int activation;
-    template <int N> struct Raw {
-        Pack<T, N> x, u;
-    };
-    template <int N> DEVICE Raw<N> fetch(i64 at) const {
-        return Raw<N>{x.template fetch<N>(at).x, u.template fetch<N>(at).x};
-    }
-    template <int N> DEVICE void make(const Raw<N>& raw, i64 at, float (&v)[N]) const {
-        float w[N];
-        x.make(typename Plain<T>::template Raw<N>{raw.x}, at, v);
-        u.make(typename Plain<T>::template Raw<N>{raw.u}, at, w);
-        finish(at, v, w, N, true);
-    }
-    template <int N> DEVICE void take(i64 at, float (&v)[N], int m, bool whole) const {
-        float w[N];
-        x.take(at, v, m, whole);
-        u.take(at, w, m, whole);
-        finish(at, v, w, m, whole);
-    }
+    DEVICE GatedOf(const T* x, const T* u, T* to, int act) : PairOf<T, GatedOf>{{x}, {u}}, y(to), activation(act) {}
     template <int N> DEVICE void finish(i64 at, float (&v)[N], const float (&w)[N], int m, bool whole) const {
         float s[N], a[N];
         activate<T>(activation, v, s, a);
@@ -195,7 +162,6 @@ template <typename T> struct GatedOf {
         }
         put(y, at, v, m, whole);
     }
-    DEVICE bool is_aligned16() const { return x.is_aligned16() && u.is_aligned16(); }
 };
 // The gradient of a cross entropy with respect to its scores x, whose rows are pitch long: dl (p - target), as cross_entropy_backward has it. Of each row: log Σ exp x,
 // dl, the label.
@@ -536,25 +502,25 @@ template <typename T, typename C> DEVICE void casts_transpose(const i64* table, 
     }                                                                                                                               \
     KERNEL(gelu_gradient_amax_##S##_##SC, 256,                                                                                      \
            (const T* x, const T* dy, T* dx, int by_tanh, C* codes, i64 n, const float* quant_scale, float* scale, float* amax)) {   \
-        cast_amax(GeluGradientOf<T>{Plain<T>{x}, Plain<T>{dy}, dx, by_tanh}, codes, n, quant_scale, scale, amax);                   \
+        cast_amax(GeluGradientOf<T>(x, dy, dx, by_tanh), codes, n, quant_scale, scale, amax);                                       \
     }                                                                                                                               \
     KERNEL(gelu_gradient_transpose_##S##_##SC, 256,                                                                                 \
            (const T* x, const T* dy, T* dx, int by_tanh, i64 rows, i64 cols, C* codes, i64 pitch, u8* transposed, i64 leading,      \
             const float* quant_scale, float* scale, float* amax, float* sums)) {                                                    \
-        cast_transpose(tile_of_block(), GeluGradientOf<T>{Plain<T>{x}, Plain<T>{dy}, dx, by_tanh}, rows, cols, TARGET(C));          \
+        cast_transpose(tile_of_block(), GeluGradientOf<T>(x, dy, dx, by_tanh), rows, cols, TARGET(C));                              \
     }                                                                                                                               \
     KERNEL(product_amax_##S##_##SC, 256,                                                                                            \
            (const T* a, const T* b, T* y, C* codes, i64 n, const float* quant_scale, float* scale, float* amax)) {                  \
-        cast_amax(ProductOf<T>{Plain<T>{a}, Plain<T>{b}, y}, codes, n, quant_scale, scale, amax);                                   \
+        cast_amax(ProductOf<T>(a, b, y), codes, n, quant_scale, scale, amax);                                                       \
     }                                                                                                                               \
     KERNEL(product_transpose_##S##_##SC, 256,                                                                                       \
            (const T* a, const T* b, T* y, i64 rows, i64 cols, C* codes, i64 pitch, u8* transposed, i64 leading, const float* quant_scale,\
             float* scale, float* amax, float* sums)) {                                                                              \
-        cast_transpose(tile_of_block(), ProductOf<T>{Plain<T>{a}, Plain<T>{b}, y}, rows, cols, TARGET(C));                          \
+        cast_transpose(tile_of_block(), ProductOf<T>(a, b, y), rows, cols, TARGET(C));                                              \
     }                                                                                                                               \
     KERNEL(gated_amax_##S##_##SC, 256,                                                                                              \
            (const T* x, const T* u, T* y, int activation, C* codes, i64 n, const float* quant_scale, float* scale, float* amax)) {  \
-        cast_amax(GatedOf<T>{Plain<T>{x}, Plain<T>{u}, y, activation}, codes, n, quant_scale, scale, amax);                         \
+        cast_amax(GatedOf<T>(x, u, y, activation), codes, n, quant_scale, scale, amax);                                             \
     }                                                                                                                               \
     RESIDENT_KERNEL(score_gradient_transpose_##S##_##SC, 256, 768,                                                                  \
            (const T* x, T* dx, i64 pitch_x, const float* log_sums, const float* slopes, const i32* targets, i32 classes, float smoothing, i64 rows, i64 cols,\
@@ -564,7 +530,7 @@ template <typename T, typename C> DEVICE void casts_transpose(const i64* table, 
     RESIDENT_KERNEL(gated_transpose_##S##_##SC, 256, 768,                                                                           \
            (const T* x, const T* u, T* y, int activation, i64 rows, i64 cols, C* codes, i64 pitch, u8* transposed, i64 leading,     \
             const float* quant_scale, float* scale, float* amax, float* sums)) {                                                    \
-        cast_transpose(tile_of_block(), GatedOf<T>{Plain<T>{x}, Plain<T>{u}, y, activation}, rows, cols, TARGET(C));                \
+        cast_transpose(tile_of_block(), GatedOf<T>(x, u, y, activation), rows, cols, TARGET(C));                                    \
     }                                                                                                                               \
     RESIDENT_KERNEL(gated_gradient_transpose_##S##_##SC, 256, 512,                                                                  \
            (const T* x, const T* u, const T* dy, T* dx, T* du, int activation, i64 rows, i64 cols, C* codes, i64 pitch, u8* transposed, i64 leading,\

@@ -146,4 +146,25 @@ class ForwardingGpu implements Gpu {
     public void close() {
         gpu.close();
     }
+
+    /** A work that tells of itself whenever it runs. */
+    static Work telling(Work work, Runnable tells) {
+        return new Work() {
+            @Override
+            public String name() {
+                return work.name();
+            }
+
+            @Override
+            public void run() {
+                tells.run();
+                work.run();
+            }
+
+            @Override
+            public void close() {
+                work.close();
+            }
+        };
+    }
 }

@@ -334,23 +334,7 @@ class FusionsTest {
         @Override
         public Work launch(CudaSource source, String kernel, Grid grid, List<Object> arguments) {
             Work work = super.launch(source, kernel, grid, arguments);
-            return new Work() {
-                @Override
-                public String name() {
-                    return work.name();
-                }
-
-                @Override
-                public void run() {
-                    launches.add(kernel);
-                    work.run();
-                }
-
-                @Override
-                public void close() {
-                    work.close();
-                }
-            };
+            return telling(work, () -> launches.add(kernel));
         }
     }
 }

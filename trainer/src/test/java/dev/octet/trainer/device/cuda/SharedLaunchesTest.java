@@ -236,23 +236,7 @@ class SharedLaunchesTest {
         }
 
         private Work remembering(Work work, String name) {
-            return new Work() {
-                @Override
-                public String name() {
-                    return work.name();
-                }
-
-                @Override
-                public void run() {
-                    names.add(name);
-                    work.run();
-                }
-
-                @Override
-                public void close() {
-                    work.close();
-                }
-            };
+            return telling(work, () -> names.add(name));
         }
 
         @Override
