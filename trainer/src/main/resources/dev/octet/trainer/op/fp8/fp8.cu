@@ -154,11 +154,19 @@ template <typename T> struct GatedOf : PairOf<T, GatedOf<T>> {
     int activation;
     DEVICE GatedOf(const T* x, const T* u, T* to, int act) : PairOf<T, GatedOf>{{x}, {u}}, y(to), activation(act) {}
     template <int N> DEVICE void finish(i64 at, float (&v)[N], const float (&w)[N], int m, bool whole) const {
-        float s[N], a[N];
-        activate<T>(activation, v, s, a);
+        const int some = N % 4 == 0 ? 4 : 1; // as many as registers hold besides v and w
 #pragma unroll
-        for (int i = 0; i < N; i++) {
-            v[i] = a[i] * w[i];
+        for (int from = 0; from < N; from += some) {
+            float x[some], s[some], a[some];
+#pragma unroll
+            for (int i = 0; i < some; i++) {
+                x[i] = v[from + i];
+            }
+            activate<T>(activation, x, s, a);
+#pragma unroll
+            for (int i = 0; i < some; i++) {
+                v[from + i] = a[i] * w[from + i];
+            }
         }
         put(y, at, v, m, whole);
     }
