@@ -48,7 +48,15 @@ public record JsonFault(String what, int line, int column, String fix) {
     }
 
     /** What stands where reading stopped, and before. */
-    private record Place(byte[] bytes, int at) {
+    private static final class Place {
+        private final byte[] bytes;
+        private final int at;
+
+        Place(byte[] bytes, int at) {
+            this.bytes = bytes;
+            this.at = at;
+        }
+
         private int character() {
             return new String(bytes, at, Math.min(4, bytes.length - at), StandardCharsets.UTF_8).codePointAt(0);
         }
