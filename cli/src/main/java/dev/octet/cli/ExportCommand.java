@@ -236,6 +236,15 @@ final class ExportCommand implements Command {
                     String.format(Locale.ROOT, "%.3g", gap.relative()));
         }
         page.append('\n').append(gaps.text(0));
+        Double changed = proof.choices();
+        if (changed != null) {
+            page.append(String.format(
+                    Locale.ROOT,
+                    "%nrouters of the file would choose %.1f %% of the experts otherwise, wanted at most %.0f %%;"
+                            + " compared with the trainer's choices%n",
+                    100 * changed,
+                    100 * proof.choicesGate()));
+        }
         for (Finding finding : proof.uncovered()) {
             page.append(String.format(
                     Locale.ROOT,

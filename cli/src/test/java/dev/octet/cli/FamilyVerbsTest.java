@@ -186,7 +186,24 @@ class FamilyVerbsTest {
                         "optimizer: {type: adamw, lr: 1.0e-3}"));
         String model = MODELS.resolve("mixtral").toString();
         ok("train", model, "--config", at("c.yaml"), "-o", at("run"), "--threads", "1", "--json", "--quiet");
-        ok("export", at("run"), "-o", at("fp8"), "--target", "compressed-tensors", "--no-proof", "--json", "--quiet");
+        JsonNode proof = ok(
+                        "export",
+                        at("run"),
+                        "-o",
+                        at("fp8"),
+                        "--target",
+                        "compressed-tensors",
+                        "--gate",
+                        "0.3",
+                        "--json",
+                        "--quiet")
+                .path("proof");
+        assertTrue(proof.path("choices").isNumber(), proof.toString());
+        assertTrue(
+                proof.path("choices").doubleValue()
+                        <= proof.path("choices_gate").doubleValue(),
+                proof.toString());
+        assertEquals(1, proof.path("gaps").size(), proof.toString());
         Path state = folder.resolve("run/checkpoints/step-2/state.safetensors");
         try (ModelFile run = ModelFile.open(state);
                 ModelFile exported = ModelFile.open(weights(folder.resolve("fp8")))) {

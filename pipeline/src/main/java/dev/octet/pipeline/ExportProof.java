@@ -4,6 +4,7 @@ import dev.octet.converter.CheckpointConverter;
 import dev.octet.converter.data.Dataset;
 import dev.octet.converter.evaluate.Evaluation;
 import dev.octet.converter.evaluate.EvaluationOptions;
+import dev.octet.converter.evaluate.ExpertChoices;
 import dev.octet.converter.evaluate.ModelComparison;
 import dev.octet.converter.lower.OnnxTarget;
 import dev.octet.converter.lower.StandardOps;
@@ -18,9 +19,9 @@ import dev.octet.formats.checkpoint.Checkpoint;
 import dev.octet.formats.file.TemporaryFolder;
 import dev.octet.formats.graph.GraphModel;
 import dev.octet.formats.model.Model;
+import dev.octet.formats.onnx.OnnxReader;
 import dev.octet.formats.tensor.DType;
 import dev.octet.pipeline.run.RunScales;
-import dev.octet.quant.recipe.OperandSpec;
 import dev.octet.quant.recipe.Recipe;
 import dev.octet.trainer.precision.PrecisionPolicy;
 import dev.octet.trainer.step.ForwardSession;
@@ -28,6 +29,7 @@ import java.io.IOException;
 import java.lang.foreign.Arena;
 import java.nio.file.Path;
 import java.util.List;
+import java.util.Optional;
 import java.util.Set;
 import org.jspecify.annotations.Nullable;
 
@@ -40,6 +42,9 @@ final class ExportProof {
     private static final double NARROW_GATE = 0.03;
     private static final double GATE = 0.001;
 
+    /** Of eight experts of which a token gets two, a router that is another one chooses three of four otherwise. */
+    private static final double CHOICES_GATE = 0.25;
+
     private ExportProof() {}
 
     /** Rules on which modules a configuration covers: where they are broken, a reader takes other modules for quantised than this proof does. */
@@ -49,10 +54,12 @@ final class ExportProof {
     /**
      * Runs both.
      *
+     * @param choices of the routers, which {@code trainer} computes as well; the file computes with them
      * @param untrained the canonical model that the run was started with; with the exported adapter in it where one was exported
      */
     static Prove.Result of(
             ForwardSession trainer,
+            Optional<ExpertChoices> choices,
             Exported exported,
             GraphModel untrained,
             Dataset data,
@@ -64,20 +71,25 @@ final class ExportProof {
             boolean isAdapter = exported.target() == Target.Floats.PEFT;
             boolean isCheckpoint = !isAdapter && Checkpoint.isCheckpoint(exported.output());
             Path candidate = exported.output();
-            if (isAdapter) {
-                ModelFile.save(Model.of(new StandardOps().apply(untrained, new PassLog())), read);
-                candidate = read;
-            } else if (isCheckpoint) {
-                try (CheckpointConverter checkpoint = CheckpointConverter.open(candidate);
+            Optional<ExpertChoices> given = Optional.empty();
+            if (isAdapter || isCheckpoint || choices.isPresent()) {
+                try (@Nullable
+                                CheckpointConverter checkpoint =
+                                        isCheckpoint ? CheckpointConverter.open(candidate) : null;
                         Arena arena = Arena.ofShared()) {
-                    GraphModel graph = checkpoint.computedIn(
-                            untrained,
-                            new CheckpointGraph.Reading(
-                                    input(exported.recipe()), exported.target() == Target.Floats.HUGGINGFACE),
-                            arena);
-                    ModelFile.save(Model.of(new StandardOps().apply(graph, new PassLog())), read);
+                    GraphModel graph;
+                    if (checkpoint != null) {
+                        graph = standard(checkpoint.computedIn(untrained, reading(exported), arena));
+                    } else {
+                        graph = isAdapter ? standard(untrained) : OnnxReader.read(candidate, arena);
+                    }
+                    Optional<GraphModel> led = choices.flatMap(c -> c.given(graph));
+                    given = led.flatMap(_ -> choices);
+                    if (isAdapter || isCheckpoint || led.isPresent()) {
+                        ModelFile.save(Model.of(led.orElse(graph)), read);
+                        candidate = read;
+                    }
                 }
-                candidate = read;
             }
             ModelComparison comparison = Evaluation.compare(
                     batch -> trainer.outputs(batch.tensors(), Arena.ofAuto()),
@@ -85,8 +97,13 @@ final class ExportProof {
                     isAdapter || isCheckpoint || exported.target().equals(new Target.Graph(OnnxTarget.TENSORRT)),
                     data,
                     options);
-            return result(comparison, data.name(), gate, isCheckpoint ? uncovered(exported.output()) : List.of());
+            return result(
+                    comparison, given, data.name(), gate, isCheckpoint ? uncovered(exported.output()) : List.of());
         }
+    }
+
+    private static GraphModel standard(GraphModel model) {
+        return new StandardOps().apply(model, new PassLog());
     }
 
     /** What two right implementations stay below; docs/export.md says why. */
@@ -100,8 +117,10 @@ final class ExportProof {
     }
 
     /** How readers of a checkpoint quantise activations. */
-    private static @Nullable OperandSpec input(@Nullable Recipe recipe) {
-        return recipe == null ? null : recipe.input();
+    private static CheckpointGraph.Reading reading(Exported exported) {
+        Recipe recipe = exported.recipe();
+        return new CheckpointGraph.Reading(
+                recipe == null ? null : recipe.input(), exported.target() == Target.Floats.HUGGINGFACE);
     }
 
     private static List<Finding> uncovered(Path checkpoint) throws IOException {
@@ -110,14 +129,22 @@ final class ExportProof {
                 .toList();
     }
 
-    private static Prove.Result result(ModelComparison comparison, String data, double gate, List<Finding> uncovered) {
+    private static Prove.Result result(
+            ModelComparison comparison,
+            Optional<ExpertChoices> choices,
+            String data,
+            double gate,
+            List<Finding> uncovered) {
         List<Prove.Gap> gaps = comparison.outputs().stream()
+                .filter(o -> choices.isEmpty() || !choices.get().isChoice(o))
                 .map(o ->
                         new Prove.Gap(o.output(), o.maxAbsDifference(), o.cosineMean(), Math.pow(10, -o.sqnrDb() / 20)))
                 .toList();
         double worst = gaps.stream().mapToDouble(Prove.Gap::relative).max().orElse(Double.NaN);
+        Double changed = choices.map(c -> c.changed(comparison)).orElse(null);
         // what is not a number passes no gate
+        boolean passed = worst <= gate && (changed == null || changed <= CHOICES_GATE) && uncovered.isEmpty();
         return new Prove.Result(
-                data, comparison.samples(), gaps, worst, gate, uncovered, worst <= gate && uncovered.isEmpty());
+                data, comparison.samples(), gaps, worst, gate, changed, CHOICES_GATE, uncovered, passed);
     }
 }

@@ -5,6 +5,7 @@ import java.io.IOException;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.Optional;
+import org.jspecify.annotations.Nullable;
 
 /** {@code octet export --prove-only}: the logits of a file that an earlier export wrote, compared with those of the trainer. */
 public final class Prove {
@@ -61,6 +62,9 @@ public final class Prove {
      * What came of it.
      *
      * @param worst largest relative gap of any output
+     * @param choices of a mixture of experts, the share of its routers' choices that the file would have made otherwise; both sides compute with the
+     *     trainer's. Null for other models
+     * @param choicesGate what {@code choices} may be
      * @param uncovered of a checkpoint, what its configuration says of modules and its tensors deny: readers would compute something else than
      *     was compared here
      */
@@ -70,6 +74,8 @@ public final class Prove {
             List<Gap> gaps,
             double worst,
             double gate,
+            @Nullable Double choices,
+            double choicesGate,
             List<Finding> uncovered,
             boolean passed) {}
 

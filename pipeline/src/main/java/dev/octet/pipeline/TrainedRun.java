@@ -3,6 +3,7 @@ package dev.octet.pipeline;
 import dev.octet.converter.ModelSource;
 import dev.octet.converter.TrainedModel;
 import dev.octet.converter.data.Dataset;
+import dev.octet.converter.evaluate.ExpertChoices;
 import dev.octet.converter.plan.LinearScales;
 import dev.octet.formats.ModelFile;
 import dev.octet.formats.error.InvalidOptionException;
@@ -45,6 +46,7 @@ import dev.octet.trainer.step.GraphSource;
 import java.io.IOException;
 import java.lang.foreign.Arena;
 import java.nio.file.Path;
+import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -314,13 +316,17 @@ final class TrainedRun implements AutoCloseable {
      * @param device where the trainer computes
      */
     Prove.Result prove(Exported exported, Device device, Prove.Options options, Job job) throws IOException {
-        List<String> outputs =
-                untrained().graph().outputs().stream().map(ValueInfo::name).toList();
-        try (ForwardSession trainer = new ForwardSession(trained, outputs, policy(), weights(), state.state(), device);
+        List<String> outputs = new ArrayList<>(
+                untrained().graph().outputs().stream().map(ValueInfo::name).toList());
+        Optional<ExpertChoices> choices = ExpertChoices.of(untrained());
+        choices.ifPresent(c -> outputs.addAll(c.outputs()));
+        GraphSource shown =
+                choices.map(c -> trained.with(c.shown(trained.graph()))).orElse(trained);
+        try (ForwardSession trainer = new ForwardSession(shown, outputs, policy(), weights(), state.state(), device);
                 Dataset data = data(options)) {
             double gate = options.gate().orElseGet(() -> ExportProof.gate(exported, policy(), scales));
             GraphModel graph = exported.target() == Target.Floats.PEFT ? withAdapter(exported.output()) : untrained();
-            return ExportProof.of(trainer, exported, graph, data, gate, job.evaluation("proving", "samples"));
+            return ExportProof.of(trainer, choices, exported, graph, data, gate, job.evaluation("proving", "samples"));
         }
     }
 

@@ -30,6 +30,7 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.LockSupport;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.Path;
+import org.apache.spark.JobExecutionStatus;
 import org.apache.spark.SimpleFutureAction;
 import org.apache.spark.SparkContext;
 import org.apache.spark.SparkJobInfo;
@@ -68,6 +69,7 @@ import scala.util.Try;
  */
 public record ShardJob(JavaSparkContext spark, String model, String output, boolean force) {
     private static final long POLL_MILLIS = 20;
+    private static final int QUIET_POLLS = 3;
     private static final long END_NANOS = TimeUnit.SECONDS.toNanos(30);
 
     /** Nothing is overwritten. */
@@ -242,10 +244,15 @@ public record ShardJob(JavaSparkContext spark, String model, String output, bool
         return written;
     }
 
-    /** Waits for tasks that were cut off or came second: a file system may make folders anew for what they still write. */
+    /**
+     * Waits for tasks that were cut off or came second: a file system may make folders anew for what they still write. Spark's account of tasks comes later than they
+     * do, in the order of events: once the job's end is in it, so are the tasks that began before; one that was on its way is soon after.
+     */
     private static void awaitEnd(SparkContext spark, SimpleFutureAction<BoxedUnit> action) {
         long deadline = System.nanoTime() + END_NANOS;
-        while (isActive(spark, action) && System.nanoTime() < deadline) {
+        int quiet = 0;
+        while (quiet < QUIET_POLLS && System.nanoTime() < deadline) {
+            quiet = isActive(spark, action) ? 0 : quiet + 1;
             LockSupport.parkNanos(TimeUnit.MILLISECONDS.toNanos(POLL_MILLIS));
         }
     }
@@ -253,7 +260,10 @@ public record ShardJob(JavaSparkContext spark, String model, String output, bool
     private static boolean isActive(SparkContext spark, SimpleFutureAction<BoxedUnit> action) {
         for (Object job : CollectionConverters.asJava(action.jobIds())) {
             Option<SparkJobInfo> info = spark.statusTracker().getJobInfo((Integer) job);
-            for (int stage : info.isDefined() ? info.get().stageIds() : new int[0]) {
+            if (!info.isDefined() || info.get().status() == JobExecutionStatus.RUNNING) {
+                return true;
+            }
+            for (int stage : info.get().stageIds()) {
                 Option<SparkStageInfo> stageInfo = spark.statusTracker().getStageInfo(stage);
                 if (stageInfo.isDefined() && stageInfo.get().numActiveTasks() > 0) {
                     return true;

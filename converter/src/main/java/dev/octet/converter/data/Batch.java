@@ -35,6 +35,13 @@ public record Batch(int first, int size, Map<String, Tensor> tensors) {
         return t;
     }
 
+    /** The same samples with further tensors, or others under a name that is there. */
+    public Batch with(Map<String, Tensor> more) {
+        Map<String, Tensor> all = new LinkedHashMap<>(tensors);
+        all.putAll(more);
+        return new Batch(first, size, all);
+    }
+
     /** The real tokens; empty when the batch has no attention mask of rank 2 and therefore no padding. */
     public Optional<TokenMask> mask() {
         return Optional.ofNullable(tensors.get(ATTENTION_MASK)).flatMap(TokenMask::of);

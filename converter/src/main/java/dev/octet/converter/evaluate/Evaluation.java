@@ -125,7 +125,7 @@ public final class Evaluation {
     /**
      * Compares the outputs of a model with another computation on the same samples.
      *
-     * @param reference computes at least one of the candidate's outputs
+     * @param reference computes at least one of the candidate's outputs; what it computes under the name of an input of the candidate is given to it
      * @param candidate an ONNX file
      * @param forOthers whether the file is meant for another runtime; ONNX Runtime then computes quantised groups as written instead of
      *     with fused kernels
@@ -141,15 +141,18 @@ public final class Evaluation {
             int size = session.fixedBatch().orElse(Math.min(options.batchSize(), data.largestBatch()));
             for (int first = 0; first < data.count(); first += size) {
                 Batch batch = data.batch(first, Math.min(size, data.count() - first));
-                Map<String, Tensor> wanted = new LinkedHashMap<>(reference.outputs(batch));
+                Map<String, Tensor> computed = reference.outputs(batch);
+                Map<String, Tensor> wanted = new LinkedHashMap<>(computed);
                 wanted.keySet().retainAll(session.outputs());
+                Map<String, Tensor> given = new LinkedHashMap<>(computed);
+                given.keySet().retainAll(session.inputs());
                 if (wanted.isEmpty()) {
                     throw new InvalidDataException(
                             "no output in common with the candidate's " + session.outputs(),
                             candidate.toString(),
                             "compare models that were made from the same one");
                 }
-                try (OnnxRuntimeSession.Outputs found = session.run(batch, wanted.keySet())) {
+                try (OnnxRuntimeSession.Outputs found = session.run(batch.with(given), wanted.keySet())) {
                     EvaluatedPart.BatchSums sums = part.next(batch, session.outputs(), false);
                     wanted.forEach((name, expected) -> sums.add(batch, name, expected, found.read(name)));
                 }

@@ -11,7 +11,7 @@ public interface ModelRun {
     /**
      * Computes the outputs of a batch.
      *
-     * @return F32 by output name; read before the next call
+     * @return F32 by output name, and what the other model takes as further inputs, by their names and off the heap; read before the next call
      */
     Map<String, Tensor> outputs(Batch batch) throws IOException;
 }
