@@ -8,6 +8,7 @@ import dev.octet.converter.jinja.JinjaTemplate;
 import dev.octet.converter.jinja.RenderedTemplate;
 import dev.octet.formats.error.InvalidDataException;
 import dev.octet.formats.error.InvalidOptionException;
+import dev.octet.formats.file.JsonFault;
 import dev.octet.formats.file.Sha256;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
@@ -132,11 +133,13 @@ final class ChatTemplate {
         if (!Files.isRegularFile(file)) {
             return json.createObjectNode();
         }
+        byte[] bytes = Files.readAllBytes(file);
         try {
-            return json.readTree(Files.readAllBytes(file));
+            return json.readTree(bytes);
         } catch (JsonProcessingException e) {
+            JsonFault fault = JsonFault.of(e, bytes);
             throw new InvalidDataException(
-                    "not JSON: " + e.getOriginalMessage(), file.toString(), "restore the file, or remove it", e);
+                    "not JSON: " + fault.what(), fault.in(file.toString()), "restore the file, or remove it", e);
         }
     }
 

@@ -3,6 +3,9 @@ package dev.octet.converter.data;
 import com.fasterxml.jackson.core.JsonProcessingException;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import dev.octet.formats.error.InvalidDataException;
+import dev.octet.formats.file.JsonFault;
+import java.io.IOException;
+import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -58,16 +61,23 @@ record Conversation(
         if (!(value instanceof String text)) {
             return value instanceof List<?> l && l.isEmpty() ? null : value;
         }
+        byte[] bytes = text.getBytes(StandardCharsets.UTF_8);
         try {
-            Object parsed = text.isBlank() ? null : JSON.readValue(text, Object.class);
+            Object parsed = text.isBlank() ? null : JSON.readValue(bytes, Object.class);
             return parsed instanceof List<?> l && l.isEmpty() ? null : parsed;
         } catch (JsonProcessingException e) {
-            throw new InvalidDataException(
-                    "\"" + column + "\" is text, but not JSON: " + e.getOriginalMessage(),
-                    row.where(),
-                    "give a list, or its JSON in a string",
-                    e);
+            throw notJson(column, JsonFault.of(e, bytes).what(), row, e);
+        } catch (IOException e) { // of bytes in memory: what looks like UTF-32 but is not
+            throw notJson(column, e.getMessage(), row, e);
         }
+    }
+
+    private static InvalidDataException notJson(String column, @Nullable String why, Row row, IOException cause) {
+        return new InvalidDataException(
+                "\"" + column + "\" is text, but not JSON: " + why,
+                row.where(),
+                "give a list, or its JSON in a string",
+                cause);
     }
 
     /**

@@ -5,6 +5,7 @@ import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import dev.octet.formats.error.InvalidDataException;
 import dev.octet.formats.error.InvalidOptionException;
+import dev.octet.formats.file.JsonFault;
 import java.io.CharConversionException;
 import java.io.IOException;
 import java.nio.file.Files;
@@ -76,16 +77,18 @@ final class EndOfText {
         if (!Files.isRegularFile(file)) {
             return json.createObjectNode();
         }
+        byte[] bytes = Files.readAllBytes(file);
         try {
-            return json.readTree(Files.readAllBytes(file));
+            return json.readTree(bytes);
         } catch (JsonProcessingException e) {
-            throw notJson(e.getOriginalMessage(), file, e);
+            JsonFault fault = JsonFault.of(e, bytes);
+            throw notJson(fault.what(), fault.in(file.toString()), e);
         } catch (CharConversionException e) { // from Jackson, for bytes that look like UTF-32 but are not
-            throw notJson(e.getMessage(), file, e);
+            throw notJson(e.getMessage(), file.toString(), e);
         }
     }
 
-    private static InvalidDataException notJson(@Nullable String why, Path file, IOException cause) {
-        return new InvalidDataException("not JSON: " + why, file.toString(), "restore the file, or remove it", cause);
+    private static InvalidDataException notJson(@Nullable String why, String where, IOException cause) {
+        return new InvalidDataException("not JSON: " + why, where, "restore the file, or remove it", cause);
     }
 }

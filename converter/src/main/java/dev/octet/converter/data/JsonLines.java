@@ -6,6 +6,7 @@ import com.fasterxml.jackson.core.JsonProcessingException;
 import com.fasterxml.jackson.core.JsonToken;
 import com.fasterxml.jackson.core.StreamReadFeature;
 import dev.octet.formats.error.InvalidDataException;
+import dev.octet.formats.file.JsonFault;
 import dev.octet.formats.file.MappedFile;
 import java.io.IOException;
 import java.lang.foreign.Arena;
@@ -241,7 +242,7 @@ final class JsonLines implements AutoCloseable {
             }
             return found;
         } catch (JsonProcessingException e) {
-            throw broken("not JSON: " + e.getOriginalMessage(), line, e);
+            throw broken("not JSON: " + JsonFault.of(e, text).what(), line, e);
         } catch (IOException e) {
             throw broken("not JSON: " + e.getMessage(), line, e); // for bytes in memory: malformed UTF-8
         }

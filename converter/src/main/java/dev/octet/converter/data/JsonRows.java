@@ -5,8 +5,10 @@ import com.fasterxml.jackson.core.StreamReadFeature;
 import com.fasterxml.jackson.core.type.TypeReference;
 import com.fasterxml.jackson.databind.DeserializationFeature;
 import com.fasterxml.jackson.databind.ObjectMapper;
+import com.fasterxml.jackson.databind.exc.MismatchedInputException;
 import com.fasterxml.jackson.databind.json.JsonMapper;
 import dev.octet.formats.error.InvalidDataException;
+import dev.octet.formats.file.JsonFault;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.util.LinkedHashMap;
@@ -47,8 +49,11 @@ record JsonRows(Path file) implements Rows {
                 throw new InvalidDataException("null, not a JSON object", where, fix);
             }
             return values;
+        } catch (MismatchedInputException e) {
+            throw new InvalidDataException("not a JSON object", where, fix, e);
         } catch (JsonProcessingException e) {
-            throw new InvalidDataException("not a JSON object: " + e.getOriginalMessage(), where, fix, e);
+            throw new InvalidDataException(
+                    "not a JSON object: " + JsonFault.of(e, line).what(), where, fix, e);
         } catch (IOException e) {
             throw new InvalidDataException("not JSON: " + e.getMessage(), where, fix, e); // malformed UTF-8
         }

@@ -106,7 +106,7 @@ final class DatasetTest {
                 "{\"text\": \"a\"}~[1]                | line 2 | not a JSON object",
                 "{\"text\": \"a\"                     | line 1 | not JSON",
                 "{\"text\": \"a\"} {\"text\": \"b\"}  | line 1 | follows",
-                "{\"text\": \"a\", \"text\": \"b\"}   | line 1 | Duplicate",
+                "{\"text\": \"a\", \"text\": \"b\"}   | line 1 | the key 'text' is there twice",
                 "hello                                | line 1 | not JSON",
                 "~ ~                                  | text.jsonl | the file has no samples"
             })

@@ -19,6 +19,9 @@ public record JsonFault(String what, int line, int column, String fix) {
     private static final Set<String> FOREIGN =
             Set.of("True", "False", "None", "NaN", "nan", "Infinity", "inf", "undefined");
 
+    /** How Jackson's message of a key that it has read before begins; the key follows in quotes. */
+    private static final String DUPLICATE = "Duplicate field ";
+
     /** What a value, a key or a comma follows without a comma between. */
     private static final String OPEN = "{[,:";
 
@@ -36,7 +39,12 @@ public record JsonFault(String what, int line, int column, String fix) {
         int column = refusal.getLocation() == null ? 1 : refusal.getLocation().getColumnNr();
         if (refusal instanceof JsonEOFException || at < 0 || at >= bytes.length) {
             return new JsonFault(
-                    "the file ends too early", line, column, "the file is cut short: download or export it again");
+                    "it ends too early", line, column, "the file is cut short: download or export it again");
+        }
+        String message = refusal.getOriginalMessage();
+        if (message != null && message.startsWith(DUPLICATE)) {
+            String key = message.substring(DUPLICATE.length());
+            return new JsonFault("the key " + key + " is there twice", line, column, "remove one");
         }
         Place place = new Place(bytes, at);
         return new JsonFault(place.what(), line, column, place.fix());

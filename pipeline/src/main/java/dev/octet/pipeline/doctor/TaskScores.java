@@ -4,8 +4,9 @@ import com.fasterxml.jackson.core.JsonProcessingException;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import dev.octet.formats.error.InvalidDataException;
+import dev.octet.formats.file.JsonFault;
+import java.io.CharConversionException;
 import java.io.IOException;
-import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -53,10 +54,14 @@ public record TaskScores(List<Task> tasks) {
             throw new InvalidDataException("scores of tasks in more than 16 MiB", file.toString(), FORM);
         }
         JsonNode json;
+        byte[] bytes = Files.readAllBytes(file);
         try {
-            json = new ObjectMapper().readTree(new String(Files.readAllBytes(file), StandardCharsets.UTF_8));
+            json = new ObjectMapper().readTree(bytes);
         } catch (JsonProcessingException e) {
-            throw new InvalidDataException("not JSON: " + e.getOriginalMessage(), file.toString(), FORM, e);
+            JsonFault fault = JsonFault.of(e, bytes);
+            throw new InvalidDataException("not JSON: " + fault.what(), fault.in(file.toString()), FORM, e);
+        } catch (CharConversionException e) { // from Jackson, for bytes that look like UTF-32 but are not
+            throw new InvalidDataException("not JSON: " + e.getMessage(), file.toString(), FORM, e);
         }
         if (!json.isObject() || json.isEmpty()) {
             throw new InvalidDataException("no scores of tasks", file.toString(), FORM);
