@@ -1,6 +1,7 @@
 package dev.octet.cli;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.octet.converter.ModelSource;
 import java.io.IOException;
@@ -27,5 +28,12 @@ class HuggingFacePageTest {
                 .map(r -> r.group(1).replace("`", "").split(", "))
                 .forEach(row -> named.addAll(List.of(row)));
         assertEquals(ModelSource.architectures(), List.copyOf(named));
+    }
+
+    @Test
+    void the_readme_counts_the_model_types_of_the_page() throws IOException {
+        long types = ROW.matcher(Files.readString(PAGE)).results().count();
+        String readme = Files.readString(PAGE.resolveSibling("../README.md"));
+        assertTrue(readme.contains("[" + types + " model types](docs/huggingface.md#architectures)"), types + " types");
     }
 }
