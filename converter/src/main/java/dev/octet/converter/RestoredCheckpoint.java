@@ -86,7 +86,7 @@ public final class RestoredCheckpoint implements AutoCloseable {
             GraphModel fixed = TrainingGraph.withExperts(canonical, sizes(canonical.graph(), where), log);
             Restoration.Found found = Restoration.of(
                     fixed,
-                    NamedConstants.of(canonical, widened.narrow()),
+                    NamedConstants.of(widened.model(), canonical, widened.narrow()),
                     widened.narrow(),
                     config,
                     WindowReader.of(canonical),

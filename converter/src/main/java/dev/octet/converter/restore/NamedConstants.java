@@ -11,6 +11,8 @@ import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.formats.tensor.TensorSpec;
 import java.lang.foreign.Arena;
+import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.HashMap;
 import java.util.HashSet;
 import java.util.LinkedHashMap;
@@ -18,8 +20,10 @@ import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
+import java.util.TreeMap;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
+import java.util.stream.Collectors;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -42,20 +46,30 @@ public final class NamedConstants {
      */
     private record Named(Tensor tensor, Optional<Boolean> outIn, boolean ofNorm) {}
 
+    /**
+     * A constant where a node of a module reads it.
+     *
+     * @param name its own, as {@link #all} has names
+     */
+    private record Read(String module, String op, String name, Tensor tensor) {}
+
     private final Map<String, Named> all;
+    private final List<Read> reads;
     private final Map<Long, Tensor> narrow;
 
-    private NamedConstants(Map<String, Named> all, Map<Long, Tensor> narrow) {
+    private NamedConstants(Map<String, Named> all, List<Read> reads, Map<Long, Tensor> narrow) {
         this.all = all;
+        this.reads = reads;
         this.narrow = narrow;
     }
 
     /**
      * The constants of an imported graph.
      *
+     * @param source the graph before import, which has constants that nothing but folded nodes read
      * @param narrow constants in the file's narrower type, by the address of the widened elements in the graph
      */
-    public static NamedConstants of(GraphModel canonical, Map<Long, Tensor> narrow) {
+    public static NamedConstants of(GraphModel source, GraphModel canonical, Map<Long, Tensor> narrow) {
         Graph graph = canonical.graph();
         Map<String, Boolean> lies = linears(graph);
         Map<String, String> norms = norms(graph);
@@ -63,7 +77,7 @@ public final class NamedConstants {
         String wrapper = wrapper(graph);
         for (Initializer i : graph.initializers().values()) {
             Tensor t = i.tensor().orElse(null);
-            if (t != null && t.dtype().isFloat() && t.shape().rank() > 0) {
+            if (t != null && t.dtype().isFloat()) {
                 String own = i.metadata().getOrDefault(Initializer.ORIGINAL_NAME, i.name());
                 String norm = norms.get(i.name());
                 String name = norm == null || own.endsWith(".weight") ? own : norm + ".weight";
@@ -74,13 +88,34 @@ public final class NamedConstants {
         }
         sinks(graph, wrapper, named);
         tables(graph, wrapper, named);
-        return new NamedConstants(named, narrow);
+        for (Initializer i : source.graph().initializers().values()) {
+            i.tensor()
+                    .filter(t -> t.dtype().isFloat() && !graph.initializers().containsKey(i.name()))
+                    .ifPresent(t -> named.putIfAbsent(
+                            key(unwrapped(i.name(), wrapper)), new Named(t, Optional.empty(), false)));
+        }
+        return new NamedConstants(named, reads(graph, wrapper), narrow);
+    }
+
+    private static List<Read> reads(Graph graph, String wrapper) {
+        List<Read> reads = new ArrayList<>();
+        for (Node n : graph.nodes()) {
+            for (String input : n.domain().isEmpty() ? n.inputs() : List.<String>of()) {
+                Initializer i = graph.initializers().get(input);
+                Tensor t = i == null ? null : i.tensor().orElse(null);
+                if (i != null && t != null && t.dtype().isFloat()) {
+                    String name = key(unwrapped(i.metadata().getOrDefault(Initializer.ORIGINAL_NAME, input), wrapper));
+                    reads.add(new Read(ModulePath.moduleOf(n), n.opType(), name, t));
+                }
+            }
+        }
+        return reads;
     }
 
     /** Embeddings by the modules that look them up: one that a model is tied to may have kept the name of its output layer alone. */
     private static void tables(Graph graph, String wrapper, Map<String, Named> named) {
         for (Node n : graph.nodes()) {
-            Initializer i = n.is("Gather") ? graph.initializers().get(n.input(0)) : null;
+            Initializer i = n.is("Gather") || n.is("GatherND") ? graph.initializers().get(n.input(0)) : null;
             Tensor t = i == null ? null : i.tensor().orElse(null);
             if (t != null
                     && t.dtype().isFloat()
@@ -195,30 +230,160 @@ public final class NamedConstants {
     }
 
     /**
-     * Finds a constant for each parameter of a blueprint; empty where one is missing or has another shape.
+     * What the parameters of a blueprint are among the constants.
+     *
+     * @param bindings by the blueprint's name
+     * @param missing parameters that no constant has the name and shape of
+     */
+    record Bound(Map<String, GraphMatcher.Binding> bindings, List<String> missing) {
+        private static final int SHOWN = 3;
+
+        /** Which ones are missing, for messages; empty where names show nothing. */
+        String gaps() {
+            return bindings.isEmpty() || missing.isEmpty()
+                    ? ""
+                    : "; no constant is named or shaped as " + missing.stream().limit(SHOWN).collect(Collectors.joining(", "))
+                            + (missing.size() > SHOWN ? " and " + (missing.size() - SHOWN) + " others" : "");
+        }
+    }
+
+    /**
+     * Finds a constant for each parameter of a blueprint.
      *
      * @param arena owns what has to be turned
      */
-    Optional<Map<String, GraphMatcher.Binding>> bindings(Blueprint blueprint, Arena arena) {
+    Bound bindings(Blueprint blueprint, Arena arena) {
         Map<String, Boolean> wanted = linears(blueprint.graph());
         Set<String> offsets = offsets(blueprint.graph());
+        Map<String, List<String>> aliases = aliases(blueprint);
+        String around = around(blueprint);
         Map<String, GraphMatcher.Binding> found = new LinkedHashMap<>();
         blueprint.wholes().forEach((name, whole) -> cut(name, whole, blueprint, arena, found));
         Map<String, GraphMatcher.Binding> ordered = new LinkedHashMap<>();
+        List<String> missing = new ArrayList<>();
         for (Map.Entry<String, Shape> e : blueprint.parameters().entrySet()) {
-            GraphMatcher.Binding binding = found.getOrDefault(
-                    e.getKey(),
-                    binding(
-                            e.getKey(),
-                            e.getValue(),
-                            Optional.ofNullable(wanted.get(e.getKey())),
-                            offsets.contains(e.getKey())));
-            if (binding == null) {
-                return Optional.empty();
+            String parameter = e.getKey();
+            GraphMatcher.Binding binding = found.get(parameter);
+            for (String name : aliases.getOrDefault(parameter, List.of(parameter))) {
+                binding = binding != null
+                        ? binding
+                        : binding(
+                                name,
+                                e.getValue(),
+                                Optional.ofNullable(wanted.get(parameter)),
+                                offsets.contains(parameter));
             }
-            ordered.put(e.getKey(), binding);
+            if (binding == null) {
+                binding = nameless(parameter, e.getValue(), blueprint, around);
+            }
+            if (binding == null) {
+                missing.add(parameter);
+            } else {
+                ordered.put(parameter, binding);
+            }
         }
-        return Optional.of(ordered);
+        return new Bound(ordered, missing);
+    }
+
+    /**
+     * What parameters may be called: their own name, and those of the modules that read them, where several share one (a tied output layer's weight, its bias and
+     * that of the head around it).
+     */
+    private static Map<String, List<String>> aliases(Blueprint blueprint) {
+        Map<String, List<String>> aliases = new HashMap<>();
+        for (Node n : blueprint.graph().nodes()) {
+            boolean linear = n.isOctet(CanonicalOps.LINEAR);
+            for (int i = 0; linear && i < n.inputs().size(); i++) {
+                String parameter = n.input(i);
+                if (i > 0 && blueprint.parameters().containsKey(parameter)) {
+                    aliases.computeIfAbsent(parameter, p -> new ArrayList<>(List.of(p)))
+                            .add(module(n) + (i == 1 ? ".weight" : ".bias"));
+                }
+            }
+        }
+        return aliases;
+    }
+
+    /** The module of a blueprint's Linear, whose name is its path. */
+    private static String module(Node linear) {
+        return linear.name().substring(1).replace('/', '.');
+    }
+
+    /** What the file's names have before those of the parameters, with its dot: a module around the model. */
+    private String around(Blueprint blueprint) {
+        return blueprint.parameters().keySet().stream()
+                .map(NamedConstants::key)
+                .flatMap(p -> all.keySet().stream()
+                        .filter(n -> n.endsWith("." + p))
+                        .map(n -> n.substring(0, n.length() - p.length())))
+                .collect(Collectors.groupingBy(prefix -> prefix, TreeMap::new, Collectors.counting()))
+                .entrySet()
+                .stream()
+                .max(Map.Entry.comparingByValue())
+                .map(Map.Entry::getKey)
+                .orElse("");
+    }
+
+    /**
+     * A parameter that the exporter has folded something into, which took its name: positions looked up, an exponential. It is the only constant without a name
+     * that the parameter's module, or the one around that, reads as the blueprint does.
+     */
+    private GraphMatcher.@Nullable Binding nameless(
+            String parameter, Shape wanted, Blueprint blueprint, String around) {
+        Node reader = reader(blueprint.graph(), parameter);
+        boolean exponential = reader != null && reader.is("Exp");
+        Node then = exponential ? reader(blueprint.graph(), reader.output()) : reader;
+        if (then == null) {
+            return null;
+        }
+        Set<String> names = new HashSet<>();
+        blueprint.parameters().keySet().forEach(p -> names.add(around + key(p)));
+        String owner = outer(parameter);
+        for (String module : List.of(owner, outer(owner))) {
+            String place = around + module;
+            String path = place.endsWith(".") ? place.substring(0, place.length() - 1) : place;
+            List<Tensor> found = reads.stream()
+                    .filter(r -> r.module().equals(path) && !names.contains(r.name()))
+                    .filter(r -> r.op().equals(then.opType()) || (isRepetition(r.op()) && isRepetition(then.opType())))
+                    .map(Read::tensor)
+                    .filter(t -> withoutOnes(t.shape()).equals(withoutOnes(wanted)))
+                    .distinct()
+                    .toList();
+            if (found.size() == 1) {
+                Tensor t = stored(found.getFirst());
+                return new GraphMatcher.Binding(exponential ? logarithm(t) : t, false);
+            }
+        }
+        return null;
+    }
+
+    private static @Nullable Node reader(Graph graph, String value) {
+        return graph.nodes().stream()
+                .filter(n -> n.inputs().contains(value))
+                .findFirst()
+                .orElse(null);
+    }
+
+    private static boolean isRepetition(String op) {
+        return op.equals("Expand") || op.equals("Tile");
+    }
+
+    /** The name of what is around a module or has a parameter; empty at the outermost. */
+    private static String outer(String name) {
+        return name.substring(0, Math.max(0, name.lastIndexOf('.')));
+    }
+
+    private static List<Long> withoutOnes(Shape shape) {
+        return Arrays.stream(shape.toArray()).filter(d -> d != 1).boxed().toList();
+    }
+
+    /** A constant that an exporter has taken the exponential of, as it was before, up to rounding. */
+    private static Tensor logarithm(Tensor exponential) {
+        float[] values = exponential.toFloats();
+        for (int i = 0; i < values.length; i++) {
+            values[i] = (float) Math.log(values[i]);
+        }
+        return Tensor.ofFloats(Arena.ofAuto(), exponential.name(), exponential.shape(), values);
     }
 
     private GraphMatcher.@Nullable Binding binding(
