@@ -331,11 +331,19 @@ public final class NamedConstants {
     private GraphMatcher.@Nullable Binding nameless(
             String parameter, Shape wanted, Blueprint blueprint, String around) {
         Node reader = reader(blueprint.graph(), parameter);
-        boolean exponential = reader != null && reader.is("Exp");
-        Node then = exponential ? reader(blueprint.graph(), reader.output()) : reader;
-        if (then == null) {
+        if (reader == null) {
             return null;
         }
+        Tensor t = onlyRead(parameter, wanted, reader.opType(), blueprint, around);
+        Node behind = t == null && reader.is("Exp") ? reader(blueprint.graph(), reader.output()) : null;
+        if (behind != null) {
+            t = onlyRead(parameter, wanted, behind.opType(), blueprint, around);
+            t = t == null ? null : logarithm(t);
+        }
+        return t == null ? null : new GraphMatcher.Binding(stored(t), false);
+    }
+
+    private @Nullable Tensor onlyRead(String parameter, Shape wanted, String op, Blueprint blueprint, String around) {
         Set<String> names = new HashSet<>();
         blueprint.parameters().keySet().forEach(p -> names.add(around + key(p)));
         String owner = outer(parameter);
@@ -344,14 +352,13 @@ public final class NamedConstants {
             String path = place.endsWith(".") ? place.substring(0, place.length() - 1) : place;
             List<Tensor> found = reads.stream()
                     .filter(r -> r.module().equals(path) && !names.contains(r.name()))
-                    .filter(r -> r.op().equals(then.opType()) || (isRepetition(r.op()) && isRepetition(then.opType())))
+                    .filter(r -> r.op().equals(op) || (isRepetition(r.op()) && isRepetition(op)))
                     .map(Read::tensor)
                     .filter(t -> withoutOnes(t.shape()).equals(withoutOnes(wanted)))
                     .distinct()
                     .toList();
             if (found.size() == 1) {
-                Tensor t = stored(found.getFirst());
-                return new GraphMatcher.Binding(exponential ? logarithm(t) : t, false);
+                return found.getFirst();
             }
         }
         return null;
