@@ -1,13 +1,19 @@
 package dev.octet.converter.restore;
 
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import dev.octet.converter.hf.HfImporter;
 import dev.octet.formats.error.UnsupportedModelException;
 import dev.octet.formats.graph.Dim;
 import dev.octet.formats.graph.Graph;
+import dev.octet.formats.graph.GraphEdit;
+import dev.octet.formats.graph.GraphModel;
 import dev.octet.formats.graph.ValueInfo;
 import dev.octet.formats.graph.ValueType.TensorType;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
+import java.util.Optional;
 import java.util.Set;
 
 /** The inputs of transformers exports, and numbers for their symbolic sizes. */
@@ -21,6 +27,11 @@ public final class OnnxInputs {
     static final String FEATURES = "input_features";
     static final String TARGETS = "decoder_input_ids";
 
+    private static final String PAST = "past_key_values";
+    private static final String PRESENT = "present";
+    /** Chooses between a decoder without a cache and one with, in files that hold both. */
+    private static final String BRANCH = "use_cache_branch";
+
     private static final Set<String> KNOWN = Set.of(TOKENS, MASK, TYPES, POSITIONS, PIXELS, FEATURES, TARGETS);
     private static final long BATCH = 2;
     /** Differs from usual sizes of a model, so that dimensions are not confused. */
@@ -28,44 +39,86 @@ public final class OnnxInputs {
 
     private OnnxInputs() {}
 
+    /** Whether an input is the keys or values of tokens before: {@code past_key_values.0.key}. Here there are none. */
+    static boolean isPast(String name) {
+        return name.startsWith(PAST);
+    }
+
+    /** The graph without the outputs that are its cache, {@code present.0.key}, which no architecture has. */
+    public static GraphModel withoutCache(GraphModel model) {
+        List<ValueInfo> kept = model.graph().outputs().stream()
+                .filter(o -> !o.name().startsWith(PRESENT))
+                .toList();
+        if (kept.isEmpty() || kept.size() == model.graph().outputs().size()) {
+            return model;
+        }
+        GraphEdit edit = GraphEdit.of(model.graph());
+        edit.setOutputs(kept);
+        edit.removeUnreachable();
+        return model.withGraph(edit.build());
+    }
+
     /**
      * A number for each symbol of the inputs' shapes, for analysing the graph.
      *
+     * @param config of the checkpoint, if known, which says what size images have
      * @param where the file, for messages
-     * @throws UnsupportedModelException when there are other inputs, or the size of images is a symbol
+     * @throws UnsupportedModelException when there are other inputs, or nothing says what size images have
      */
-    public static Map<String, Long> sizes(Graph graph, String where) {
+    public static Map<String, Long> sizes(Graph graph, Optional<ObjectNode> config, String where) {
         List<String> others = graph.requiredInputs().stream()
                 .map(ValueInfo::name)
-                .filter(n -> !KNOWN.contains(n))
+                .filter(n -> !KNOWN.contains(n) && !isPast(n))
                 .toList();
+        if (others.contains(BRANCH)) {
+            throw new UnsupportedModelException(
+                    "the file is two decoders in one, of which the input " + BRANCH + " chooses",
+                    where,
+                    "give one that is not merged: optimum calls it model.onnx or decoder_model.onnx");
+        }
         if (!others.isEmpty()) {
             throw Refusal.of(
                     "it has inputs " + String.join(", ", others) + ", not only "
-                            + String.join(", ", KNOWN.stream().sorted().toList())
-                            + " (export a model with a cache of keys and values without the cache)",
+                            + String.join(", ", KNOWN.stream().sorted().toList()) + " and " + PAST,
                     where);
         }
         Map<String, Long> sizes = new LinkedHashMap<>();
         for (ValueInfo input : graph.requiredInputs()) {
-            if (!(input.type() instanceof TensorType t) || t.dims() == null) {
-                continue;
-            }
-            for (int i = 0; i < t.dims().size(); i++) {
-                Dim d = t.dims().get(i);
-                if (d.isKnown() || d.symbol() == null) {
-                    continue;
+            List<Dim> dims = dims(input);
+            for (int i = 0; i < dims.size(); i++) {
+                Dim d = dims.get(i);
+                if (!d.isKnown() && d.symbol() != null) {
+                    sizes.putIfAbsent(d.symbol(), size(input.name(), i, d, config, where));
                 }
-                if (i > 0 && input.name().equals(PIXELS)) {
-                    throw new UnsupportedModelException(
-                            "the size of the images is open in the file: dimension " + i + " of " + PIXELS + " is '"
-                                    + d.symbol() + "'",
-                            where,
-                            "export the model with the image size of its training; its positions depend on it");
-                }
-                sizes.putIfAbsent(d.symbol(), i == 0 ? BATCH : SEQUENCE);
             }
         }
         return sizes;
+    }
+
+    private static long size(String input, int axis, Dim open, Optional<ObjectNode> config, String where) {
+        if (axis == 0) {
+            return BATCH;
+        }
+        if (!input.equals(PIXELS)) {
+            return isPast(input) ? 0 : SEQUENCE;
+        }
+        ObjectNode known = config.orElseThrow(() -> new UnsupportedModelException(
+                "the size of the images is open in the file: dimension " + axis + " of " + PIXELS + " is '"
+                        + open.symbol() + "'",
+                where,
+                "give the model's config.json with --config, which says it"));
+        return HfImporter.blueprint(known, false, where).graph().inputs().stream()
+                .filter(i -> i.name().equals(PIXELS))
+                .map(OnnxInputs::dims)
+                .filter(dims -> axis < dims.size())
+                .map(dims -> dims.get(axis).size())
+                .filter(Objects::nonNull)
+                .findFirst()
+                .orElseThrow(() -> Refusal.of("it has images, and the configuration is of a model without", where));
+    }
+
+    /** Dimensions of an input; empty where it has none. */
+    static List<Dim> dims(ValueInfo input) {
+        return input.type() instanceof TensorType t && t.dims() != null ? t.dims() : List.of();
     }
 }

@@ -69,7 +69,7 @@ public record RestorationProof(double error, int runs, double tolerance) {
                 InstrumentedModel b = InstrumentedModel.open(twin, outputs.keySet(), settings)) {
             for (int run = 0; run < lengths.size(); run++) {
                 try (Arena arena = Arena.ofShared()) {
-                    Inputs inputs = new Inputs(source.graph(), texts, lengths.get(run), run > 0, arena);
+                    Inputs inputs = new Inputs(source.graph(), twin.graph(), texts, lengths.get(run), run > 0, arena);
                     try (OnnxRuntimeSession.Outputs mine = a.run(inputs.of(source.graph()));
                             OnnxRuntimeSession.Outputs others = b.run(inputs.of(twin.graph()))) {
                         for (Map.Entry<String, String> output : outputs.entrySet()) {
@@ -133,7 +133,7 @@ public record RestorationProof(double error, int runs, double tolerance) {
     /** Two lengths, or twice the file's fixed length. */
     private static List<Integer> lengths(Graph graph, ObjectNode config) {
         for (ValueInfo input : graph.requiredInputs()) {
-            List<Dim> dims = dims(input);
+            List<Dim> dims = OnnxInputs.dims(input);
             if (dims.size() == 2 && dims.get(1).isKnown()) {
                 int fixed = number(dims.get(1));
                 return List.of(fixed, fixed);
@@ -150,10 +150,6 @@ public record RestorationProof(double error, int runs, double tolerance) {
         return List.of(Math.min(SHORT, longest), Math.min(wanted, longest));
     }
 
-    private static List<Dim> dims(ValueInfo input) {
-        return input.type() instanceof TensorType t && t.dims() != null ? t.dims() : List.of();
-    }
-
     private static int number(Dim known) {
         return Math.toIntExact(Objects.requireNonNull(known.size()));
     }
@@ -166,8 +162,11 @@ public record RestorationProof(double error, int runs, double tolerance) {
         private final long[] mask;
         private final Arena arena;
         private final SplittableRandom random = new SplittableRandom(SEED);
+        /** Dimensions of the checkpoint's inputs, whose images have a size. */
+        private final Map<String, List<Dim>> sizes = new LinkedHashMap<>();
 
-        Inputs(Graph graph, ObjectNode config, int length, boolean padded, Arena arena) {
+        Inputs(Graph graph, Graph twin, ObjectNode config, int length, boolean padded, Arena arena) {
+            twin.inputs().forEach(i -> sizes.put(i.name(), OnnxInputs.dims(i)));
             this.length = length;
             this.arena = arena;
             batch = batch(graph);
@@ -199,7 +198,7 @@ public record RestorationProof(double error, int runs, double tolerance) {
         /** The file's fixed batch size, else 1: some exports of rotary embeddings take no more. */
         private static int batch(Graph graph) {
             for (ValueInfo input : graph.requiredInputs()) {
-                List<Dim> dims = dims(input);
+                List<Dim> dims = OnnxInputs.dims(input);
                 if (!dims.isEmpty() && dims.getFirst().isKnown()) {
                     return number(dims.getFirst());
                 }
@@ -224,6 +223,9 @@ public record RestorationProof(double error, int runs, double tolerance) {
 
         private Tensor tensor(String name, TensorType type) {
             long[] values = tokens.get(name);
+            if (OnnxInputs.isPast(name)) {
+                return Tensor.ofFloats(arena, name, Shape.of(past(type)), new float[0]);
+            }
             if (values == null) {
                 return pixels(name, type);
             }
@@ -244,9 +246,22 @@ public record RestorationProof(double error, int runs, double tolerance) {
             return t;
         }
 
+        /** A cache of no tokens. */
+        private long[] past(TensorType type) {
+            long[] dims = Objects.requireNonNull(type.dims()).stream()
+                    .mapToLong(d -> d.isKnown() ? number(d) : 0)
+                    .toArray();
+            dims[0] = batch;
+            return dims;
+        }
+
         private Tensor pixels(String name, TensorType type) {
             List<Long> dims = new ArrayList<>(List.of((long) batch));
-            Objects.requireNonNull(type.dims()).stream().skip(1).forEach(d -> dims.add((long) number(d)));
+            List<Dim> own = Objects.requireNonNull(type.dims());
+            List<Dim> known = sizes.getOrDefault(name, own);
+            for (int i = 1; i < own.size(); i++) {
+                dims.add((long) number(own.get(i).isKnown() || i >= known.size() ? own.get(i) : known.get(i)));
+            }
             Shape shape = Shape.of(dims.stream().mapToLong(Long::longValue).toArray());
             SplittableRandom same = new SplittableRandom(SEED + length);
             float[] values = new float[Math.toIntExact(shape.elementCount())];

@@ -1,0 +1,50 @@
+package dev.octet.converter.pass;
+
+import dev.octet.converter.infer.Analysis;
+import dev.octet.formats.graph.Dim;
+import dev.octet.formats.graph.GraphEdit;
+import dev.octet.formats.graph.GraphModel;
+import dev.octet.formats.graph.Node;
+import java.util.List;
+
+/**
+ * Takes operands without elements out of Concat nodes, as a cache of keys and values is before the first token. Concat of a single operand becomes Identity, which
+ * {@link IdentityRemoval} takes out.
+ */
+final class EmptyOperands implements Pass {
+    @Override
+    public String name() {
+        return "empty-operands";
+    }
+
+    @Override
+    public GraphModel apply(GraphModel model, PassLog log) {
+        Analysis analysis = Analysis.of(model);
+        GraphEdit edit = GraphEdit.of(model.graph());
+        int removed = 0;
+        for (Node n : edit.nodes()) {
+            List<String> full = n.is("Concat")
+                    ? n.inputs().stream().filter(i -> !isEmpty(analysis, i)).toList()
+                    : n.inputs();
+            if (full.size() < n.inputs().size() && !full.isEmpty()) {
+                removed += n.inputs().size() - full.size();
+                edit.replace(
+                        n,
+                        full.size() == 1
+                                ? Node.of(n.name(), "Identity", full, n.outputs()).withMetadata(n.metadata())
+                                : n.withInputs(full));
+            }
+        }
+        if (removed == 0) {
+            return model;
+        }
+        edit.removeUnreachable();
+        log.note(name(), "", removed + " operands without elements were removed");
+        return model.withGraph(edit.build());
+    }
+
+    private static boolean isEmpty(Analysis analysis, String value) {
+        List<Dim> dims = analysis.dims(value);
+        return dims != null && dims.stream().map(Dim::size).anyMatch(s -> s != null && s == 0);
+    }
+}
