@@ -8,7 +8,7 @@ import dev.octet.formats.graph.Node;
 import java.util.List;
 
 /**
- * Takes operands without elements out of Concat nodes, as a cache of keys and values is before the first token. Concat of a single operand becomes Identity, which
+ * Takes operands of length zero out of Concat nodes, as a cache of keys and values is before the first token. Concat of a single operand becomes Identity, which
  * {@link IdentityRemoval} takes out.
  */
 final class EmptyOperands implements Pass {
@@ -23,8 +23,11 @@ final class EmptyOperands implements Pass {
         GraphEdit edit = GraphEdit.of(model.graph());
         int removed = 0;
         for (Node n : edit.nodes()) {
+            long axis = n.intAttribute("axis", 0);
             List<String> full = n.is("Concat")
-                    ? n.inputs().stream().filter(i -> !isEmpty(analysis, i)).toList()
+                    ? n.inputs().stream()
+                            .filter(i -> !isEmpty(analysis, i, axis))
+                            .toList()
                     : n.inputs();
             if (full.size() < n.inputs().size() && !full.isEmpty()) {
                 removed += n.inputs().size() - full.size();
@@ -39,12 +42,15 @@ final class EmptyOperands implements Pass {
             return model;
         }
         edit.removeUnreachable();
-        log.note(name(), "", removed + " operands without elements were removed");
+        log.note(name(), "", removed + " operands of length zero were removed");
         return model.withGraph(edit.build());
     }
 
-    private static boolean isEmpty(Analysis analysis, String value) {
+    /** Along another axis all operands are empty, and each counts. */
+    private static boolean isEmpty(Analysis analysis, String value, long axis) {
         List<Dim> dims = analysis.dims(value);
-        return dims != null && dims.stream().map(Dim::size).anyMatch(s -> s != null && s == 0);
+        int place = dims == null ? -1 : (int) (axis < 0 ? axis + dims.size() : axis);
+        Long size = dims == null || place < 0 || place >= dims.size() ? null : dims.get(place).size();
+        return size != null && size == 0;
     }
 }

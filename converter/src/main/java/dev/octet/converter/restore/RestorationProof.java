@@ -224,7 +224,8 @@ public record RestorationProof(double error, int runs, double tolerance) {
         private Tensor tensor(String name, TensorType type) {
             long[] values = tokens.get(name);
             if (OnnxInputs.isPast(name)) {
-                return Tensor.ofFloats(arena, name, Shape.of(past(type)), new float[0]);
+                DType dtype = Objects.requireNonNullElse(type.dtype(), DType.F32);
+                return Tensor.allocate(arena, new TensorSpec(name, dtype, Shape.of(past(type))));
             }
             if (values == null) {
                 return pixels(name, type);
