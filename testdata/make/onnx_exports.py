@@ -8,7 +8,8 @@ Versions: torch 2.13.0, transformers 5.18.0, onnx 1.23.1, onnxscript 0.7.2.
   dynamo   torch.onnx.export(dynamo=True), opset 18
   hf       transformers.exporters.OnnxExporter, which is dynamo with its own translations
   optimum  TorchScript with the input names, position_ids and opset 14 that optimum's exporters have; images have dynamic channels and sizes
-  cache    the same with a cache of keys and values, which optimum's exporters write of decoders unless told otherwise: past_key_values.0.key.. in, present.0.key.. out
+  cache    the same with a cache of keys and values, which optimum's exporters write of decoders unless told otherwise: past_key_values.0.key.. in, present.0.key.. out;
+           "cache-merged" has, as optimum's older versions wrote decoders, one without the cache beside it, of which use_cache_branch chooses
 
 Experts of mixtures: "batched" gathers each token's weights (experts_implementation batched_mm), "grouped" sorts tokens (grouped_mm), "eager" loops over the experts that were
 hit. "phi3:dynamo" has rotary embeddings without longrope, which torch.export cannot take; its configuration lies beside it.
@@ -70,7 +71,7 @@ class Logits(torch.nn.Module):
 
 def load(name, experts, attention="eager"):
     config = tf.AutoConfig.from_pretrained(HF / name)
-    if experts:
+    if experts and experts != "merged":
         config._experts_implementation = {"batched": "batched_mm", "grouped": "grouped_mm", "eager": "eager"}[experts]
     cls = getattr(tf, config.architectures[0])
     model = cls.from_pretrained(HF / name, config=config, attn_implementation=attention).eval().float()
@@ -79,17 +80,17 @@ def load(name, experts, attention="eager"):
     return model
 
 
-def export_cached(model, given, path):
+def export_cached(model, given, path, past=5):
     """As optimum's exporters do it: three tokens behind five of the cache."""
     model.config.use_cache = True
     config = model.config
     size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
     heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
-    batch, past, new = 2, 5, 3
+    batch, new = 2, 3
     tokens = {"input_ids": given["input_ids"][:batch, :new], "attention_mask": torch.ones(batch, past + new, dtype=torch.int64),
               "position_ids": torch.arange(past, past + new).expand(batch, new).contiguous()}
     layers = range(config.num_hidden_layers)
-    pasts = [f"past_key_values.{i}.{kind}" for i in layers for kind in ("key", "value")]
+    pasts = [f"past_key_values.{i}.{kind}" for i in layers for kind in ("key", "value")] if past else []
     outputs = ["logits"] + [f"present.{i}.{kind}" for i in layers for kind in ("key", "value")]
     axes = {"input_ids": {0: "batch_size", 1: "sequence_length"}, "attention_mask": {0: "batch_size", 1: "past_sequence_length + sequence_length"},
             "position_ids": {0: "batch_size", 1: "sequence_length"}, "logits": {0: "batch_size", 1: "sequence_length"}}
@@ -102,6 +103,38 @@ def export_cached(model, given, path):
     for name in pasts:
         given[name] = torch.zeros(given["input_ids"].shape[0], heads, 0, size)
     given["position_ids"] = torch.arange(given["input_ids"].shape[1]).expand_as(given["input_ids"]).contiguous()
+
+
+def export_merged(model, given, path):
+    """Both decoders in one file: weights outside of the branches, where each has its small constants."""
+    both = {}
+    for name, past in (("no_past", 0), ("with_past", 5)):
+        export_cached(model, given, path, past)
+        both[name] = onnx.load(str(path))
+    shared, graphs = {}, {}
+    for name, one in both.items():
+        names, small = {}, []
+        for t in one.graph.initializer:
+            if len(t.dims) == 0 or (len(t.dims) == 1 and t.data_type in (onnx.TensorProto.INT32, onnx.TensorProto.INT64)):
+                small.append(t)
+            else:
+                key = (tuple(t.dims), t.data_type, onnx.numpy_helper.to_array(t).tobytes())
+                names[t.name] = shared.setdefault(key, t).name
+        for node in one.graph.node:
+            for i, value in enumerate(node.input):
+                node.input[i] = names.get(value, value)
+        graphs[name] = onnx.helper.make_graph(one.graph.node, name, [], one.graph.output, small)
+    inputs = list(both["with_past"].graph.input)
+    for i in inputs:
+        if i.name == "attention_mask":
+            i.type.tensor_type.shape.dim[1].dim_param = "attention_mask_sequence_length"
+    condition = onnx.helper.make_tensor_value_info("use_cache_branch", onnx.TensorProto.BOOL, [1])
+    outputs = both["no_past"].graph.output
+    choice = onnx.helper.make_node("If", ["use_cache_branch"], [o.name for o in outputs], "optimum::if", then_branch=graphs["with_past"],
+                                   else_branch=graphs["no_past"])
+    merged = onnx.helper.make_graph([choice], "merged", [*inputs, condition], outputs, list(shared.values()))
+    onnx.save(onnx.helper.make_model(merged, opset_imports=both["no_past"].opset_import, ir_version=9), str(path))
+    given["use_cache_branch"] = torch.zeros(1, dtype=torch.bool)
 
 
 def without_longrope(model, path):
@@ -155,7 +188,7 @@ def export(name, exporter, experts, path):
     torch._dynamo.reset()
     with torch.no_grad():
         if exporter == "cache":
-            export_cached(model, given, path)
+            (export_merged if experts == "merged" else export_cached)(model, given, path)
         elif exporter in ("script", "optimum"):
             torch.onnx.export(Logits(model, names, outputs), args, str(path), input_names=names, output_names=outputs, dynamic_axes=axes,
                               opset_version=17 if exporter == "script" else 14, dynamo=False)

@@ -6,6 +6,7 @@ import dev.octet.converter.hf.HfImporter;
 import dev.octet.converter.inspect.QuantizedLayers;
 import dev.octet.converter.lower.Lowering;
 import dev.octet.converter.pass.PassLog;
+import dev.octet.converter.restore.MergedDecoder;
 import dev.octet.converter.restore.NamedConstants;
 import dev.octet.converter.restore.OnnxInputs;
 import dev.octet.converter.restore.Restoration;
@@ -70,7 +71,7 @@ public final class RestoredCheckpoint implements AutoCloseable {
                         "the model has tensors but no graph", where, "give an .onnx file"));
         Arena arena = Arena.ofShared();
         boolean done = false;
-        WidenedConstants widened = WidenedConstants.of(source, arena);
+        WidenedConstants widened = WidenedConstants.of(MergedDecoder.withoutCache(source, where), arena);
         try (Converter converter = Converter.of(Model.of(widened.model()))) {
             Optional<ObjectNode> config = given.isPresent() ? given : HfImporter.configOf(source);
             GraphModel canonical = OnnxInputs.withoutCache(converter.canonical());

@@ -29,8 +29,6 @@ public final class OnnxInputs {
 
     private static final String PAST = "past_key_values";
     private static final String PRESENT = "present";
-    /** Chooses between a decoder without a cache and one with, in files that hold both. */
-    private static final String BRANCH = "use_cache_branch";
 
     private static final Set<String> KNOWN = Set.of(TOKENS, MASK, TYPES, POSITIONS, PIXELS, FEATURES, TARGETS);
     private static final long BATCH = 2;
@@ -70,12 +68,6 @@ public final class OnnxInputs {
                 .map(ValueInfo::name)
                 .filter(n -> !KNOWN.contains(n) && !isPast(n))
                 .toList();
-        if (others.contains(BRANCH)) {
-            throw new UnsupportedModelException(
-                    "the file is two decoders in one, of which the input " + BRANCH + " chooses",
-                    where,
-                    "give one that is not merged: optimum calls it model.onnx or decoder_model.onnx");
-        }
         if (!others.isEmpty()) {
             throw Refusal.of(
                     "it has inputs " + String.join(", ", others) + ", not only "

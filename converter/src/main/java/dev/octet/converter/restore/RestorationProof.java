@@ -223,6 +223,9 @@ public record RestorationProof(double error, int runs, double tolerance) {
 
         private Tensor tensor(String name, TensorType type) {
             long[] values = tokens.get(name);
+            if (name.equals(MergedDecoder.CONDITION)) { // false
+                return Tensor.allocate(arena, new TensorSpec(name, DType.BOOL, Shape.of(1)));
+            }
             if (OnnxInputs.isPast(name)) {
                 DType dtype = Objects.requireNonNullElse(type.dtype(), DType.F32);
                 return Tensor.allocate(arena, new TensorSpec(name, dtype, Shape.of(past(type))));
