@@ -83,7 +83,8 @@ public final class RestoredCheckpoint implements AutoCloseable {
                         "give the ONNX model in floats that this one was made from");
             }
             PassLog log = new PassLog();
-            GraphModel fixed = TrainingGraph.withExperts(canonical, OnnxInputs.sizes(canonical.graph(), config, where), log);
+            GraphModel fixed =
+                    TrainingGraph.withExperts(canonical, OnnxInputs.sizes(canonical.graph(), config, where), log);
             Restoration.Found found = Restoration.of(
                     fixed,
                     NamedConstants.of(widened.model(), canonical, widened.narrow()),

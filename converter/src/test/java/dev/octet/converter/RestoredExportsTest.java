@@ -163,8 +163,8 @@ class RestoredExportsTest {
     @Test
     void images_of_open_size_need_the_configuration_that_says_it() throws IOException {
         try (ModelFile file = ModelFile.open(unpacked("vit_optimum"))) {
-            UnsupportedModelException refused = assertThrows(
-                    UnsupportedModelException.class, () -> RestoredCheckpoint.of(file, Optional.empty()));
+            UnsupportedModelException refused =
+                    assertThrows(UnsupportedModelException.class, () -> RestoredCheckpoint.of(file, Optional.empty()));
             assertTrue(refused.what().contains("dimension 1 of pixel_values is 'num_channels'"), refused.what());
             assertTrue(refused.fix().contains("--config"), refused.fix());
             UnsupportedModelException text = assertThrows(
@@ -189,8 +189,8 @@ class RestoredExportsTest {
     void a_choice_between_decoders_that_is_no_if_is_refused() throws IOException {
         try (ModelFile file = ModelFile.open(unpacked("gpt2_cache_merged"));
                 ModelFile other = ModelFile.open(withTwoReaders(file))) {
-            UnsupportedModelException refused = assertThrows(
-                    UnsupportedModelException.class, () -> RestoredCheckpoint.of(other, Optional.empty()));
+            UnsupportedModelException refused =
+                    assertThrows(UnsupportedModelException.class, () -> RestoredCheckpoint.of(other, Optional.empty()));
             assertTrue(refused.what().contains("use_cache_branch"), refused.what());
             assertTrue(refused.fix().contains("decoder_model.onnx"), refused.fix());
         }

@@ -34,7 +34,8 @@ final class EmptyOperands implements Pass {
                 edit.replace(
                         n,
                         full.size() == 1
-                                ? Node.of(n.name(), "Identity", full, n.outputs()).withMetadata(n.metadata())
+                                ? Node.of(n.name(), "Identity", full, n.outputs())
+                                        .withMetadata(n.metadata())
                                 : n.withInputs(full));
             }
         }
@@ -50,7 +51,9 @@ final class EmptyOperands implements Pass {
     private static boolean isEmpty(Analysis analysis, String value, long axis) {
         List<Dim> dims = analysis.dims(value);
         int place = dims == null ? -1 : (int) (axis < 0 ? axis + dims.size() : axis);
-        Long size = dims == null || place < 0 || place >= dims.size() ? null : dims.get(place).size();
+        Long size = dims == null || place < 0 || place >= dims.size()
+                ? null
+                : dims.get(place).size();
         return size != null && size == 0;
     }
 }

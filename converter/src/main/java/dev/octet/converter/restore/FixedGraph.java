@@ -104,9 +104,13 @@ final class FixedGraph {
     @Nullable
     Tensor rows(String value) {
         Node n = maker(value);
-        Tensor table = n == null || !n.is("Gather") || n.intAttribute("axis", 0) != 0 ? null : constant(n.input(0));
-        Tensor places = table == null || n == null ? null : constant(n.input(1));
-        boolean all = places != null
+        if (n == null || !n.is("Gather") || n.intAttribute("axis", 0) != 0) {
+            return null;
+        }
+        Tensor table = constant(n.input(0));
+        Tensor places = constant(n.input(1));
+        boolean all = table != null
+                && places != null
                 && places.dtype() == DType.I64
                 && table.shape().rank() > 0
                 && places.shape().elementCount() == table.shape().dim(0)

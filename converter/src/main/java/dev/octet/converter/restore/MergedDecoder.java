@@ -33,9 +33,8 @@ public final class MergedDecoder {
         if (graph.inputs().stream().noneMatch(i -> i.name().equals(CONDITION))) {
             return model;
         }
-        List<Node> readers = graph.nodes().stream()
-                .filter(n -> n.uses().contains(CONDITION))
-                .toList();
+        List<Node> readers =
+                graph.nodes().stream().filter(n -> n.uses().contains(CONDITION)).toList();
         Node choice = readers.size() == 1 ? readers.getFirst() : null;
         if (choice == null
                 || !choice.is("If")

@@ -12,7 +12,6 @@ import dev.octet.formats.tensor.Tensor;
 import dev.octet.formats.tensor.TensorSpec;
 import java.lang.foreign.Arena;
 import java.util.ArrayList;
-import java.util.Arrays;
 import java.util.HashMap;
 import java.util.HashSet;
 import java.util.LinkedHashMap;
@@ -34,6 +33,9 @@ public final class NamedConstants {
     /** A matrix of an expert: with {@code .weight} behind it as a module's, or without, as a part of one tensor for all. */
     private static final Pattern EXPERT = Pattern.compile("(\\.experts\\.\\d{1,9}\\.)([a-z0-9_]+)\\.weight$");
 
+    /** Parameters that tell what stands before all names. */
+    private static final int LOOKED_AT = 64;
+
     private static final String SINKS = ".sinks";
     private static final String BODY = "model.";
     private static final Pattern LAYER = Pattern.compile("(|.*\\.)layers\\.\\d{1,4}\\..*");
@@ -46,18 +48,11 @@ public final class NamedConstants {
      */
     private record Named(Tensor tensor, Optional<Boolean> outIn, boolean ofNorm) {}
 
-    /**
-     * A constant where a node of a module reads it.
-     *
-     * @param name its own, as {@link #all} has names
-     */
-    private record Read(String module, String op, String name, Tensor tensor) {}
-
     private final Map<String, Named> all;
-    private final List<Read> reads;
+    private final FoldedConstants reads;
     private final Map<Long, Tensor> narrow;
 
-    private NamedConstants(Map<String, Named> all, List<Read> reads, Map<Long, Tensor> narrow) {
+    private NamedConstants(Map<String, Named> all, FoldedConstants reads, Map<Long, Tensor> narrow) {
         this.all = all;
         this.reads = reads;
         this.narrow = narrow;
@@ -94,28 +89,14 @@ public final class NamedConstants {
                     .ifPresent(t -> named.putIfAbsent(
                             key(unwrapped(i.name(), wrapper)), new Named(t, Optional.empty(), false)));
         }
-        return new NamedConstants(named, reads(graph, wrapper), narrow);
-    }
-
-    private static List<Read> reads(Graph graph, String wrapper) {
-        List<Read> reads = new ArrayList<>();
-        for (Node n : graph.nodes()) {
-            for (String input : n.domain().isEmpty() ? n.inputs() : List.<String>of()) {
-                Initializer i = graph.initializers().get(input);
-                Tensor t = i == null ? null : i.tensor().orElse(null);
-                if (i != null && t != null && t.dtype().isFloat()) {
-                    String name = key(unwrapped(i.metadata().getOrDefault(Initializer.ORIGINAL_NAME, input), wrapper));
-                    reads.add(new Read(ModulePath.moduleOf(n), n.opType(), name, t));
-                }
-            }
-        }
-        return reads;
+        return new NamedConstants(named, FoldedConstants.of(graph, n -> key(unwrapped(n, wrapper))), narrow);
     }
 
     /** Embeddings by the modules that look them up: one that a model is tied to may have kept the name of its output layer alone. */
     private static void tables(Graph graph, String wrapper, Map<String, Named> named) {
         for (Node n : graph.nodes()) {
-            Initializer i = n.is("Gather") || n.is("GatherND") ? graph.initializers().get(n.input(0)) : null;
+            Initializer i =
+                    n.is("Gather") || n.is("GatherND") ? graph.initializers().get(n.input(0)) : null;
             Tensor t = i == null ? null : i.tensor().orElse(null);
             if (t != null
                     && t.dtype().isFloat()
@@ -242,7 +223,8 @@ public final class NamedConstants {
         String gaps() {
             return bindings.isEmpty() || missing.isEmpty()
                     ? ""
-                    : "; no constant is named or shaped as " + missing.stream().limit(SHOWN).collect(Collectors.joining(", "))
+                    : "; no constant is named or shaped as "
+                            + missing.stream().limit(SHOWN).collect(Collectors.joining(", "))
                             + (missing.size() > SHOWN ? " and " + (missing.size() - SHOWN) + " others" : "");
         }
     }
@@ -257,6 +239,9 @@ public final class NamedConstants {
         Set<String> offsets = offsets(blueprint.graph());
         Map<String, List<String>> aliases = aliases(blueprint);
         String around = around(blueprint);
+        FoldedConstants folded = reads.without(blueprint.parameters().keySet().stream()
+                .map(p -> around + key(p))
+                .collect(Collectors.toSet()));
         Map<String, GraphMatcher.Binding> found = new LinkedHashMap<>();
         blueprint.wholes().forEach((name, whole) -> cut(name, whole, blueprint, arena, found));
         Map<String, GraphMatcher.Binding> ordered = new LinkedHashMap<>();
@@ -269,12 +254,15 @@ public final class NamedConstants {
                         ? binding
                         : binding(
                                 name,
+                                around,
                                 e.getValue(),
                                 Optional.ofNullable(wanted.get(parameter)),
                                 offsets.contains(parameter));
             }
             if (binding == null) {
-                binding = nameless(parameter, e.getValue(), blueprint, around);
+                binding = folded.find(parameter, e.getValue(), blueprint.graph(), around)
+                        .map(t -> new GraphMatcher.Binding(stored(t), false))
+                        .orElse(null);
             }
             if (binding == null) {
                 missing.add(parameter);
@@ -312,6 +300,7 @@ public final class NamedConstants {
     /** What the file's names have before those of the parameters, with its dot: a module around the model. */
     private String around(Blueprint blueprint) {
         return blueprint.parameters().keySet().stream()
+                .limit(LOOKED_AT)
                 .map(NamedConstants::key)
                 .flatMap(p -> all.keySet().stream()
                         .filter(n -> n.endsWith("." + p))
@@ -324,78 +313,9 @@ public final class NamedConstants {
                 .orElse("");
     }
 
-    /**
-     * A parameter that the exporter has folded something into, which took its name: positions looked up, an exponential. It is the only constant without a name
-     * that the parameter's module, or the one around that, reads as the blueprint does.
-     */
-    private GraphMatcher.@Nullable Binding nameless(
-            String parameter, Shape wanted, Blueprint blueprint, String around) {
-        Node reader = reader(blueprint.graph(), parameter);
-        if (reader == null) {
-            return null;
-        }
-        Tensor t = onlyRead(parameter, wanted, reader.opType(), blueprint, around);
-        Node behind = t == null && reader.is("Exp") ? reader(blueprint.graph(), reader.output()) : null;
-        if (behind != null) {
-            t = onlyRead(parameter, wanted, behind.opType(), blueprint, around);
-            t = t == null ? null : logarithm(t);
-        }
-        return t == null ? null : new GraphMatcher.Binding(stored(t), false);
-    }
-
-    private @Nullable Tensor onlyRead(String parameter, Shape wanted, String op, Blueprint blueprint, String around) {
-        Set<String> names = new HashSet<>();
-        blueprint.parameters().keySet().forEach(p -> names.add(around + key(p)));
-        String owner = outer(parameter);
-        for (String module : List.of(owner, outer(owner))) {
-            String place = around + module;
-            String path = place.endsWith(".") ? place.substring(0, place.length() - 1) : place;
-            List<Tensor> found = reads.stream()
-                    .filter(r -> r.module().equals(path) && !names.contains(r.name()))
-                    .filter(r -> r.op().equals(op) || (isRepetition(r.op()) && isRepetition(op)))
-                    .map(Read::tensor)
-                    .filter(t -> withoutOnes(t.shape()).equals(withoutOnes(wanted)))
-                    .distinct()
-                    .toList();
-            if (found.size() == 1) {
-                return found.getFirst();
-            }
-        }
-        return null;
-    }
-
-    private static @Nullable Node reader(Graph graph, String value) {
-        return graph.nodes().stream()
-                .filter(n -> n.inputs().contains(value))
-                .findFirst()
-                .orElse(null);
-    }
-
-    private static boolean isRepetition(String op) {
-        return op.equals("Expand") || op.equals("Tile");
-    }
-
-    /** The name of what is around a module or has a parameter; empty at the outermost. */
-    private static String outer(String name) {
-        return name.substring(0, Math.max(0, name.lastIndexOf('.')));
-    }
-
-    private static List<Long> withoutOnes(Shape shape) {
-        return Arrays.stream(shape.toArray()).filter(d -> d != 1).boxed().toList();
-    }
-
-    /** A constant that an exporter has taken the exponential of, as it was before, up to rounding. */
-    private static Tensor logarithm(Tensor exponential) {
-        float[] values = exponential.toFloats();
-        for (int i = 0; i < values.length; i++) {
-            values[i] = (float) Math.log(values[i]);
-        }
-        return Tensor.ofFloats(Arena.ofAuto(), exponential.name(), exponential.shape(), values);
-    }
-
     private GraphMatcher.@Nullable Binding binding(
-            String parameter, Shape wanted, Optional<Boolean> outIn, boolean offset) {
-        Named c = find(key(parameter));
+            String parameter, String around, Shape wanted, Optional<Boolean> outIn, boolean offset) {
+        Named c = find(key(parameter), around);
         if (c == null) {
             return null;
         }
@@ -411,9 +331,10 @@ public final class NamedConstants {
                 : null;
     }
 
-    /** The constant of a name, or the only one of this name within another module. */
-    private @Nullable Named find(String key) {
-        Named c = all.get(key);
+    /** The constant of a name, as it is or in the module around the model, or the only one of this name within another module. */
+    private @Nullable Named find(String key, String around) {
+        Named own = all.get(key);
+        Named c = own == null ? all.get(around + key) : own;
         if (c != null) {
             return c;
         }

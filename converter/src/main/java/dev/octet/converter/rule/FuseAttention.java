@@ -155,7 +155,10 @@ final class FuseAttention implements FusionRule {
     private static Outcome fused(GraphFacts g, Node anchor, Masked masked, List<Node> matched) {
         AttentionScores scores = masked.scores();
         Node product = matched.getLast();
-        Shape shape = g.shape(masked.values().isEmpty() ? g.uncast(anchor.input(0)) : masked.values().getFirst());
+        Shape shape = g.shape(
+                masked.values().isEmpty()
+                        ? g.uncast(anchor.input(0))
+                        : masked.values().getFirst());
         Shape q = g.shape(scores.q());
         Shape k = g.shape(scores.keys());
         Shape v = g.shape(g.uncast(product.input(1)));

@@ -220,8 +220,8 @@ class FuseAttentionTest {
 
     @Test
     void a_causal_summand_beside_a_bias_is_added_to_it() {
-        Sketch s = start().input("bias", DType.F32, 2, 4, LENGTH, LENGTH)
-                .constant(summand(LOWEST, 1, 1, LENGTH, LENGTH));
+        Sketch s =
+                start().input("bias", DType.F32, 2, 4, LENGTH, LENGTH).constant(summand(LOWEST, 1, 1, LENGTH, LENGTH));
         Node n = attention(
                 fuse(lines(s, "T0132 k t; MatMul q t s; Add s bias a; Add a m b; Softmax b c; MatMul c v y")));
         assertEquals(4, n.inputs().size());
