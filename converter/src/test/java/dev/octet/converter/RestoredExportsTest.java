@@ -12,6 +12,7 @@ import dev.octet.formats.error.UnsupportedModelException;
 import dev.octet.formats.graph.GraphEdit;
 import dev.octet.formats.graph.GraphModel;
 import dev.octet.formats.graph.Node;
+import dev.octet.formats.graph.ValueInfo;
 import dev.octet.formats.onnx.OnnxWriter;
 import dev.octet.formats.tensor.Tensor;
 import java.io.IOException;
@@ -26,6 +27,7 @@ import java.util.Optional;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.TreeSet;
+import java.util.function.Consumer;
 import java.util.stream.Stream;
 import java.util.zip.GZIPInputStream;
 import org.junit.jupiter.api.DisplayNameGeneration;
@@ -46,6 +48,9 @@ class RestoredExportsTest {
             Path.of(System.getProperty("octet.testdata")).resolveSibling("docs").resolve("huggingface.md");
     private static final List<String> EXPORTERS = List.of("script", "dynamo", "hf", "optimum", "cache");
     private static final String SUFFIX = ".onnx.gz";
+    /** DeBERTa-v2 with projections of positions of their own, whose weights dynamo multiplies with the embeddings. */
+    private static final String FOLDED = "deberta-qa_dynamo";
+
     private static final String ALONE = "alone";
     private static final String CONFIG = "config";
 
@@ -58,6 +63,7 @@ class RestoredExportsTest {
                     .map(f -> String.valueOf(f.getFileName()))
                     .filter(f -> f.endsWith(SUFFIX))
                     .map(f -> f.substring(0, f.length() - SUFFIX.length()))
+                    .filter(f -> !f.equals(FOLDED))
                     .sorted()
                     .toList()
                     .stream();
@@ -186,9 +192,36 @@ class RestoredExportsTest {
     }
 
     @Test
+    void weights_that_an_exporter_multiplied_with_others_are_named() throws IOException {
+        try (ModelFile file = ModelFile.open(unpacked(FOLDED))) {
+            UnsupportedModelException refused = assertThrows(
+                    UnsupportedModelException.class,
+                    () -> RestoredCheckpoint.of(file, Optional.of(configOf(FOLDED))));
+            assertTrue(refused.what().contains("attention.self.pos_query_proj.weight"), refused.what());
+        }
+    }
+
+    @Test
+    void a_decoder_whose_encoder_lies_elsewhere_is_refused_by_its_input() throws IOException {
+        try (ModelFile file = ModelFile.open(unpacked("llama_cache"));
+                ModelFile other = ModelFile.open(edited(file, edit -> {
+                    List<ValueInfo> inputs = new ArrayList<>(edit.inputs());
+                    inputs.add(inputs.getFirst().withName("encoder_hidden_states"));
+                    edit.setInputs(inputs);
+                }))) {
+            UnsupportedModelException refused = assertThrows(
+                    UnsupportedModelException.class, () -> RestoredCheckpoint.of(other, Optional.empty()));
+            assertTrue(refused.what().contains("it has inputs encoder_hidden_states, not only"), refused.what());
+        }
+    }
+
+    @Test
     void a_choice_between_decoders_that_is_no_if_is_refused() throws IOException {
         try (ModelFile file = ModelFile.open(unpacked("gpt2_cache_merged"));
-                ModelFile other = ModelFile.open(withTwoReaders(file))) {
+                ModelFile other = ModelFile.open(edited(
+                        file,
+                        edit -> edit.append(
+                                Node.of("not", "Not", List.of("use_cache_branch"), List.of("not")))))) {
             UnsupportedModelException refused =
                     assertThrows(UnsupportedModelException.class, () -> RestoredCheckpoint.of(other, Optional.empty()));
             assertTrue(refused.what().contains("use_cache_branch"), refused.what());
@@ -197,10 +230,10 @@ class RestoredExportsTest {
     }
 
     /** The file with a second reader of its condition. */
-    private Path withTwoReaders(ModelFile file) throws IOException {
+    private Path edited(ModelFile file, Consumer<GraphEdit> change) throws IOException {
         GraphModel model = file.model().graph().orElseThrow();
         GraphEdit edit = GraphEdit.of(model.graph());
-        edit.append(Node.of("not", "Not", List.of("use_cache_branch"), List.of("not")));
+        change.accept(edit);
         Path path = folder.resolve("other.onnx");
         OnnxWriter.write(model.withGraph(edit.build()), path);
         return path;

@@ -249,7 +249,7 @@ public final class NamedConstants {
         for (Map.Entry<String, Shape> e : blueprint.parameters().entrySet()) {
             String parameter = e.getKey();
             GraphMatcher.Binding binding = found.get(parameter);
-            for (String name : aliases.getOrDefault(parameter, List.of(parameter))) {
+            for (String name : aliases.getOrDefault(parameter, List.of(parameter, blueprint.fileName(parameter)))) {
                 binding = binding != null
                         ? binding
                         : binding(
@@ -274,8 +274,8 @@ public final class NamedConstants {
     }
 
     /**
-     * What parameters may be called: their own name, and those of the modules that read them, where several share one (a tied output layer's weight, its bias and
-     * that of the head around it).
+     * What parameters of Linears may be called: their own name, that in files, and those of the modules that read them, where several share one (a tied output layer's
+     * weight, its bias and that of the head around it).
      */
     private static Map<String, List<String>> aliases(Blueprint blueprint) {
         Map<String, List<String>> aliases = new HashMap<>();
@@ -284,7 +284,7 @@ public final class NamedConstants {
             for (int i = 0; linear && i < n.inputs().size(); i++) {
                 String parameter = n.input(i);
                 if (i > 0 && blueprint.parameters().containsKey(parameter)) {
-                    aliases.computeIfAbsent(parameter, p -> new ArrayList<>(List.of(p)))
+                    aliases.computeIfAbsent(parameter, p -> new ArrayList<>(List.of(p, blueprint.fileName(p))))
                             .add(module(n) + (i == 1 ? ".weight" : ".bias"));
                 }
             }

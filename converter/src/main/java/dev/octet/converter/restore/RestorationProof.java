@@ -24,6 +24,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
+import java.util.Optional;
 import java.util.SplittableRandom;
 import java.util.stream.Stream;
 
@@ -75,7 +76,8 @@ public record RestorationProof(double error, int runs, double tolerance) {
                         for (Map.Entry<String, String> output : outputs.entrySet()) {
                             Tensor x = mine.read(output.getValue());
                             Tensor y = others.read(output.getKey());
-                            error = Math.max(error, check(output.getValue(), x, y, inputs, tolerance, where));
+                            long row = perToken(twin.graph(), output.getKey(), y);
+                            error = Math.max(error, check(output.getValue(), x, y, row, inputs, tolerance, where));
                         }
                     }
                 }
@@ -84,7 +86,28 @@ public record RestorationProof(double error, int runs, double tolerance) {
         return new RestorationProof(error, lengths.size(), tolerance);
     }
 
-    private static double check(String name, Tensor x, Tensor y, Inputs inputs, double tolerance, String where) {
+    /** Elements that an output has for each token of the input; 0 where it has none for single tokens. */
+    private static long perToken(Graph twin, String output, Tensor value) {
+        Optional<Dim> tokens = sequence(twin.inputs(), OnnxInputs.TOKENS);
+        return tokens.isPresent() && tokens.equals(sequence(twin.outputs(), output))
+                ? value.shape().elementCount()
+                        / (value.shape().dim(0) * value.shape().dim(1))
+                : 0;
+    }
+
+    /** The second axis of an input or output. */
+    private static Optional<Dim> sequence(List<ValueInfo> values, String name) {
+        return values.stream()
+                .filter(v -> v.name().equals(name))
+                .map(OnnxInputs::dims)
+                .filter(dims -> dims.size() > 1)
+                .map(dims -> dims.get(1))
+                .findFirst();
+    }
+
+    /** @param row elements of the output for each token; 0 for none */
+    private static double check(
+            String name, Tensor x, Tensor y, long row, Inputs inputs, double tolerance, String where) {
         if (!x.shape().equals(y.shape())) {
             throw refused(
                     "output '" + name + "' of the file has shape " + x.shape() + ", that of the checkpoint "
@@ -95,7 +118,6 @@ public record RestorationProof(double error, int runs, double tolerance) {
         double largest = 0;
         float[] p = x.toFloats();
         float[] q = y.toFloats();
-        long row = x.shape().rank() == 3 ? x.shape().dim(2) : 0;
         for (int i = 0; i < p.length; i++) {
             if (row > 0 && !inputs.counts(i / row)) {
                 continue; // values at padding are irrelevant, and exporters differ there
