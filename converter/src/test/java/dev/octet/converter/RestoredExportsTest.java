@@ -167,8 +167,8 @@ class RestoredExportsTest {
     }
 
     @Test
-    void images_of_open_size_need_the_configuration_that_says_it() throws IOException {
-        try (ModelFile file = ModelFile.open(unpacked("vit_optimum"))) {
+    void images_of_open_size_whose_positions_are_looked_up_need_the_configuration() throws IOException {
+        try (ModelFile file = ModelFile.open(unpacked("clip-vision_optimum"))) {
             UnsupportedModelException refused =
                     assertThrows(UnsupportedModelException.class, () -> RestoredCheckpoint.of(file, Optional.empty()));
             assertTrue(refused.what().contains("dimension 1 of pixel_values is 'num_channels'"), refused.what());
@@ -195,8 +195,7 @@ class RestoredExportsTest {
     void weights_that_an_exporter_multiplied_with_others_are_named() throws IOException {
         try (ModelFile file = ModelFile.open(unpacked(FOLDED))) {
             UnsupportedModelException refused = assertThrows(
-                    UnsupportedModelException.class,
-                    () -> RestoredCheckpoint.of(file, Optional.of(configOf(FOLDED))));
+                    UnsupportedModelException.class, () -> RestoredCheckpoint.of(file, Optional.of(configOf(FOLDED))));
             assertTrue(refused.what().contains("attention.self.pos_query_proj.weight"), refused.what());
         }
     }
@@ -209,8 +208,8 @@ class RestoredExportsTest {
                     inputs.add(inputs.getFirst().withName("encoder_hidden_states"));
                     edit.setInputs(inputs);
                 }))) {
-            UnsupportedModelException refused = assertThrows(
-                    UnsupportedModelException.class, () -> RestoredCheckpoint.of(other, Optional.empty()));
+            UnsupportedModelException refused =
+                    assertThrows(UnsupportedModelException.class, () -> RestoredCheckpoint.of(other, Optional.empty()));
             assertTrue(refused.what().contains("it has inputs encoder_hidden_states, not only"), refused.what());
         }
     }
@@ -220,8 +219,7 @@ class RestoredExportsTest {
         try (ModelFile file = ModelFile.open(unpacked("gpt2_cache_merged"));
                 ModelFile other = ModelFile.open(edited(
                         file,
-                        edit -> edit.append(
-                                Node.of("not", "Not", List.of("use_cache_branch"), List.of("not")))))) {
+                        edit -> edit.append(Node.of("not", "Not", List.of("use_cache_branch"), List.of("not")))))) {
             UnsupportedModelException refused =
                     assertThrows(UnsupportedModelException.class, () -> RestoredCheckpoint.of(other, Optional.empty()));
             assertTrue(refused.what().contains("use_cache_branch"), refused.what());
