@@ -148,7 +148,7 @@ public final class OnnxInputs {
     /** Patches along one side of a square, of one token each and perhaps a token of the class before them; 0 where that makes no square. */
     private static long side(long tokens) {
         for (long patches = tokens; patches >= tokens - 1; patches--) {
-            long side = Math.round(Math.sqrt(patches));
+            long side = Math.round(Math.sqrt((double) patches));
             if (side * side == patches) {
                 return side;
             }
