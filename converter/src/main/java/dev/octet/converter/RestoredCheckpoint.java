@@ -6,6 +6,7 @@ import dev.octet.converter.hf.HfImporter;
 import dev.octet.converter.inspect.QuantizedLayers;
 import dev.octet.converter.lower.Lowering;
 import dev.octet.converter.pass.PassLog;
+import dev.octet.converter.restore.MergedDecoder;
 import dev.octet.converter.restore.NamedConstants;
 import dev.octet.converter.restore.OnnxInputs;
 import dev.octet.converter.restore.Restoration;
@@ -15,7 +16,6 @@ import dev.octet.converter.restore.WindowReader;
 import dev.octet.formats.ModelFile;
 import dev.octet.formats.checkpoint.ModelConfig;
 import dev.octet.formats.error.UnsupportedModelException;
-import dev.octet.formats.graph.Graph;
 import dev.octet.formats.graph.GraphModel;
 import dev.octet.formats.model.Model;
 import dev.octet.formats.safetensors.SafetensorsWriter;
@@ -71,10 +71,10 @@ public final class RestoredCheckpoint implements AutoCloseable {
                         "the model has tensors but no graph", where, "give an .onnx file"));
         Arena arena = Arena.ofShared();
         boolean done = false;
-        WidenedConstants widened = WidenedConstants.of(source, arena);
+        WidenedConstants widened = WidenedConstants.of(MergedDecoder.withoutCache(source, where), arena);
         try (Converter converter = Converter.of(Model.of(widened.model()))) {
             Optional<ObjectNode> config = given.isPresent() ? given : HfImporter.configOf(source);
-            GraphModel canonical = converter.canonical();
+            GraphModel canonical = OnnxInputs.withoutCache(converter.canonical());
             int quantized = new QuantizedLayers(canonical.graph()).linears();
             if (quantized > 0) {
                 throw new UnsupportedModelException(
@@ -83,10 +83,11 @@ public final class RestoredCheckpoint implements AutoCloseable {
                         "give the ONNX model in floats that this one was made from");
             }
             PassLog log = new PassLog();
-            GraphModel fixed = TrainingGraph.withExperts(canonical, sizes(canonical.graph(), where), log);
+            GraphModel fixed =
+                    TrainingGraph.withExperts(canonical, OnnxInputs.sizes(canonical.graph(), config, where), log);
             Restoration.Found found = Restoration.of(
                     fixed,
-                    NamedConstants.of(canonical, widened.narrow()),
+                    NamedConstants.of(widened.model(), canonical, widened.narrow()),
                     widened.narrow(),
                     config,
                     WindowReader.of(canonical),
@@ -136,10 +137,6 @@ public final class RestoredCheckpoint implements AutoCloseable {
     /** Whether ONNX Runtime runs the model reliably as it is; if not, it runs the model as Octet imports it. */
     private static boolean runs(GraphModel source) {
         return source.graph().nodes().stream().noneMatch(n -> n.is("Attention"));
-    }
-
-    private static Map<String, Long> sizes(Graph graph, String where) {
-        return OnnxInputs.sizes(graph, where);
     }
 
     private static List<String> notes(PassLog log) {

@@ -34,8 +34,12 @@ public final class ImportPasses {
             new UntieInitializers());
 
     /** What {@link #specialise} does once sizes are numbers. */
-    private static final List<Pass> AFTER_FIXING =
-            List.of(new ShapeInference(), new ConstantFolding(), new IdentityRemoval(), new ShapeInference());
+    private static final List<Pass> AFTER_FIXING = List.of(
+            new ShapeInference(),
+            new ConstantFolding(),
+            new EmptyOperands(),
+            new IdentityRemoval(),
+            new ShapeInference());
 
     private ImportPasses() {}
 

@@ -11,6 +11,7 @@ import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Tensor;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.Deque;
 import java.util.HashMap;
 import java.util.HashSet;
@@ -18,6 +19,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
+import java.util.stream.LongStream;
 import org.jspecify.annotations.Nullable;
 
 /** Finds what makes a value in a graph, skipping nodes that only move elements or change their type. */
@@ -96,6 +98,26 @@ final class FixedGraph {
         String v = unmoved(value);
         Initializer i = graph.initializers().get(v);
         return i == null || inputs.contains(v) ? null : i.tensor().orElse(null);
+    }
+
+    /** The constant of which {@code value} is all rows in their order, looked up by 0, 1, 2...; null where it is nothing of the kind. */
+    @Nullable
+    Tensor rows(String value) {
+        Node n = maker(value);
+        if (n == null || !n.is("Gather") || n.intAttribute("axis", 0) != 0) {
+            return null;
+        }
+        Tensor table = constant(n.input(0));
+        Tensor places = constant(n.input(1));
+        boolean all = table != null
+                && places != null
+                && places.dtype() == DType.I64
+                && table.shape().rank() > 0
+                && places.shape().elementCount() == table.shape().dim(0)
+                && Arrays.equals(
+                        places.toLongs(),
+                        LongStream.range(0, table.shape().dim(0)).toArray());
+        return all ? table : null;
     }
 
     /** Whether {@code value} is a constant of one F32 element that equals {@code number}. */

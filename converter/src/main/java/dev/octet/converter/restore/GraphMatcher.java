@@ -469,7 +469,8 @@ final class GraphMatcher {
     }
 
     private boolean bind(String fileValue, String parameter, boolean transposed, boolean exactly) {
-        Tensor tensor = file.constant(fileValue);
+        Tensor constant = file.constant(fileValue);
+        Tensor tensor = constant == null && !exactly ? file.rows(fileValue) : constant;
         if (tensor == null) {
             return fail("'" + fileValue + "' is not a constant, " + parameter + " is one");
         }

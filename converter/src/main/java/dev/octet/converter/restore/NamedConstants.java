@@ -11,6 +11,7 @@ import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.formats.tensor.TensorSpec;
 import java.lang.foreign.Arena;
+import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.HashSet;
 import java.util.LinkedHashMap;
@@ -18,8 +19,10 @@ import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
+import java.util.TreeMap;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
+import java.util.stream.Collectors;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -29,6 +32,9 @@ import org.jspecify.annotations.Nullable;
 public final class NamedConstants {
     /** A matrix of an expert: with {@code .weight} behind it as a module's, or without, as a part of one tensor for all. */
     private static final Pattern EXPERT = Pattern.compile("(\\.experts\\.\\d{1,9}\\.)([a-z0-9_]+)\\.weight$");
+
+    /** Parameters that tell what stands before all names. */
+    private static final int LOOKED_AT = 64;
 
     private static final String SINKS = ".sinks";
     private static final String BODY = "model.";
@@ -43,19 +49,22 @@ public final class NamedConstants {
     private record Named(Tensor tensor, Optional<Boolean> outIn, boolean ofNorm) {}
 
     private final Map<String, Named> all;
+    private final FoldedConstants reads;
     private final Map<Long, Tensor> narrow;
 
-    private NamedConstants(Map<String, Named> all, Map<Long, Tensor> narrow) {
+    private NamedConstants(Map<String, Named> all, FoldedConstants reads, Map<Long, Tensor> narrow) {
         this.all = all;
+        this.reads = reads;
         this.narrow = narrow;
     }
 
     /**
      * The constants of an imported graph.
      *
+     * @param source the graph before import, which has constants that nothing but folded nodes read
      * @param narrow constants in the file's narrower type, by the address of the widened elements in the graph
      */
-    public static NamedConstants of(GraphModel canonical, Map<Long, Tensor> narrow) {
+    public static NamedConstants of(GraphModel source, GraphModel canonical, Map<Long, Tensor> narrow) {
         Graph graph = canonical.graph();
         Map<String, Boolean> lies = linears(graph);
         Map<String, String> norms = norms(graph);
@@ -63,7 +72,7 @@ public final class NamedConstants {
         String wrapper = wrapper(graph);
         for (Initializer i : graph.initializers().values()) {
             Tensor t = i.tensor().orElse(null);
-            if (t != null && t.dtype().isFloat() && t.shape().rank() > 0) {
+            if (t != null && t.dtype().isFloat()) {
                 String own = i.metadata().getOrDefault(Initializer.ORIGINAL_NAME, i.name());
                 String norm = norms.get(i.name());
                 String name = norm == null || own.endsWith(".weight") ? own : norm + ".weight";
@@ -74,13 +83,20 @@ public final class NamedConstants {
         }
         sinks(graph, wrapper, named);
         tables(graph, wrapper, named);
-        return new NamedConstants(named, narrow);
+        for (Initializer i : source.graph().initializers().values()) {
+            i.tensor()
+                    .filter(t -> t.dtype().isFloat() && !graph.initializers().containsKey(i.name()))
+                    .ifPresent(t -> named.putIfAbsent(
+                            key(unwrapped(i.name(), wrapper)), new Named(t, Optional.empty(), false)));
+        }
+        return new NamedConstants(named, FoldedConstants.of(graph, n -> key(unwrapped(n, wrapper))), narrow);
     }
 
     /** Embeddings by the modules that look them up: one that a model is tied to may have kept the name of its output layer alone. */
     private static void tables(Graph graph, String wrapper, Map<String, Named> named) {
         for (Node n : graph.nodes()) {
-            Initializer i = n.is("Gather") ? graph.initializers().get(n.input(0)) : null;
+            Initializer i =
+                    n.is("Gather") || n.is("GatherND") ? graph.initializers().get(n.input(0)) : null;
             Tensor t = i == null ? null : i.tensor().orElse(null);
             if (t != null
                     && t.dtype().isFloat()
@@ -195,35 +211,111 @@ public final class NamedConstants {
     }
 
     /**
-     * Finds a constant for each parameter of a blueprint; empty where one is missing or has another shape.
+     * What the parameters of a blueprint are among the constants.
+     *
+     * @param bindings by the blueprint's name
+     * @param missing parameters that no constant has the name and shape of
+     */
+    record Bound(Map<String, GraphMatcher.Binding> bindings, List<String> missing) {
+        private static final int SHOWN = 3;
+
+        /** Which ones are missing, for messages; empty where names show nothing. */
+        String gaps() {
+            return bindings.isEmpty() || missing.isEmpty()
+                    ? ""
+                    : "; no constant is named or shaped as "
+                            + missing.stream().limit(SHOWN).collect(Collectors.joining(", "))
+                            + (missing.size() > SHOWN ? " and " + (missing.size() - SHOWN) + " others" : "");
+        }
+    }
+
+    /**
+     * Finds a constant for each parameter of a blueprint.
      *
      * @param arena owns what has to be turned
      */
-    Optional<Map<String, GraphMatcher.Binding>> bindings(Blueprint blueprint, Arena arena) {
+    Bound bindings(Blueprint blueprint, Arena arena) {
         Map<String, Boolean> wanted = linears(blueprint.graph());
         Set<String> offsets = offsets(blueprint.graph());
+        Map<String, List<String>> aliases = aliases(blueprint);
+        String around = around(blueprint);
+        FoldedConstants folded = reads.without(blueprint.parameters().keySet().stream()
+                .map(p -> around + key(p))
+                .collect(Collectors.toSet()));
         Map<String, GraphMatcher.Binding> found = new LinkedHashMap<>();
         blueprint.wholes().forEach((name, whole) -> cut(name, whole, blueprint, arena, found));
         Map<String, GraphMatcher.Binding> ordered = new LinkedHashMap<>();
+        List<String> missing = new ArrayList<>();
         for (Map.Entry<String, Shape> e : blueprint.parameters().entrySet()) {
-            GraphMatcher.Binding binding = found.getOrDefault(
-                    e.getKey(),
-                    binding(
-                            e.getKey(),
-                            e.getValue(),
-                            Optional.ofNullable(wanted.get(e.getKey())),
-                            offsets.contains(e.getKey())));
-            if (binding == null) {
-                return Optional.empty();
+            String parameter = e.getKey();
+            GraphMatcher.Binding binding = found.get(parameter);
+            for (String name : aliases.getOrDefault(parameter, List.of(parameter, blueprint.fileName(parameter)))) {
+                binding = binding != null
+                        ? binding
+                        : binding(
+                                name,
+                                around,
+                                e.getValue(),
+                                Optional.ofNullable(wanted.get(parameter)),
+                                offsets.contains(parameter));
             }
-            ordered.put(e.getKey(), binding);
+            if (binding == null) {
+                binding = folded.find(parameter, e.getValue(), blueprint.graph(), around)
+                        .map(t -> new GraphMatcher.Binding(stored(t), false))
+                        .orElse(null);
+            }
+            if (binding == null) {
+                missing.add(parameter);
+            } else {
+                ordered.put(parameter, binding);
+            }
         }
-        return Optional.of(ordered);
+        return new Bound(ordered, missing);
+    }
+
+    /**
+     * What parameters of Linears may be called: their own name, that in files, and those of the modules that read them, where several share one (a tied output layer's
+     * weight, its bias and that of the head around it).
+     */
+    private static Map<String, List<String>> aliases(Blueprint blueprint) {
+        Map<String, List<String>> aliases = new HashMap<>();
+        for (Node n : blueprint.graph().nodes()) {
+            boolean linear = n.isOctet(CanonicalOps.LINEAR);
+            for (int i = 0; linear && i < n.inputs().size(); i++) {
+                String parameter = n.input(i);
+                if (i > 0 && blueprint.parameters().containsKey(parameter)) {
+                    aliases.computeIfAbsent(parameter, p -> new ArrayList<>(List.of(p, blueprint.fileName(p))))
+                            .add(module(n) + (i == 1 ? ".weight" : ".bias"));
+                }
+            }
+        }
+        return aliases;
+    }
+
+    /** The module of a blueprint's Linear, whose name is its path. */
+    private static String module(Node linear) {
+        return linear.name().substring(1).replace('/', '.');
+    }
+
+    /** What the file's names have before those of the parameters, with its dot: a module around the model. */
+    private String around(Blueprint blueprint) {
+        return blueprint.parameters().keySet().stream()
+                .limit(LOOKED_AT)
+                .map(NamedConstants::key)
+                .flatMap(p -> all.keySet().stream()
+                        .filter(n -> n.endsWith("." + p))
+                        .map(n -> n.substring(0, n.length() - p.length())))
+                .collect(Collectors.groupingBy(prefix -> prefix, TreeMap::new, Collectors.counting()))
+                .entrySet()
+                .stream()
+                .max(Map.Entry.comparingByValue())
+                .map(Map.Entry::getKey)
+                .orElse("");
     }
 
     private GraphMatcher.@Nullable Binding binding(
-            String parameter, Shape wanted, Optional<Boolean> outIn, boolean offset) {
-        Named c = find(key(parameter));
+            String parameter, String around, Shape wanted, Optional<Boolean> outIn, boolean offset) {
+        Named c = find(key(parameter), around);
         if (c == null) {
             return null;
         }
@@ -239,9 +331,10 @@ public final class NamedConstants {
                 : null;
     }
 
-    /** The constant of a name, or the only one of this name within another module. */
-    private @Nullable Named find(String key) {
-        Named c = all.get(key);
+    /** The constant of a name, as it is or in the module around the model, or the only one of this name within another module. */
+    private @Nullable Named find(String key, String around) {
+        Named own = all.get(key);
+        Named c = own == null ? all.get(around + key) : own;
         if (c != null) {
             return c;
         }

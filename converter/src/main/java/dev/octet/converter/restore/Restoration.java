@@ -85,12 +85,12 @@ public record Restoration(
             Blueprint blueprint = HfImporter.blueprint(config, graph.outputs().size() > 1, where);
             switch (GraphMatcher.of(graph, blueprint, stored)) {
                 case GraphMatcher.Mismatch m -> {
-                    mismatches.add(
-                            new GraphMatcher.Mismatch("as " + blueprint.modelClass() + ": " + m.reason(), m.matched()));
-                    if (byNames.size() < MAX_TRIED) {
-                        named.bindings(blueprint, arena)
-                                .flatMap(b ->
-                                        GraphMatcher.outputs(graph, blueprint).map(o -> new GraphMatcher.Match(b, o)))
+                    NamedConstants.Bound bound = named.bindings(blueprint, arena);
+                    mismatches.add(new GraphMatcher.Mismatch(
+                            "as " + blueprint.modelClass() + ": " + m.reason() + bound.gaps(), m.matched()));
+                    if (byNames.size() < MAX_TRIED && bound.missing().isEmpty()) {
+                        GraphMatcher.outputs(graph, blueprint)
+                                .map(o -> new GraphMatcher.Match(bound.bindings(), o))
                                 .map(match -> restoration(config, given.isPresent(), blueprint, match, arena))
                                 .ifPresent(byNames::add);
                     }

@@ -24,6 +24,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
+import java.util.Optional;
 import java.util.SplittableRandom;
 import java.util.stream.Stream;
 
@@ -69,13 +70,14 @@ public record RestorationProof(double error, int runs, double tolerance) {
                 InstrumentedModel b = InstrumentedModel.open(twin, outputs.keySet(), settings)) {
             for (int run = 0; run < lengths.size(); run++) {
                 try (Arena arena = Arena.ofShared()) {
-                    Inputs inputs = new Inputs(source.graph(), texts, lengths.get(run), run > 0, arena);
+                    Inputs inputs = new Inputs(source.graph(), twin.graph(), texts, lengths.get(run), run > 0, arena);
                     try (OnnxRuntimeSession.Outputs mine = a.run(inputs.of(source.graph()));
                             OnnxRuntimeSession.Outputs others = b.run(inputs.of(twin.graph()))) {
                         for (Map.Entry<String, String> output : outputs.entrySet()) {
                             Tensor x = mine.read(output.getValue());
                             Tensor y = others.read(output.getKey());
-                            error = Math.max(error, check(output.getValue(), x, y, inputs, tolerance, where));
+                            long row = perToken(twin.graph(), output.getKey(), y);
+                            error = Math.max(error, check(output.getValue(), x, y, row, inputs, tolerance, where));
                         }
                     }
                 }
@@ -84,7 +86,28 @@ public record RestorationProof(double error, int runs, double tolerance) {
         return new RestorationProof(error, lengths.size(), tolerance);
     }
 
-    private static double check(String name, Tensor x, Tensor y, Inputs inputs, double tolerance, String where) {
+    /** Elements that an output has for each token of the input; 0 where it has none for single tokens. */
+    private static long perToken(Graph twin, String output, Tensor value) {
+        Optional<Dim> tokens = sequence(twin.inputs(), OnnxInputs.TOKENS);
+        return tokens.isPresent() && tokens.equals(sequence(twin.outputs(), output))
+                ? value.shape().elementCount()
+                        / (value.shape().dim(0) * value.shape().dim(1))
+                : 0;
+    }
+
+    /** The second axis of an input or output. */
+    private static Optional<Dim> sequence(List<ValueInfo> values, String name) {
+        return values.stream()
+                .filter(v -> v.name().equals(name))
+                .map(OnnxInputs::dims)
+                .filter(dims -> dims.size() > 1)
+                .map(dims -> dims.get(1))
+                .findFirst();
+    }
+
+    /** @param row elements of the output for each token; 0 for none */
+    private static double check(
+            String name, Tensor x, Tensor y, long row, Inputs inputs, double tolerance, String where) {
         if (!x.shape().equals(y.shape())) {
             throw refused(
                     "output '" + name + "' of the file has shape " + x.shape() + ", that of the checkpoint "
@@ -95,7 +118,6 @@ public record RestorationProof(double error, int runs, double tolerance) {
         double largest = 0;
         float[] p = x.toFloats();
         float[] q = y.toFloats();
-        long row = x.shape().rank() == 3 ? x.shape().dim(2) : 0;
         for (int i = 0; i < p.length; i++) {
             if (row > 0 && !inputs.counts(i / row)) {
                 continue; // values at padding are irrelevant, and exporters differ there
@@ -133,7 +155,7 @@ public record RestorationProof(double error, int runs, double tolerance) {
     /** Two lengths, or twice the file's fixed length. */
     private static List<Integer> lengths(Graph graph, ObjectNode config) {
         for (ValueInfo input : graph.requiredInputs()) {
-            List<Dim> dims = dims(input);
+            List<Dim> dims = OnnxInputs.dims(input);
             if (dims.size() == 2 && dims.get(1).isKnown()) {
                 int fixed = number(dims.get(1));
                 return List.of(fixed, fixed);
@@ -150,10 +172,6 @@ public record RestorationProof(double error, int runs, double tolerance) {
         return List.of(Math.min(SHORT, longest), Math.min(wanted, longest));
     }
 
-    private static List<Dim> dims(ValueInfo input) {
-        return input.type() instanceof TensorType t && t.dims() != null ? t.dims() : List.of();
-    }
-
     private static int number(Dim known) {
         return Math.toIntExact(Objects.requireNonNull(known.size()));
     }
@@ -166,8 +184,11 @@ public record RestorationProof(double error, int runs, double tolerance) {
         private final long[] mask;
         private final Arena arena;
         private final SplittableRandom random = new SplittableRandom(SEED);
+        /** Dimensions of the checkpoint's inputs, whose images have a size. */
+        private final Map<String, List<Dim>> sizes = new LinkedHashMap<>();
 
-        Inputs(Graph graph, ObjectNode config, int length, boolean padded, Arena arena) {
+        Inputs(Graph graph, Graph twin, ObjectNode config, int length, boolean padded, Arena arena) {
+            twin.inputs().forEach(i -> sizes.put(i.name(), OnnxInputs.dims(i)));
             this.length = length;
             this.arena = arena;
             batch = batch(graph);
@@ -199,7 +220,7 @@ public record RestorationProof(double error, int runs, double tolerance) {
         /** The file's fixed batch size, else 1: some exports of rotary embeddings take no more. */
         private static int batch(Graph graph) {
             for (ValueInfo input : graph.requiredInputs()) {
-                List<Dim> dims = dims(input);
+                List<Dim> dims = OnnxInputs.dims(input);
                 if (!dims.isEmpty() && dims.getFirst().isKnown()) {
                     return number(dims.getFirst());
                 }
@@ -224,6 +245,13 @@ public record RestorationProof(double error, int runs, double tolerance) {
 
         private Tensor tensor(String name, TensorType type) {
             long[] values = tokens.get(name);
+            if (name.equals(MergedDecoder.CONDITION)) { // false
+                return Tensor.allocate(arena, new TensorSpec(name, DType.BOOL, Shape.of(1)));
+            }
+            if (OnnxInputs.isPast(name)) {
+                DType dtype = Objects.requireNonNullElse(type.dtype(), DType.F32);
+                return Tensor.allocate(arena, new TensorSpec(name, dtype, Shape.of(past(type))));
+            }
             if (values == null) {
                 return pixels(name, type);
             }
@@ -244,9 +272,22 @@ public record RestorationProof(double error, int runs, double tolerance) {
             return t;
         }
 
+        /** A cache of no tokens. */
+        private long[] past(TensorType type) {
+            long[] dims = Objects.requireNonNull(type.dims()).stream()
+                    .mapToLong(d -> d.isKnown() ? number(d) : 0)
+                    .toArray();
+            dims[0] = batch;
+            return dims;
+        }
+
         private Tensor pixels(String name, TensorType type) {
             List<Long> dims = new ArrayList<>(List.of((long) batch));
-            Objects.requireNonNull(type.dims()).stream().skip(1).forEach(d -> dims.add((long) number(d)));
+            List<Dim> own = Objects.requireNonNull(type.dims());
+            List<Dim> known = sizes.getOrDefault(name, own);
+            for (int i = 1; i < own.size(); i++) {
+                dims.add((long) number(own.get(i).isKnown() || i >= known.size() ? own.get(i) : known.get(i)));
+            }
             Shape shape = Shape.of(dims.stream().mapToLong(Long::longValue).toArray());
             SplittableRandom same = new SplittableRandom(SEED + length);
             float[] values = new float[Math.toIntExact(shape.elementCount())];

@@ -30,16 +30,37 @@ final class FuseAttention implements FusionRule {
     /** Nodes between softmax and product. */
     private static final int MAX_STEPS = 4;
 
-    /** A softmax with the scores it is of. */
-    private record Masked(AttentionScores scores, @Nullable Node masking, String value) {
+    /** Summands of scores: T5 adds a bias of positions, and then a mask. */
+    private static final int MAX_SUMMANDS = 2;
+
+    /**
+     * A softmax with the scores it is of.
+     *
+     * @param masking nodes that hide scores or add to them, the innermost first: one Where, or Adds
+     * @param values what each of these hides or adds to
+     */
+    private record Masked(AttentionScores scores, List<Node> masking, List<String> values) {
         List<Node> nodes() {
             List<Node> nodes = new ArrayList<>(scores.nodes());
-            if (masking != null) {
-                nodes.add(masking);
-            }
+            nodes.addAll(masking);
             return nodes;
         }
+
+        Masked behind(Node node, String value) {
+            List<Node> nodes = new ArrayList<>(masking);
+            nodes.add(node);
+            List<String> all = new ArrayList<>(values);
+            all.add(value);
+            return new Masked(scores, nodes, all);
+        }
     }
+
+    /**
+     * What masks attention.
+     *
+     * @param before nodes that compute it
+     */
+    private record Masking(AttentionMask mask, List<Node> before) {}
 
     /** k and v. */
     private record Keys(String k, String v) {}
@@ -55,7 +76,7 @@ final class FuseAttention implements FusionRule {
             return Outcome.NO_MATCH;
         }
         List<Node> behind = behind(g, anchor.output(), MAX_STEPS);
-        Masked masked = masked(g, g.uncast(anchor.input(0)));
+        Masked masked = masked(g, g.uncast(anchor.input(0)), MAX_SUMMANDS);
         if (behind.isEmpty() || masked == null) {
             return Outcome.NO_MATCH; // a softmax of anything else
         }
@@ -108,17 +129,24 @@ final class FuseAttention implements FusionRule {
         return test != null && test.input(0).equals(value) ? test : null;
     }
 
-    private static @Nullable Masked masked(GraphFacts g, String value) {
-        Node masking = g.producer(value, "Add", "Where");
+    private static @Nullable Masked masked(GraphFacts g, String value, int summands) {
+        AttentionScores scores = AttentionScores.of(g, value);
+        Node masking = scores == null ? g.producer(value, "Add", "Where") : null;
         if (masking == null) {
-            AttentionScores scores = AttentionScores.of(g, value);
-            return scores == null ? null : new Masked(scores, null, value);
+            return scores == null ? null : new Masked(scores, List.of(), List.of());
         }
         int first = masking.is("Add") ? 0 : 1;
         for (int i = first; i <= first + 1; i++) {
-            AttentionScores scores = AttentionScores.of(g, masking.input(i));
-            if (scores != null) {
-                return new Masked(scores, masking, masking.input(i));
+            String inner = masking.input(i);
+            AttentionScores bare = AttentionScores.of(g, inner);
+            if (bare != null) {
+                return new Masked(bare, List.of(masking), List.of(inner));
+            }
+            Masked sum = first == 0 && summands > 1 && g.producer(inner, "Add") != null
+                    ? masked(g, g.uncast(inner), summands - 1)
+                    : null;
+            if (sum != null) {
+                return sum.behind(masking, inner);
             }
         }
         return null;
@@ -127,7 +155,10 @@ final class FuseAttention implements FusionRule {
     private static Outcome fused(GraphFacts g, Node anchor, Masked masked, List<Node> matched) {
         AttentionScores scores = masked.scores();
         Node product = matched.getLast();
-        Shape shape = g.shape(masked.value());
+        Shape shape = g.shape(
+                masked.values().isEmpty()
+                        ? g.uncast(anchor.input(0))
+                        : masked.values().getFirst());
         Shape q = g.shape(scores.q());
         Shape k = g.shape(scores.keys());
         Shape v = g.shape(g.uncast(product.input(1)));
@@ -148,11 +179,11 @@ final class FuseAttention implements FusionRule {
         if (problem == null && (scale == 0 || !Double.isFinite(scale))) {
             problem = "the scale is " + scale;
         }
-        AttentionMask mask = mask(g, masked, shape);
-        if (mask instanceof AttentionMask.Refused(String reason)) {
+        Masking masking = masking(g, masked, shape, product);
+        if (masking.mask() instanceof AttentionMask.Refused(String reason)) {
             problem = reason;
         }
-        return problem != null ? Outcome.refused(anchor, problem) : canonical(g, anchor, scores, mask, matched);
+        return problem != null ? Outcome.refused(anchor, problem) : canonical(g, anchor, scores, masking, matched);
     }
 
     private static Shape permuted(Shape shape, List<Long> perm) {
@@ -170,21 +201,36 @@ final class FuseAttention implements FusionRule {
         return same ? null : "q, k, v and the result are not known to be of one type";
     }
 
-    private static AttentionMask mask(GraphFacts g, Masked masked, Shape scores) {
-        Node n = masked.masking();
-        if (n == null) {
-            return new AttentionMask.None();
+    private static Masking masking(GraphFacts g, Masked masked, Shape scores, Node product) {
+        List<AttentionMask> masks = new ArrayList<>();
+        List<String> summands = new ArrayList<>();
+        for (int i = 0; i < masked.masking().size(); i++) {
+            Node n = masked.masking().get(i);
+            boolean first = n.input(n.is("Add") ? 0 : 1).equals(masked.values().get(i));
+            String other = n.input(first ? 1 : 0);
+            AttentionMask mask =
+                    n.is("Add") ? AttentionMask.added(g, other, scores) : AttentionMask.chosen(g, n, !first, scores);
+            if (mask instanceof AttentionMask.Refused) {
+                return new Masking(mask, List.of());
+            }
+            if (!(mask instanceof AttentionMask.None)) {
+                masks.add(mask);
+                summands.add(other);
+            }
         }
-        boolean first = n.input(n.is("Add") ? 0 : 1).equals(masked.value());
-        return n.is("Add")
-                ? AttentionMask.added(g, n.input(first ? 1 : 0), scores)
-                : AttentionMask.chosen(g, n, !first, scores);
+        if (masks.size() < MAX_SUMMANDS) {
+            return new Masking(masks.isEmpty() ? new AttentionMask.None() : masks.getFirst(), List.of());
+        }
+        String sum = g.freshName(product.output() + "_mask");
+        return new Masking(
+                new AttentionMask.Added(sum), List.of(Node.of(sum, "Add", List.copyOf(summands), List.of(sum))));
     }
 
     private static Outcome canonical(
-            GraphFacts g, Node anchor, AttentionScores scores, AttentionMask mask, List<Node> matched) {
+            GraphFacts g, Node anchor, AttentionScores scores, Masking masking, List<Node> matched) {
         Node product = matched.getLast();
-        List<Node> before = new ArrayList<>();
+        AttentionMask mask = masking.mask();
+        List<Node> before = new ArrayList<>(masking.before());
         Keys keys = new Keys(scores.keys(), g.uncast(product.input(1)));
         if (scores.isTransposed()) {
             String k = g.freshName(product.output() + "_k");

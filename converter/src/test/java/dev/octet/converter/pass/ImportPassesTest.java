@@ -186,6 +186,37 @@ class ImportPassesTest {
     // ---- constants and identities
     // -------------------------------------------------------------------------------------
 
+    /** As keys of a cache before the first token. */
+    @Test
+    void an_operand_of_length_zero_leaves_its_concatenation_once_sizes_are_known() {
+        GraphModel m = model(
+                21,
+                List.of(value("x", DType.F32, "b", 3), value("past", DType.F32, "p", 3)),
+                Y,
+                List.of(),
+                node("Concat", "past x", "all", Attribute.of("axis", -2L)),
+                node("Relu", "all", "y"));
+        GraphModel fixed = ImportPasses.specialise(m, Map.of("b", 2L, "p", 0L), new PassLog());
+        assertEquals(List.of("Relu"), operators(fixed));
+        assertEquals(List.of("x"), fixed.graph().nodes().getFirst().inputs());
+        assertEquals(
+                List.of("Concat", "Relu"),
+                operators(ImportPasses.specialise(m, Map.of("b", 2L, "p", 1L), new PassLog())));
+    }
+
+    @Test
+    void an_operand_that_is_empty_along_another_axis_counts() {
+        GraphModel m = model(
+                21,
+                List.of(value("x", DType.F32, "b", 3), value("past", DType.F32, "b", 5)),
+                Y,
+                List.of(),
+                node("Concat", "past x", "all", Attribute.of("axis", 1L)),
+                node("Relu", "all", "y"));
+        GraphModel fixed = ImportPasses.specialise(m, Map.of("b", 0L), new PassLog());
+        assertEquals(List.of("Concat", "Relu"), operators(fixed));
+    }
+
     @Test
     void constant_nodes_of_every_kind_become_initializers_and_tensors_are_not_copied() {
         Tensor w = random("w", 2, 3);

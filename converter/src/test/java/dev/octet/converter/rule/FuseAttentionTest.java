@@ -197,6 +197,37 @@ class FuseAttentionTest {
         assertEquals(0, n.intAttribute("is_causal", -1));
     }
 
+    /** T5 adds a bias of positions and then a mask. */
+    @Test
+    void two_summands_of_scores_are_one_mask() {
+        Sketch s = start().input("bias", DType.F32, 1, 4, LENGTH, LENGTH).input("m", DType.F32, 2, 1, LENGTH, LENGTH);
+        FusePatterns.Result result =
+                fuse(lines(s, "T0132 k t; MatMul q t s; Add s bias a; Add a m b; Softmax b c; MatMul c v y"));
+        Node n = attention(result);
+        Node sum = result.model().graph().nodes().getFirst();
+        assertEquals(List.of("Add", "Attention"), Sketch.ops(result));
+        assertEquals(List.of("bias", "m"), sum.inputs());
+        assertEquals(List.of("q", "k", "v", sum.output()), n.inputs());
+    }
+
+    @Test
+    void a_summand_of_zeros_beside_a_bias_is_left_out() {
+        Sketch s = start().input("bias", DType.F32, 2, 4, LENGTH, LENGTH).constant(summand(0, 1, 1, LENGTH, LENGTH));
+        Node n = attention(
+                fuse(lines(s, "T0132 k t; MatMul q t s; Add s bias a; Add a m b; Softmax b c; MatMul c v y")));
+        assertEquals(List.of("q", "k", "v", "bias"), n.inputs());
+    }
+
+    @Test
+    void a_causal_summand_beside_a_bias_is_added_to_it() {
+        Sketch s =
+                start().input("bias", DType.F32, 2, 4, LENGTH, LENGTH).constant(summand(LOWEST, 1, 1, LENGTH, LENGTH));
+        Node n = attention(
+                fuse(lines(s, "T0132 k t; MatMul q t s; Add s bias a; Add a m b; Softmax b c; MatMul c v y")));
+        assertEquals(4, n.inputs().size());
+        assertEquals(0, n.intAttribute("is_causal", -1));
+    }
+
     private Node withSummand(Initializer m) {
         return attention(
                 fuse(lines(start().constant(m), "T0132 k t; MatMul q t s; Add s m a; Softmax a b; MatMul b v y")));
