@@ -85,7 +85,7 @@ final class Assumptions {
         shares.put(Pattern.compile("(gated|score_gradient)_transpose.*"), 0.5);
         shares.put(Pattern.compile("(gelu|cast|product)_transpose.*"), 0.55);
         shares.put(Pattern.compile("(gelu|gated)_.*"), 0.7);
-        shares.put(Pattern.compile("norm_forward_transposed"), 0.65);
+        shares.put(Pattern.compile("norm_(forward|backward)_transposed"), 0.65);
         shares.put(Pattern.compile("transpose_codes"), 0.2);
         shares.put(Pattern.compile("norm_backward.*"), 0.7);
         shares.put(Pattern.compile("attention_dots"), 0.6);

@@ -155,7 +155,7 @@ public final class CudaCodes {
      * @param scale where the scale goes
      * @param amax what is raised to the largest magnitude; 0 for nothing
      */
-    record Cast(long codes, long transposed, long quantScale, long scale, long amax) {}
+    public record Cast(long codes, long transposed, long quantScale, long scale, long amax) {}
 
     /** Casts matrices of the same types in one launch. */
     static void cast(List<CudaCodes> matrices, List<Cast> casts, CudaStream cuda) {

@@ -73,6 +73,42 @@ public final class Fp8LinearCuda implements CudaKernel<Fp8Linear> {
         backward(op, frame, gradient, cuda);
     }
 
+    /** Makes dy's codes and their transpose. */
+    public interface Maker {
+        /**
+         * Writes the launch.
+         *
+         * @param format of the codes
+         * @param sums where the sums of groups of dy's rows go, F32 [groups, columns]; 0 for nowhere
+         */
+        void make(Float8Format format, CudaCodes.Cast to, long sums);
+    }
+
+    /**
+     * The same where something else than a cast makes the codes, which {@link #takesCodes}.
+     *
+     * @param groups of rows that it sums
+     */
+    public static void backward(Fp8Linear op, Frame<CudaTensor> frame, long groups, Maker maker, CudaStream cuda) {
+        Gradient gradient = new Gradient(op, frame, cuda);
+        CodedMatrix form = first(op);
+        gradient.place(form, groups);
+        maker.make(form.format(), gradient.cast(), gradient.sums);
+        backward(op, frame, gradient, cuda);
+    }
+
+    /** Whether this is the backward half of a Linear that casts dy with a scale of earlier steps. */
+    public static boolean isDelayed(CudaCall call, CudaTensor dy) {
+        return call.isBackward(Fp8Linear.class)
+                && call.frame().upstream(0).equals(dy)
+                && GeluGradientFusion.isDelayed((Fp8Linear) call.op());
+    }
+
+    /** Whether backward takes codes of dy that lie one row behind the other, and their transpose. */
+    public static boolean takesCodes(Fp8Linear op, Frame<CudaTensor> frame, CudaStream cuda) {
+        return makesTranspose(op, frame, cuda) && !padsGradient(op, frame, cuda);
+    }
+
     /**
      * Backward of Linears one behind the other, whose dy are yet to be made by an operator, all of them and their codes in one launch; they have delayed scales and
      * the same shape, and {@link #makesTranspose}.
@@ -88,7 +124,8 @@ public final class Fp8LinearCuda implements CudaKernel<Fp8Linear> {
         List<CudaCodes> matrices = new ArrayList<>();
         List<CudaCodes.Cast> casts = new ArrayList<>();
         for (int i : order) {
-            matrices.add(gradients.get(i).place(first((Fp8Linear) linears.get(i).op())));
+            Fp8Linear op = (Fp8Linear) linears.get(i).op();
+            matrices.add(gradients.get(i).place(first(op), CudaCodes.sumRows(op.rows())));
             casts.add(gradients.get(i).cast());
         }
         CudaCodes.cast(operator, operands, matrices, casts, cuda);
@@ -129,7 +166,7 @@ public final class Fp8LinearCuda implements CudaKernel<Fp8Linear> {
             if (gradient.sums == 0) {
                 CudaRows.sum(dy, db, op.rows(), op.out(), accumulate, cuda);
             } else {
-                CudaRows.join(gradient.sums, CudaCodes.sumRows(op.rows()), op.out(), db, accumulate, cuda);
+                CudaRows.join(gradient.sums, gradient.groups, op.out(), db, accumulate, cuda);
             }
         }
         gradient.record();
@@ -138,7 +175,7 @@ public final class Fp8LinearCuda implements CudaKernel<Fp8Linear> {
     /**
      * Whether backward reads dy itself, not only the codes that it makes of it first, with the sums of their rows.
      */
-    static boolean readsNumbers(Fp8Linear op, Frame<CudaTensor> frame, CudaStream cuda) {
+    public static boolean readsNumbers(Fp8Linear op, Frame<CudaTensor> frame, CudaStream cuda) {
         boolean wantsX = frame.wantsGradient(Fp8Linear.X);
         boolean wantsW = frame.wantsGradient(Fp8Linear.W);
         CodedMatrix first =
@@ -248,8 +285,10 @@ public final class Fp8LinearCuda implements CudaKernel<Fp8Linear> {
         private List<Object> operands;
         private boolean recorded;
 
-        /** Where sums of dy's rows lie, once a cast has made them; 0 before. */
+        /** Where sums of groups of dy's rows lie, once a cast has made them; 0 before. */
         private long sums;
+
+        private long groups;
 
         Gradient(Fp8Linear op, Frame<CudaTensor> frame, CudaStream cuda) {
             this.op = op;
@@ -279,8 +318,8 @@ public final class Fp8LinearCuda implements CudaKernel<Fp8Linear> {
             return Objects.requireNonNull(operand);
         }
 
-        /** Takes room for codes, and for sums of rows where a cast makes them; they are there once the cast is written. */
-        CudaCodes place(CodedMatrix wanted) {
+        /** Takes room for codes, and for sums of groups of rows where a cast makes them; they are there once the cast is written. */
+        CudaCodes place(CodedMatrix wanted, long groupsOfRows) {
             boolean padded = wanted.equals(op.dgrad().left()) && padsGradient(op, frame, cuda);
             long pitch = padded ? CudaCodes.leading(op.out()) : op.out();
             long codes = cuda.workspace(op.rows() * pitch);
@@ -291,7 +330,8 @@ public final class Fp8LinearCuda implements CudaKernel<Fp8Linear> {
             matrix = padded ? matrix.padded() : matrix;
             if (weights && wanted.blocks().scaleCount() == 1 && op.hasBias() && frame.wantsGradient(Fp8Linear.BIAS)) {
                 CudaTensor db = frame.gradient(Fp8Linear.BIAS);
-                sums = cuda.workspace(db, CudaCodes.sumRows(op.rows()) * op.out() * Float.BYTES);
+                groups = groupsOfRows;
+                sums = cuda.workspace(db, groups * op.out() * Float.BYTES);
                 matrix = matrix.summing(sums);
             }
             operand = Operand.coded(codes, wanted, scales, transposed, pitch);
@@ -309,7 +349,7 @@ public final class Fp8LinearCuda implements CudaKernel<Fp8Linear> {
         }
 
         private void quantize(CodedMatrix wanted) {
-            CudaCodes matrix = place(wanted);
+            CudaCodes matrix = place(wanted, CudaCodes.sumRows(op.rows()));
             Operand to = Objects.requireNonNull(operand);
             QuantScaleRule rule = wanted.rule();
             if (rule instanceof WindowedScale windowed) {

@@ -1,6 +1,7 @@
 package dev.octet.trainer.op.norm;
 
 import dev.octet.formats.tensor.DType;
+import dev.octet.quant.number.Float8Format;
 import dev.octet.trainer.kernel.CudaKernel;
 import dev.octet.trainer.kernel.CudaLaunch;
 import dev.octet.trainer.kernel.CudaSource;
@@ -8,6 +9,7 @@ import dev.octet.trainer.kernel.CudaStream;
 import dev.octet.trainer.kernel.CudaStream.Grid;
 import dev.octet.trainer.kernel.CudaTensor;
 import dev.octet.trainer.kernel.Frame;
+import dev.octet.trainer.op.fp8.CudaCodes;
 import dev.octet.trainer.op.product.CudaRows;
 import org.jspecify.annotations.Nullable;
 
@@ -25,6 +27,12 @@ final class RowNormCuda implements CudaKernel<RowNorm> {
     private static final int WARP = 32;
     private static final int TURNED = 32;
     private static final int COLUMNS = 32;
+
+    /** Blocks that make gradients and their codes at most: two for each of a large GPU's 132 multiprocessors. */
+    private static final int MOST_TURNED = 264;
+
+    /** Elements of a row of codes that a block keeps until they are transposed, at most: then three blocks fit a multiprocessor. */
+    private static final int LONGEST_TURNED = 2048;
 
     /** Threads of a row, and elements of it in registers of each; none where the row is too long. */
     private record Layout(int group, int elements) {
@@ -50,6 +58,11 @@ final class RowNormCuda implements CudaKernel<RowNorm> {
         /** Pieces of rows at most: two blocks, or four that have a row each, for each of a large GPU's 132 multiprocessors. */
         int pieces() {
             return group == WARP ? 264 : 528;
+        }
+
+        /** Rows from which on codes of gradients are made with them: a block has {@link #TURNED} of them, where rows are long one after the other, so it takes many to keep a GPU busy. */
+        long fewestTurned() {
+            return group == WARP ? 0 : TURNED * (long) MOST_TURNED / 2;
         }
 
         boolean isTooLong(int size) {
@@ -81,7 +94,22 @@ final class RowNormCuda implements CudaKernel<RowNorm> {
         if (Layout.forward(op.size()).group != WARP || pack(op) == 1) {
             return null;
         }
-        return Grid.of(Math.ceilDiv(op.rows(), TURNED), THREADS).withShared(TURNED * (op.size() + pack(op)));
+        return Grid.of(Math.ceilDiv(op.rows(), TURNED), THREADS).withShared(keptBytes(op));
+    }
+
+    /** Blocks of the backward kernel that makes codes of what it passes on, and their transpose; null where rows are not as it takes them. */
+    static @Nullable Grid turningGradients(RowNorm op) {
+        if (pack(op) == 1
+                || op.size() > LONGEST_TURNED
+                || op.rows() < Layout.backward(op.size()).fewestTurned()) {
+            return null;
+        }
+        return Grid.of(Math.min(MOST_TURNED, Math.ceilDiv(op.rows(), TURNED)), THREADS)
+                .withShared(keptBytes(op));
+    }
+
+    private static int keptBytes(RowNorm op) {
+        return TURNED * (op.size() + pack(op));
     }
 
     private static int pack(RowNorm op) {
@@ -150,6 +178,7 @@ final class RowNormCuda implements CudaKernel<RowNorm> {
      * @param residual what the gradient of x is added to
      * @param dx where that goes
      * @param narrow where it goes in another type, too; null for nowhere
+     * @param coded where that goes as codes; null for nowhere
      * @param beforeW what the gradient of w is added to
      * @param dw where that goes; null for nowhere
      * @param beforeB what the gradient of b is added to
@@ -160,6 +189,7 @@ final class RowNormCuda implements CudaKernel<RowNorm> {
             long residual,
             long dx,
             @Nullable CudaTensor narrow,
+            @Nullable Coded coded,
             long beforeW,
             @Nullable CudaTensor dw,
             long beforeB,
@@ -171,12 +201,22 @@ final class RowNormCuda implements CudaKernel<RowNorm> {
                     0,
                     frame.wantsGradient(0) ? frame.gradient(0).address() : 0,
                     null,
+                    null,
                     0,
                     frame.wantsGradient(1) ? frame.gradient(1) : null,
                     0,
                     frame.wantsGradient(2) ? frame.gradient(2) : null);
         }
     }
+
+    /**
+     * What is passed on as codes.
+     *
+     * @param of what is cast, which need not be written
+     * @param grid of the kernel
+     * @param sums where each block's sum of rows goes, F32 [blocks, size]; 0 for nowhere
+     */
+    record Coded(CudaTensor of, Grid grid, Float8Format format, CudaCodes.Cast to, long sums) {}
 
     /** Writes gradients. */
     record Backward(RowNorm op, Frame<CudaTensor> frame, Passing passing, CudaStream cuda) {
@@ -186,7 +226,11 @@ final class RowNormCuda implements CudaKernel<RowNorm> {
             CudaTensor dw = passing.dw();
             CudaTensor db = passing.db();
             CudaSource source = source(op, w, db != null ? db.dtype() : w, layout);
-            int pieces = (int) Math.min(layout.pieces(), layout.blocks(op.rows()));
+            Coded coded = passing.coded();
+            int pieces = (int)
+                    (coded != null
+                            ? coded.grid().x()
+                            : Math.min(layout.pieces(), layout.blocks(op.rows())));
             long bytes = 4L * pieces * op.size();
             long weights = dw != null ? cuda.workspace(dw, bytes) : 0;
             long biases = db != null ? cuda.workspace(db, bytes) : 0;
@@ -218,17 +262,18 @@ final class RowNormCuda implements CudaKernel<RowNorm> {
         private void launch(CudaSource source, int pieces, long weights, long biases) {
             CudaTensor dy = passing.dy();
             CudaTensor narrow = passing.narrow();
+            Coded coded = passing.coded();
             boolean fused = passing.residual() != 0
                     || narrow != null
+                    || coded != null
                     || (dy != null && dy.dtype() != op.y().dtype());
             CudaSource types = !fused
                     ? source
                     : source.define(
                                     "UP_TYPE",
                                     CudaSource.type(dy == null ? op.y().dtype() : dy.dtype()))
-                            .define("NARROW_TYPE", CudaSource.type(narrow == null ? DType.BF16 : narrow.dtype()));
-            CudaLaunch launch = cuda.kernel(
-                            types, fused ? "norm_backward_fused" : "norm_backward", Grid.of(pieces, THREADS))
+                            .define("NARROW_TYPE", CudaSource.type(narrowType()));
+            CudaLaunch launch = kernel(types, fused, Grid.of(pieces, THREADS))
                     .pointer("x", frame.input(0))
                     .pointer("w", frame.input(1))
                     .pointer("means", op.centred() ? frame.output(1).address() : 0L)
@@ -244,8 +289,32 @@ final class RowNormCuda implements CudaKernel<RowNorm> {
             passed.pointer("dw_pieces", weights)
                     .pointer("db_pieces", biases)
                     .value("rows", (long) op.rows())
-                    .value("size", op.size())
-                    .launch();
+                    .value("size", op.size());
+            if (coded != null) {
+                passed.pointer("codes", coded.to().codes())
+                        .pointer("quant_scale", coded.to().quantScale())
+                        .pointer("scale", coded.to().scale())
+                        .pointer("amax", coded.to().amax())
+                        .pointer("transposed", coded.to().transposed())
+                        .value("leading", CudaCodes.leading(op.rows()))
+                        .pointer("sums", coded.sums());
+            }
+            passed.launch();
+        }
+
+        private DType narrowType() {
+            Coded coded = passing.coded();
+            CudaTensor narrow = coded != null ? coded.of() : passing.narrow();
+            return narrow == null ? DType.BF16 : narrow.dtype();
+        }
+
+        private CudaLaunch kernel(CudaSource source, boolean fused, Grid grid) {
+            Coded coded = passing.coded();
+            if (coded == null) {
+                return cuda.kernel(source, fused ? "norm_backward_fused" : "norm_backward", grid);
+            }
+            String type = CudaSource.suffix(coded.format().dtype());
+            return cuda.kernel(source.define("PASSED_TYPE", type), "norm_backward_transposed", coded.grid());
         }
     }
 

@@ -97,7 +97,7 @@ class FusionsTest {
             Map<String, byte[]> alone = run(program, parameters, TestGpus.host(), List.of());
             Map<String, byte[]> together = run(program, parameters, TestGpus.host(), GpuFusions.ALL);
             assertEquals(alone.keySet(), together.keySet());
-            alone.forEach((name, bytes) -> assertArrayEquals(bytes, together.get(name), name));
+            alone.forEach((name, bytes) -> assertSame(name, bytes, requireNonNull(together.get(name)), 70));
         }
     }
 
@@ -122,7 +122,7 @@ class FusionsTest {
             Map<String, byte[]> together = new TreeMap<>();
             run(program, parameters, TestGpus.host(), GpuFusions.ALL, new Observed(together));
             assertEquals(alone.keySet(), together.keySet());
-            alone.forEach((name, bytes) -> assertArrayEquals(bytes, together.get(name), name));
+            alone.forEach((name, bytes) -> assertSame(name, bytes, requireNonNull(together.get(name)), 70));
             assertTrue(alone.size() > 20, alone.keySet().toString());
         }
     }
@@ -132,9 +132,12 @@ class FusionsTest {
         @Override
         public void after(Step step, long nanos, Executable running) {
             for (int i = 0; !step.backward() && i < step.op().outputs().size(); i++) {
+                Value result = requireNonNull(step.outputs().get(i));
                 seen.put(
-                        step.phase() + " " + step.node() + " " + step.op().type() + " result " + i,
-                        read(requireNonNull(step.outputs().get(i)), running));
+                        result.role() == ValueRole.GRADIENT
+                                ? result.name()
+                                : step.phase() + " " + step.node() + " " + step.op().type() + " result " + i,
+                        read(result, running));
             }
             for (int i = 0; step.backward() && i < step.gradients().size(); i++) {
                 Value gradient = step.gradients().get(i);
@@ -166,7 +169,7 @@ class FusionsTest {
             Counting together = new Counting(gpus.get());
             Map<String, byte[]> actual = run(program, parameters, together, GpuFusions.ALL);
             assertEquals(expected.keySet(), actual.keySet());
-            expected.forEach((name, bytes) -> assertArrayEquals(bytes, actual.get(name), name));
+            expected.forEach((name, bytes) -> assertSame(name, bytes, requireNonNull(actual.get(name)), 70));
             assertTrue(
                     together.launches.size() < alone.launches.size(),
                     together.launches.size() + " launches, step by step " + alone.launches.size());
@@ -180,7 +183,8 @@ class FusionsTest {
                         together.launches.stream().noneMatch(l -> l.startsWith("box_copy")),
                         together.launches.toString());
             }
-            assertTrue(together.launches.contains("norm_backward_fused"), together.launches.toString());
+            String gradient = precision.equals("fp8") ? "norm_backward_transposed" : "norm_backward_fused";
+            assertTrue(together.launches.contains(gradient), together.launches.toString());
             if (!model.equals("gpt2")) {
                 List<String> others = List.of("unary_backward", "gelu_backward", "accumulate_forward_bf16");
                 assertTrue(
@@ -271,6 +275,30 @@ class FusionsTest {
             assertNumbers(results);
             return results;
         }
+    }
+
+    /**
+     * The same bits. Of norms' and biases' gradients, sums of rows, the same up to their order where a norm's kernel makes the codes that a Linear takes: it
+     * sums rows of a tile at a time. Each sum is rounded to F32, either way.
+     *
+     * @param rows at most
+     */
+    static void assertSame(String name, byte[] expected, byte[] actual, int rows) {
+        boolean sumsRows = name.startsWith("d:") && (name.endsWith(".bias") || name.matches(".*(norm|ln_)[^.]*\\.weight"));
+        if (!sumsRows) {
+            assertArrayEquals(expected, actual, name);
+            return;
+        }
+        FloatBuffer theirs = ByteBuffer.wrap(expected).order(ByteOrder.LITTLE_ENDIAN).asFloatBuffer();
+        FloatBuffer ours = ByteBuffer.wrap(actual).order(ByteOrder.LITTLE_ENDIAN).asFloatBuffer();
+        assertEquals(theirs.remaining(), ours.remaining(), name);
+        double error = 0;
+        double all = 0;
+        for (int i = 0; i < theirs.remaining(); i++) {
+            error = Math.max(error, Math.abs((double) theirs.get(i) - ours.get(i)));
+            all = Math.max(all, Math.abs(theirs.get(i)));
+        }
+        assertTrue(error <= Math.sqrt(rows) * 0x1p-22 * all, name + " differs by " + error + " of " + all);
     }
 
     /** Bits of gradients that are zero or NaN would say nothing. */
