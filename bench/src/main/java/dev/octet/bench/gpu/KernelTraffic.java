@@ -55,6 +55,12 @@ final class KernelTraffic {
         gated_gradient_transpose_.* | x u dy dx du: rows * cols; codes: rows * pitch; transposed: cols * leading; sums: grid_y * cols; \
             codes_u: rows * pitch_u; transposed_u: cols * leading_u; sums_u: grid_y * cols
         product_transpose_.* | a b y: rows * cols; codes: rows * pitch; transposed: cols * leading
+        whole_amax_.* | x: n
+        (block|column)_amax_.* | x: rows * cols
+        encode_blocks_.* | x codes: rows * cols
+        encode_transpose_.* | x codes: rows * cols; transposed: cols * leading
+        block_scales | amax quant_scales scales: blocks
+        arrange_scales | bytes: 8 * rows * cols
         transpose_codes | codes: rows * cols; transposed: cols * leading
         round_rows | bytes: 6 * 1024 * blocks
         decode_rows_.* | codes: rows * cols; x: to_rows * leading

@@ -292,6 +292,20 @@ public final class CudaCodes {
             cast(codes, transposed, quantScales, 0, 0);
             return;
         }
+        if (transposed != 0 && x.count() > 0) {
+            cuda.kernel(SOURCE, "encode_transpose_" + types(), tiles(blocks.rows(), blocks.cols()))
+                    .pointer("x", x)
+                    .value("rows", blocks.rows())
+                    .value("cols", blocks.cols())
+                    .value("block_rows", blocks.blockRows())
+                    .value("block_cols", blocks.blockCols())
+                    .pointer("quant_scales", quantScales)
+                    .pointer("codes", codes)
+                    .pointer("transposed", transposed)
+                    .value("leading", leading(blocks.rows()))
+                    .launch();
+            return;
+        }
         cuda.launch(
                 SOURCE,
                 "encode_blocks_" + types(),
@@ -303,9 +317,23 @@ public final class CudaCodes {
                 blocks.blockCols(),
                 quantScales,
                 codes);
-        if (transposed != 0) {
-            transpose(codes, blocks.rows(), blocks.cols(), transposed, cuda);
-        }
+    }
+
+    /**
+     * Scales of blocks, which lie as their grid, as [rows, pitch]: as they are or turned, zeros behind each row.
+     *
+     * @param pitch at least the columns of the grid, or its rows where they are turned
+     */
+    static void arrangeScales(long scales, Blocks blocks, boolean turned, long to, long pitch, CudaStream cuda) {
+        long rows = turned ? blocks.gridCols() : blocks.gridRows();
+        cuda.kernel(SOURCE, "arrange_scales", Grid.over(rows * pitch, 256, 1))
+                .pointer("scales", scales)
+                .value("rows", blocks.gridRows())
+                .value("cols", blocks.gridCols())
+                .flag("turned", turned)
+                .pointer("to", to)
+                .value("pitch", pitch)
+                .launch();
     }
 
     /** The transpose of codes that are there. */

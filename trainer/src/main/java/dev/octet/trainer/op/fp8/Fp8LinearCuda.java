@@ -29,7 +29,7 @@ public final class Fp8LinearCuda implements CudaKernel<Fp8Linear> {
         ProductForm form = op.fprop();
         Size size = new Size(op.rows(), op.out(), op.in());
         boolean fp8 =
-                CudaScaledProduct.isFp8(form, true, op.transB(), size, op.y().dtype(), cuda.capability());
+                CudaScaledProduct.multipliesCodes(form, true, op.transB(), size, op.y().dtype(), cuda);
         Operand x = input(form.left(), frame, Fp8Linear.X, Fp8Linear.X_CODES, false, cuda);
         Operand w = input(form.right(), frame, Fp8Linear.W_NARROW, Fp8Linear.W_CODES, fp8 && !op.transB(), cuda);
         new CudaScaledProduct(form, cuda)
@@ -140,7 +140,7 @@ public final class Fp8LinearCuda implements CudaKernel<Fp8Linear> {
             ProductForm form = op.dgrad();
             Size size = new Size(op.rows(), op.in(), op.out());
             CudaTensor dx = frame.gradient(Fp8Linear.X);
-            boolean fp8 = CudaScaledProduct.isFp8(form, true, !op.transB(), size, dx.dtype(), cuda.capability())
+            boolean fp8 = CudaScaledProduct.multipliesCodes(form, true, !op.transB(), size, dx.dtype(), cuda)
                     || padsGradient(op, frame, cuda);
             int codes = op.dgradHasOwnWeight() ? Fp8Linear.W_CODES_DGRAD : Fp8Linear.W_CODES;
             Operand w = input(form.right(), frame, Fp8Linear.W_NARROW, codes, fp8 && op.transB(), cuda);
@@ -226,7 +226,7 @@ public final class Fp8LinearCuda implements CudaKernel<Fp8Linear> {
     }
 
     private static boolean isFp8Weight(Fp8Linear op, DType result, CudaStream cuda) {
-        return CudaScaledProduct.isFp8(op.wgrad(), false, false, weightSize(op), result, cuda.capability());
+        return CudaScaledProduct.multipliesCodes(op.wgrad(), false, false, weightSize(op), result, cuda);
     }
 
     private static void weightGradient(Fp8Linear op, Frame<CudaTensor> frame, Gradient gradient, CudaStream cuda) {

@@ -822,6 +822,50 @@ DEVICE void encode_blocks(const T* x, i64 rows, i64 cols, i64 block_rows, i64 bl
     });
 }
 
+// The same with the transpose of the codes beside them. A block takes 64 rows of 128 columns, a thread 4 rows of 8, as in cast_transpose.
+template <typename T, typename C>
+DEVICE void encode_transpose(const T* x, i64 rows, i64 cols, i64 block_rows, i64 block_cols, const float* quant_scales, C* codes,
+                             u8* transposed, i64 leading) {
+    SHARED u32 tile[128][17];
+    SHARED float scratch[33];
+    SHARED float columns[8][128];
+    Target<C> to{codes, cols, transposed, leading, 0, 0, 0, 0};
+    Plain<T> from{x};
+    Corner at(tile_of_block(), rows, cols);
+    bool whole = cols % 8 == 0 && from.is_aligned16();
+    i64 grid_cols = (cols + block_cols - 1) / block_cols;
+    Quad<C> quad;
+#pragma unroll 1
+    for (int r = 0; r < 4; r++) {
+        float v[8];
+        int m = at.there(r);
+        from.take((at.row + r) * cols + at.column, v, m < 0 ? 0 : m, whole && m == 8);
+        if (m > 0) {
+            const float* row = quant_scales + quotient(at.row + r, block_rows) * grid_cols;
+            i64 block = quotient(at.column, block_cols);
+            i64 left = (block + 1) * block_cols - at.column; // columns of that block from here
+#pragma unroll
+            for (int i = 0; i < 8; i++) {
+                if (left == 0) {
+                    block++;
+                    left = block_cols;
+                }
+                left--;
+                if (i < m) {
+                    v[i] = exact_multiply(v[i], row[block]);
+                }
+            }
+        }
+        Pack<u16, 4> pack = quad.encode(r, v, 1.0f);
+        if (whole && m == 8) {
+            *(Pack<u16, 4>*)(codes + (at.row + r) * cols + at.column) = pack;
+        } else {
+            put_row(at, to, r, pack, m, whole);
+        }
+    }
+    put_quads(at, to, quad, tile, columns, scratch);
+}
+
 // What codes stand for, times their scales where there are any.
 template <typename C, typename T>
 DEVICE void decode_blocks(const C* codes, i64 rows, i64 cols, i64 block_rows, i64 block_cols, const float* scales, T* x) {
@@ -910,6 +954,11 @@ DEVICE void decode_rows(const C* codes, i64 pitch, i64 rows, i64 cols, i64 block
            (const T* x, i64 rows, i64 cols, i64 block_rows, i64 block_cols, const float* quant_scales, C* codes)) {                     \
         encode_blocks(x, rows, cols, block_rows, block_cols, quant_scales, codes);                                                    \
     }                                                                                                                                 \
+    KERNEL(encode_transpose_##S##_##SC, 256,                                                                                          \
+           (const T* x, i64 rows, i64 cols, i64 block_rows, i64 block_cols, const float* quant_scales, C* codes, u8* transposed,      \
+            i64 leading)) {                                                                                                           \
+        encode_transpose(x, rows, cols, block_rows, block_cols, quant_scales, codes, transposed, leading);                            \
+    }                                                                                                                                 \
     KERNEL(decode_blocks_##SC##_##S, 256,                                                                                             \
            (const C* codes, i64 rows, i64 cols, i64 block_rows, i64 block_cols, const float* scales, T* x)) {                           \
         decode_blocks(codes, rows, cols, block_rows, block_cols, scales, x);                                                          \
@@ -936,6 +985,21 @@ FLOAT_TYPES(M)
 FLOAT_TYPES(M)
 
 #if HAS_REST
+
+// --- beside a product ----------------------------------------------------------------------------------------------------------
+
+// Scales of blocks [rows, cols] as rows of pitch numbers, turned or not, zeros behind those that are there.
+KERNEL(arrange_scales, 256, (const float* scales, i64 rows, i64 cols, int turned, float* to, i64 pitch)) {
+    for_packs<1>((turned ? cols : rows) * pitch, [&](i64 at, int) {
+        i64 row = quotient(at, pitch);
+        i64 column = at - row * pitch;
+        if (turned) {
+            to[at] = column < rows ? scales[column * cols + row] : 0;
+        } else {
+            to[at] = column < cols ? scales[row * cols + column] : 0;
+        }
+    });
+}
 
 // --- behind a product ----------------------------------------------------------------------------------------------------------
 
