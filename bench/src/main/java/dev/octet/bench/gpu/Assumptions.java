@@ -90,6 +90,7 @@ final class Assumptions {
         shares.put(Pattern.compile("gated_gradient_transpose.*"), 0.45);
         shares.put(Pattern.compile("(gated|score_gradient)_transpose.*"), 0.5);
         shares.put(Pattern.compile("(gelu|cast|product|encode)_transpose.*"), 0.55);
+        shares.put(Pattern.compile("cast_(runs|squares)_.*"), 0.5);
         shares.put(Pattern.compile("(gelu|gated)_.*"), 0.7);
         shares.put(Pattern.compile("norm_(forward|backward)_transposed"), 0.65);
         shares.put(Pattern.compile("transpose_codes"), 0.2);

@@ -58,6 +58,7 @@ final class KernelTraffic {
         whole_amax_.* | x: n
         (block|column)_amax_.* | x: rows * cols
         encode_blocks_.* | x codes: rows * cols
+        cast_(runs|squares)_.* | x codes: rows * cols; transposed: cols * leading; sums: grid_y * cols
         encode_transpose_.* | x codes: rows * cols; transposed: cols * leading
         block_scales | amax quant_scales scales: blocks
         arrange_scales | bytes: 8 * rows * cols

@@ -63,6 +63,7 @@ class RecordedStepTest {
         "vit-huge,bf16",
         "vit-huge,fp8",
         "vit-huge,block",
+        "gpt2,block",
         "bert,bf16",
         "bert,fp8",
         "llama,bf16",

@@ -121,7 +121,7 @@ final class Products implements AutoCloseable {
                             System.Logger.Level.INFO,
                             "cublasLt {0} has no algorithm for {1} on {2}",
                             lt.versionText(),
-                            p.name(),
+                            p.name() + scales(p.scaleMode()),
                             info.name());
                 }
                 return has;

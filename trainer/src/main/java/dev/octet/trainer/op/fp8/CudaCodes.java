@@ -11,7 +11,9 @@ import dev.octet.quant.scale.TorchaoScale;
 import dev.octet.quant.scale.TransformerEngineMxScale;
 import dev.octet.quant.scale.TransformerEngineScale;
 import dev.octet.quant.scale.WindowedScale;
+import dev.octet.trainer.kernel.CudaLaunch;
 import dev.octet.trainer.kernel.CudaProduct.Matrix;
+import dev.octet.trainer.kernel.CudaProduct.ScaleMode;
 import dev.octet.trainer.kernel.CudaSource;
 import dev.octet.trainer.kernel.CudaStream;
 import dev.octet.trainer.kernel.CudaStream.Grid;
@@ -317,6 +319,74 @@ public final class CudaCodes {
                 blocks.blockCols(),
                 quantScales,
                 codes);
+    }
+
+    /** Whether one pass makes both: codes of runs along rows, and codes of runs along columns, of which the transpose is wanted alone. */
+    static boolean isPair(CodedMatrix rows, CodedMatrix columns) {
+        return rows.rule() instanceof TransformerEngineScale rule
+                && rule.equals(columns.rule())
+                && rows.format() == columns.format()
+                && rows.hasScalePerRun(true)
+                && columns.hasScalePerRun(false)
+                && rows.blocks().elements() > 0;
+    }
+
+    /** Rows of sums that {@link #castRuns} leaves to be added up. */
+    static long runSums(long rows) {
+        return Math.ceilDiv(rows, (long) ScaleMode.BLOCK);
+    }
+
+    /**
+     * Where {@link #castRuns} goes.
+     *
+     * @param transposed the transpose of the codes of runs along columns
+     * @param columnScales those of runs along columns
+     * @param sums F32 [{@link #runSums}, columns]; 0 for nowhere
+     * @param recorded where the largest amax of runs along rows goes; 0 for nowhere
+     */
+    record Runs(long codes, long scales, long transposed, long columnScales, long sums, long recorded) {}
+
+    /** Codes of runs along rows, and those of runs along columns, from one reading ({@link #isPair}). */
+    void castRuns(TransformerEngineScale rule, Runs to) {
+        if (to.recorded() != 0) {
+            cuda.zero(to.recorded(), Float.BYTES);
+        }
+        cut("cast_runs_", rule, to.codes(), to.scales(), to.transposed())
+                .pointer("column_scales", to.columnScales())
+                .pointer("sums", to.sums())
+                .pointer("recorded", to.recorded())
+                .launch();
+    }
+
+    /** Whether {@link #castSquares} makes these codes. */
+    boolean isOfSquares() {
+        return blocks.blockRows() == ScaleMode.BLOCK
+                && blocks.blockCols() == ScaleMode.BLOCK
+                && x.count() > 0;
+    }
+
+    /** Codes of squares and their transpose from one reading. */
+    void castSquares(TransformerEngineScale rule, long codes, long scales, long transposed) {
+        cut("cast_squares_", rule, codes, scales, transposed).launch();
+    }
+
+    private CudaLaunch cut(String kernel, TransformerEngineScale rule, long codes, long scales, long transposed) {
+        int side = ScaleMode.BLOCK;
+        Grid grid = new Grid(
+                Math.ceilDiv(blocks.cols(), side), Math.toIntExact(Math.ceilDiv(blocks.rows(), side)), 1, 256, 0);
+        return cuda.kernel(SOURCE, kernel + types(), grid)
+                .pointer("x", x)
+                .value("rows", blocks.rows())
+                .value("cols", blocks.cols())
+                .value("format_max", format.maxValue())
+                .value("epsilon", rule.epsilon())
+                .value("largest", rule.perBlock() ? largest(x.dtype()) : Float.MAX_VALUE)
+                .flag("power_of_two", rule.isPowerOfTwo())
+                .flag("sees_nan", rule.seesNaN())
+                .pointer("codes", codes)
+                .pointer("scales", scales)
+                .pointer("transposed", transposed)
+                .value("leading", leading(blocks.rows()));
     }
 
     /**

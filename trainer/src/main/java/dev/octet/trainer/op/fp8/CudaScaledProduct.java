@@ -389,7 +389,7 @@ final class CudaScaledProduct {
         // the library adds a bias of BF16, or of F16 to results in F16
         DType addable = task.d().dtype() == DType.F16 ? DType.F16 : DType.BF16;
         boolean added = task.bias() == null || task.biasType() == addable;
-        if (scaleMode(form, !task.transposeA(), task.transposeB()).isOfBlocks()) {
+        if (!scalesSums(form, !task.transposeA(), task.transposeB())) {
             return added ? Way.BLOCKS : Way.BLOCKS_TO_SUMS;
         }
         if (!added) {

@@ -4,6 +4,7 @@ import dev.octet.formats.tensor.DType;
 import dev.octet.quant.block.Blocks;
 import dev.octet.quant.number.Float8Format;
 import dev.octet.quant.scale.QuantScaleRule;
+import dev.octet.quant.scale.TransformerEngineScale;
 import dev.octet.quant.scale.WindowedScale;
 import dev.octet.trainer.kernel.CudaCall;
 import dev.octet.trainer.kernel.CudaKernel;
@@ -281,6 +282,10 @@ public final class Fp8LinearCuda implements CudaKernel<Fp8Linear> {
         private final CudaStream cuda;
         private @Nullable CodedMatrix form;
         private @Nullable Operand operand;
+
+        /** What wgrad takes where one pass makes both. */
+        private @Nullable Operand other;
+
         private String operator = "cast";
         private List<Object> operands;
         private boolean recorded;
@@ -312,10 +317,48 @@ public final class Fp8LinearCuda implements CudaKernel<Fp8Linear> {
             if (wanted == null) {
                 return Operand.plain(dy);
             }
+            if (isPair()) {
+                if (operand == null) {
+                    castPair();
+                }
+                return Objects.requireNonNull(wanted.equals(form) ? operand : other);
+            }
             if (operand == null || !wanted.equals(form)) {
                 quantize(wanted);
             }
             return Objects.requireNonNull(operand);
+        }
+
+        /** Whether both products take codes of runs of 128, which one pass makes. */
+        private boolean isPair() {
+            CodedMatrix rows = op.dgrad().left();
+            CodedMatrix columns = op.wgrad().left();
+            return rows != null
+                    && columns != null
+                    && frame.wantsGradient(Fp8Linear.X)
+                    && CudaCodes.isPair(rows, columns)
+                    && makesTranspose(op, columns, frame, cuda);
+        }
+
+        /** Codes for both products, and sums for the bias. */
+        private void castPair() {
+            CodedMatrix rows = Objects.requireNonNull(op.dgrad().left());
+            CodedMatrix columns = Objects.requireNonNull(op.wgrad().left());
+            long codes = cuda.workspace((long) op.rows() * op.out());
+            long scales = cuda.workspace(rows.blocks().scaleCount() * Float.BYTES);
+            long transposed = cuda.workspace(CudaCodes.transposedBytes(op.rows(), op.out()));
+            long columnScales = cuda.workspace(columns.blocks().scaleCount() * Float.BYTES);
+            if (op.hasBias() && frame.wantsGradient(Fp8Linear.BIAS)) {
+                groups = CudaCodes.runSums(op.rows());
+                sums = cuda.workspace(frame.gradient(Fp8Linear.BIAS), groups * op.out() * Float.BYTES);
+            }
+            form = rows;
+            operand = Operand.coded(codes, rows, scales, 0);
+            other = Operand.coded(0, columns, columnScales, transposed);
+            new CudaCodes(dy, rows, cuda)
+                    .castRuns(
+                            (TransformerEngineScale) Objects.requireNonNull(rows.rule()),
+                            new CudaCodes.Runs(codes, scales, transposed, columnScales, sums, 0));
         }
 
         /** Takes room for codes, and for sums of groups of rows where a cast makes them; they are there once the cast is written. */

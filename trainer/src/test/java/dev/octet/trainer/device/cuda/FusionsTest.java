@@ -13,6 +13,7 @@ import dev.octet.formats.graph.GraphModel;
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.Tensor;
+import dev.octet.quant.recipe.TrainingRecipe.BlockScaling;
 import dev.octet.quant.recipe.TrainingRecipe.DelayedScaling;
 import dev.octet.trainer.autodiff.Autodiff;
 import dev.octet.trainer.autodiff.Parameter;
@@ -86,6 +87,30 @@ class FusionsTest {
         check(model, precision, TestGpus::host);
     }
 
+    /** Scales of runs and squares of 128, of which these matrices have parts; observed or not. */
+    @ParameterizedTest
+    @ValueSource(strings = {"gpt2", "llama"})
+    void casts_in_blocks_that_run_together_give_the_same_bits(String model) throws IOException {
+        try (ModelSource source = ModelSource.open(MODELS.resolve(model));
+                Converter converter = Converter.of(source.model())) {
+            Program program = program(converter.canonical(), policy("block"), Shape.of(6, 24));
+            Parameters parameters = Parameters.of(converter.canonical().graph());
+            Map<String, byte[]> seenAlone = new TreeMap<>();
+            Map<String, byte[]> alone =
+                    run(program, parameters, TestGpus.host(), List.of(), new Observed(seenAlone));
+            Counting gpu = new Counting(TestGpus.host());
+            Map<String, byte[]> together = run(program, parameters, gpu, GpuFusions.ALL);
+            assertEquals(alone.keySet(), together.keySet());
+            alone.forEach((name, bytes) -> assertArrayEquals(bytes, together.get(name), name));
+            assertTrue(gpu.launches.contains("cast_runs_bf16_e4m3"), gpu.launches.toString());
+            assertTrue(gpu.launches.contains("cast_squares_f32_e4m3"), gpu.launches.toString());
+            Map<String, byte[]> seenTogether = new TreeMap<>();
+            run(program, parameters, TestGpus.host(), GpuFusions.ALL, new Observed(seenTogether));
+            assertEquals(seenAlone.keySet(), seenTogether.keySet());
+            seenAlone.forEach((name, bytes) -> assertArrayEquals(bytes, seenTogether.get(name), name));
+        }
+    }
+
     /** 70 rows: of the tiles that transposes are made of, and of a product's padding, a part. */
     @ParameterizedTest
     @ValueSource(strings = {"gpt2", "llama"})
@@ -153,9 +178,11 @@ class FusionsTest {
     }
 
     static PrecisionPolicy policy(String precision) {
-        return precision.equals("fp8")
-                ? new Fp8Policy(Autocast.bf16(), Fp8Settings.of(DelayedScaling.DEFAULT))
-                : Autocast.bf16();
+        return switch (precision) {
+            case "fp8" -> new Fp8Policy(Autocast.bf16(), Fp8Settings.of(DelayedScaling.DEFAULT));
+            case "block" -> new Fp8Policy(Autocast.bf16(), Fp8Settings.of(BlockScaling.DEFAULT));
+            default -> Autocast.bf16();
+        };
     }
 
     private static void check(String model, String precision, Supplier<Gpu> gpus) throws IOException {
