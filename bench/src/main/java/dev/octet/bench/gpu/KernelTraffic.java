@@ -38,7 +38,8 @@ final class KernelTraffic {
         norm_forward_transposed | first second y codes: rows * size; x: rows * size * second; means deviations: rows; transposed: size * leading
         norm_forward_fused | first second y codes: rows * size; x: rows * size * second; means deviations: rows
         norm_backward(_fused)? | x dy residual dx narrow: rows * size; means deviations: rows; dw_pieces db_pieces: blocks * size
-        norm_backward_transposed | x dy residual dx narrow codes: rows * size; transposed: size * leading; means deviations: rows; dw_pieces db_pieces sums: blocks * size
+        norm_backward_transposed | x dy residual dx narrow codes: rows * size; transposed: size * leading; means deviations: rows; dw_pieces db_pieces: rows / each * size; \
+            sums: rows / 64 * size
         norm_(weights|biases) | pieces: count * size; micros: 4
         column_sums_.* | x: rows * n; parts: grid_y * n
         column_joins | bytes: 4 * 32 * splits * blocks; micros: 7

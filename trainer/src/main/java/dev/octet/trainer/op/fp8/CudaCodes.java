@@ -80,7 +80,7 @@ public final class CudaCodes {
     }
 
     /** Rows of sums that are still to be added up. */
-    static long sumRows(long rows) {
+    public static long sumRows(long rows) {
         return Math.ceilDiv(rows, TILE_ROWS);
     }
 

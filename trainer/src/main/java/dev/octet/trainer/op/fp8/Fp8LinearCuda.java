@@ -80,20 +80,16 @@ public final class Fp8LinearCuda implements CudaKernel<Fp8Linear> {
          * Writes the launch.
          *
          * @param format of the codes
-         * @param sums where the sums of groups of dy's rows go, F32 [groups, columns]; 0 for nowhere
+         * @param sums where sums of dy's rows go, as a cast makes them, F32 [{@link CudaCodes#sumRows}, columns]; 0 for nowhere
          */
         void make(Float8Format format, CudaCodes.Cast to, long sums);
     }
 
-    /**
-     * The same where something else than a cast makes the codes, which {@link #takesCodes}.
-     *
-     * @param groups of rows that it sums
-     */
-    public static void backward(Fp8Linear op, Frame<CudaTensor> frame, long groups, Maker maker, CudaStream cuda) {
+    /** The same where something else than a cast makes the codes, which {@link #takesCodes}. */
+    public static void backward(Fp8Linear op, Frame<CudaTensor> frame, Maker maker, CudaStream cuda) {
         Gradient gradient = new Gradient(op, frame, cuda);
         CodedMatrix form = first(op);
-        gradient.place(form, groups);
+        gradient.place(form);
         maker.make(form.format(), gradient.cast(), gradient.sums);
         backward(op, frame, gradient, cuda);
     }
@@ -126,7 +122,7 @@ public final class Fp8LinearCuda implements CudaKernel<Fp8Linear> {
         List<CudaCodes.Cast> casts = new ArrayList<>();
         for (int i : order) {
             Fp8Linear op = (Fp8Linear) linears.get(i).op();
-            matrices.add(gradients.get(i).place(first(op), CudaCodes.sumRows(op.rows())));
+            matrices.add(gradients.get(i).place(first(op)));
             casts.add(gradients.get(i).cast());
         }
         CudaCodes.cast(operator, operands, matrices, casts, cuda);
@@ -362,7 +358,7 @@ public final class Fp8LinearCuda implements CudaKernel<Fp8Linear> {
         }
 
         /** Takes room for codes, and for sums of groups of rows where a cast makes them; they are there once the cast is written. */
-        CudaCodes place(CodedMatrix wanted, long groupsOfRows) {
+        CudaCodes place(CodedMatrix wanted) {
             boolean padded = wanted.equals(op.dgrad().left()) && padsGradient(op, frame, cuda);
             long pitch = padded ? CudaCodes.leading(op.out()) : op.out();
             long codes = cuda.workspace(op.rows() * pitch);
@@ -373,7 +369,7 @@ public final class Fp8LinearCuda implements CudaKernel<Fp8Linear> {
             matrix = padded ? matrix.padded() : matrix;
             if (weights && wanted.blocks().scaleCount() == 1 && op.hasBias() && frame.wantsGradient(Fp8Linear.BIAS)) {
                 CudaTensor db = frame.gradient(Fp8Linear.BIAS);
-                groups = groupsOfRows;
+                groups = CudaCodes.sumRows(op.rows());
                 sums = cuda.workspace(db, groups * op.out() * Float.BYTES);
                 matrix = matrix.summing(sums);
             }
@@ -392,7 +388,7 @@ public final class Fp8LinearCuda implements CudaKernel<Fp8Linear> {
         }
 
         private void quantize(CodedMatrix wanted) {
-            CudaCodes matrix = place(wanted, CudaCodes.sumRows(op.rows()));
+            CudaCodes matrix = place(wanted);
             Operand to = Objects.requireNonNull(operand);
             QuantScaleRule rule = wanted.rule();
             if (rule instanceof WindowedScale windowed) {

@@ -18,7 +18,7 @@ import org.jspecify.annotations.Nullable;
  * 8192; backward, where a thread also holds its columns' part of dw and db, a warp has one of up to 1024. Longer rows are read again.
  *
  * <p>dw and db are summed in two stages: at most 528 pieces of rows, chosen by the shape alone, then the pieces in order; so the
- * bits are the same on every GPU.
+ * bits are the same on every GPU, and whether codes are made or not.
  */
 final class RowNormCuda implements CudaKernel<RowNorm> {
     /** As in the source. */
@@ -27,9 +27,6 @@ final class RowNormCuda implements CudaKernel<RowNorm> {
     private static final int WARP = 32;
     private static final int TURNED = 32;
     private static final int COLUMNS = 32;
-
-    /** Blocks that make gradients and their codes at most: two for each of a large GPU's 132 multiprocessors. */
-    private static final int MOST_TURNED = 264;
 
     /** Elements of a row of codes that a block keeps until they are transposed, at most: then three blocks fit a multiprocessor. */
     private static final int LONGEST_TURNED = 2048;
@@ -56,13 +53,22 @@ final class RowNormCuda implements CudaKernel<RowNorm> {
         }
 
         /** Pieces of rows at most: two blocks, or four that have a row each, for each of a large GPU's 132 multiprocessors. */
-        int pieces() {
+        private int pieces() {
             return group == WARP ? 264 : 528;
         }
 
-        /** Rows from which on codes of gradients are made with them: a block has {@link #TURNED} of them, where rows are long one after the other, so it takes many to keep a GPU busy. */
-        long fewestTurned() {
-            return group == WARP ? 0 : TURNED * (long) MOST_TURNED / 2;
+        /** Whether pieces are such that a block can make codes of gradients, too: where it has its rows one after the other it takes many to keep a GPU busy. */
+        boolean isTurned(long rows) {
+            return group == WARP || rows >= (long) TURNED * pieces() / 4;
+        }
+
+        /** Rows of a piece. Whole tiles, and whole pairs of tiles, which bias sums are of, or one of a pair. */
+        int each(long rows) {
+            if (!isTurned(rows)) {
+                return Math.toIntExact(Math.ceilDiv(rows, (long) pieces()));
+            }
+            long tiles = Math.ceilDiv(Math.ceilDiv(rows, (long) TURNED), (long) pieces());
+            return Math.toIntExact(TURNED * (tiles == 1 ? 1 : Math.ceilDiv(tiles, 2L) * 2));
         }
 
         boolean isTooLong(int size) {
@@ -99,13 +105,13 @@ final class RowNormCuda implements CudaKernel<RowNorm> {
 
     /** Blocks of the backward kernel that makes codes of what it passes on, and their transpose; null where rows are not as it takes them. */
     static @Nullable Grid turningGradients(RowNorm op) {
-        if (pack(op) == 1
-                || op.size() > LONGEST_TURNED
-                || op.rows() < Layout.backward(op.size()).fewestTurned()) {
+        Layout layout = Layout.backward(op.size());
+        if (pack(op) == 1 || op.size() > LONGEST_TURNED || !layout.isTurned(op.rows())) {
             return null;
         }
-        return Grid.of(Math.min(MOST_TURNED, Math.ceilDiv(op.rows(), TURNED)), THREADS)
-                .withShared(keptBytes(op));
+        int sums = layout.group == WARP ? THREADS / WARP * op.size() * Float.BYTES : 0;
+        return Grid.of(Math.ceilDiv(op.rows(), Math.max(layout.each(op.rows()), 2 * TURNED)), THREADS)
+                .withShared(keptBytes(op) + sums);
     }
 
     private static int keptBytes(RowNorm op) {
@@ -214,7 +220,7 @@ final class RowNormCuda implements CudaKernel<RowNorm> {
      *
      * @param of what is cast, which need not be written
      * @param grid of the kernel
-     * @param sums where each block's sum of rows goes, F32 [blocks, size]; 0 for nowhere
+     * @param sums where sums of rows go as casts make them, F32 [{@link CudaCodes#sumRows}, size]; 0 for nowhere
      */
     record Coded(CudaTensor of, Grid grid, Float8Format format, CudaCodes.Cast to, long sums) {}
 
@@ -226,11 +232,7 @@ final class RowNormCuda implements CudaKernel<RowNorm> {
             CudaTensor dw = passing.dw();
             CudaTensor db = passing.db();
             CudaSource source = source(op, w, db != null ? db.dtype() : w, layout);
-            Coded coded = passing.coded();
-            int pieces = (int)
-                    (coded != null
-                            ? coded.grid().x()
-                            : Math.min(layout.pieces(), layout.blocks(op.rows())));
+            int pieces = Math.ceilDiv(op.rows(), layout.each(op.rows()));
             long bytes = 4L * pieces * op.size();
             long weights = dw != null ? cuda.workspace(dw, bytes) : 0;
             long biases = db != null ? cuda.workspace(db, bytes) : 0;
@@ -289,7 +291,8 @@ final class RowNormCuda implements CudaKernel<RowNorm> {
             passed.pointer("dw_pieces", weights)
                     .pointer("db_pieces", biases)
                     .value("rows", (long) op.rows())
-                    .value("size", op.size());
+                    .value("size", op.size())
+                    .value("each", Layout.backward(op.size()).each(op.rows()));
             if (coded != null) {
                 passed.pointer("codes", coded.to().codes())
                         .pointer("quant_scale", coded.to().quantScale())

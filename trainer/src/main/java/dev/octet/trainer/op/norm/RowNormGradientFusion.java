@@ -168,7 +168,7 @@ public final class RowNormGradientFusion implements CudaFusion {
         }
         Fp8LinearCuda.Maker maker = (format, to, sums) ->
                 write(match, new Coded(linear.frame().upstream(0), grid, format, to, sums), cuda);
-        Fp8LinearCuda.backward((Fp8Linear) linear.op(), linear.frame(), grid.x(), maker, cuda);
+        Fp8LinearCuda.backward((Fp8Linear) linear.op(), linear.frame(), maker, cuda);
     }
 
     private static void write(Match match, @Nullable Coded coded, CudaStream cuda) {

@@ -293,8 +293,9 @@ template <typename N> struct Passing {
     N* narrow;
 };
 
-// The narrower numbers' codes (QuantizeFp8Delayed), as they lie and transposed, [size, leading], zeros behind the rows; and their sums: pieces [blocks, size], which may be
-// absent. kept: memory of the block for the codes of TURNED rows.
+// The narrower numbers' codes (QuantizeFp8Delayed), as they lie and transposed, [size, leading], zeros behind the rows; and sums of 64 rows each, in the order in which
+// cast_transpose adds them up, [rows / 64, size], which may be absent. kept: memory of the block for the codes of TURNED rows, behind them for sums of each warp's rows, where
+// a warp has a row.
 template <typename C> struct Codes {
     static constexpr bool THERE = true;
     C* codes;
@@ -303,7 +304,7 @@ template <typename C> struct Codes {
     const float* quant_scale;
     float* scale;
     float* amax;
-    float* pieces;
+    float* sums;
     u8* kept;
 };
 struct NoCodes {
@@ -333,23 +334,27 @@ DEVICE void take_turn(float (&sum)[CHUNKS][PACK], float* left, bool first) {
     }
 }
 
-// Gradients of rows block, block + blocks, .. and their part of dw and db: pieces are [blocks, size]. dx, the pieces, dy, dmean and
-// ddeviation may be absent; means are when the row was not centred. With codes a block has TURNED rows that follow each other at a time.
+// Rows that follow each other, of which a block takes STEP at a time and a group of threads SOME, one behind the other.
+#define STEP (GROUP == WARP ? TURNED : 1)
+#define SOME (STEP / ROWS > 0 ? STEP / ROWS : 1)
+
+// Gradients of rows and their parts of dw and db: pieces [rows / each, size] of so many rows that follow each other, a multiple of STEP. dx, the pieces, dy, dmean and
+// ddeviation may be absent; means are when the row was not centred. A block has a piece; with codes one or two, of 64 rows at least.
 template <typename U, typename N, typename Q>
 DEVICE void backward(const X_TYPE* x, const W_TYPE* w, const float* means, const float* deviations, const U* dy, const float* dmean,
-                     const float* ddeviation, Passing<N> to, Q coded, float* dw_pieces, float* db_pieces, i64 rows, i32 size) {
+                     const float* ddeviation, Passing<N> to, Q coded, float* dw_pieces, float* db_pieces, i64 rows, i32 size, i32 each) {
     SHARED float scratch[2][2][WARPS];
-    SHARED float sums[Q::THERE ? 3 : 2][GROUP == WARP ? WARP * ELEMENTS : 1];
+    SHARED float sums[2][GROUP == WARP ? WARP * ELEMENTS : 1];
     float dw[CHUNKS][PACK];
     float db[CHUNKS][PACK];
-    float passed[CHUNKS][PACK]; // sums of what is cast
+    float quad[CHUNKS][PACK]; // sums of what is cast, of four rows
     float largest = 0;
     float q = 0;
     int half = 0;
     clear(dw);
     clear(db);
     if constexpr (Q::THERE) {
-        clear(passed);
+        clear(quad);
         q = *coded.quant_scale;
     }
     // in 32 bits, and one offset for all tensors: registers are short
@@ -434,7 +439,7 @@ DEVICE void backward(const X_TYPE* x, const W_TYPE* w, const float* means, const
 #pragma unroll
                             for (int i = 0; i < PACK; i++) {
                                 largest = Max()(largest, fabsf(g[c][i])); // NaN is left out
-                                passed[c][i] += g[c][i];
+                                quad[c][i] += g[c][i];
                                 g[c][i] = exact_multiply(g[c][i], q);
                             }
                             store(coded.codes + begin + c * (GROUP * PACK), g[c]);
@@ -456,49 +461,108 @@ DEVICE void backward(const X_TYPE* x, const W_TYPE* w, const float* means, const
             }
         }
     };
-    if constexpr (Q::THERE) {
-        for (int first = (int)block_index() * TURNED; first < (int)rows; first += (int)block_count() * TURNED) {
-#pragma unroll 1
-            for (int k = thread_index() / GROUP; k < TURNED; k += ROWS) {
-                take_row(first + k, k);
+    // a piece is whole: the warps' sums one after the other
+    auto put_piece = [&](int piece) {
+        for (int turn = 0; GROUP == WARP && turn < ROWS; turn++) {
+            if (warp() == turn) {
+                take_turn(dw, sums[0], turn == 0);
+                take_turn(db, sums[1], turn == 0);
             }
             block_barrier();
-            turn(coded.kept, first, size, coded.transposed, coded.leading);
-            block_barrier();
         }
-    } else {
-        for (int first = (int)block_index() * ROWS; first < (int)rows; first += (int)block_count() * ROWS) {
-            take_row(first + thread_index() / GROUP, 0);
-        }
-    }
-    // the warps' sums one after the other
-    for (int turn = 0; GROUP == WARP && turn < ROWS; turn++) {
-        if (warp() == turn) {
-            take_turn(dw, sums[0], turn == 0);
-            take_turn(db, sums[1], turn == 0);
-            if constexpr (Q::THERE) {
-                take_turn(passed, sums[2], turn == 0);
-            }
-        }
-        block_barrier();
-    }
-    if (GROUP != WARP || warp() == ROWS - 1) {
+        if (GROUP != WARP || warp() == ROWS - 1) {
 #pragma unroll
-        for (int c = 0; c < CHUNKS; c++) {
-            if (start_of(c) < size) {
-                if (dw_pieces) {
-                    store(dw_pieces + block_index() * size + start_of(c), dw[c]);
-                }
-                if (db_pieces) {
-                    store(db_pieces + block_index() * size + start_of(c), db[c]);
-                }
-                if constexpr (Q::THERE) {
-                    if (coded.pieces) {
-                        store(coded.pieces + block_index() * size + start_of(c), passed[c]);
+            for (int c = 0; c < CHUNKS; c++) {
+                if (start_of(c) < size) {
+                    if (dw_pieces) {
+                        store(dw_pieces + (i64)piece * size + start_of(c), dw[c]);
+                    }
+                    if (db_pieces) {
+                        store(db_pieces + (i64)piece * size + start_of(c), db[c]);
                     }
                 }
             }
         }
+    };
+    if constexpr (Q::THERE) {
+        float pair[GROUP == WARP ? 1 : CHUNKS][PACK]; // of the four rows before
+        float all[GROUP == WARP ? 1 : CHUNKS][PACK];  // of up to 64 rows
+        float* of_warps = (float*)(coded.kept + TURNED * kept_pitch(size));
+        int unit = each < 64 ? 64 : each;
+        for (int begin = (int)block_index() * unit; begin < (int)rows; begin += (int)block_count() * unit) {
+            for (int first = begin; first < begin + unit && first < (int)rows; first += TURNED) {
+                bool is_second = first % 64 != 0;
+#pragma unroll 1
+                for (int k = 0; k < TURNED; k += STEP) {
+#pragma unroll 1
+                    for (int j = 0; j < SOME; j++) {
+                        int at = k + thread_index() / GROUP * SOME + j;
+                        take_row(first + at, at);
+                    }
+                    if (GROUP == WARP) {
+#pragma unroll
+                        for (int c = 0; c < CHUNKS; c++) {
+                            if (coded.sums && start_of(c) < size) {
+                                store(of_warps + warp() * size + start_of(c), quad[c]);
+                            }
+                        }
+                        clear(quad);
+                    } else if (k % 8 == 3) {
+#pragma unroll
+                        for (int c = 0; c < CHUNKS; c++) {
+#pragma unroll
+                            for (int i = 0; i < PACK; i++) {
+                                pair[c][i] = quad[c][i];
+                            }
+                        }
+                        clear(quad);
+                    } else if (k % 8 == 7) {
+#pragma unroll
+                        for (int c = 0; c < CHUNKS; c++) {
+#pragma unroll
+                            for (int i = 0; i < PACK; i++) {
+                                all[c][i] = (k == 7 && !is_second ? 0 : all[c][i]) + (pair[c][i] + quad[c][i]);
+                            }
+                        }
+                        clear(quad);
+                    }
+                }
+                block_barrier();
+                turn(coded.kept, first, size, coded.transposed, coded.leading);
+                float* to_sums = coded.sums + (i64)(first / 64) * size;
+                if (GROUP == WARP) {
+                    for (int column = thread_index(); coded.sums && column < size; column += THREADS) {
+                        float sum = is_second ? to_sums[column] : 0;
+                        for (int w = 0; w < WARPS; w += 2) {
+                            sum += of_warps[w * size + column] + of_warps[(w + 1) * size + column];
+                        }
+                        to_sums[column] = sum;
+                    }
+                } else if (coded.sums && (is_second || first + TURNED >= (int)rows)) {
+#pragma unroll
+                    for (int c = 0; c < CHUNKS; c++) {
+                        if (start_of(c) < size) {
+                            store(to_sums + start_of(c), all[c]);
+                        }
+                    }
+                }
+                block_barrier();
+                if ((first + TURNED) % each == 0 || first + TURNED >= (int)rows) {
+                    put_piece(first / each);
+                    clear(dw);
+                    clear(db);
+                }
+            }
+        }
+    } else {
+        int begin = (int)block_index() * each;
+        for (int first = begin; first < begin + each && first < (int)rows; first += STEP) {
+#pragma unroll 1
+            for (int j = 0; j < SOME; j++) {
+                take_row(first + thread_index() / GROUP * SOME + j, 0);
+            }
+        }
+        put_piece((int)block_index());
     }
     if constexpr (Q::THERE) {
         SHARED float folded[33];
@@ -515,8 +579,8 @@ DEVICE void backward(const X_TYPE* x, const W_TYPE* w, const float* means, const
 #define BACK_RESIDENT (GROUP == WARP ? (ELEMENTS <= 24 && PACK > 1 ? 512 : THREADS) : (ELEMENTS <= 8 ? 1024 : THREADS))
 RESIDENT_KERNEL(norm_backward, THREADS, BACK_RESIDENT,
        (const X_TYPE* x, const W_TYPE* w, const float* means, const float* deviations, const Y_TYPE* dy, const float* dmean,
-        const float* ddeviation, X_TYPE* dx, float* dw_pieces, float* db_pieces, i64 rows, i32 size)) {
-    backward(x, w, means, deviations, dy, dmean, ddeviation, Passing<bf16>{0, dx, 0}, NoCodes(), dw_pieces, db_pieces, rows, size);
+        const float* ddeviation, X_TYPE* dx, float* dw_pieces, float* db_pieces, i64 rows, i32 size, i32 each)) {
+    backward(x, w, means, deviations, dy, dmean, ddeviation, Passing<bf16>{0, dx, 0}, NoCodes(), dw_pieces, db_pieces, rows, size, each);
 }
 #ifdef UP_TYPE
 // The same with what comes before and behind it: dy as it was before it was cast, the gradient that reaches x by another way added, and the sum cast. Values are
@@ -524,18 +588,18 @@ RESIDENT_KERNEL(norm_backward, THREADS, BACK_RESIDENT,
 RESIDENT_KERNEL(norm_backward_fused, THREADS, GROUP == WARP ? THREADS : BACK_RESIDENT,
        (const X_TYPE* x, const W_TYPE* w, const float* means, const float* deviations, const UP_TYPE* dy, const float* dmean,
         const float* ddeviation, const X_TYPE* residual, X_TYPE* dx, NARROW_TYPE* narrow, float* dw_pieces, float* db_pieces, i64 rows,
-        i32 size)) {
-    backward(x, w, means, deviations, dy, dmean, ddeviation, Passing<NARROW_TYPE>{residual, dx, narrow}, NoCodes(), dw_pieces, db_pieces, rows, size);
+        i32 size, i32 each)) {
+    backward(x, w, means, deviations, dy, dmean, ddeviation, Passing<NARROW_TYPE>{residual, dx, narrow}, NoCodes(), dw_pieces, db_pieces, rows, size, each);
 }
 #ifdef PASSED_TYPE
 // The same with the cast of the narrower numbers to FP8.
 RESIDENT_KERNEL(norm_backward_transposed, THREADS, GROUP == WARP ? THREADS : ELEMENTS <= 8 ? 512 : THREADS,
        (const X_TYPE* x, const W_TYPE* w, const float* means, const float* deviations, const UP_TYPE* dy, const float* dmean,
         const float* ddeviation, const X_TYPE* residual, X_TYPE* dx, NARROW_TYPE* narrow, float* dw_pieces, float* db_pieces, i64 rows,
-        i32 size, PASSED_TYPE* codes, const float* quant_scale, float* scale, float* amax, u8* transposed, i64 leading, float* sums)) {
+        i32 size, i32 each, PASSED_TYPE* codes, const float* quant_scale, float* scale, float* amax, u8* transposed, i64 leading, float* sums)) {
     DYNAMIC_SHARED(kept);
     backward(x, w, means, deviations, dy, dmean, ddeviation, Passing<NARROW_TYPE>{residual, dx, narrow},
-             Codes<PASSED_TYPE>{codes, transposed, leading, quant_scale, scale, amax, sums, kept}, dw_pieces, db_pieces, rows, size);
+             Codes<PASSED_TYPE>{codes, transposed, leading, quant_scale, scale, amax, sums, kept}, dw_pieces, db_pieces, rows, size, each);
 }
 #endif
 #endif
