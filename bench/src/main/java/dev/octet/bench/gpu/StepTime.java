@@ -41,8 +41,8 @@ record StepTime(long parameters, List<Double> millis, List<Double> losses) {
                 case "bf16", "fp32" -> "{mode: " + precision + "}";
                 case "msamp-O1", "msamp-O2", "msamp-O3" -> "{mode: msamp, opt_level: " + precision.substring(6) + "}";
                 default ->
-                    throw new IllegalArgumentException(
-                            "no precision " + precision + ": fp32, bf16, fp8 (delayed scaling), block, rowwise, msamp-O1, msamp-O2 or msamp-O3");
+                    throw new IllegalArgumentException("no precision " + precision
+                            + ": fp32, bf16, fp8 (delayed scaling), block, rowwise, msamp-O1, msamp-O2 or msamp-O3");
             };
             // one more for the table of kernels
             return subject.config(mode, batch, WARM_UP + steps + 1);

@@ -171,7 +171,14 @@ class PredictionTest {
 
     /** As docs/cuda.md has them. */
     @ParameterizedTest
-    @CsvSource({"gpt2,bf16,68", "gpt2,fp8,58", "vit-huge,bf16,150", "vit-huge,fp8,122", "gpt2,block,81", "vit-huge,block,149"})
+    @CsvSource({
+        "gpt2,bf16,68",
+        "gpt2,fp8,58",
+        "vit-huge,bf16,150",
+        "vit-huge,fp8,122",
+        "gpt2,block,81",
+        "vit-huge,block,149"
+    })
     void the_page_says_what_is_predicted(String model, String precision, int millis) {
         assertEquals(millis, predict(model, precision).millis(), 0.6);
     }

@@ -360,9 +360,7 @@ public final class CudaCodes {
 
     /** Whether {@link #castSquares} makes these codes. */
     boolean isOfSquares() {
-        return blocks.blockRows() == ScaleMode.BLOCK
-                && blocks.blockCols() == ScaleMode.BLOCK
-                && x.count() > 0;
+        return blocks.blockRows() == ScaleMode.BLOCK && blocks.blockCols() == ScaleMode.BLOCK && x.count() > 0;
     }
 
     /** Codes of squares and their transpose from one reading. */

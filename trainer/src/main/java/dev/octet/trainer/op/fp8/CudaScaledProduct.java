@@ -132,12 +132,7 @@ final class CudaScaledProduct {
 
     /** As {@link #isFp8}, where scales belong to blocks that the library applies itself. */
     private static boolean isFp8OfBlocks(
-            ProductForm form,
-            boolean leftAlongCols,
-            boolean rightAlongCols,
-            Size size,
-            DType result,
-            int capability) {
+            ProductForm form, boolean leftAlongCols, boolean rightAlongCols, Size size, DType result, int capability) {
         return capability == HOPPER
                 && scaleMode(form, leftAlongCols, rightAlongCols).isOfBlocks()
                 && size.m() > 0
@@ -172,12 +167,7 @@ final class CudaScaledProduct {
      * transposes in vain.
      */
     static boolean multipliesCodes(
-            ProductForm form,
-            boolean leftAlongCols,
-            boolean rightAlongCols,
-            Size size,
-            DType result,
-            CudaStream cuda) {
+            ProductForm form, boolean leftAlongCols, boolean rightAlongCols, Size size, DType result, CudaStream cuda) {
         return isFp8(form, leftAlongCols, rightAlongCols, size, result, cuda.capability())
                 || (isFp8OfBlocks(form, leftAlongCols, rightAlongCols, size, result, cuda.capability())
                         && cuda.computes(sample(form, leftAlongCols, rightAlongCols, size, result)));
@@ -195,7 +185,8 @@ final class CudaScaledProduct {
                         size.n(),
                         k,
                         Matrix.of(MULTIPLE, requireNonNull(form.left()).format().dtype(), k),
-                        Matrix.of(MULTIPLE, requireNonNull(form.right()).format().dtype(), k),
+                        Matrix.of(
+                                MULTIPLE, requireNonNull(form.right()).format().dtype(), k),
                         Matrix.of(MULTIPLE, result, size.n()))
                 .scaled(mode, MULTIPLE, MULTIPLE, false);
     }
@@ -264,9 +255,19 @@ final class CudaScaledProduct {
                 ? new Size(size.m(), size.n(), Math.toIntExact(task.a().pitch()))
                 : size;
         boolean units = isFp8(
-                        form, !task.transposeA(), task.transposeB(), aligned, task.d().dtype(), cuda.capability())
+                        form,
+                        !task.transposeA(),
+                        task.transposeB(),
+                        aligned,
+                        task.d().dtype(),
+                        cuda.capability())
                 || isFp8OfBlocks(
-                        form, !task.transposeA(), task.transposeB(), size, task.d().dtype(), cuda.capability());
+                        form,
+                        !task.transposeA(),
+                        task.transposeB(),
+                        size,
+                        task.d().dtype(),
+                        cuda.capability());
         if (units
                 && cuda.computes(
                         product(task, way(task), size.n(), size.n(), MULTIPLE, MULTIPLE, MULTIPLE, MULTIPLE))) {
@@ -308,7 +309,8 @@ final class CudaScaledProduct {
         boolean blocks = way == Way.BLOCKS || way == Way.BLOCKS_TO_SUMS;
         Task placed = blocks
                 ? task.scaledAt(
-                        arranged(task.a(), !task.transposeA(), size.k()), arranged(task.b(), task.transposeB(), size.k()))
+                        arranged(task.a(), !task.transposeA(), size.k()),
+                        arranged(task.b(), task.transposeB(), size.k()))
                 : task;
         products.write(product(placed, way, size.n(), size.n(), left, right, sums, row));
         if (!direct) {
@@ -414,8 +416,7 @@ final class CudaScaledProduct {
      *
      * @param pitch elements from one row of the result to the next
      */
-    private CudaProduct product(
-            Task task, Way way, int n, long pitch, long left, long right, long result, long bias) {
+    private CudaProduct product(Task task, Way way, int n, long pitch, long left, long right, long result, long bias) {
         Size size = task.size();
         boolean direct = way.isDirect();
         boolean padded = task.a().isPadded() || (task.transposeA() && !task.transposeB());

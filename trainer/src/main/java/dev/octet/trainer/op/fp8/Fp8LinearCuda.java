@@ -29,8 +29,8 @@ public final class Fp8LinearCuda implements CudaKernel<Fp8Linear> {
     public void forward(Fp8Linear op, Frame<CudaTensor> frame, CudaStream cuda) {
         ProductForm form = op.fprop();
         Size size = new Size(op.rows(), op.out(), op.in());
-        boolean fp8 =
-                CudaScaledProduct.multipliesCodes(form, true, op.transB(), size, op.y().dtype(), cuda);
+        boolean fp8 = CudaScaledProduct.multipliesCodes(
+                form, true, op.transB(), size, op.y().dtype(), cuda);
         Operand x = input(form.left(), frame, Fp8Linear.X, Fp8Linear.X_CODES, false, cuda);
         Operand w = input(form.right(), frame, Fp8Linear.W_NARROW, Fp8Linear.W_CODES, fp8 && !op.transB(), cuda);
         new CudaScaledProduct(form, cuda)

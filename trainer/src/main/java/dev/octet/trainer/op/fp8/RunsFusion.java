@@ -19,7 +19,10 @@ public final class RunsFusion implements CudaFusion {
                         && calls.get(at + 1).isForward(QuantizeFp8.class)
                         && calls.get(at).op() instanceof QuantizeFp8 rows
                         && calls.get(at + 1).op() instanceof QuantizeFp8 columns
-                        && calls.get(at).frame().input(0).equals(calls.get(at + 1).frame().input(0))
+                        && calls.get(at)
+                                .frame()
+                                .input(0)
+                                .equals(calls.get(at + 1).frame().input(0))
                         && !columns.records()
                         && CudaCodes.isPair(rows.form(), columns.form())
                 ? 2

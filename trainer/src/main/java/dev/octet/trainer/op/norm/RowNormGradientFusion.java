@@ -55,11 +55,10 @@ public final class RowNormGradientFusion implements CudaFusion {
             CudaCall narrowing =
                     isCast(calls, at) && calls.get(at).frame().upstream(0).equals(dx) ? calls.get(at++) : null;
             CudaTensor passed = narrowing == null ? dx : narrowing.frame().gradient(0);
-            CudaCall linear = at < calls.size()
-                            && isFloat(passed.dtype())
-                            && Fp8LinearCuda.isDelayed(calls.get(at), passed)
-                    ? calls.get(at)
-                    : null;
+            CudaCall linear =
+                    at < calls.size() && isFloat(passed.dtype()) && Fp8LinearCuda.isDelayed(calls.get(at), passed)
+                            ? calls.get(at)
+                            : null;
             Match match = new Match(widening, norm, sums, narrowing, linear);
             return match.length() > 1 ? match : null;
         }
@@ -70,7 +69,8 @@ public final class RowNormGradientFusion implements CudaFusion {
         }
 
         /** Where the norm's kernel makes the codes that the Linear takes, its blocks; null where they are made of what it has written. */
-        @Nullable Grid coding(CudaStream cuda) {
+        @Nullable
+        Grid coding(CudaStream cuda) {
             if (linear == null || !Fp8LinearCuda.takesCodes((Fp8Linear) linear.op(), linear.frame(), cuda)) {
                 return null;
             }
@@ -166,8 +166,8 @@ public final class RowNormGradientFusion implements CudaFusion {
             }
             return;
         }
-        Fp8LinearCuda.Maker maker = (format, to, sums) ->
-                write(match, new Coded(linear.frame().upstream(0), grid, format, to, sums), cuda);
+        Fp8LinearCuda.Maker maker =
+                (format, to, sums) -> write(match, new Coded(linear.frame().upstream(0), grid, format, to, sums), cuda);
         Fp8LinearCuda.backward((Fp8Linear) linear.op(), linear.frame(), maker, cuda);
     }
 
@@ -210,14 +210,14 @@ public final class RowNormGradientFusion implements CudaFusion {
         }
         CudaCall norm = match.norm();
         CudaCall narrowing = match.narrowing();
-        if (narrowing != null && !match.isNarrowRead(cuda)) { // by way of the norm's own gradient, which is made again below
+        if (narrowing != null
+                && !match.isNarrowRead(cuda)) { // by way of the norm's own gradient, which is made again below
             CudaTensor narrow = narrowing.frame().gradient(0);
             long dx = norm.frame().gradient(0).address();
             CudaTensor dy = widening == null
                     ? norm.frame().upstream(0)
                     : widening.frame().upstream(0);
-            Passing passing =
-                    new Passing(dy, before(match.sums().getFirst()), dx, narrow, null, 0, null, 0, null);
+            Passing passing = new Passing(dy, before(match.sums().getFirst()), dx, narrow, null, 0, null, 0, null);
             new RowNormCuda.Backward((RowNorm) norm.op(), norm.frame(), passing, cuda).write();
         }
         RowNorm.ENTRY.cuda().backward((RowNorm) norm.op(), norm.frame(), cuda);

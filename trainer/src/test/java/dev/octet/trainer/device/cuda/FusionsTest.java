@@ -96,8 +96,7 @@ class FusionsTest {
             Program program = program(converter.canonical(), policy("block"), Shape.of(6, 24));
             Parameters parameters = Parameters.of(converter.canonical().graph());
             Map<String, byte[]> seenAlone = new TreeMap<>();
-            Map<String, byte[]> alone =
-                    run(program, parameters, TestGpus.host(), List.of(), new Observed(seenAlone));
+            Map<String, byte[]> alone = run(program, parameters, TestGpus.host(), List.of(), new Observed(seenAlone));
             Counting gpu = new Counting(TestGpus.host());
             Map<String, byte[]> together = run(program, parameters, gpu, GpuFusions.ALL);
             assertEquals(alone.keySet(), together.keySet());
@@ -161,7 +160,8 @@ class FusionsTest {
                 seen.put(
                         result.role() == ValueRole.GRADIENT
                                 ? result.name()
-                                : step.phase() + " " + step.node() + " " + step.op().type() + " result " + i,
+                                : step.phase() + " " + step.node() + " "
+                                        + step.op().type() + " result " + i,
                         read(result, running));
             }
             for (int i = 0; step.backward() && i < step.gradients().size(); i++) {

@@ -12,7 +12,9 @@ import dev.octet.trainer.kernel.CudaProduct;
 import dev.octet.trainer.kernel.CudaProduct.Matrix;
 import dev.octet.trainer.kernel.CudaProduct.ScaleMode;
 import java.lang.foreign.MemorySegment;
+import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.List;
 
 /** A matrix product by plain loops, refused wherever cublasLt would refuse it (cuBLAS 13, tables 2 and 3). */
 final class HostProduct {
@@ -53,13 +55,13 @@ final class HostProduct {
         allScales();
     }
 
-    private record Scales(float[][] left, float[][] right) {}
+    /** Of both operands, by block along k. */
+    private record Scales(List<float[]> left, List<float[]> right) {}
 
     /** The scale of each vector of both operands for each block of 128 along k, or for all of it. */
     private Scales allScales() {
         return switch (p.scaleMode()) {
-            case ONE, PER_VECTOR ->
-                new Scales(new float[][] {scales(p.scaleA(), p.m())}, new float[][] {scales(p.scaleB(), p.n())});
+            case ONE, PER_VECTOR -> new Scales(List.of(scales(p.scaleA(), p.m())), List.of(scales(p.scaleB(), p.n())));
             case PER_RUN -> new Scales(runs(p.scaleA(), p.m()), runs(p.scaleB(), p.n()));
             case PER_RUN_AND_SQUARE -> new Scales(runs(p.scaleA(), p.m()), squares(p.scaleB(), p.n()));
             case PER_SQUARE_AND_RUN -> new Scales(squares(p.scaleA(), p.m()), runs(p.scaleB(), p.n()));
@@ -71,26 +73,30 @@ final class HostProduct {
     }
 
     /** cuBLAS 13, "Scaling factors layouts": [blocks of k][vectors]. */
-    private float[][] runs(long address, int vectors) {
+    private List<float[]> runs(long address, int vectors) {
         MemorySegment all = memory.at(address, 4L * blocks() * vectors, "scales of a product");
-        float[][] scales = new float[blocks()][vectors];
+        List<float[]> scales = new ArrayList<>();
         for (int b = 0; b < blocks(); b++) {
+            float[] of = new float[vectors];
             for (int i = 0; i < vectors; i++) {
-                scales[b][i] = all.get(JAVA_FLOAT_UNALIGNED, 4L * (b * vectors + i));
+                of[i] = all.get(JAVA_FLOAT_UNALIGNED, 4L * (b * vectors + i));
             }
+            scales.add(of);
         }
         return scales;
     }
 
     /** The same: [blocks of vectors][blocks of k, their number rounded up to a multiple of 4]. */
-    private float[][] squares(long address, int vectors) {
+    private List<float[]> squares(long address, int vectors) {
         int pitch = (blocks() + 3) / 4 * 4;
         MemorySegment all = memory.at(address, 4L * ((vectors + 127) / 128) * pitch, "scales of a product");
-        float[][] scales = new float[blocks()][vectors];
+        List<float[]> scales = new ArrayList<>();
         for (int b = 0; b < blocks(); b++) {
+            float[] of = new float[vectors];
             for (int i = 0; i < vectors; i++) {
-                scales[b][i] = all.get(JAVA_FLOAT_UNALIGNED, 4L * (i / 128 * pitch + b));
+                of[i] = all.get(JAVA_FLOAT_UNALIGNED, 4L * (i / 128 * pitch + b));
             }
+            scales.add(of);
         }
         return scales;
     }
@@ -219,13 +225,13 @@ final class HostProduct {
 
     /** A row of a times b, scaled: sums of each block that has scales. */
     private static float[] sums(float[] row, float[][] b, Scales scales, int r) {
-        int blocks = scales.left().length;
+        int blocks = scales.left().size();
         float[] sums = new float[b[0].length];
         for (int block = 0; block < blocks; block++) {
             int from = blocks == 1 ? 0 : block * 128;
             float[] part = sums(row, b, from, blocks == 1 ? row.length : Math.min(row.length, from + 128));
             for (int c = 0; c < sums.length; c++) {
-                float scaled = scales.left()[block][r] * scales.right()[block][c] * part[c];
+                float scaled = scales.left().get(block)[r] * scales.right().get(block)[c] * part[c];
                 sums[c] = blocks == 1 ? scaled : sums[c] + scaled;
             }
         }

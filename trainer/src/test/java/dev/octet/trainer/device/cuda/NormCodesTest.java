@@ -54,7 +54,9 @@ class NormCodesTest {
                         "n",
                         norm,
                         "",
-                        norm.startsWith("Layer") ? List.of("r", "norm.weight", "norm.bias") : List.of("r", "norm.weight"),
+                        norm.startsWith("Layer")
+                                ? List.of("r", "norm.weight", "norm.bias")
+                                : List.of("r", "norm.weight"),
                         List.of("n")),
                 linear("y", List.of("n", "wy")));
         List<Initializer> weights = new ArrayList<>();

@@ -306,7 +306,10 @@ class Fp8ProductTest {
         byte[] b = codes(Float8Format.E4M3FN, right[0] * right[1], 2);
         double[] as = numbers(a, kind.left, kind.blocks(left, true), scales(kind, kind.blocks(left, true), LEFT_SCALE));
         double[] bs = numbers(
-                b, Float8Format.E4M3FN, kind.blocks(right, false), scales(kind, kind.blocks(right, false), RIGHT_SCALE));
+                b,
+                Float8Format.E4M3FN,
+                kind.blocks(right, false),
+                scales(kind, kind.blocks(right, false), RIGHT_SCALE));
         double[] bias = numbers(size.n(), 3, magnitude(kind, size));
         double[] before = numbers(size.m() * size.n(), 4, magnitude(kind, size));
         double[] d = new double[size.m() * size.n()];
@@ -329,8 +332,8 @@ class Fp8ProductTest {
     private static double[] numbers(byte[] codes, Float8Format format, Blocks blocks, double[] scales) {
         double[] numbers = new double[codes.length];
         for (int i = 0; i < codes.length; i++) {
-            long block = i / blocks.cols() / blocks.blockRows() * blocks.gridCols()
-                    + i % blocks.cols() / blocks.blockCols();
+            long block =
+                    i / blocks.cols() / blocks.blockRows() * blocks.gridCols() + i % blocks.cols() / blocks.blockCols();
             numbers[i] = format.decode(codes[i] & 0xFF) * scales[Math.toIntExact(block)];
         }
         return numbers;
