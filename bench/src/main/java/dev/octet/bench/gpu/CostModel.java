@@ -49,9 +49,13 @@ final class CostModel {
             return p.flops() / (Assumptions.UNALIGNED_TERAFLOPS * TERA) + bytes;
         }
         return p.isFp8()
-                ? p.flops() * (1 + Assumptions.FP8_LOST_SUM / p.k()) / (Assumptions.FP8_TERAFLOPS * TERA)
+                ? p.flops() * (1 + Assumptions.FP8_LOST_SUM / p.k()) / (fp8Teraflops(p) * TERA)
                         + Assumptions.FP8_SHARE_OF_BYTES * bytes
                 : p.flops() / (Assumptions.BF16_TERAFLOPS * TERA) + Assumptions.BF16_SHARE_OF_BYTES * bytes;
+    }
+
+    private static double fp8Teraflops(CudaProduct p) {
+        return p.scaleMode().isOfBlocks() ? Assumptions.FP8_BLOCKS_TERAFLOPS : Assumptions.FP8_TERAFLOPS;
     }
 
     private static double kernel(Kernel kernel) {

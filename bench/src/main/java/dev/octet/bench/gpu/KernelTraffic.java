@@ -38,6 +38,8 @@ final class KernelTraffic {
         norm_forward_transposed | first second y codes: rows * size; x: rows * size * second; means deviations: rows; transposed: size * leading
         norm_forward_fused | first second y codes: rows * size; x: rows * size * second; means deviations: rows
         norm_backward(_fused)? | x dy residual dx narrow: rows * size; means deviations: rows; dw_pieces db_pieces: blocks * size
+        norm_backward_transposed | x dy residual dx narrow codes: rows * size; transposed: size * leading; means deviations: rows; dw_pieces db_pieces: rows / each * size; \
+            sums: rows / 64 * size
         norm_(weights|biases) | pieces: count * size; micros: 4
         column_sums_.* | x: rows * n; parts: grid_y * n
         column_joins | bytes: 4 * 32 * splits * blocks; micros: 7
@@ -54,6 +56,13 @@ final class KernelTraffic {
         gated_gradient_transpose_.* | x u dy dx du: rows * cols; codes: rows * pitch; transposed: cols * leading; sums: grid_y * cols; \
             codes_u: rows * pitch_u; transposed_u: cols * leading_u; sums_u: grid_y * cols
         product_transpose_.* | a b y: rows * cols; codes: rows * pitch; transposed: cols * leading
+        whole_amax_.* | x: n
+        (block|column)_amax_.* | x: rows * cols
+        encode_blocks_.* | x codes: rows * cols
+        cast_(runs|squares)_.* | x codes: rows * cols; transposed: cols * leading; sums: grid_y * cols
+        encode_transpose_.* | x codes: rows * cols; transposed: cols * leading
+        block_scales | amax quant_scales scales: blocks
+        arrange_scales | bytes: 8 * rows * cols
         transpose_codes | codes: rows * cols; transposed: cols * leading
         round_rows | bytes: 6 * 1024 * blocks
         decode_rows_.* | codes: rows * cols; x: to_rows * leading

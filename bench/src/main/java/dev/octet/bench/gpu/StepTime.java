@@ -37,11 +37,12 @@ record StepTime(long parameters, List<Double> millis, List<Double> losses) {
         private String yaml() {
             String mode = switch (precision) {
                 case "fp8" -> "{mode: fp8, recipe: delayed}";
+                case "block", "rowwise" -> "{mode: fp8, recipe: " + precision + "}";
                 case "bf16", "fp32" -> "{mode: " + precision + "}";
                 case "msamp-O1", "msamp-O2", "msamp-O3" -> "{mode: msamp, opt_level: " + precision.substring(6) + "}";
                 default ->
-                    throw new IllegalArgumentException(
-                            "no precision " + precision + ": fp32, bf16, fp8, msamp-O1, msamp-O2 or msamp-O3");
+                    throw new IllegalArgumentException("no precision " + precision
+                            + ": fp32, bf16, fp8 (delayed scaling), block, rowwise, msamp-O1, msamp-O2 or msamp-O3");
             };
             // one more for the table of kernels
             return subject.config(mode, batch, WARM_UP + steps + 1);

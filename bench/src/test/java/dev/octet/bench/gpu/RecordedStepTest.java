@@ -62,6 +62,8 @@ class RecordedStepTest {
         "gpt2,fp8",
         "vit-huge,bf16",
         "vit-huge,fp8",
+        "vit-huge,block",
+        "gpt2,block",
         "bert,bf16",
         "bert,fp8",
         "llama,bf16",

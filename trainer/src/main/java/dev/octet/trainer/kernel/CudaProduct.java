@@ -43,7 +43,29 @@ public record CudaProduct(
         /** One for each operand. */
         ONE,
         /** One for each row of op(a), and one for each column of op(b). */
-        PER_VECTOR
+        PER_VECTOR,
+        /**
+         * One for each run of {@link #BLOCK} elements along k, those of a row of op(a) or a column of op(b) one behind the other: they lie as [⌈k / 128⌉, m] and
+         * [⌈k / 128⌉, n].
+         */
+        PER_RUN,
+        /** Of op(a) as {@link #PER_RUN}; of op(b) one for each square with sides of {@link #BLOCK}: they lie as [⌈n / 128⌉, {@link #squarePitch}]. */
+        PER_RUN_AND_SQUARE,
+        /** Of op(b) as {@link #PER_RUN}; of op(a) one for each square: [⌈m / 128⌉, {@link #squarePitch}]. */
+        PER_SQUARE_AND_RUN;
+
+        /** Elements of a run, and of a square's side. */
+        public static final int BLOCK = 128;
+
+        /** Scales of squares from one row of squares to the next. */
+        public static long squarePitch(long k) {
+            return Math.ceilDiv(Math.ceilDiv(k, (long) BLOCK), 4L) * 4;
+        }
+
+        /** Whether scales belong to blocks of a part of k, so that they are applied to parts of sums. */
+        public boolean isOfBlocks() {
+            return this == PER_RUN || this == PER_RUN_AND_SQUARE || this == PER_SQUARE_AND_RUN;
+        }
     }
 
     /**
@@ -168,9 +190,8 @@ public record CudaProduct(
                 ScaleMode.ONE);
     }
 
-    /** This product for FP8 codes with a multiplier for each row of a and each column of op(b), with the addresses of the first ones. */
-    public CudaProduct scaledPerVector(long a1, long b1, boolean fast) {
-        ScaleMode mode = ScaleMode.PER_VECTOR;
+    /** This product for FP8 codes with several multipliers for each operand, with the addresses of the first ones. */
+    public CudaProduct scaled(ScaleMode mode, long a1, long b1, boolean fast) {
         return new CudaProduct(
                 transposeA, transposeB, m, n, k, a, b, d, a1, b1, bias, biasType, accumulate, batch, fast, mode);
     }

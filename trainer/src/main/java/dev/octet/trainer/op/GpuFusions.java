@@ -7,6 +7,7 @@ import dev.octet.trainer.op.fp8.DelayedCastFusion;
 import dev.octet.trainer.op.fp8.GatedFusion;
 import dev.octet.trainer.op.fp8.GatedGradientFusion;
 import dev.octet.trainer.op.fp8.GeluGradientFusion;
+import dev.octet.trainer.op.fp8.RunsFusion;
 import dev.octet.trainer.op.fp8.ScoreGradientFusion;
 import dev.octet.trainer.op.norm.RowNormFusion;
 import dev.octet.trainer.op.norm.RowNormGradientFusion;
@@ -33,6 +34,7 @@ public final class GpuFusions {
             new ScoreGradientFusion(),
             new GatedFusion(),
             new GatedGradientFusion(),
+            new RunsFusion(),
             new ActivationFusion(),
             new GeluGradientFusion(),
             new RotaryFusion(),

@@ -13,6 +13,9 @@ public record GpuInfo(int ordinal, String name, int capability, int multiprocess
     /** First capability with FP8 tensor cores and conversions (Ada). */
     public static final int FP8 = 89;
 
+    /** The capability on which cublasLt applies scales of blocks of 128 (Hopper). */
+    static final int SCALED_BLOCKS = 90;
+
     /** Whether the GPU multiplies FP8 codes. */
     public boolean hasFp8() {
         return capability >= FP8;

@@ -63,8 +63,14 @@ enum LtAttribute {
     /** {@code cublasLtMatmulMatrixScale_t}: a multiplier for each row of A, or each column of B. */
     static final int SCALE_PER_VECTOR = 3;
 
+    /** The same: one for each run of 128 elements of A or B along k. */
+    static final int SCALE_PER_RUN = 4;
+
+    /** The same: one for each square of 128 by 128 elements. */
+    static final int SCALE_PER_SQUARE = 5;
+
     /** First version with such multipliers. */
-    static final long SCALES_PER_VECTOR_SINCE = 120900;
+    static final long SEVERAL_SCALES_SINCE = 120900;
 
     /** First version with scale modes, in the format of {@code cublasLtGetVersion}. */
     static final long SCALE_MODES_SINCE = 120800;

@@ -31,9 +31,12 @@ final class ProductDescription implements AutoCloseable {
             lt.set(product, LtAttribute.FAST_ACCUM, p.fastSums() ? 1 : 0);
             setUnlessZero(product, LtAttribute.A_SCALE_POINTER, p.scaleB());
             setUnlessZero(product, LtAttribute.B_SCALE_POINTER, p.scaleA());
-            if (p.scaleMode() == CudaProduct.ScaleMode.PER_VECTOR) {
-                lt.set(product, LtAttribute.A_SCALE_MODE, LtAttribute.SCALE_PER_VECTOR);
-                lt.set(product, LtAttribute.B_SCALE_MODE, LtAttribute.SCALE_PER_VECTOR);
+            switch (p.scaleMode()) {
+                case ONE -> {}
+                case PER_VECTOR -> scales(product, LtAttribute.SCALE_PER_VECTOR, LtAttribute.SCALE_PER_VECTOR);
+                case PER_RUN -> scales(product, LtAttribute.SCALE_PER_RUN, LtAttribute.SCALE_PER_RUN);
+                case PER_RUN_AND_SQUARE -> scales(product, LtAttribute.SCALE_PER_SQUARE, LtAttribute.SCALE_PER_RUN);
+                case PER_SQUARE_AND_RUN -> scales(product, LtAttribute.SCALE_PER_RUN, LtAttribute.SCALE_PER_SQUARE);
             }
         }
         if (p.bias() != 0) {
@@ -46,6 +49,12 @@ final class ProductDescription implements AutoCloseable {
         long b = layout(p.a(), p.transposeA() ? p.m() : p.k(), p.transposeA() ? p.k() : p.m(), p.batch());
         long d = layout(p.d(), p.n(), p.m(), p.batch());
         descriptors = new Descriptors(product, a, b, d);
+    }
+
+    /** Of the library's A, which is our b, and its B. */
+    private void scales(long product, int a, int b) {
+        lt.set(product, LtAttribute.A_SCALE_MODE, a);
+        lt.set(product, LtAttribute.B_SCALE_MODE, b);
     }
 
     private void setUnlessZero(long product, LtAttribute attribute, long address) {

@@ -29,7 +29,7 @@ final class ProductRules {
                     capability >= GpuInfo.FP8,
                     "FP8 products need compute capability 8.9, this GPU has " + capability / 10 + "."
                             + capability % 10);
-            rules.fp8();
+            rules.fp8(capability);
         } else {
             rules.wide();
         }
@@ -61,7 +61,7 @@ final class ProductRules {
         }
     }
 
-    private void fp8() {
+    private void fp8(int capability) {
         DType a = p.a().type();
         DType b = p.b().type();
         DType d = p.d().type();
@@ -81,9 +81,15 @@ final class ProductRules {
                     "strides of FP8 products are multiples of 16 bytes");
         }
         rule(p.scaleA() % 4 == 0 && p.scaleB() % 4 == 0, "scales are aligned to 4 bytes");
-        if (p.scaleMode() == CudaProduct.ScaleMode.PER_VECTOR) {
-            rule(p.scaleA() != 0 && p.scaleB() != 0, "both operands have a scale for each vector, or none");
+        if (p.scaleMode() != CudaProduct.ScaleMode.ONE) {
+            rule(p.scaleA() != 0 && p.scaleB() != 0, "both operands have a scale for each of their parts, or none");
             rule(p.batch() == 1, "a batch has one scale for each operand");
+        }
+        if (p.scaleMode().isOfBlocks()) { // "128-element 1D and 128x128 2D Block Scaling For FP8 Data Types"
+            rule(capability == GpuInfo.SCALED_BLOCKS, "scales of blocks of 128 need compute capability 9.0");
+            rule(p.m() % 4 == 0 && p.n() % 4 == 0, "m and n are multiples of 4 where blocks of 128 have scales");
+            rule(p.scaleA() % 16 == 0 && p.scaleB() % 16 == 0, "scales of blocks are aligned to 16 bytes");
+            rule(!p.fastSums(), "sums with scales of blocks are in F32");
         }
         rule(
                 p.bias() == 0 || p.biasType() == (d == DType.F16 ? DType.F16 : DType.BF16),

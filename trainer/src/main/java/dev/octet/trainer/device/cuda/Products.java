@@ -108,7 +108,7 @@ final class Products implements AutoCloseable {
      */
     boolean computes(CudaProduct p) {
         boolean isTooNew =
-                p.scaleMode() == CudaProduct.ScaleMode.PER_VECTOR && lt.version() < LtAttribute.SCALES_PER_VECTOR_SINCE;
+                p.scaleMode() != CudaProduct.ScaleMode.ONE && lt.version() < LtAttribute.SEVERAL_SCALES_SINCE;
         if (isTooNew || ProductRules.broken(p, info.capability()).isPresent()) {
             return false;
         }
@@ -121,7 +121,7 @@ final class Products implements AutoCloseable {
                             System.Logger.Level.INFO,
                             "cublasLt {0} has no algorithm for {1} on {2}",
                             lt.versionText(),
-                            p.name(),
+                            p.name() + scales(p.scaleMode()),
                             info.name());
                 }
                 return has;
@@ -283,9 +283,19 @@ final class Products implements AutoCloseable {
         // whether it is added does not count: so the first micro-batch's sums have the order of the others'
         key.append(p.fastSums() ? " fast" : "")
                 .append(p.scaleA() != 0 || p.scaleB() != 0 ? " scaled" : "")
-                .append(p.scaleMode() == CudaProduct.ScaleMode.PER_VECTOR ? " per vector" : "")
+                .append(scales(p.scaleMode()))
                 .append(tf32 && p.a().type() == DType.F32 ? " tf32" : "");
         return key.toString();
+    }
+
+    private static String scales(CudaProduct.ScaleMode mode) {
+        return switch (mode) {
+            case ONE -> "";
+            case PER_VECTOR -> " per vector";
+            case PER_RUN -> " per run";
+            case PER_RUN_AND_SQUARE -> " per run and square";
+            case PER_SQUARE_AND_RUN -> " per square and run";
+        };
     }
 
     @Override

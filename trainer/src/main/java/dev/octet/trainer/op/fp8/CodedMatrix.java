@@ -6,6 +6,7 @@ import dev.octet.quant.block.Granularity;
 import dev.octet.quant.number.Float8Format;
 import dev.octet.quant.scale.QuantScaleRule;
 import dev.octet.quant.scale.WindowedScale;
+import dev.octet.trainer.kernel.CudaProduct.ScaleMode;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -47,5 +48,17 @@ public record CodedMatrix(
                 || (alongCols
                         ? blocks.blockRows() == 1 && blocks.blockCols() >= blocks.cols()
                         : blocks.blockCols() == 1 && blocks.blockRows() >= blocks.rows());
+    }
+
+    /** Whether the scales are one for each {@link ScaleMode#BLOCK} elements of a row, or, where sums do not run along the columns, of a column. */
+    boolean hasScalePerRun(boolean alongCols) {
+        return alongCols
+                ? blocks.blockRows() == 1 && blocks.blockCols() == ScaleMode.BLOCK
+                : blocks.blockCols() == 1 && blocks.blockRows() == ScaleMode.BLOCK;
+    }
+
+    /** Whether the scales are one for each square with sides of {@link ScaleMode#BLOCK} elements. */
+    boolean hasScalePerSquare() {
+        return blocks.blockRows() == ScaleMode.BLOCK && blocks.blockCols() == ScaleMode.BLOCK;
     }
 }

@@ -11,7 +11,9 @@ import dev.octet.quant.scale.TorchaoScale;
 import dev.octet.quant.scale.TransformerEngineMxScale;
 import dev.octet.quant.scale.TransformerEngineScale;
 import dev.octet.quant.scale.WindowedScale;
+import dev.octet.trainer.kernel.CudaLaunch;
 import dev.octet.trainer.kernel.CudaProduct.Matrix;
+import dev.octet.trainer.kernel.CudaProduct.ScaleMode;
 import dev.octet.trainer.kernel.CudaSource;
 import dev.octet.trainer.kernel.CudaStream;
 import dev.octet.trainer.kernel.CudaStream.Grid;
@@ -78,7 +80,7 @@ public final class CudaCodes {
     }
 
     /** Rows of sums that are still to be added up. */
-    static long sumRows(long rows) {
+    public static long sumRows(long rows) {
         return Math.ceilDiv(rows, TILE_ROWS);
     }
 
@@ -155,7 +157,7 @@ public final class CudaCodes {
      * @param scale where the scale goes
      * @param amax what is raised to the largest magnitude; 0 for nothing
      */
-    record Cast(long codes, long transposed, long quantScale, long scale, long amax) {}
+    public record Cast(long codes, long transposed, long quantScale, long scale, long amax) {}
 
     /** Casts matrices of the same types in one launch. */
     static void cast(List<CudaCodes> matrices, List<Cast> casts, CudaStream cuda) {
@@ -292,6 +294,20 @@ public final class CudaCodes {
             cast(codes, transposed, quantScales, 0, 0);
             return;
         }
+        if (transposed != 0 && x.count() > 0) {
+            cuda.kernel(SOURCE, "encode_transpose_" + types(), tiles(blocks.rows(), blocks.cols()))
+                    .pointer("x", x)
+                    .value("rows", blocks.rows())
+                    .value("cols", blocks.cols())
+                    .value("block_rows", blocks.blockRows())
+                    .value("block_cols", blocks.blockCols())
+                    .pointer("quant_scales", quantScales)
+                    .pointer("codes", codes)
+                    .pointer("transposed", transposed)
+                    .value("leading", leading(blocks.rows()))
+                    .launch();
+            return;
+        }
         cuda.launch(
                 SOURCE,
                 "encode_blocks_" + types(),
@@ -303,9 +319,89 @@ public final class CudaCodes {
                 blocks.blockCols(),
                 quantScales,
                 codes);
-        if (transposed != 0) {
-            transpose(codes, blocks.rows(), blocks.cols(), transposed, cuda);
+    }
+
+    /** Whether one pass makes both: codes of runs along rows, and codes of runs along columns, of which the transpose is wanted alone. */
+    static boolean isPair(CodedMatrix rows, CodedMatrix columns) {
+        return rows.rule() instanceof TransformerEngineScale rule
+                && rule.equals(columns.rule())
+                && rows.format() == columns.format()
+                && rows.hasScalePerRun(true)
+                && columns.hasScalePerRun(false)
+                && rows.blocks().elements() > 0;
+    }
+
+    /** Rows of sums that {@link #castRuns} leaves to be added up. */
+    static long runSums(long rows) {
+        return Math.ceilDiv(rows, (long) ScaleMode.BLOCK);
+    }
+
+    /**
+     * Where {@link #castRuns} goes.
+     *
+     * @param transposed the transpose of the codes of runs along columns
+     * @param columnScales those of runs along columns
+     * @param sums F32 [{@link #runSums}, columns]; 0 for nowhere
+     * @param recorded where the largest amax of runs along rows goes; 0 for nowhere
+     */
+    record Runs(long codes, long scales, long transposed, long columnScales, long sums, long recorded) {}
+
+    /** Codes of runs along rows, and those of runs along columns, from one reading ({@link #isPair}). */
+    void castRuns(TransformerEngineScale rule, Runs to) {
+        if (to.recorded() != 0) {
+            cuda.zero(to.recorded(), Float.BYTES);
         }
+        cut("cast_runs_", rule, to.codes(), to.scales(), to.transposed())
+                .pointer("column_scales", to.columnScales())
+                .pointer("sums", to.sums())
+                .pointer("recorded", to.recorded())
+                .launch();
+    }
+
+    /** Whether {@link #castSquares} makes these codes. */
+    boolean isOfSquares() {
+        return blocks.blockRows() == ScaleMode.BLOCK && blocks.blockCols() == ScaleMode.BLOCK && x.count() > 0;
+    }
+
+    /** Codes of squares and their transpose from one reading. */
+    void castSquares(TransformerEngineScale rule, long codes, long scales, long transposed) {
+        cut("cast_squares_", rule, codes, scales, transposed).launch();
+    }
+
+    private CudaLaunch cut(String kernel, TransformerEngineScale rule, long codes, long scales, long transposed) {
+        int side = ScaleMode.BLOCK;
+        Grid grid = new Grid(
+                Math.ceilDiv(blocks.cols(), side), Math.toIntExact(Math.ceilDiv(blocks.rows(), side)), 1, 256, 0);
+        return cuda.kernel(SOURCE, kernel + types(), grid)
+                .pointer("x", x)
+                .value("rows", blocks.rows())
+                .value("cols", blocks.cols())
+                .value("format_max", format.maxValue())
+                .value("epsilon", rule.epsilon())
+                .value("largest", rule.perBlock() ? largest(x.dtype()) : Float.MAX_VALUE)
+                .flag("power_of_two", rule.isPowerOfTwo())
+                .flag("sees_nan", rule.seesNaN())
+                .pointer("codes", codes)
+                .pointer("scales", scales)
+                .pointer("transposed", transposed)
+                .value("leading", leading(blocks.rows()));
+    }
+
+    /**
+     * Scales of blocks, which lie as their grid, as [rows, pitch]: as they are or turned, zeros behind each row.
+     *
+     * @param pitch at least the columns of the grid, or its rows where they are turned
+     */
+    static void arrangeScales(long scales, Blocks blocks, boolean turned, long to, long pitch, CudaStream cuda) {
+        long rows = turned ? blocks.gridCols() : blocks.gridRows();
+        cuda.kernel(SOURCE, "arrange_scales", Grid.over(rows * pitch, 256, 1))
+                .pointer("scales", scales)
+                .value("rows", blocks.gridRows())
+                .value("cols", blocks.gridCols())
+                .flag("turned", turned)
+                .pointer("to", to)
+                .value("pitch", pitch)
+                .launch();
     }
 
     /** The transpose of codes that are there. */

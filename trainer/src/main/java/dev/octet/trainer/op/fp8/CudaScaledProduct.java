@@ -1,10 +1,13 @@
 package dev.octet.trainer.op.fp8;
 
+import static java.util.Objects.requireNonNull;
+
 import dev.octet.formats.tensor.DType;
 import dev.octet.quant.block.Blocks;
 import dev.octet.quant.number.Float8Format;
 import dev.octet.trainer.kernel.CudaProduct;
 import dev.octet.trainer.kernel.CudaProduct.Matrix;
+import dev.octet.trainer.kernel.CudaProduct.ScaleMode;
 import dev.octet.trainer.kernel.CudaSource;
 import dev.octet.trainer.kernel.CudaStream;
 import dev.octet.trainer.kernel.CudaTensor;
@@ -19,12 +22,16 @@ import org.jspecify.annotations.Nullable;
  * One product of operands in codes or not, as a {@link ProductForm} says.
  *
  * <p>Codes are multiplied as they are where the GPU and its library can: with one scale for each operand the library applies both, with one for each vector of
- * both, too, where it can (cuBLAS 12.9 on Hopper); otherwise they are applied to the F32 sums afterwards. Codes that the library does not take (lengths that are not multiples of 16,
+ * both, too, where it can (cuBLAS 12.9 on Hopper); otherwise they are applied to the F32 sums afterwards. Scales of blocks of 128, of which one operand at most has
+ * squares, are the library's alone, as they are applied to parts of sums. Codes that the library does not take (lengths that are not multiples of 16,
  * two E5M2 operands, a GPU without FP8, a shape for which the library has no algorithm) are widened to BF16, which holds each of them, and give the same sums up to their order.
  */
 final class CudaScaledProduct {
     /** First compute capability with FP8 tensor cores. */
     private static final int FP8 = 89;
+
+    /** The compute capability on which the library applies scales of blocks. */
+    private static final int HOPPER = 90;
 
     /** What FP8 operands' lengths are multiples of: bytes, and one code is a byte. */
     private static final int MULTIPLE = CudaProduct.ALIGNMENT;
@@ -59,6 +66,10 @@ final class CudaScaledProduct {
 
         static Operand coded(long codes, CodedMatrix coded, long scales, long transposed, long pitch) {
             return new Operand(codes, coded.format().dtype(), coded, scales, transposed, pitch);
+        }
+
+        Operand scaledAt(long other) {
+            return new Operand(elements, type, coded, other, transposed, pitch);
         }
 
         /** Whether rows of codes are padded with zeros to a multiple that products take. */
@@ -109,17 +120,81 @@ final class CudaScaledProduct {
         if (!scalesSums(form, leftAlongCols, rightAlongCols) || left == null || right == null || capability < FP8) {
             return false;
         }
-        boolean formats = isCodes(left)
-                && isCodes(right)
-                && (left.format() == Float8Format.E4M3FN || right.format() == Float8Format.E4M3FN);
         boolean bothTransposed = !leftAlongCols && !rightAlongCols; // then the length of the sums is padded
         boolean vectors = left.blocks().scaleCount() > 1 || right.blocks().scaleCount() > 1;
         int bytes = vectors ? Float.BYTES : result.bits() / 8;
-        return formats
+        return hasFp8Formats(left, right)
                 && size.m() > 0
                 && size.k() > 0
                 && (bothTransposed || size.k() % MULTIPLE == 0)
                 && size.n() * bytes % MULTIPLE == 0;
+    }
+
+    /** As {@link #isFp8}, where scales belong to blocks that the library applies itself. */
+    private static boolean isFp8OfBlocks(
+            ProductForm form, boolean leftAlongCols, boolean rightAlongCols, Size size, DType result, int capability) {
+        return capability == HOPPER
+                && scaleMode(form, leftAlongCols, rightAlongCols).isOfBlocks()
+                && size.m() > 0
+                && size.n() > 0
+                && size.k() > 0
+                && size.m() % 4 == 0
+                && ((!leftAlongCols && !rightAlongCols) || size.k() % MULTIPLE == 0)
+                && size.n() * (result.bits() / 8) % MULTIPLE == 0;
+    }
+
+    /** What scales of blocks belong to, as the library takes them; {@link ScaleMode#ONE} where it does not. */
+    private static ScaleMode scaleMode(ProductForm form, boolean leftAlongCols, boolean rightAlongCols) {
+        CodedMatrix left = form.left();
+        CodedMatrix right = form.right();
+        if (!form.onCodes() || left == null || right == null || !hasFp8Formats(left, right)) {
+            return ScaleMode.ONE;
+        }
+        boolean leftRuns = left.hasScalePerRun(leftAlongCols);
+        boolean rightRuns = right.hasScalePerRun(rightAlongCols);
+        if (leftRuns && rightRuns) {
+            return ScaleMode.PER_RUN;
+        } else if (leftRuns && right.hasScalePerSquare()) {
+            return ScaleMode.PER_RUN_AND_SQUARE;
+        } else if (rightRuns && left.hasScalePerSquare()) {
+            return ScaleMode.PER_SQUARE_AND_RUN;
+        }
+        return ScaleMode.ONE;
+    }
+
+    /**
+     * Whether the product is computed on codes by FP8 tensor cores; where scales are of blocks, whether the library has an algorithm, too, so that nobody makes
+     * transposes in vain.
+     */
+    static boolean multipliesCodes(
+            ProductForm form, boolean leftAlongCols, boolean rightAlongCols, Size size, DType result, CudaStream cuda) {
+        return isFp8(form, leftAlongCols, rightAlongCols, size, result, cuda.capability())
+                || (isFp8OfBlocks(form, leftAlongCols, rightAlongCols, size, result, cuda.capability())
+                        && cuda.computes(sample(form, leftAlongCols, rightAlongCols, size, result)));
+    }
+
+    /** A product without a bias at addresses that are aligned. */
+    private static CudaProduct sample(
+            ProductForm form, boolean leftAlongCols, boolean rightAlongCols, Size size, DType result) {
+        int k = leftAlongCols || rightAlongCols ? size.k() : Math.toIntExact(CudaCodes.leading(size.k()));
+        ScaleMode mode = scaleMode(form, leftAlongCols, rightAlongCols);
+        return CudaProduct.of(
+                        false,
+                        true,
+                        size.m(),
+                        size.n(),
+                        k,
+                        Matrix.of(MULTIPLE, requireNonNull(form.left()).format().dtype(), k),
+                        Matrix.of(
+                                MULTIPLE, requireNonNull(form.right()).format().dtype(), k),
+                        Matrix.of(MULTIPLE, result, size.n()))
+                .scaled(mode, MULTIPLE, MULTIPLE, false);
+    }
+
+    private static boolean hasFp8Formats(CodedMatrix left, CodedMatrix right) {
+        return isCodes(left)
+                && isCodes(right)
+                && (left.format() == Float8Format.E4M3FN || right.format() == Float8Format.E4M3FN);
     }
 
     private static boolean isCodes(CodedMatrix matrix) {
@@ -153,7 +228,22 @@ final class CudaScaledProduct {
             DType biasType,
             CudaTensor d,
             boolean accumulate,
-            boolean fast) {}
+            boolean fast) {
+        /** This task with scales that lie elsewhere. */
+        Task scaledAt(long ofA, long ofB) {
+            return new Task(
+                    transposeA,
+                    transposeB,
+                    size,
+                    a.scaledAt(ofA),
+                    b.scaledAt(ofB),
+                    bias,
+                    biasType,
+                    d,
+                    accumulate,
+                    fast);
+        }
+    }
 
     /** Writes a product. */
     void write(Task task) {
@@ -164,7 +254,21 @@ final class CudaScaledProduct {
         Size aligned = task.a().isPadded()
                 ? new Size(size.m(), size.n(), Math.toIntExact(task.a().pitch()))
                 : size;
-        if (isFp8(form, !task.transposeA(), task.transposeB(), aligned, task.d().dtype(), cuda.capability())
+        boolean units = isFp8(
+                        form,
+                        !task.transposeA(),
+                        task.transposeB(),
+                        aligned,
+                        task.d().dtype(),
+                        cuda.capability())
+                || isFp8OfBlocks(
+                        form,
+                        !task.transposeA(),
+                        task.transposeB(),
+                        size,
+                        task.d().dtype(),
+                        cuda.capability());
+        if (units
                 && cuda.computes(
                         product(task, way(task), size.n(), size.n(), MULTIPLE, MULTIPLE, MULTIPLE, MULTIPLE))) {
             onCodes(task, way(task));
@@ -182,7 +286,16 @@ final class CudaScaledProduct {
         /** The library, with one for each vector of both. */
         PER_VECTOR,
         /** A kernel behind the sums in F32. */
-        SUMS
+        SUMS,
+        /** The library, with scales of blocks. */
+        BLOCKS,
+        /** The library the scales of blocks, a kernel behind the sums in F32 the bias. */
+        BLOCKS_TO_SUMS;
+
+        /** Whether the product is the result. */
+        boolean isDirect() {
+            return this != SUMS && this != BLOCKS_TO_SUMS;
+        }
     }
 
     private void onCodes(Task task, Way way) {
@@ -190,13 +303,34 @@ final class CudaScaledProduct {
         CudaTensor bias = task.bias();
         long left = contiguous(task.a(), task.transposeA());
         long right = contiguous(task.b(), !task.transposeB());
-        boolean direct = way != Way.SUMS;
+        boolean direct = way.isDirect();
         long sums = direct ? task.d().address() : cuda.workspace((long) size.m() * size.n() * Float.BYTES);
         long row = bias != null && direct ? narrowed(bias, task.biasType()) : 0;
-        products.write(product(task, way, size.n(), size.n(), left, right, sums, row));
+        boolean blocks = way == Way.BLOCKS || way == Way.BLOCKS_TO_SUMS;
+        Task placed = blocks
+                ? task.scaledAt(
+                        arranged(task.a(), !task.transposeA(), size.k()),
+                        arranged(task.b(), task.transposeB(), size.k()))
+                : task;
+        products.write(product(placed, way, size.n(), size.n(), left, right, sums, row));
         if (!direct) {
-            finish(task, Matrix.of(sums, DType.F32, size.n()), true);
+            finish(task, Matrix.of(sums, DType.F32, size.n()), !blocks);
         }
+    }
+
+    /** Scales of blocks where they lie as the library takes them, those of a column of blocks one behind the other ({@link ScaleMode}). */
+    private long arranged(Operand operand, boolean alongCols, int k) {
+        Blocks b = blocks(operand);
+        boolean runs = coded(operand).hasScalePerRun(alongCols);
+        long pitch = runs ? (alongCols ? b.rows() : b.cols()) : ScaleMode.squarePitch(k);
+        boolean turned = runs == alongCols; // runs lie across the sums, squares along them
+        if (!turned && pitch == b.gridCols()) {
+            return operand.scales();
+        }
+        long rows = turned ? b.gridCols() : b.gridRows();
+        long to = cuda.workspace(rows * pitch * Float.BYTES);
+        CudaCodes.arrangeScales(operand.scales(), b, turned, to, pitch, cuda);
+        return to;
     }
 
     /** Columns of a product that are multiples of what FP8 units take. */
@@ -256,7 +390,11 @@ final class CudaScaledProduct {
     private Way way(Task task) {
         // the library adds a bias of BF16, or of F16 to results in F16
         DType addable = task.d().dtype() == DType.F16 ? DType.F16 : DType.BF16;
-        if (task.bias() != null && task.biasType() != addable) {
+        boolean added = task.bias() == null || task.biasType() == addable;
+        if (!scalesSums(form, !task.transposeA(), task.transposeB())) {
+            return added ? Way.BLOCKS : Way.BLOCKS_TO_SUMS;
+        }
+        if (!added) {
             return Way.SUMS;
         }
         boolean left = blocks(task.a()).scaleCount() > 1;
@@ -278,10 +416,9 @@ final class CudaScaledProduct {
      *
      * @param pitch elements from one row of the result to the next
      */
-    private static CudaProduct product(
-            Task task, Way way, int n, long pitch, long left, long right, long result, long bias) {
+    private CudaProduct product(Task task, Way way, int n, long pitch, long left, long right, long result, long bias) {
         Size size = task.size();
-        boolean direct = way != Way.SUMS;
+        boolean direct = way.isDirect();
         boolean padded = task.a().isPadded() || (task.transposeA() && !task.transposeB());
         int k = padded ? Math.toIntExact(CudaCodes.leading(size.k())) : size.k();
         CudaProduct product = CudaProduct.of(
@@ -297,8 +434,14 @@ final class CudaScaledProduct {
         product = switch (way) {
             case DIRECT -> product.scaled(task.a().scales(), task.b().scales(), task.fast());
             case PER_VECTOR ->
-                product.scaledPerVector(task.a().scales(), task.b().scales(), task.fast());
+                product.scaled(ScaleMode.PER_VECTOR, task.a().scales(), task.b().scales(), task.fast());
             case SUMS -> product.scaled(0, 0, task.fast());
+            case BLOCKS, BLOCKS_TO_SUMS ->
+                product.scaled(
+                        scaleMode(form, !task.transposeA(), task.transposeB()),
+                        task.a().scales(),
+                        task.b().scales(),
+                        false);
         };
         return task.bias() != null && direct ? product.withBias(bias, task.biasType()) : product;
     }

@@ -4,6 +4,7 @@ import dev.octet.formats.tensor.DType;
 import dev.octet.quant.block.Blocks;
 import dev.octet.quant.number.Float8Format;
 import dev.octet.quant.scale.QuantScaleRule;
+import dev.octet.quant.scale.TransformerEngineScale;
 import dev.octet.quant.scale.WindowedScale;
 import dev.octet.trainer.kernel.CudaCall;
 import dev.octet.trainer.kernel.CudaKernel;
@@ -28,8 +29,8 @@ public final class Fp8LinearCuda implements CudaKernel<Fp8Linear> {
     public void forward(Fp8Linear op, Frame<CudaTensor> frame, CudaStream cuda) {
         ProductForm form = op.fprop();
         Size size = new Size(op.rows(), op.out(), op.in());
-        boolean fp8 =
-                CudaScaledProduct.isFp8(form, true, op.transB(), size, op.y().dtype(), cuda.capability());
+        boolean fp8 = CudaScaledProduct.multipliesCodes(
+                form, true, op.transB(), size, op.y().dtype(), cuda);
         Operand x = input(form.left(), frame, Fp8Linear.X, Fp8Linear.X_CODES, false, cuda);
         Operand w = input(form.right(), frame, Fp8Linear.W_NARROW, Fp8Linear.W_CODES, fp8 && !op.transB(), cuda);
         new CudaScaledProduct(form, cuda)
@@ -73,6 +74,38 @@ public final class Fp8LinearCuda implements CudaKernel<Fp8Linear> {
         backward(op, frame, gradient, cuda);
     }
 
+    /** Makes dy's codes and their transpose. */
+    public interface Maker {
+        /**
+         * Writes the launch.
+         *
+         * @param format of the codes
+         * @param sums where sums of dy's rows go, as a cast makes them, F32 [{@link CudaCodes#sumRows}, columns]; 0 for nowhere
+         */
+        void make(Float8Format format, CudaCodes.Cast to, long sums);
+    }
+
+    /** The same where something else than a cast makes the codes, which {@link #takesCodes}. */
+    public static void backward(Fp8Linear op, Frame<CudaTensor> frame, Maker maker, CudaStream cuda) {
+        Gradient gradient = new Gradient(op, frame, cuda);
+        CodedMatrix form = first(op);
+        gradient.place(form);
+        maker.make(form.format(), gradient.cast(), gradient.sums);
+        backward(op, frame, gradient, cuda);
+    }
+
+    /** Whether this is the backward half of a Linear that casts dy with a scale of earlier steps. */
+    public static boolean isDelayed(CudaCall call, CudaTensor dy) {
+        return call.isBackward(Fp8Linear.class)
+                && call.frame().upstream(0).equals(dy)
+                && GeluGradientFusion.isDelayed((Fp8Linear) call.op());
+    }
+
+    /** Whether backward takes codes of dy that lie one row behind the other, and their transpose. */
+    public static boolean takesCodes(Fp8Linear op, Frame<CudaTensor> frame, CudaStream cuda) {
+        return makesTranspose(op, frame, cuda) && !padsGradient(op, frame, cuda);
+    }
+
     /**
      * Backward of Linears one behind the other, whose dy are yet to be made by an operator, all of them and their codes in one launch; they have delayed scales and
      * the same shape, and {@link #makesTranspose}.
@@ -88,7 +121,8 @@ public final class Fp8LinearCuda implements CudaKernel<Fp8Linear> {
         List<CudaCodes> matrices = new ArrayList<>();
         List<CudaCodes.Cast> casts = new ArrayList<>();
         for (int i : order) {
-            matrices.add(gradients.get(i).place(first((Fp8Linear) linears.get(i).op())));
+            Fp8Linear op = (Fp8Linear) linears.get(i).op();
+            matrices.add(gradients.get(i).place(first(op)));
             casts.add(gradients.get(i).cast());
         }
         CudaCodes.cast(operator, operands, matrices, casts, cuda);
@@ -103,7 +137,7 @@ public final class Fp8LinearCuda implements CudaKernel<Fp8Linear> {
             ProductForm form = op.dgrad();
             Size size = new Size(op.rows(), op.in(), op.out());
             CudaTensor dx = frame.gradient(Fp8Linear.X);
-            boolean fp8 = CudaScaledProduct.isFp8(form, true, !op.transB(), size, dx.dtype(), cuda.capability())
+            boolean fp8 = CudaScaledProduct.multipliesCodes(form, true, !op.transB(), size, dx.dtype(), cuda)
                     || padsGradient(op, frame, cuda);
             int codes = op.dgradHasOwnWeight() ? Fp8Linear.W_CODES_DGRAD : Fp8Linear.W_CODES;
             Operand w = input(form.right(), frame, Fp8Linear.W_NARROW, codes, fp8 && op.transB(), cuda);
@@ -129,7 +163,7 @@ public final class Fp8LinearCuda implements CudaKernel<Fp8Linear> {
             if (gradient.sums == 0) {
                 CudaRows.sum(dy, db, op.rows(), op.out(), accumulate, cuda);
             } else {
-                CudaRows.join(gradient.sums, CudaCodes.sumRows(op.rows()), op.out(), db, accumulate, cuda);
+                CudaRows.join(gradient.sums, gradient.groups, op.out(), db, accumulate, cuda);
             }
         }
         gradient.record();
@@ -138,7 +172,7 @@ public final class Fp8LinearCuda implements CudaKernel<Fp8Linear> {
     /**
      * Whether backward reads dy itself, not only the codes that it makes of it first, with the sums of their rows.
      */
-    static boolean readsNumbers(Fp8Linear op, Frame<CudaTensor> frame, CudaStream cuda) {
+    public static boolean readsNumbers(Fp8Linear op, Frame<CudaTensor> frame, CudaStream cuda) {
         boolean wantsX = frame.wantsGradient(Fp8Linear.X);
         boolean wantsW = frame.wantsGradient(Fp8Linear.W);
         CodedMatrix first =
@@ -189,7 +223,7 @@ public final class Fp8LinearCuda implements CudaKernel<Fp8Linear> {
     }
 
     private static boolean isFp8Weight(Fp8Linear op, DType result, CudaStream cuda) {
-        return CudaScaledProduct.isFp8(op.wgrad(), false, false, weightSize(op), result, cuda.capability());
+        return CudaScaledProduct.multipliesCodes(op.wgrad(), false, false, weightSize(op), result, cuda);
     }
 
     private static void weightGradient(Fp8Linear op, Frame<CudaTensor> frame, Gradient gradient, CudaStream cuda) {
@@ -244,12 +278,18 @@ public final class Fp8LinearCuda implements CudaKernel<Fp8Linear> {
         private final CudaStream cuda;
         private @Nullable CodedMatrix form;
         private @Nullable Operand operand;
+
+        /** What wgrad takes where one pass makes both. */
+        private @Nullable Operand other;
+
         private String operator = "cast";
         private List<Object> operands;
         private boolean recorded;
 
-        /** Where sums of dy's rows lie, once a cast has made them; 0 before. */
+        /** Where sums of groups of dy's rows lie, once a cast has made them; 0 before. */
         private long sums;
+
+        private long groups;
 
         Gradient(Fp8Linear op, Frame<CudaTensor> frame, CudaStream cuda) {
             this.op = op;
@@ -273,13 +313,51 @@ public final class Fp8LinearCuda implements CudaKernel<Fp8Linear> {
             if (wanted == null) {
                 return Operand.plain(dy);
             }
+            if (isPair()) {
+                if (operand == null) {
+                    castPair();
+                }
+                return Objects.requireNonNull(wanted.equals(form) ? operand : other);
+            }
             if (operand == null || !wanted.equals(form)) {
                 quantize(wanted);
             }
             return Objects.requireNonNull(operand);
         }
 
-        /** Takes room for codes, and for sums of rows where a cast makes them; they are there once the cast is written. */
+        /** Whether both products take codes of runs of 128, which one pass makes. */
+        private boolean isPair() {
+            CodedMatrix rows = op.dgrad().left();
+            CodedMatrix columns = op.wgrad().left();
+            return rows != null
+                    && columns != null
+                    && frame.wantsGradient(Fp8Linear.X)
+                    && CudaCodes.isPair(rows, columns)
+                    && makesTranspose(op, columns, frame, cuda);
+        }
+
+        /** Codes for both products, and sums for the bias. */
+        private void castPair() {
+            CodedMatrix rows = Objects.requireNonNull(op.dgrad().left());
+            CodedMatrix columns = Objects.requireNonNull(op.wgrad().left());
+            long codes = cuda.workspace((long) op.rows() * op.out());
+            long scales = cuda.workspace(rows.blocks().scaleCount() * Float.BYTES);
+            long transposed = cuda.workspace(CudaCodes.transposedBytes(op.rows(), op.out()));
+            long columnScales = cuda.workspace(columns.blocks().scaleCount() * Float.BYTES);
+            if (op.hasBias() && frame.wantsGradient(Fp8Linear.BIAS)) {
+                groups = CudaCodes.runSums(op.rows());
+                sums = cuda.workspace(frame.gradient(Fp8Linear.BIAS), groups * op.out() * Float.BYTES);
+            }
+            form = rows;
+            operand = Operand.coded(codes, rows, scales, 0);
+            other = Operand.coded(0, columns, columnScales, transposed);
+            new CudaCodes(dy, rows, cuda)
+                    .castRuns(
+                            (TransformerEngineScale) Objects.requireNonNull(rows.rule()),
+                            new CudaCodes.Runs(codes, scales, transposed, columnScales, sums, 0));
+        }
+
+        /** Takes room for codes, and for sums of groups of rows where a cast makes them; they are there once the cast is written. */
         CudaCodes place(CodedMatrix wanted) {
             boolean padded = wanted.equals(op.dgrad().left()) && padsGradient(op, frame, cuda);
             long pitch = padded ? CudaCodes.leading(op.out()) : op.out();
@@ -291,7 +369,8 @@ public final class Fp8LinearCuda implements CudaKernel<Fp8Linear> {
             matrix = padded ? matrix.padded() : matrix;
             if (weights && wanted.blocks().scaleCount() == 1 && op.hasBias() && frame.wantsGradient(Fp8Linear.BIAS)) {
                 CudaTensor db = frame.gradient(Fp8Linear.BIAS);
-                sums = cuda.workspace(db, CudaCodes.sumRows(op.rows()) * op.out() * Float.BYTES);
+                groups = CudaCodes.sumRows(op.rows());
+                sums = cuda.workspace(db, groups * op.out() * Float.BYTES);
                 matrix = matrix.summing(sums);
             }
             operand = Operand.coded(codes, wanted, scales, transposed, pitch);

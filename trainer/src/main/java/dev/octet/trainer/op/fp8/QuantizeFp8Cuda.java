@@ -1,5 +1,6 @@
 package dev.octet.trainer.op.fp8;
 
+import dev.octet.quant.scale.TransformerEngineScale;
 import dev.octet.trainer.kernel.CudaKernel;
 import dev.octet.trainer.kernel.CudaStream;
 import dev.octet.trainer.kernel.CudaTensor;
@@ -11,10 +12,18 @@ public final class QuantizeFp8Cuda implements CudaKernel.Forward<QuantizeFp8> {
     public void forward(QuantizeFp8 op, Frame<CudaTensor> frame, CudaStream cuda) {
         CudaTensor codes = frame.output(0);
         CudaCodes matrix = new CudaCodes(frame.input(0), op.form(), cuda);
+        long transposed = cuda.wanted(codes, CudaCodes.TRANSPOSED);
+        if (transposed != 0
+                && !op.records()
+                && matrix.isOfSquares()
+                && op.rule() instanceof TransformerEngineScale rule) {
+            matrix.castSquares(rule, codes.address(), frame.output(1).address(), transposed);
+            return;
+        }
         long quantScales = matrix.quantScales(
                 op.rule(),
                 frame.output(1).address(),
                 op.records() ? frame.output(2).address() : 0);
-        matrix.encode(codes.address(), cuda.wanted(codes, CudaCodes.TRANSPOSED), quantScales);
+        matrix.encode(codes.address(), transposed, quantScales);
     }
 }

@@ -1,6 +1,7 @@
 package dev.octet.trainer.op.norm;
 
 import dev.octet.formats.tensor.DType;
+import dev.octet.quant.number.Float8Format;
 import dev.octet.trainer.kernel.CudaKernel;
 import dev.octet.trainer.kernel.CudaLaunch;
 import dev.octet.trainer.kernel.CudaSource;
@@ -8,6 +9,7 @@ import dev.octet.trainer.kernel.CudaStream;
 import dev.octet.trainer.kernel.CudaStream.Grid;
 import dev.octet.trainer.kernel.CudaTensor;
 import dev.octet.trainer.kernel.Frame;
+import dev.octet.trainer.op.fp8.CudaCodes;
 import dev.octet.trainer.op.product.CudaRows;
 import org.jspecify.annotations.Nullable;
 
@@ -16,7 +18,7 @@ import org.jspecify.annotations.Nullable;
  * 8192; backward, where a thread also holds its columns' part of dw and db, a warp has one of up to 1024. Longer rows are read again.
  *
  * <p>dw and db are summed in two stages: at most 528 pieces of rows, chosen by the shape alone, then the pieces in order; so the
- * bits are the same on every GPU.
+ * bits are the same on every GPU, and whether codes are made or not.
  */
 final class RowNormCuda implements CudaKernel<RowNorm> {
     /** As in the source. */
@@ -25,6 +27,9 @@ final class RowNormCuda implements CudaKernel<RowNorm> {
     private static final int WARP = 32;
     private static final int TURNED = 32;
     private static final int COLUMNS = 32;
+
+    /** Elements of a row of codes that a block keeps until they are transposed, at most: then three blocks fit a multiprocessor. */
+    private static final int LONGEST_TURNED = 2048;
 
     /** Threads of a row, and elements of it in registers of each; none where the row is too long. */
     private record Layout(int group, int elements) {
@@ -48,8 +53,22 @@ final class RowNormCuda implements CudaKernel<RowNorm> {
         }
 
         /** Pieces of rows at most: two blocks, or four that have a row each, for each of a large GPU's 132 multiprocessors. */
-        int pieces() {
+        private int pieces() {
             return group == WARP ? 264 : 528;
+        }
+
+        /** Whether pieces are such that a block can make codes of gradients, too: where it has its rows one after the other it takes many to keep a GPU busy. */
+        boolean isTurned(long rows) {
+            return group == WARP || rows >= (long) TURNED * pieces() / 4;
+        }
+
+        /** Rows of a piece. Whole tiles, and whole pairs of tiles, which bias sums are of, or one of a pair. */
+        int each(long rows) {
+            if (!isTurned(rows)) {
+                return Math.toIntExact(Math.ceilDiv(rows, (long) pieces()));
+            }
+            long tiles = Math.ceilDiv(Math.ceilDiv(rows, (long) TURNED), (long) pieces());
+            return Math.toIntExact(TURNED * (tiles == 1 ? 1 : Math.ceilDiv(tiles, 2L) * 2));
         }
 
         boolean isTooLong(int size) {
@@ -81,7 +100,22 @@ final class RowNormCuda implements CudaKernel<RowNorm> {
         if (Layout.forward(op.size()).group != WARP || pack(op) == 1) {
             return null;
         }
-        return Grid.of(Math.ceilDiv(op.rows(), TURNED), THREADS).withShared(TURNED * (op.size() + pack(op)));
+        return Grid.of(Math.ceilDiv(op.rows(), TURNED), THREADS).withShared(keptBytes(op));
+    }
+
+    /** Blocks of the backward kernel that makes codes of what it passes on, and their transpose; null where rows are not as it takes them. */
+    static @Nullable Grid turningGradients(RowNorm op) {
+        Layout layout = Layout.backward(op.size());
+        if (pack(op) == 1 || op.size() > LONGEST_TURNED || !layout.isTurned(op.rows())) {
+            return null;
+        }
+        int sums = layout.group == WARP ? THREADS / WARP * op.size() * Float.BYTES : 0;
+        return Grid.of(Math.ceilDiv(op.rows(), Math.max(layout.each(op.rows()), 2 * TURNED)), THREADS)
+                .withShared(keptBytes(op) + sums);
+    }
+
+    private static int keptBytes(RowNorm op) {
+        return TURNED * (op.size() + pack(op));
     }
 
     private static int pack(RowNorm op) {
@@ -150,6 +184,7 @@ final class RowNormCuda implements CudaKernel<RowNorm> {
      * @param residual what the gradient of x is added to
      * @param dx where that goes
      * @param narrow where it goes in another type, too; null for nowhere
+     * @param coded where that goes as codes; null for nowhere
      * @param beforeW what the gradient of w is added to
      * @param dw where that goes; null for nowhere
      * @param beforeB what the gradient of b is added to
@@ -160,6 +195,7 @@ final class RowNormCuda implements CudaKernel<RowNorm> {
             long residual,
             long dx,
             @Nullable CudaTensor narrow,
+            @Nullable Coded coded,
             long beforeW,
             @Nullable CudaTensor dw,
             long beforeB,
@@ -171,12 +207,22 @@ final class RowNormCuda implements CudaKernel<RowNorm> {
                     0,
                     frame.wantsGradient(0) ? frame.gradient(0).address() : 0,
                     null,
+                    null,
                     0,
                     frame.wantsGradient(1) ? frame.gradient(1) : null,
                     0,
                     frame.wantsGradient(2) ? frame.gradient(2) : null);
         }
     }
+
+    /**
+     * What is passed on as codes.
+     *
+     * @param of what is cast, which need not be written
+     * @param grid of the kernel
+     * @param sums where sums of rows go as casts make them, F32 [{@link CudaCodes#sumRows}, size]; 0 for nowhere
+     */
+    record Coded(CudaTensor of, Grid grid, Float8Format format, CudaCodes.Cast to, long sums) {}
 
     /** Writes gradients. */
     record Backward(RowNorm op, Frame<CudaTensor> frame, Passing passing, CudaStream cuda) {
@@ -186,7 +232,7 @@ final class RowNormCuda implements CudaKernel<RowNorm> {
             CudaTensor dw = passing.dw();
             CudaTensor db = passing.db();
             CudaSource source = source(op, w, db != null ? db.dtype() : w, layout);
-            int pieces = (int) Math.min(layout.pieces(), layout.blocks(op.rows()));
+            int pieces = Math.ceilDiv(op.rows(), layout.each(op.rows()));
             long bytes = 4L * pieces * op.size();
             long weights = dw != null ? cuda.workspace(dw, bytes) : 0;
             long biases = db != null ? cuda.workspace(db, bytes) : 0;
@@ -218,17 +264,18 @@ final class RowNormCuda implements CudaKernel<RowNorm> {
         private void launch(CudaSource source, int pieces, long weights, long biases) {
             CudaTensor dy = passing.dy();
             CudaTensor narrow = passing.narrow();
+            Coded coded = passing.coded();
             boolean fused = passing.residual() != 0
                     || narrow != null
+                    || coded != null
                     || (dy != null && dy.dtype() != op.y().dtype());
             CudaSource types = !fused
                     ? source
                     : source.define(
                                     "UP_TYPE",
                                     CudaSource.type(dy == null ? op.y().dtype() : dy.dtype()))
-                            .define("NARROW_TYPE", CudaSource.type(narrow == null ? DType.BF16 : narrow.dtype()));
-            CudaLaunch launch = cuda.kernel(
-                            types, fused ? "norm_backward_fused" : "norm_backward", Grid.of(pieces, THREADS))
+                            .define("NARROW_TYPE", CudaSource.type(narrowType()));
+            CudaLaunch launch = kernel(types, fused, Grid.of(pieces, THREADS))
                     .pointer("x", frame.input(0))
                     .pointer("w", frame.input(1))
                     .pointer("means", op.centred() ? frame.output(1).address() : 0L)
@@ -245,7 +292,32 @@ final class RowNormCuda implements CudaKernel<RowNorm> {
                     .pointer("db_pieces", biases)
                     .value("rows", (long) op.rows())
                     .value("size", op.size())
-                    .launch();
+                    .value("each", Layout.backward(op.size()).each(op.rows()));
+            if (coded != null) {
+                passed.pointer("codes", coded.to().codes())
+                        .pointer("quant_scale", coded.to().quantScale())
+                        .pointer("scale", coded.to().scale())
+                        .pointer("amax", coded.to().amax())
+                        .pointer("transposed", coded.to().transposed())
+                        .value("leading", CudaCodes.leading(op.rows()))
+                        .pointer("sums", coded.sums());
+            }
+            passed.launch();
+        }
+
+        private DType narrowType() {
+            Coded coded = passing.coded();
+            CudaTensor narrow = coded != null ? coded.of() : passing.narrow();
+            return narrow == null ? DType.BF16 : narrow.dtype();
+        }
+
+        private CudaLaunch kernel(CudaSource source, boolean fused, Grid grid) {
+            Coded coded = passing.coded();
+            if (coded == null) {
+                return cuda.kernel(source, fused ? "norm_backward_fused" : "norm_backward", grid);
+            }
+            String type = CudaSource.suffix(coded.format().dtype());
+            return cuda.kernel(source.define("PASSED_TYPE", type), "norm_backward_transposed", coded.grid());
         }
     }
 

@@ -4,10 +4,14 @@ import dev.octet.formats.tensor.DType;
 import dev.octet.trainer.kernel.CudaCall;
 import dev.octet.trainer.kernel.CudaFusion;
 import dev.octet.trainer.kernel.CudaStream;
+import dev.octet.trainer.kernel.CudaStream.Grid;
 import dev.octet.trainer.kernel.CudaTensor;
 import dev.octet.trainer.kernel.Frame;
 import dev.octet.trainer.op.accumulate.Accumulate;
 import dev.octet.trainer.op.cast.Cast;
+import dev.octet.trainer.op.fp8.Fp8Linear;
+import dev.octet.trainer.op.fp8.Fp8LinearCuda;
+import dev.octet.trainer.op.norm.RowNormCuda.Coded;
 import dev.octet.trainer.op.norm.RowNormCuda.Passing;
 import java.util.ArrayList;
 import java.util.List;
@@ -16,7 +20,8 @@ import org.jspecify.annotations.Nullable;
 /**
  * The gradient of a normalisation with what stands around it in a transformer: before it the cast of its result's gradient from a narrower type, behind it the
  * sum with the residual stream's gradient, the sums with the gradients of the weight and the bias, and the cast of the stream's gradient for the branch before.
- * For a stream in F32 that saves two reads and a write of it.
+ * For a stream in F32 that saves two reads and a write of it. Where a Linear in FP8 ends that branch, it takes codes, which are made in the same pass; the
+ * narrower numbers are written only where something else reads them.
  */
 public final class RowNormGradientFusion implements CudaFusion {
     /** The steps of a match; those that are not there are null. */
@@ -24,7 +29,8 @@ public final class RowNormGradientFusion implements CudaFusion {
             @Nullable CudaCall widening,
             CudaCall norm,
             List<@Nullable CudaCall> sums,
-            @Nullable CudaCall narrowing) {
+            @Nullable CudaCall narrowing,
+            @Nullable CudaCall linear) {
         static @Nullable Match of(List<CudaCall> calls, int start) {
             int at = start;
             CudaCall widening = isCast(calls, at) ? calls.get(at++) : null;
@@ -47,14 +53,38 @@ public final class RowNormGradientFusion implements CudaFusion {
                     ? norm.frame().gradient(0)
                     : residual.frame().output(0);
             CudaCall narrowing =
-                    isCast(calls, at) && calls.get(at).frame().upstream(0).equals(dx) ? calls.get(at) : null;
-            Match match = new Match(widening, norm, sums, narrowing);
+                    isCast(calls, at) && calls.get(at).frame().upstream(0).equals(dx) ? calls.get(at++) : null;
+            CudaTensor passed = narrowing == null ? dx : narrowing.frame().gradient(0);
+            CudaCall linear =
+                    at < calls.size() && isFloat(passed.dtype()) && Fp8LinearCuda.isDelayed(calls.get(at), passed)
+                            ? calls.get(at)
+                            : null;
+            Match match = new Match(widening, norm, sums, narrowing, linear);
             return match.length() > 1 ? match : null;
         }
 
         int length() {
             int length = 1 + (int) sums.stream().filter(s -> s != null).count();
-            return length + (widening == null ? 0 : 1) + (narrowing == null ? 0 : 1);
+            return length + (widening == null ? 0 : 1) + (narrowing == null ? 0 : 1) + (linear == null ? 0 : 1);
+        }
+
+        /** Where the norm's kernel makes the codes that the Linear takes, its blocks; null where they are made of what it has written. */
+        @Nullable
+        Grid coding(CudaStream cuda) {
+            if (linear == null || !Fp8LinearCuda.takesCodes((Fp8Linear) linear.op(), linear.frame(), cuda)) {
+                return null;
+            }
+            RowNorm op = (RowNorm) norm.op();
+            Fp8Linear of = (Fp8Linear) linear.op();
+            return of.rows() == op.rows() && of.out() == op.size() ? RowNormCuda.turningGradients(op) : null;
+        }
+
+        /** Whether something takes the narrower numbers themselves. */
+        boolean isNarrowRead(CudaStream cuda) {
+            return linear == null
+                    || coding(cuda) == null
+                    || linear.upstreamReaders().applyAsInt(0) > 1
+                    || Fp8LinearCuda.readsNumbers((Fp8Linear) linear.op(), linear.frame(), cuda);
         }
     }
 
@@ -127,16 +157,33 @@ public final class RowNormGradientFusion implements CudaFusion {
     @Override
     public void write(List<CudaCall> calls, CudaStream cuda) {
         Match match = matched(calls);
+        CudaCall linear = match.linear();
+        Grid grid = match.coding(cuda);
+        if (linear == null || grid == null) {
+            write(match, null, cuda);
+            if (linear != null) {
+                Fp8Linear.ENTRY.cuda().backward((Fp8Linear) linear.op(), linear.frame(), cuda);
+            }
+            return;
+        }
+        Fp8LinearCuda.Maker maker =
+                (format, to, sums) -> write(match, new Coded(linear.frame().upstream(0), grid, format, to, sums), cuda);
+        Fp8LinearCuda.backward((Fp8Linear) linear.op(), linear.frame(), maker, cuda);
+    }
+
+    private static void write(Match match, @Nullable Coded coded, CudaStream cuda) {
         Frame<CudaTensor> norm = match.norm().frame();
-        CudaCall residual = match.sums().getFirst();
         CudaTensor dy = match.widening() == null
                 ? norm.upstream(0)
                 : match.widening().frame().upstream(0);
         Passing passing = new Passing(
                 dy,
-                before(residual),
+                before(match.sums().getFirst()),
                 gradient(match, 0).address(),
-                match.narrowing() == null ? null : match.narrowing().frame().gradient(0),
+                match.narrowing() == null || !match.isNarrowRead(cuda)
+                        ? null
+                        : match.narrowing().frame().gradient(0),
+                coded,
                 before(match.sums().get(1)),
                 norm.wantsGradient(1) ? gradient(match, 1) : null,
                 before(match.sums().get(2)),
@@ -162,6 +209,17 @@ public final class RowNormGradientFusion implements CudaFusion {
             Cast.ENTRY.cuda().backward((Cast) widening.op(), widening.frame(), cuda);
         }
         CudaCall norm = match.norm();
+        CudaCall narrowing = match.narrowing();
+        if (narrowing != null
+                && !match.isNarrowRead(cuda)) { // by way of the norm's own gradient, which is made again below
+            CudaTensor narrow = narrowing.frame().gradient(0);
+            long dx = norm.frame().gradient(0).address();
+            CudaTensor dy = widening == null
+                    ? norm.frame().upstream(0)
+                    : widening.frame().upstream(0);
+            Passing passing = new Passing(dy, before(match.sums().getFirst()), dx, narrow, null, 0, null, 0, null);
+            new RowNormCuda.Backward((RowNorm) norm.op(), norm.frame(), passing, cuda).write();
+        }
         RowNorm.ENTRY.cuda().backward((RowNorm) norm.op(), norm.frame(), cuda);
     }
 }

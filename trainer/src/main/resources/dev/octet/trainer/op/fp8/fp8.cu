@@ -822,6 +822,253 @@ DEVICE void encode_blocks(const T* x, i64 rows, i64 cols, i64 block_rows, i64 bl
     });
 }
 
+// The same with the transpose of the codes beside them. A block takes 64 rows of 128 columns, a thread 4 rows of 8, as in cast_transpose.
+template <typename T, typename C>
+DEVICE void encode_transpose(const T* x, i64 rows, i64 cols, i64 block_rows, i64 block_cols, const float* quant_scales, C* codes,
+                             u8* transposed, i64 leading) {
+    SHARED u32 tile[128][17];
+    SHARED float scratch[33];
+    SHARED float columns[8][128];
+    Target<C> to{codes, cols, transposed, leading, 0, 0, 0, 0};
+    Plain<T> from{x};
+    Corner at(tile_of_block(), rows, cols);
+    bool whole = cols % 8 == 0 && from.is_aligned16();
+    i64 grid_cols = (cols + block_cols - 1) / block_cols;
+    Quad<C> quad;
+#pragma unroll 1
+    for (int r = 0; r < 4; r++) {
+        float v[8];
+        int m = at.there(r);
+        from.take((at.row + r) * cols + at.column, v, m < 0 ? 0 : m, whole && m == 8);
+        if (m > 0) {
+            const float* row = quant_scales + quotient(at.row + r, block_rows) * grid_cols;
+            i64 block = quotient(at.column, block_cols);
+            i64 left = (block + 1) * block_cols - at.column; // columns of that block from here
+#pragma unroll
+            for (int i = 0; i < 8; i++) {
+                if (left == 0) {
+                    block++;
+                    left = block_cols;
+                }
+                left--;
+                if (i < m) {
+                    v[i] = exact_multiply(v[i], row[block]);
+                }
+            }
+        }
+        Pack<u16, 4> pack = quad.encode(r, v, 1.0f);
+        if (whole && m == 8) {
+            *(Pack<u16, 4>*)(codes + (at.row + r) * cols + at.column) = pack;
+        } else {
+            put_row(at, to, r, pack, m, whole);
+        }
+    }
+    put_quads(at, to, quad, tile, columns, scratch);
+}
+
+// A matrix that is read once and cast twice, with scales from its own values: in runs of 128 along its rows, and in runs along its columns, of which the codes are wanted
+// transposed alone; or in squares with sides of 128, whose codes are the same both ways. A block has 128 rows of 128 columns, a thread 8 of 8.
+template <typename C> struct Cuts {
+    C* codes;
+    float* scales;        // of runs along rows: [rows, blocks of columns], of squares: [blocks of rows, blocks of columns]
+    u8* transposed;       // [cols, leading], zeros behind the rows
+    i64 leading;
+    float* column_scales; // of runs along columns: [blocks of rows, cols]
+    float* sums;          // of each block's rows, [blocks of rows, cols], or 0
+    float* recorded;      // raised to the largest amax of runs along rows, NaN left out; or 0
+};
+// TransformerEngineScale.
+struct CutRule {
+    float format_max;
+    float epsilon;
+    float largest;
+    int power_of_two;
+    int sees_nan;
+    DEVICE float multiplier(int amax_bits) const { return transformer_engine_scale(bits_float((u32)amax_bits), format_max, epsilon, largest, power_of_two); }
+    // Bits of a magnitude, which have its order; NaN is above all, or left out.
+    DEVICE int bits(float x) const {
+        int magnitude = (int)float_bits(fabsf(x));
+        return magnitude > 0x7f800000 && !sees_nan ? 0 : magnitude;
+    }
+};
+DEVICE int larger_of(int a, int b) { return a > b ? a : b; }
+template <bool SQUARES, typename T, typename C> DEVICE void cast_cuts(const T* x, i64 rows, i64 cols, CutRule rule, Cuts<C> to) {
+    SHARED u32 tile[128][33];
+    SHARED u32 columns[8][128];
+    SHARED float multipliers[128];
+    int group = thread_index() % 16;
+    int part = thread_index() / 16;
+    i64 column = block_index() * 128 + group * 8;
+    i64 row = block_index_y() * 128 + part * 8;
+    i64 grid_cols = (cols + 127) / 128;
+    int there = column >= cols ? 0 : cols - column < 8 ? (int)(cols - column) : 8; // columns
+    bool whole = cols % 8 == 0 && is_aligned(x, 16) && there == 8;
+    Pack<T, 8> raw[8];
+#pragma unroll
+    for (int r = 0; r < 8; r++) {
+        if (whole && row + r < rows) {
+            raw[r] = *(const Pack<T, 8>*)(x + (row + r) * cols + column);
+        } else {
+#pragma unroll
+            for (int i = 0; i < 8; i++) {
+                raw[r].at[i] = row + r < rows && i < there ? x[(row + r) * cols + column + i] : narrow<T>(0.0f);
+            }
+        }
+    }
+    int of_row[8];
+    int of_column[8];
+    float sum[8];
+#pragma unroll
+    for (int i = 0; i < 8; i++) {
+        of_row[i] = 0;
+        of_column[i] = 0;
+        sum[i] = 0;
+    }
+#pragma unroll
+    for (int r = 0; r < 8; r++) {
+#pragma unroll
+        for (int i = 0; i < 8; i++) {
+            float v = widen(raw[r].at[i]);
+            int bits = rule.bits(v);
+            of_row[r] = larger_of(of_row[r], bits);
+            of_column[i] = larger_of(of_column[i], bits);
+            sum[i] += v;
+        }
+    }
+    float mine = 0; // the multiplier of row lane % 8, or of the square
+    if (SQUARES) {
+        int largest = 0;
+#pragma unroll
+        for (int i = 0; i < 8; i++) {
+            largest = larger_of(largest, of_column[i]);
+        }
+#pragma unroll
+        for (int mask = 16; mask > 0; mask /= 2) {
+            largest = larger_of(largest, shuffle_xor(largest, mask));
+        }
+        if (lane() == 0) {
+            columns[warp()][0] = (u32)largest;
+        }
+        block_barrier();
+        for (int w = 0; w < 8; w++) {
+            largest = larger_of(largest, (int)columns[w][0]);
+        }
+        mine = rule.multiplier(largest);
+        if (thread_index() == 0) {
+            to.scales[block_index_y() * grid_cols + block_index()] = exact_divide(1.0f, mine);
+        }
+    } else {
+#pragma unroll
+        for (int mask = 8; mask > 0; mask /= 2) {
+#pragma unroll
+            for (int r = 0; r < 8; r++) {
+                of_row[r] = larger_of(of_row[r], shuffle_xor(of_row[r], mask));
+            }
+        }
+        int row_bits = 0;
+#pragma unroll
+        for (int r = 0; r < 8; r++) {
+            row_bits = group % 8 == r ? of_row[r] : row_bits;
+        }
+        mine = rule.multiplier(row_bits);
+        if (to.recorded) { // the same for all threads
+            int most = warp_fold(row_bits > 0x7f800000 ? 0 : row_bits, Max());
+            if (lane() == 0 && most > 0) {
+                atomic_max((int*)to.recorded, most);
+            }
+        }
+        if (group < 8 && row + group < rows) {
+            to.scales[(row + group) * grid_cols + block_index()] = exact_divide(1.0f, mine);
+        }
+#pragma unroll
+        for (int i = 0; i < 8; i++) {
+            int both = larger_of(of_column[i], shuffle_xor(of_column[i], 16));
+            if (lane() < 16) {
+                columns[warp()][group * 8 + i] = (u32)both;
+            }
+        }
+        block_barrier();
+        if (thread_index() < 128) {
+            int largest = 0;
+            for (int w = 0; w < 8; w++) {
+                largest = larger_of(largest, (int)columns[w][thread_index()]);
+            }
+            float q = rule.multiplier(largest);
+            multipliers[thread_index()] = q;
+            i64 at = block_index() * 128 + thread_index();
+            if (at < cols) {
+                to.column_scales[block_index_y() * cols + at] = exact_divide(1.0f, q);
+            }
+        }
+    }
+    // rows of codes
+#pragma unroll
+    for (int r = 0; r < 8; r++) {
+        float q = SQUARES ? mine : shuffle(mine, (lane() & 16) + r);
+        Pack<u16, 4> pack;
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            pack.at[i] = encode_pair<C>(exact_multiply(widen(raw[r].at[2 * i]), q), exact_multiply(widen(raw[r].at[2 * i + 1]), q));
+        }
+        C* codes = to.codes + (row + r) * cols + column;
+        if (row + r < rows && whole && is_aligned(to.codes, 8)) {
+            *(Pack<u16, 4>*)codes = pack;
+        } else if (row + r < rows) {
+#pragma unroll
+            for (int i = 0; i < 8; i++) {
+                if (i < there) {
+                    codes[i] = C{(u8)(pack.at[i / 2] >> (8 * (i % 2)))};
+                }
+            }
+        }
+    }
+    block_barrier();
+    // columns of codes, four rows a word
+#pragma unroll
+    for (int i = 0; i < 8; i++) {
+        float q = SQUARES ? mine : multipliers[group * 8 + i];
+#pragma unroll
+        for (int h = 0; h < 2; h++) {
+            u32 low = encode_pair<C>(exact_multiply(widen(raw[4 * h].at[i]), q), exact_multiply(widen(raw[4 * h + 1].at[i]), q));
+            u32 high = encode_pair<C>(exact_multiply(widen(raw[4 * h + 2].at[i]), q), exact_multiply(widen(raw[4 * h + 3].at[i]), q));
+            tile[group * 8 + i][part * 2 + h] = low | high << 16;
+        }
+    }
+    if (to.sums) { // the same for all threads
+#pragma unroll
+        for (int i = 0; i < 8; i++) {
+            float both = sum[i] + shuffle_xor(sum[i], 16);
+            if (lane() < 16) {
+                columns[warp()][group * 8 + i] = float_bits(both);
+            }
+        }
+    }
+    block_barrier();
+#pragma unroll
+    for (int k = 0; k < 4; k++) {
+        int piece = thread_index() + k * 256;
+        int c = piece / 8;
+        i64 to_column = block_index() * 128 + c;
+        i64 to_row = block_index_y() * 128 + piece % 8 * 16;
+        if (to_column < cols && to_row < to.leading) { // leading is a multiple of 16
+            Pack<u32, 4> pack;
+#pragma unroll
+            for (int i = 0; i < 4; i++) {
+                pack.at[i] = tile[c][piece % 8 * 4 + i];
+            }
+            *(Pack<u32, 4>*)(to.transposed + to_column * to.leading + to_row) = pack;
+        }
+    }
+    i64 at = block_index() * 128 + thread_index();
+    if (to.sums && thread_index() < 128 && at < cols) {
+        float all = 0;
+        for (int w = 0; w < 8; w++) {
+            all += bits_float(columns[w][thread_index()]);
+        }
+        to.sums[block_index_y() * cols + at] = all;
+    }
+}
+
 // What codes stand for, times their scales where there are any.
 template <typename C, typename T>
 DEVICE void decode_blocks(const C* codes, i64 rows, i64 cols, i64 block_rows, i64 block_cols, const float* scales, T* x) {
@@ -910,6 +1157,23 @@ DEVICE void decode_rows(const C* codes, i64 pitch, i64 rows, i64 cols, i64 block
            (const T* x, i64 rows, i64 cols, i64 block_rows, i64 block_cols, const float* quant_scales, C* codes)) {                     \
         encode_blocks(x, rows, cols, block_rows, block_cols, quant_scales, codes);                                                    \
     }                                                                                                                                 \
+    KERNEL(encode_transpose_##S##_##SC, 256,                                                                                          \
+           (const T* x, i64 rows, i64 cols, i64 block_rows, i64 block_cols, const float* quant_scales, C* codes, u8* transposed,      \
+            i64 leading)) {                                                                                                           \
+        encode_transpose(x, rows, cols, block_rows, block_cols, quant_scales, codes, transposed, leading);                            \
+    }                                                                                                                                 \
+    RESIDENT_KERNEL(cast_runs_##S##_##SC, 256, 512,                                                                                   \
+           (const T* x, i64 rows, i64 cols, float format_max, float epsilon, float largest, int power_of_two, int sees_nan, C* codes,  \
+            float* scales, u8* transposed, i64 leading, float* column_scales, float* sums, float* recorded)) {                        \
+        cast_cuts<false>(x, rows, cols, CutRule{format_max, epsilon, largest, power_of_two, sees_nan},                                \
+                         Cuts<C>{codes, scales, transposed, leading, column_scales, sums, recorded});                                           \
+    }                                                                                                                                 \
+    RESIDENT_KERNEL(cast_squares_##S##_##SC, 256, 512,                                                                                \
+           (const T* x, i64 rows, i64 cols, float format_max, float epsilon, float largest, int power_of_two, int sees_nan, C* codes,  \
+            float* scales, u8* transposed, i64 leading)) {                                                                            \
+        cast_cuts<true>(x, rows, cols, CutRule{format_max, epsilon, largest, power_of_two, sees_nan},                                 \
+                        Cuts<C>{codes, scales, transposed, leading, (float*)0, (float*)0, (float*)0});                                           \
+    }                                                                                                                                 \
     KERNEL(decode_blocks_##SC##_##S, 256,                                                                                             \
            (const C* codes, i64 rows, i64 cols, i64 block_rows, i64 block_cols, const float* scales, T* x)) {                           \
         decode_blocks(codes, rows, cols, block_rows, block_cols, scales, x);                                                          \
@@ -936,6 +1200,21 @@ FLOAT_TYPES(M)
 FLOAT_TYPES(M)
 
 #if HAS_REST
+
+// --- beside a product ----------------------------------------------------------------------------------------------------------
+
+// Scales of blocks [rows, cols] as rows of pitch numbers, turned or not, zeros behind those that are there.
+KERNEL(arrange_scales, 256, (const float* scales, i64 rows, i64 cols, int turned, float* to, i64 pitch)) {
+    for_packs<1>((turned ? cols : rows) * pitch, [&](i64 at, int) {
+        i64 row = quotient(at, pitch);
+        i64 column = at - row * pitch;
+        if (turned) {
+            to[at] = column < rows ? scales[column * cols + row] : 0;
+        } else {
+            to[at] = column < cols ? scales[row * cols + column] : 0;
+        }
+    });
+}
 
 // --- behind a product ----------------------------------------------------------------------------------------------------------
 

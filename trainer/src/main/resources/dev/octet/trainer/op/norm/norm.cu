@@ -6,6 +6,8 @@
 // variants: X_TYPE=f32 Y_TYPE=bf16 W_TYPE=f32 B_TYPE=f32 GROUP=256 PACK=1 ELEMENTS=32
 // variants: X_TYPE=f32 Y_TYPE=f32 W_TYPE=f32 B_TYPE=f32 GROUP=32 PACK=4 ELEMENTS=64 FIRST_TYPE=f32 SECOND_TYPE=bf16 CODE_TYPE=e4m3
 // variants: X_TYPE=f32 Y_TYPE=f32 W_TYPE=f32 B_TYPE=f32 GROUP=32 PACK=4 ELEMENTS=24 UP_TYPE=bf16 NARROW_TYPE=bf16
+// variants: X_TYPE=f32 Y_TYPE=f32 W_TYPE=f32 B_TYPE=f32 GROUP=32 PACK=4 ELEMENTS=24 UP_TYPE=f32 NARROW_TYPE=bf16 PASSED_TYPE=e5m2
+// variants: X_TYPE=f32 Y_TYPE=f32 W_TYPE=f32 B_TYPE=f32 GROUP=256 PACK=4 ELEMENTS=8 UP_TYPE=f32 NARROW_TYPE=bf16 PASSED_TYPE=e5m2
 // variants: X_TYPE=f32 Y_TYPE=f32 W_TYPE=f32 B_TYPE=f32 GROUP=256 PACK=4 ELEMENTS=8 UP_TYPE=f32 NARROW_TYPE=bf16
 #include "octet.cuh"
 
@@ -93,6 +95,36 @@ RESIDENT_KERNEL(norm_forward, THREADS, THREADS,
         if (start_of(c) < n) {
             weigh(v[c], r, w + start_of(c), b ? b + start_of(c) : b);
             store(y + row * size + start_of(c), v[c]);
+        }
+    }
+}
+
+#define TURNED 32 // rows whose codes a block keeps and transposes at a time
+// From one of them to the next: half of the lanes read 16 rows behind the others, from other banks.
+DEVICE int kept_pitch(int size) { return size + PACK; }
+// Writes the transpose of the codes that are kept of rows from first on, [size, leading]. Rows are multiples of 4.
+DEVICE void turn(const u8* kept, i64 first, i32 size, u8* transposed, i64 leading) {
+    // 16 rows of 4 columns at a time
+    for (int piece = thread_index(); piece < size / 4 * 2; piece += THREADS) {
+        int column = piece / 2 * 4;
+        int from = piece % 2 * 16;
+        u32 four[16];
+#pragma unroll
+        for (int k = 0; k < 16; k++) {
+            four[k] = *(const u32*)(kept + (from + k) * kept_pitch(size) + column);
+        }
+        i64 row = first + from;
+        if (row < leading) { // a multiple of 16
+#pragma unroll
+            for (int i = 0; i < 4; i++) {
+                Pack<u32, 4> pack;
+#pragma unroll
+                for (int k = 0; k < 4; k++) {
+                    pack.at[k] = (four[4 * k] >> (8 * i) & 0xff) | (four[4 * k + 1] >> (8 * i) & 0xff) << 8 |
+                                 (four[4 * k + 2] >> (8 * i) & 0xff) << 16 | (four[4 * k + 3] >> (8 * i) & 0xff) << 24;
+                }
+                *(Pack<u32, 4>*)(transposed + (column + i) * leading + row) = pack;
+            }
         }
     }
 }
@@ -197,45 +229,21 @@ RESIDENT_KERNEL(norm_forward_fused, THREADS, THREADS,
 #if GROUP == WARP && PACK > 1
 // The same with the codes' transpose beside them, [size, leading], zeros behind the rows: a block has TURNED rows, a warp one at a time, and their codes in shared memory
 // until all are there.
-#define TURNED 32
 RESIDENT_KERNEL(norm_forward_transposed, THREADS, THREADS,
        (const FIRST_TYPE* first, const SECOND_TYPE* second, X_TYPE* x, const W_TYPE* w, const B_TYPE* b, Y_TYPE* y, float* means,
         float* deviations, i64 rows, i32 size, float epsilon, CODE_TYPE* codes, const float* quant_scale, float* scale, float* amax,
         u8* transposed, i64 leading)) {
     DYNAMIC_SHARED(kept);
     SHARED float scratch[33];
-    int pitch = size + PACK; // half of the lanes read 16 rows behind the others: from other banks
     float q = *quant_scale;
     float largest = 0;
 #pragma unroll 1
     for (int k = warp(); k < TURNED; k += THREADS / WARP) {
         i64 row = block_index() * TURNED + k;
-        forward_row(Fused{first, second, x, w, b, y, means, deviations, codes, size, epsilon}, row, row < rows, q, largest, kept + k * pitch, scratch);
+        forward_row(Fused{first, second, x, w, b, y, means, deviations, codes, size, epsilon}, row, row < rows, q, largest, kept + k * kept_pitch(size), scratch);
     }
     block_barrier();
-    // 16 rows of 4 columns at a time
-    for (int piece = thread_index(); piece < size / 4 * 2; piece += THREADS) {
-        int column = piece / 2 * 4;
-        int from = piece % 2 * 16;
-        u32 four[16];
-#pragma unroll
-        for (int k = 0; k < 16; k++) {
-            four[k] = *(const u32*)(kept + (from + k) * pitch + column);
-        }
-        i64 row = block_index() * TURNED + from;
-        if (row < leading) { // a multiple of 16
-#pragma unroll
-            for (int i = 0; i < 4; i++) {
-                Pack<u32, 4> pack;
-#pragma unroll
-                for (int k = 0; k < 4; k++) {
-                    pack.at[k] = (four[4 * k] >> (8 * i) & 0xff) | (four[4 * k + 1] >> (8 * i) & 0xff) << 8 |
-                                 (four[4 * k + 2] >> (8 * i) & 0xff) << 16 | (four[4 * k + 3] >> (8 * i) & 0xff) << 24;
-                }
-                *(Pack<u32, 4>*)(transposed + (column + i) * leading + row) = pack;
-            }
-        }
-    }
+    turn(kept, block_index() * TURNED, size, transposed, leading);
     if (amax) {
         raise_amax(amax, largest, scratch);
     }
@@ -285,27 +293,72 @@ template <typename N> struct Passing {
     N* narrow;
 };
 
-// Gradients of rows block, block + blocks, .. and their part of dw and db: pieces are [blocks, size]. dx, the pieces, dy, dmean and
-// ddeviation may be absent; means are when the row was not centred.
-template <typename U, typename N>
-DEVICE void backward(const X_TYPE* x, const W_TYPE* w, const float* means, const float* deviations, const U* dy, const float* dmean,
-                     const float* ddeviation, Passing<N> to, float* dw_pieces, float* db_pieces, i64 rows, i32 size) {
-    SHARED float scratch[2][2][WARPS];
-    SHARED float sums[2][GROUP == WARP ? WARP * ELEMENTS : 1];
-    float dw[CHUNKS][PACK];
-    float db[CHUNKS][PACK];
-    int half = 0;
+// The narrower numbers' codes (QuantizeFp8Delayed), as they lie and transposed, [size, leading], zeros behind the rows; and sums of 64 rows each, in the order in which
+// cast_transpose adds them up, [rows / 64, size], which may be absent. kept: memory of the block for the codes of TURNED rows, behind them for sums of each warp's rows, where
+// a warp has a row.
+template <typename C> struct Codes {
+    static constexpr bool THERE = true;
+    C* codes;
+    u8* transposed;
+    i64 leading;
+    const float* quant_scale;
+    float* scale;
+    float* amax;
+    float* sums;
+    u8* kept;
+};
+struct NoCodes {
+    static constexpr bool THERE = false;
+};
+
+DEVICE void clear(float (&sum)[CHUNKS][PACK]) {
 #pragma unroll
     for (int c = 0; c < CHUNKS; c++) {
 #pragma unroll
         for (int i = 0; i < PACK; i++) {
-            dw[c][i] = 0;
-            db[c][i] = 0;
+            sum[c][i] = 0;
         }
     }
+}
+
+// Adds what warps before have left there, and leaves it to the next.
+DEVICE void take_turn(float (&sum)[CHUNKS][PACK], float* left, bool first) {
+#pragma unroll
+    for (int c = 0; c < CHUNKS; c++) {
+#pragma unroll
+        for (int i = 0; i < PACK; i++) {
+            int at = start_of(c) + i;
+            sum[c][i] += first ? 0 : left[at];
+            left[at] = sum[c][i];
+        }
+    }
+}
+
+// Rows that follow each other, of which a block takes STEP at a time and a group of threads SOME, one behind the other.
+#define STEP (GROUP == WARP ? TURNED : 1)
+#define SOME (STEP / ROWS > 0 ? STEP / ROWS : 1)
+
+// Gradients of rows and their parts of dw and db: pieces [rows / each, size] of so many rows that follow each other, a multiple of STEP. dx, the pieces, dy, dmean and
+// ddeviation may be absent; means are when the row was not centred. A block has a piece; with codes one or two, of 64 rows at least.
+template <typename U, typename N, typename Q>
+DEVICE void backward(const X_TYPE* x, const W_TYPE* w, const float* means, const float* deviations, const U* dy, const float* dmean,
+                     const float* ddeviation, Passing<N> to, Q coded, float* dw_pieces, float* db_pieces, i64 rows, i32 size, i32 each) {
+    SHARED float scratch[2][2][WARPS];
+    SHARED float sums[2][GROUP == WARP ? WARP * ELEMENTS : 1];
+    float dw[CHUNKS][PACK];
+    float db[CHUNKS][PACK];
+    float quad[CHUNKS][PACK]; // sums of what is cast, of four rows
+    float largest = 0;
+    float q = 0;
+    int half = 0;
+    clear(dw);
+    clear(db);
+    if constexpr (Q::THERE) {
+        clear(quad);
+        q = *coded.quant_scale;
+    }
     // in 32 bits, and one offset for all tensors: registers are short
-    for (int first = (int)block_index() * ROWS; first < (int)rows; first += (int)block_count() * ROWS) {
-        int row = first + thread_index() / GROUP;
+    auto take_row = [&](int row, int kept_row) {
         int n = row < rows ? size : 0;
         i64 begin = (i64)row * size + start_of(0);
         float mean = n && means ? means[row] : 0;
@@ -320,6 +373,18 @@ DEVICE void backward(const X_TYPE* x, const W_TYPE* w, const float* means, const
                     load(dy + begin + c * (GROUP * PACK), g[c]);
                 }
             }
+        }
+        Pack<X_TYPE, PACK> residual[CHUNKS];
+        auto fetch_residual = [&]() {
+#pragma unroll
+            for (int c = 0; c < CHUNKS; c++) {
+                if (to.residual && start_of(c) < n) {
+                    residual[c] = *(const Pack<X_TYPE, PACK>*)(to.residual + begin + c * (GROUP * PACK));
+                }
+            }
+        };
+        if (Q::THERE) { // few blocks are resident: all of the row is under way at once
+            fetch_residual();
         }
         float sum_g = 0;
         float sum_g_normal = 0;
@@ -341,14 +406,8 @@ DEVICE void backward(const X_TYPE* x, const W_TYPE* w, const float* means, const
             }
         }
         if (to.dx) {
-            Pack<X_TYPE, PACK> residual[CHUNKS];
-            if (to.residual) {
-#pragma unroll
-                for (int c = 0; c < CHUNKS; c++) {
-                    if (start_of(c) < n) {
-                        residual[c] = *(const Pack<X_TYPE, PACK>*)(to.residual + begin + c * (GROUP * PACK));
-                    }
-                }
+            if (!Q::THERE) {
+                fetch_residual();
             }
             group_sums(sum_g, sum_g_normal, scratch, half);
             half ^= 1;
@@ -369,43 +428,149 @@ DEVICE void backward(const X_TYPE* x, const W_TYPE* w, const float* means, const
                             }
                         }
                         store(to.dx + begin + c * (GROUP * PACK), g[c]);
-                        if (to.narrow) {
+                        if (Q::THERE || to.narrow) {
                             round_all<X_TYPE>(g[c]);
+                        }
+                        if (to.narrow) {
                             store(to.narrow + begin + c * (GROUP * PACK), g[c]);
+                        }
+                        if constexpr (Q::THERE) {
+                            round_all<N>(g[c]);
+#pragma unroll
+                            for (int i = 0; i < PACK; i++) {
+                                largest = Max()(largest, fabsf(g[c][i])); // NaN is left out
+                                quad[c][i] += g[c][i];
+                                g[c][i] = exact_multiply(g[c][i], q);
+                            }
+                            store(coded.codes + begin + c * (GROUP * PACK), g[c]);
+                            store((decltype(coded.codes))(coded.kept + kept_row * kept_pitch(size)) + start_of(c), g[c]);
                         }
                     }
                 }
             }
         }
-    }
-    // the warps' sums one after the other
-    for (int turn = 0; GROUP == WARP && turn < ROWS; turn++) {
-        if (warp() == turn) {
+        if constexpr (Q::THERE) {
 #pragma unroll
             for (int c = 0; c < CHUNKS; c++) {
+                if (!n && start_of(c) < size) {
 #pragma unroll
-                for (int i = 0; i < PACK; i++) {
-                    int at = start_of(c) + i;
-                    dw[c][i] += turn == 0 ? 0 : sums[0][at];
-                    db[c][i] += turn == 0 ? 0 : sums[1][at];
-                    sums[0][at] = dw[c][i];
-                    sums[1][at] = db[c][i];
+                    for (int i = 0; i < PACK; i++) {
+                        coded.kept[kept_row * kept_pitch(size) + start_of(c) + i] = 0;
+                    }
                 }
             }
         }
-        block_barrier();
-    }
-    if (GROUP != WARP || warp() == ROWS - 1) {
+    };
+    // a piece is whole: the warps' sums one after the other
+    auto put_piece = [&](int piece) {
+        for (int turn = 0; GROUP == WARP && turn < ROWS; turn++) {
+            if (warp() == turn) {
+                take_turn(dw, sums[0], turn == 0);
+                take_turn(db, sums[1], turn == 0);
+            }
+            block_barrier();
+        }
+        if (GROUP != WARP || warp() == ROWS - 1) {
 #pragma unroll
-        for (int c = 0; c < CHUNKS; c++) {
-            if (start_of(c) < size) {
-                if (dw_pieces) {
-                    store(dw_pieces + block_index() * size + start_of(c), dw[c]);
-                }
-                if (db_pieces) {
-                    store(db_pieces + block_index() * size + start_of(c), db[c]);
+            for (int c = 0; c < CHUNKS; c++) {
+                if (start_of(c) < size) {
+                    if (dw_pieces) {
+                        store(dw_pieces + (i64)piece * size + start_of(c), dw[c]);
+                    }
+                    if (db_pieces) {
+                        store(db_pieces + (i64)piece * size + start_of(c), db[c]);
+                    }
                 }
             }
+        }
+    };
+    if constexpr (Q::THERE) {
+        float pair[GROUP == WARP ? 1 : CHUNKS][PACK]; // of the four rows before
+        float all[GROUP == WARP ? 1 : CHUNKS][PACK];  // of up to 64 rows
+        float* of_warps = (float*)(coded.kept + TURNED * kept_pitch(size));
+        int unit = each < 64 ? 64 : each;
+        for (int begin = (int)block_index() * unit; begin < (int)rows; begin += (int)block_count() * unit) {
+            for (int first = begin; first < begin + unit && first < (int)rows; first += TURNED) {
+                bool is_second = first % 64 != 0;
+#pragma unroll 1
+                for (int k = 0; k < TURNED; k += STEP) {
+#pragma unroll 1
+                    for (int j = 0; j < SOME; j++) {
+                        int at = k + thread_index() / GROUP * SOME + j;
+                        take_row(first + at, at);
+                    }
+                    if (GROUP == WARP) {
+#pragma unroll
+                        for (int c = 0; c < CHUNKS; c++) {
+                            if (coded.sums && start_of(c) < size) {
+                                store(of_warps + warp() * size + start_of(c), quad[c]);
+                            }
+                        }
+                        clear(quad);
+                    } else if (k % 8 == 3) {
+#pragma unroll
+                        for (int c = 0; c < CHUNKS; c++) {
+#pragma unroll
+                            for (int i = 0; i < PACK; i++) {
+                                pair[c][i] = quad[c][i];
+                            }
+                        }
+                        clear(quad);
+                    } else if (k % 8 == 7) {
+#pragma unroll
+                        for (int c = 0; c < CHUNKS; c++) {
+#pragma unroll
+                            for (int i = 0; i < PACK; i++) {
+                                all[c][i] = (k == 7 && !is_second ? 0 : all[c][i]) + (pair[c][i] + quad[c][i]);
+                            }
+                        }
+                        clear(quad);
+                    }
+                }
+                block_barrier();
+                turn(coded.kept, first, size, coded.transposed, coded.leading);
+                float* to_sums = coded.sums + (i64)(first / 64) * size;
+                if (GROUP == WARP) {
+                    for (int column = thread_index(); coded.sums && column < size; column += THREADS) {
+                        float sum = is_second ? to_sums[column] : 0;
+                        for (int w = 0; w < WARPS; w += 2) {
+                            sum += of_warps[w * size + column] + of_warps[(w + 1) * size + column];
+                        }
+                        to_sums[column] = sum;
+                    }
+                } else if (coded.sums && (is_second || first + TURNED >= (int)rows)) {
+#pragma unroll
+                    for (int c = 0; c < CHUNKS; c++) {
+                        if (start_of(c) < size) {
+                            store(to_sums + start_of(c), all[c]);
+                        }
+                    }
+                }
+                block_barrier();
+                if ((first + TURNED) % each == 0 || first + TURNED >= (int)rows) {
+                    put_piece(first / each);
+                    clear(dw);
+                    clear(db);
+                }
+            }
+        }
+    } else {
+        int begin = (int)block_index() * each;
+        for (int first = begin; first < begin + each && first < (int)rows; first += STEP) {
+#pragma unroll 1
+            for (int j = 0; j < SOME; j++) {
+                take_row(first + thread_index() / GROUP * SOME + j, 0);
+            }
+        }
+        put_piece((int)block_index());
+    }
+    if constexpr (Q::THERE) {
+        SHARED float folded[33];
+        if (coded.amax) {
+            raise_amax(coded.amax, largest, folded);
+        }
+        if (block_index() == 0 && thread_index() == 0) {
+            *coded.scale = exact_divide(1.0f, q);
         }
     }
 }
@@ -414,8 +579,8 @@ DEVICE void backward(const X_TYPE* x, const W_TYPE* w, const float* means, const
 #define BACK_RESIDENT (GROUP == WARP ? (ELEMENTS <= 24 && PACK > 1 ? 512 : THREADS) : (ELEMENTS <= 8 ? 1024 : THREADS))
 RESIDENT_KERNEL(norm_backward, THREADS, BACK_RESIDENT,
        (const X_TYPE* x, const W_TYPE* w, const float* means, const float* deviations, const Y_TYPE* dy, const float* dmean,
-        const float* ddeviation, X_TYPE* dx, float* dw_pieces, float* db_pieces, i64 rows, i32 size)) {
-    backward(x, w, means, deviations, dy, dmean, ddeviation, Passing<bf16>{0, dx, 0}, dw_pieces, db_pieces, rows, size);
+        const float* ddeviation, X_TYPE* dx, float* dw_pieces, float* db_pieces, i64 rows, i32 size, i32 each)) {
+    backward(x, w, means, deviations, dy, dmean, ddeviation, Passing<bf16>{0, dx, 0}, NoCodes(), dw_pieces, db_pieces, rows, size, each);
 }
 #ifdef UP_TYPE
 // The same with what comes before and behind it: dy as it was before it was cast, the gradient that reaches x by another way added, and the sum cast. Values are
@@ -423,9 +588,20 @@ RESIDENT_KERNEL(norm_backward, THREADS, BACK_RESIDENT,
 RESIDENT_KERNEL(norm_backward_fused, THREADS, GROUP == WARP ? THREADS : BACK_RESIDENT,
        (const X_TYPE* x, const W_TYPE* w, const float* means, const float* deviations, const UP_TYPE* dy, const float* dmean,
         const float* ddeviation, const X_TYPE* residual, X_TYPE* dx, NARROW_TYPE* narrow, float* dw_pieces, float* db_pieces, i64 rows,
-        i32 size)) {
-    backward(x, w, means, deviations, dy, dmean, ddeviation, Passing<NARROW_TYPE>{residual, dx, narrow}, dw_pieces, db_pieces, rows, size);
+        i32 size, i32 each)) {
+    backward(x, w, means, deviations, dy, dmean, ddeviation, Passing<NARROW_TYPE>{residual, dx, narrow}, NoCodes(), dw_pieces, db_pieces, rows, size, each);
 }
+#ifdef PASSED_TYPE
+// The same with the cast of the narrower numbers to FP8.
+RESIDENT_KERNEL(norm_backward_transposed, THREADS, GROUP == WARP ? THREADS : ELEMENTS <= 8 ? 512 : THREADS,
+       (const X_TYPE* x, const W_TYPE* w, const float* means, const float* deviations, const UP_TYPE* dy, const float* dmean,
+        const float* ddeviation, const X_TYPE* residual, X_TYPE* dx, NARROW_TYPE* narrow, float* dw_pieces, float* db_pieces, i64 rows,
+        i32 size, i32 each, PASSED_TYPE* codes, const float* quant_scale, float* scale, float* amax, u8* transposed, i64 leading, float* sums)) {
+    DYNAMIC_SHARED(kept);
+    backward(x, w, means, deviations, dy, dmean, ddeviation, Passing<NARROW_TYPE>{residual, dx, narrow},
+             Codes<PASSED_TYPE>{codes, transposed, leading, quant_scale, scale, amax, sums, kept}, dw_pieces, db_pieces, rows, size, each);
+}
+#endif
 #endif
 #endif
 

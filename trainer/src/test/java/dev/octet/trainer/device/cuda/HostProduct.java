@@ -10,8 +10,11 @@ import dev.octet.quant.number.Float8Format;
 import dev.octet.quant.number.Half;
 import dev.octet.trainer.kernel.CudaProduct;
 import dev.octet.trainer.kernel.CudaProduct.Matrix;
+import dev.octet.trainer.kernel.CudaProduct.ScaleMode;
 import java.lang.foreign.MemorySegment;
+import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.List;
 
 /** A matrix product by plain loops, refused wherever cublasLt would refuse it (cuBLAS 13, tables 2 and 3). */
 final class HostProduct {
@@ -40,17 +43,68 @@ final class HostProduct {
         if (p.bias() != 0) {
             memory.at(p.bias(), (long) p.n() * p.biasType().bits() / 8, "bias of a product");
         }
-        if (p.scaleMode() == CudaProduct.ScaleMode.PER_VECTOR) {
-            rule(p.scaleA() != 0 && p.scaleB() != 0 && p.batch() == 1, "scales of vectors of both operands, no batch");
+        if (p.scaleMode() != ScaleMode.ONE) {
+            rule(p.scaleA() != 0 && p.scaleB() != 0 && p.batch() == 1, "scales of parts of both operands, no batch");
         }
-        scales(p.scaleA(), p.m());
-        scales(p.scaleB(), p.n());
+        if (p.scaleMode().isOfBlocks()) {
+            rule(capability == 90, "scales of blocks on Hopper, not on " + capability);
+            rule(p.m() % 4 == 0 && p.n() % 4 == 0, "m and n are multiples of 4 where blocks have scales");
+            rule(p.scaleA() % 16 == 0 && p.scaleB() % 16 == 0, "scales of blocks are aligned to 16 bytes");
+            rule(!p.fastSums(), "no fast sums with scales of blocks");
+        }
+        allScales();
+    }
+
+    /** Of both operands, by block along k. */
+    private record Scales(List<float[]> left, List<float[]> right) {}
+
+    /** The scale of each vector of both operands for each block of 128 along k, or for all of it. */
+    private Scales allScales() {
+        return switch (p.scaleMode()) {
+            case ONE, PER_VECTOR -> new Scales(List.of(scales(p.scaleA(), p.m())), List.of(scales(p.scaleB(), p.n())));
+            case PER_RUN -> new Scales(runs(p.scaleA(), p.m()), runs(p.scaleB(), p.n()));
+            case PER_RUN_AND_SQUARE -> new Scales(runs(p.scaleA(), p.m()), squares(p.scaleB(), p.n()));
+            case PER_SQUARE_AND_RUN -> new Scales(squares(p.scaleA(), p.m()), runs(p.scaleB(), p.n()));
+        };
+    }
+
+    private int blocks() {
+        return (p.k() + 127) / 128;
+    }
+
+    /** cuBLAS 13, "Scaling factors layouts": [blocks of k][vectors]. */
+    private List<float[]> runs(long address, int vectors) {
+        MemorySegment all = memory.at(address, 4L * blocks() * vectors, "scales of a product");
+        List<float[]> scales = new ArrayList<>();
+        for (int b = 0; b < blocks(); b++) {
+            float[] of = new float[vectors];
+            for (int i = 0; i < vectors; i++) {
+                of[i] = all.get(JAVA_FLOAT_UNALIGNED, 4L * (b * vectors + i));
+            }
+            scales.add(of);
+        }
+        return scales;
+    }
+
+    /** The same: [blocks of vectors][blocks of k, their number rounded up to a multiple of 4]. */
+    private List<float[]> squares(long address, int vectors) {
+        int pitch = (blocks() + 3) / 4 * 4;
+        MemorySegment all = memory.at(address, 4L * ((vectors + 127) / 128) * pitch, "scales of a product");
+        List<float[]> scales = new ArrayList<>();
+        for (int b = 0; b < blocks(); b++) {
+            float[] of = new float[vectors];
+            for (int i = 0; i < vectors; i++) {
+                of[i] = all.get(JAVA_FLOAT_UNALIGNED, 4L * (i / 128 * pitch + b));
+            }
+            scales.add(of);
+        }
+        return scales;
     }
 
     /** The scale of each vector of an operand. */
     private float[] scales(long address, int vectors) {
         float[] scales = new float[vectors];
-        boolean one = p.scaleMode() == CudaProduct.ScaleMode.ONE;
+        boolean one = p.scaleMode() == ScaleMode.ONE;
         if (address == 0) {
             Arrays.fill(scales, 1);
             return scales;
@@ -150,8 +204,7 @@ final class HostProduct {
 
     /** Computes it: products in F32 (exact for all types but F32), added in the order of k. */
     void run() {
-        float[] left = scales(p.scaleA(), p.m());
-        float[] right = scales(p.scaleB(), p.n());
+        Scales scales = allScales();
         float[] bias = p.bias() == 0
                 ? new float[p.n()]
                 : row(memory.at(p.bias(), (long) p.n() * p.biasType().bits() / 8, "bias"), p.biasType(), 0, p.n());
@@ -160,27 +213,42 @@ final class HostProduct {
             float[][] b = matrix(p.b(), i, bRows(), bCols(), p.transposeB());
             MemorySegment d = rows(p.d(), p.m(), p.n(), "d");
             for (int r = 0; r < p.m(); r++) {
-                float[] sums = sums(a[r], b);
+                float[] sums = sums(a[r], b, scales, r);
                 long first = i * p.d().stride() + r * p.d().leading();
                 for (int c = 0; c < sums.length; c++) {
                     float before = p.accumulate() ? element(d, p.d().type(), first + c) : 0;
-                    put(d, p.d().type(), first + c, left[r] * right[c] * sums[c] + before + bias[c]);
+                    put(d, p.d().type(), first + c, sums[c] + before + bias[c]);
                 }
             }
         }
     }
 
-    /** A row of a times b: sums of {@link #RUN} products, and the sum of these, as tensor cores and tiles have sums of sums. */
-    private static float[] sums(float[] row, float[][] b) {
+    /** A row of a times b, scaled: sums of each block that has scales. */
+    private static float[] sums(float[] row, float[][] b, Scales scales, int r) {
+        int blocks = scales.left().size();
+        float[] sums = new float[b[0].length];
+        for (int block = 0; block < blocks; block++) {
+            int from = blocks == 1 ? 0 : block * 128;
+            float[] part = sums(row, b, from, blocks == 1 ? row.length : Math.min(row.length, from + 128));
+            for (int c = 0; c < sums.length; c++) {
+                float scaled = scales.left().get(block)[r] * scales.right().get(block)[c] * part[c];
+                sums[c] = blocks == 1 ? scaled : sums[c] + scaled;
+            }
+        }
+        return sums;
+    }
+
+    /** Of some elements of a row: sums of {@link #RUN} products, and the sum of these, as tensor cores and tiles have sums of sums. */
+    private static float[] sums(float[] row, float[][] b, int from, int end) {
         float[] sums = new float[b[0].length];
         float[] run = new float[sums.length];
-        for (int k = 0; k < row.length; k++) {
+        for (int k = from; k < end; k++) {
             float x = row[k];
             float[] y = b[k];
             for (int c = 0; c < run.length; c++) {
                 run[c] += x * y[c];
             }
-            if (k % RUN == RUN - 1 || k == row.length - 1) {
+            if (k % RUN == RUN - 1 || k == end - 1) {
                 for (int c = 0; c < run.length; c++) {
                     sums[c] += run[c];
                     run[c] = 0;

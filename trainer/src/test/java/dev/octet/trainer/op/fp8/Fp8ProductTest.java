@@ -1,6 +1,7 @@
 package dev.octet.trainer.op.fp8;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
@@ -31,6 +32,7 @@ import org.junit.jupiter.api.DisplayNameGenerator;
 import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
 import org.junit.jupiter.params.provider.EnumSource;
 import org.junit.jupiter.params.provider.MethodSource;
 
@@ -58,7 +60,16 @@ class Fp8ProductTest {
         DGRAD_ADDED(Float8Format.E5M2, DType.F32, true),
         WGRAD(Float8Format.E5M2, DType.F32, false),
         WGRAD_ADDED(Float8Format.E5M2, DType.F32, true),
-        FPROP_WITH_A_SCALE_PER_ROW(Float8Format.E4M3FN, DType.BF16, false);
+        FPROP_WITH_A_SCALE_PER_ROW(Float8Format.E4M3FN, DType.BF16, false),
+        FPROP_OF_BLOCKS(Float8Format.E4M3FN, DType.BF16, false),
+        FPROP_OF_BLOCKS_WITH_BIAS(Float8Format.E4M3FN, DType.BF16, false),
+        FPROP_OF_BLOCKS_IN_F32(Float8Format.E4M3FN, DType.F32, false),
+        DGRAD_OF_BLOCKS(Float8Format.E5M2, DType.BF16, false),
+        DGRAD_OF_BLOCKS_ADDED(Float8Format.E5M2, DType.F32, true),
+        WGRAD_OF_BLOCKS(Float8Format.E5M2, DType.F32, false),
+        WGRAD_OF_BLOCKS_ADDED(Float8Format.E4M3FN, DType.F32, true),
+        WGRAD_OF_BLOCKS_AND_SQUARES(Float8Format.E4M3FN, DType.F32, false),
+        WGRAD_OF_SQUARES_AND_BLOCKS(Float8Format.E4M3FN, DType.F32, false);
 
         private final Float8Format left;
         private final DType result;
@@ -77,6 +88,26 @@ class Fp8ProductTest {
         boolean isWgrad() {
             return name().startsWith("WGRAD");
         }
+
+        boolean isOfBlocks() {
+            return name().contains("BLOCKS");
+        }
+
+        /** What codes of an operand, which has these sides, share a scale: all, a row, a run along the sums or a square. */
+        Blocks blocks(int[] sides, boolean isLeft) {
+            if (this == FPROP_WITH_A_SCALE_PER_ROW) {
+                return Blocks.ofMatrix(sides[0], sides[1], 1, sides[1]);
+            } else if (!isOfBlocks()) {
+                return CodedMatrix.whole(sides[0], sides[1]);
+            }
+            boolean squares = switch (this) {
+                case WGRAD_OF_BLOCKS_AND_SQUARES -> !isLeft;
+                case WGRAD_OF_SQUARES_AND_BLOCKS -> isLeft;
+                default -> !isWgrad() && !isLeft;
+            };
+            int b = ScaleMode.BLOCK;
+            return Blocks.ofMatrix(sides[0], sides[1], squares || isWgrad() ? b : 1, squares || !isWgrad() ? b : 1);
+        }
     }
 
     /** A Linear with {@code rows} rows of input. */
@@ -91,10 +122,35 @@ class Fp8ProductTest {
     private static final Lengths SMALL = new Lengths(96, 256, 128);
     private static final Lengths LARGE = new Lengths(512, 3072, 768);
 
+    /** Of blocks of 128: whole ones and parts, and numbers of them that are multiples of 4 or not. */
+    private static final Lengths BLOCKS = new Lengths(272, 656, 512);
+
     @ParameterizedTest
     @EnumSource(Kind.class)
     void products_of_codes_are_those_of_the_widened_codes(Kind kind) {
-        check(kind, SMALL, TestGpus::host);
+        check(kind, kind.isOfBlocks() ? BLOCKS : SMALL, TestGpus::host);
+    }
+
+    @ParameterizedTest
+    @CsvSource({
+        "FPROP_OF_BLOCKS_WITH_BIAS, PER_RUN_AND_SQUARE",
+        "DGRAD_OF_BLOCKS, PER_RUN_AND_SQUARE",
+        "WGRAD_OF_BLOCKS, PER_RUN",
+        "WGRAD_OF_BLOCKS_AND_SQUARES, PER_RUN_AND_SQUARE",
+        "WGRAD_OF_SQUARES_AND_BLOCKS, PER_SQUARE_AND_RUN",
+    })
+    void scales_of_blocks_are_the_librarys_where_it_takes_them_and_the_widened_codes_elsewhere(
+            Kind kind, ScaleMode mode) {
+        List<CudaProduct> byLibrary = new ArrayList<>();
+        double[] library = run(kind, BLOCKS, TestGpus.remembering(TestGpus.host(), byLibrary));
+        List<CudaProduct> widened = new ArrayList<>();
+        Gpu older = TestGpus.withoutScalesPerVector(TestGpus.remembering(TestGpus.host(), widened));
+        double[] numbers = run(kind, BLOCKS, older);
+        assertEquals(mode, byLibrary.getFirst().scaleMode());
+        assertEquals(DType.BF16, widened.getFirst().a().type());
+        assertFalse(byLibrary.getFirst().fastSums());
+        // both round to BF16 in the end
+        near("widened codes", kind.result == DType.BF16 ? 2e-3 : 1e-6, numbers, library);
     }
 
     @Test
@@ -113,7 +169,7 @@ class Fp8ProductTest {
     }
 
     static Stream<org.junit.jupiter.params.provider.Arguments> all() {
-        return Stream.of(SMALL, LARGE)
+        return Stream.of(SMALL, LARGE, BLOCKS)
                 .flatMap(l -> Stream.of(Kind.values()).map(k -> org.junit.jupiter.params.provider.Arguments.of(k, l)));
     }
 
@@ -133,7 +189,7 @@ class Fp8ProductTest {
         double[] widened = run(kind, lengths, TestGpus.withoutCodes(gpus.get()));
         double most = kind.isFprop() ? FAST_TOLERANCE : TOLERANCE;
         near("widened codes", most, widened, codes);
-        if (lengths.equals(SMALL)) {
+        if (!lengths.equals(LARGE)) {
             // the type of a result in BF16 has 8 bits, a relative error of 2^-9 / sqrt(3) on average
             near("sums in F64", 2 * most, expected(kind, lengths), codes);
         }
@@ -182,37 +238,31 @@ class Fp8ProductTest {
         return kind.isFprop() ? new int[] {size.n(), size.k()} : new int[] {size.k(), size.n()};
     }
 
-    private static boolean hasScalePerRow(Kind kind) {
-        return kind == Kind.FPROP_WITH_A_SCALE_PER_ROW;
-    }
-
-    private static double[] scales(Kind kind, int rows, float scale) {
-        double[] all = new double[hasScalePerRow(kind) ? rows : 1];
+    /** Those of blocks are such that codes times scales are numbers in BF16. */
+    private static double[] scales(Kind kind, Blocks blocks, float scale) {
+        double[] all = new double[Math.toIntExact(blocks.scaleCount())];
         for (int i = 0; i < all.length; i++) {
-            all[i] = scale * (1 + i % 7);
+            all[i] = scale * (kind.isOfBlocks() ? Math.scalb(1, i % 5 - 2) : 1 + i % 7);
         }
         return all;
     }
 
-    private static CodedMatrix coded(Kind kind, Float8Format format, int[] lengths) {
-        Blocks blocks = hasScalePerRow(kind)
-                ? Blocks.ofMatrix(lengths[0], lengths[1], 1, lengths[1])
-                : CodedMatrix.whole(lengths[0], lengths[1]);
-        return new CodedMatrix(format, blocks, null);
+    private static CodedMatrix coded(Kind kind, Float8Format format, int[] sides, boolean isLeft) {
+        return new CodedMatrix(format, kind.blocks(sides, isLeft), null);
     }
 
     private static double[] run(Kind kind, Lengths lengths, Gpu gpu) {
         Size size = lengths.size(kind);
         int[] left = left(kind, size);
         int[] right = right(kind, size);
-        CodedMatrix a = coded(kind, kind.left, left);
-        CodedMatrix b = coded(kind, Float8Format.E4M3FN, right);
+        CodedMatrix a = coded(kind, kind.left, left, true);
+        CodedMatrix b = coded(kind, Float8Format.E4M3FN, right, false);
         try (CudaOperands operands = new CudaOperands(gpu)) {
             CudaTensor as = operands.tensor(type(kind.left.dtype(), left), codes(kind.left, left[0] * left[1], 1));
             CudaTensor bs = operands.tensor(
                     type(Float8Format.E4M3FN.dtype(), right), codes(Float8Format.E4M3FN, right[0] * right[1], 2));
-            double[] leftScales = scales(kind, left[0], LEFT_SCALE);
-            double[] rightScales = scales(kind, right[0], RIGHT_SCALE);
+            double[] leftScales = scales(kind, a.blocks(), LEFT_SCALE);
+            double[] rightScales = scales(kind, b.blocks(), RIGHT_SCALE);
             CudaTensor aScales = operands.tensor(type(DType.F32, leftScales.length), leftScales);
             CudaTensor bScales = operands.tensor(type(DType.F32, rightScales.length), rightScales);
             CudaTensor bias = hasBias(kind)
@@ -240,7 +290,7 @@ class Fp8ProductTest {
     }
 
     private static boolean hasBias(Kind kind) {
-        return kind == Kind.FPROP_WITH_BIAS || kind == Kind.FPROP_WITH_A_SCALE_PER_ROW;
+        return kind.name().endsWith("WITH_BIAS") || kind == Kind.FPROP_WITH_A_SCALE_PER_ROW;
     }
 
     private static OperandType type(DType type, int... lengths) {
@@ -254,8 +304,12 @@ class Fp8ProductTest {
         int[] right = right(kind, size);
         byte[] a = codes(kind.left, left[0] * left[1], 1);
         byte[] b = codes(Float8Format.E4M3FN, right[0] * right[1], 2);
-        double[] aScales = scales(kind, left[0], LEFT_SCALE);
-        double[] bScales = scales(kind, right[0], RIGHT_SCALE);
+        double[] as = numbers(a, kind.left, kind.blocks(left, true), scales(kind, kind.blocks(left, true), LEFT_SCALE));
+        double[] bs = numbers(
+                b,
+                Float8Format.E4M3FN,
+                kind.blocks(right, false),
+                scales(kind, kind.blocks(right, false), RIGHT_SCALE));
         double[] bias = numbers(size.n(), 3, magnitude(kind, size));
         double[] before = numbers(size.m() * size.n(), 4, magnitude(kind, size));
         double[] d = new double[size.m() * size.n()];
@@ -265,14 +319,23 @@ class Fp8ProductTest {
                 for (int k = 0; k < size.k(); k++) {
                     int atA = kind.isWgrad() ? k * size.m() + i : i * size.k() + k;
                     int atB = kind.isFprop() ? j * size.k() + k : k * size.n() + j;
-                    sum += (double) kind.left.decode(a[atA] & 0xFF) * Float8Format.E4M3FN.decode(b[atB] & 0xFF);
+                    sum += as[atA] * bs[atB];
                 }
                 int at = i * size.n() + j;
-                d[at] = sum * aScales[aScales.length == 1 ? 0 : i] * bScales[bScales.length == 1 ? 0 : j]
-                        + (hasBias(kind) ? bias[j] : 0)
-                        + (kind.added ? before[at] : 0);
+                d[at] = sum + (hasBias(kind) ? bias[j] : 0) + (kind.added ? before[at] : 0);
             }
         }
         return d;
+    }
+
+    /** What codes stand for. */
+    private static double[] numbers(byte[] codes, Float8Format format, Blocks blocks, double[] scales) {
+        double[] numbers = new double[codes.length];
+        for (int i = 0; i < codes.length; i++) {
+            long block =
+                    i / blocks.cols() / blocks.blockRows() * blocks.gridCols() + i % blocks.cols() / blocks.blockCols();
+            numbers[i] = format.decode(codes[i] & 0xFF) * scales[Math.toIntExact(block)];
+        }
+        return numbers;
     }
 }
