@@ -20,6 +20,7 @@ import dev.octet.quant.recipe.LinearTensor;
 import dev.octet.trainer.data.Samples;
 import dev.octet.trainer.device.Device;
 import dev.octet.trainer.device.cpu.CpuDevice;
+import dev.octet.trainer.device.cuda.TestGpus;
 import dev.octet.trainer.hook.Fp8Tensor;
 import dev.octet.trainer.hook.Gradients;
 import dev.octet.trainer.hook.RunEnd;
@@ -36,15 +37,21 @@ import java.util.Optional;
 import java.util.SplittableRandom;
 import java.util.TreeMap;
 import java.util.function.Consumer;
+import java.util.function.Supplier;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.DisplayNameGeneration;
 import org.junit.jupiter.api.DisplayNameGenerator;
+import org.junit.jupiter.api.Named;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedClass;
 import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.MethodSource;
 import org.junit.jupiter.params.provider.ValueSource;
 
 /** What a run says of the experts of a mixture: each by its name, over the rows that reach it. */
+@ParameterizedClass
+@MethodSource("devices")
 @DisplayNameGeneration(DisplayNameGenerator.ReplaceUnderscores.class)
 class ExpertsRunTest {
     private static final Path MIXTRAL = Path.of(System.getProperty("octet.testdata"), "models/tiny-hf/mixtral");
@@ -57,8 +64,19 @@ class ExpertsRunTest {
     private static final long ROWS = (long) BATCH * LENGTH * CHOICES;
     private static final String BLOCK = "model.layers.0.block_sparse_moe.experts.";
 
+    private final Supplier<Device> made;
+
     @TempDir
     Path folder;
+
+    ExpertsRunTest(Supplier<Device> made) {
+        this.made = made;
+    }
+
+    static Stream<Named<Supplier<Device>>> devices() {
+        return Stream.of(
+                Named.of("processor", () -> CpuDevice.of(2)), Named.of("GPU", () -> TestGpus.hostDevice(90)));
+    }
 
     /** Texts of random tokens. */
     private record Tokens(long count) implements Samples {
@@ -120,7 +138,7 @@ class ExpertsRunTest {
                     new Tokens(8),
                     Optional.empty(),
                     Map.of("model", "abc"));
-            try (Device device = CpuDevice.of(2);
+            try (Device device = made.get();
                     Trainer trainer = Trainer.of(parts, device)) {
                 return trainer.run(folder, RunOptions.defaults().withHooks(hooks));
             }

@@ -59,6 +59,7 @@ import java.util.stream.Stream;
 import org.junit.jupiter.api.DisplayNameGeneration;
 import org.junit.jupiter.api.DisplayNameGenerator;
 import org.junit.jupiter.api.Named;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.Arguments;
@@ -277,16 +278,22 @@ class Fp8ExpertsTest {
         assertComputesWhatTheReferenceDoes(() -> CpuDevice.of(2), policy(recipe), OFFSETS);
     }
 
+    @Tag("emulated")
     @ParameterizedTest
     @MethodSource("recipes")
     void a_gpu_computes_what_the_reference_does(TrainingRecipe recipe) {
         assertComputesWhatTheReferenceDoes(() -> TestGpus.hostDevice(90), policy(recipe), OFFSETS);
     }
 
+    static Stream<Arguments> recipesInOtherTypes() {
+        return recipes()
+                .flatMap(r -> Stream.of(Autocast.fp32(), Autocast.fp16()).map(type -> Arguments.of(r, type)));
+    }
+
     @ParameterizedTest
-    @MethodSource("recipes")
-    void a_gpu_computes_what_the_reference_does_without_autocast(TrainingRecipe recipe) {
-        Fp8Policy policy = new Fp8Policy(Autocast.fp32(), Fp8Settings.of(recipe));
+    @MethodSource("recipesInOtherTypes")
+    void a_gpu_computes_what_the_reference_does_beside_other_types(TrainingRecipe recipe, Autocast type) {
+        Fp8Policy policy = new Fp8Policy(type, Fp8Settings.of(recipe));
         assertComputesWhatTheReferenceDoes(() -> TestGpus.hostDevice(90), policy, OFFSETS);
     }
 

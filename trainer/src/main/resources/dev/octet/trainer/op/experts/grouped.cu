@@ -93,6 +93,20 @@ template <typename M> DEVICE void fill(Lines<M>& tile, const Side& s, i64 first,
     }
 }
 
+DEVICE float read_float(int type, const void* p, i64 at) {
+    return type == 0 ? ((const float*)p)[at] : type == 1 ? widen(((const bf16*)p)[at]) : widen(((const f16*)p)[at]);
+}
+DEVICE void write_float(int type, void* p, i64 at, float x, bool add) {
+    x = add ? x + read_float(type, p, at) : x;
+    if (type == 0) {
+        ((float*)p)[at] = x;
+    } else if (type == 1) {
+        ((bf16*)p)[at] = narrow<bf16>(x);
+    } else {
+        ((f16*)p)[at] = narrow<f16>(x);
+    }
+}
+
 // What a thread has of a tile: of its warp's 32 by 32 the rows 16 t + 8 h + lane / 4 and the columns 8 n + 2 (lane % 4) + j as at[t][n][2 h + j], as
 // instructions of matrices leave it.
 struct Quarter {
@@ -154,34 +168,34 @@ struct Quarter {
             }
         }
     }
-    // Calls body(row, column, sum) for each sum, counted within the tile.
-    template <typename Body> DEVICE void each(Body body) const {
+    // Puts the sums of a tile that begins at row top and column start where they belong in c, [rows, columns] with rows of `pitch`: times the factors of their row and
+    // column, plus a term of their column, rounded to a type, or that added to what is there.
+    template <typename RowFactor, typename ColumnFactor, typename Term>
+    DEVICE void put(i64 top, i64 rows, i64 start, i64 columns, int type, u8* c, bool add, RowFactor of_row, ColumnFactor of_column, Term term) const {
+        float factors[8], terms[8];
 #pragma unroll
-        for (int t = 0; t < 2; t++) {
+        for (int j = 0; j < 8; j++) {
+            i64 at = start + column() + j / 2 * 8 + j % 2;
+            factors[j] = at < columns ? of_column(at) : 0;
+            terms[j] = at < columns ? term(at) : 0;
+        }
 #pragma unroll
-            for (int n = 0; n < 4; n++) {
+        for (int i = 0; i < 4; i++) {
+            i64 row_at = top + row() + 8 * i;
+            if (row_at < rows) {
+                float factor = of_row(row_at);
 #pragma unroll
-                for (int i = 0; i < 4; i++) {
-                    body(row() + 16 * t + i / 2 * 8, column() + 8 * n + i % 2, at[t][n][i]);
+                for (int j = 0; j < 8; j++) {
+                    i64 column_at = start + column() + j / 2 * 8 + j % 2;
+                    if (column_at < columns) {
+                        float sum = at[i / 2][j / 2][i % 2 * 2 + j % 2] * (factor * factors[j]);
+                        write_float(type, c, row_at * columns + column_at, sum + terms[j], add);
+                    }
                 }
             }
         }
     }
 };
-
-DEVICE float read_float(int type, const void* p, i64 at) {
-    return type == 0 ? ((const float*)p)[at] : type == 1 ? widen(((const bf16*)p)[at]) : widen(((const f16*)p)[at]);
-}
-DEVICE void write_float(int type, void* p, i64 at, float x, bool add) {
-    x = add ? x + read_float(type, p, at) : x;
-    if (type == 0) {
-        ((float*)p)[at] = x;
-    } else if (type == 1) {
-        ((bf16*)p)[at] = narrow<bf16>(x);
-    } else {
-        ((f16*)p)[at] = narrow<f16>(x);
-    }
-}
 
 // Results of rows. Rows of weights: address, scales or 0; trans: an expert's weight lies as [columns, inner]. Biases are of type_bias, and rounded to type_rounded
 // before they are added; their table may be absent. scales_sums: one scale of each operand holds for each sum. Which tile of the result belongs to which
@@ -221,23 +235,17 @@ DEVICE void write_float(int type, void* p, i64 at, float x, bool add) {
                 sums.add(left, right);                                                                                                     \
                 block_barrier();                                                                                                           \
             }                                                                                                                              \
-            sums.each([&](int i, int j, float sum) {                                                                                       \
-                i64 row = top + i;                                                                                                         \
-                i64 column = start + j;                                                                                                    \
-                if (row < rows && column < columns) {                                                                                      \
-                    if (scales_sums) {                                                                                                     \
-                        sum *= row_scales[quotient(row, block_rows_a)] * column_scales[single ? 0 : column];                               \
-                    }                                                                                                                      \
-                    if (biases) {                                                                                                          \
-                        sum += rounded(read_float(type_bias, (const void*)biases[e], column), type_rounded);                               \
-                    }                                                                                                                      \
-                    write_float(type, c, (first + row) * columns + column, sum, add);                                                      \
-                }                                                                                                                          \
-            });                                                                                                                            \
-        }                                                                                                                                  \
+            sums.put(                                                                                                                      \
+                top, rows, start, columns, type, c + first * columns * width(type), add != 0,                                              \
+                [&](i64 row) { return scales_sums ? row_scales[quotient(row, block_rows_a)] : 1.0f; },                                     \
+                [&](i64 column) { return scales_sums ? column_scales[single ? 0 : column] : 1.0f; },                                       \
+                [&](i64 column) {                                                                                                          \
+                    return biases ? rounded(read_float(type_bias, (const void*)biases[e], column), type_rounded) : 0.0f;                   \
+                });                                                                                                                        \
+        }                                                                                                                          \
     }                                                                                                                                      \
     /* Gradients of weights, [m, n], the sums over an expert's rows; rows of results: address or 0, whether it is added to. */             \
-    RESIDENT_KERNEL(expert_gradient_##suffix, THREADS, 512,                                                                                \
+    RESIDENT_KERNEL(expert_gradient_##suffix, THREADS, 384,                                                                                \
            (const i64* offsets, int type_a, const u8* a, const float* scales_a, i64 block_rows_a, i64 block_columns_a, int type_b,         \
             const u8* b, const float* scales_b, i64 block_rows_b, i64 block_columns_b, i64 m, i64 n, int scales_sums, int type,            \
             const i64* results)) {                                                                                                         \
@@ -266,16 +274,12 @@ DEVICE void write_float(int type, void* p, i64 at, float x, bool add) {
                 sums.add(left, right);                                                                                                     \
                 block_barrier();                                                                                                           \
             }                                                                                                                              \
-            sums.each([&](int i, int j, float sum) {                                                                                       \
-                i64 row = top + i;                                                                                                         \
-                i64 column = start + j;                                                                                                    \
-                if (row < m && column < n) {                                                                                               \
-                    if (scales_sums && rows > 0) { /* without rows there are no scales */                                                  \
-                        sum *= left_scales[grid_a == 1 ? 0 : row] * right_scales[grid_b == 1 ? 0 : column];                                \
-                    }                                                                                                                      \
-                    write_float(type, dw, row * n + column, sum, results[2 * e + 1] != 0);                                                 \
-                }                                                                                                                          \
-            });                                                                                                                            \
+            bool scaled = scales_sums && rows > 0; /* without rows there are no scales */                                                  \
+            sums.put(                                                                                                                      \
+                top, m, start, n, type, dw, results[2 * e + 1] != 0,                                                                       \
+                [&](i64 row) { return scaled ? left_scales[grid_a == 1 ? 0 : row] : 1.0f; },                                               \
+                [&](i64 column) { return scaled ? right_scales[grid_b == 1 ? 0 : column] : 1.0f; },                                        \
+                [&](i64) { return 0.0f; });                                                                                                \
         }                                                                                                                                  \
     }
 FLOAT_TYPES(OF_FLOATS)
