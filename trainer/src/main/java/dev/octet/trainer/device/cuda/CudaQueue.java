@@ -29,7 +29,7 @@ final class CudaQueue implements AutoCloseable {
     /** Minimum length of a sequence that is worth a graph. */
     private static final int LEAST_OF_GRAPH = 8;
 
-    /** Number of cached graphs: several shapes, with and without measurements. */
+    /** Number of cached graphs: several shapes, with and without measurements; as many more for each work of the host, which ends a sequence. */
     private static final int MOST_GRAPHS = 16;
 
     private final Gpu gpu;
@@ -47,6 +47,9 @@ final class CudaQueue implements AutoCloseable {
     private final Map<Sequence, Seen> sequences = new LinkedHashMap<>(16, 0.75f, true);
     /** Free pinned memory of forgotten copies, by size. */
     private final Map<Long, Deque<MemorySegment>> spare = new HashMap<>();
+
+    /** Work of the host so far. */
+    private final Set<Work> hosted = Collections.newSetFromMap(new IdentityHashMap<>());
 
     /** Number of sequences started. */
     private long started;
@@ -114,9 +117,15 @@ final class CudaQueue implements AutoCloseable {
         this.gpu = gpu;
     }
 
-    /** Queues work. */
+    /** Queues work; that of the host is done now, behind what is queued. */
     void add(Work work) {
-        waiting.add(work);
+        if (work instanceof HostWork) {
+            hosted.add(work);
+            finish();
+            work.run();
+        } else {
+            waiting.add(work);
+        }
     }
 
     /** Queues a write to the device; {@code from} may be changed immediately. */
@@ -235,7 +244,7 @@ final class CudaQueue implements AutoCloseable {
 
     private void forgetOldest() {
         Iterator<Seen> oldest = sequences.values().iterator();
-        while (sequences.size() > MOST_GRAPHS) {
+        while (sequences.size() > MOST_GRAPHS * (1 + hosted.size())) {
             Work graph = oldest.next().graph;
             if (graph != null) {
                 gpu.synchronize();
@@ -291,6 +300,7 @@ final class CudaQueue implements AutoCloseable {
             }
             return dead;
         });
+        hosted.removeAll(gone);
         gone.forEach(Work::close);
     }
 

@@ -5,11 +5,11 @@ import dev.octet.formats.graph.Node;
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.trainer.collective.Collectives;
+import dev.octet.trainer.kernel.CudaOnHost;
 import dev.octet.trainer.kernel.Op;
 import dev.octet.trainer.kernel.OpEntry;
 import dev.octet.trainer.kernel.OpSource;
 import dev.octet.trainer.kernel.OperandType;
-import dev.octet.trainer.op.shard.CutOp;
 import dev.octet.trainer.op.shard.GroupOp;
 import java.util.List;
 
@@ -32,7 +32,7 @@ public record CutCrossEntropyLoss(ClassLabels own, ClassLabels all, int first, f
                     CutCrossEntropyLoss.class,
                     new CutCrossEntropyLossReference(),
                     new CutCrossEntropyLossCpu(),
-                    CutOp.noCuda())
+                    new CudaOnHost<>(new CutCrossEntropyLossCpu(), _ -> 2))
             .octet("CutCrossEntropyLoss", CutCrossEntropyLoss::read);
 
     private static final String FIRST = "first";

@@ -19,7 +19,11 @@ public record AverageShares(
         implements RankOp {
     /** Its row in the table of operators. */
     public static final OpEntry<AverageShares> ENTRY =
-            OpEntry.of(AverageShares.class, new AverageSharesReference(), new AverageSharesCpu(), RankOp.cuda());
+            OpEntry.of(
+            AverageShares.class,
+            new AverageSharesReference(),
+            new AverageSharesCpu(),
+            RankOp.onHost(new AverageSharesCpu(), op -> op.tensors.size()));
 
     public AverageShares {
         tensors = List.copyOf(tensors);
