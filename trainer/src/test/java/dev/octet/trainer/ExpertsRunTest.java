@@ -78,42 +78,6 @@ class ExpertsRunTest {
                 Named.of("processor", () -> CpuDevice.of(2)), Named.of("GPU", () -> TestGpus.hostDevice(90)));
     }
 
-    /** Texts of random tokens. */
-    private record Tokens(long count) implements Samples {
-        @Override
-        public String digest() {
-            return "tokens";
-        }
-
-        @Override
-        public String name() {
-            return "tokens";
-        }
-
-        @Override
-        public Map<String, Tensor> gather(long[] rows, Arena arena) {
-            long[] ids = new long[rows.length * LENGTH];
-            long[] mask = new long[ids.length];
-            for (int i = 0; i < ids.length; i++) {
-                ids[i] = new SplittableRandom(rows[i / LENGTH] * LENGTH + i % LENGTH).nextInt(2, 101);
-                mask[i] = 1;
-            }
-            Shape shape = Shape.of(rows.length, LENGTH);
-            return Map.of(
-                    "input_ids", Tensor.ofLongs(arena, "input_ids", shape, ids),
-                    "attention_mask", Tensor.ofLongs(arena, "attention_mask", shape, mask),
-                    "labels", Tensor.ofLongs(arena, "labels", shape, ids));
-        }
-
-        @Override
-        public long count() {
-            return count;
-        }
-
-        @Override
-        public void close() {}
-    }
-
     /** Runs with a weight changed beforehand. */
     private RunEnd run(String name, Consumer<Tensor> change, List<TrainingHook> hooks, String... lines)
             throws IOException {
@@ -135,7 +99,7 @@ class ExpertsRunTest {
                     SmallRun.config(yaml),
                     new GraphSource(model, (graph, sizes) -> TrainingGraph.of(graph, sizes, new PassLog())),
                     Optional.empty(),
-                    new Tokens(8),
+                    new RandomTokens(8, LENGTH),
                     Optional.empty(),
                     Map.of("model", "abc"));
             try (Device device = made.get();

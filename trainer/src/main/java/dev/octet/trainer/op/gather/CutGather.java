@@ -2,7 +2,6 @@ package dev.octet.trainer.op.gather;
 
 import dev.octet.formats.graph.Attribute;
 import dev.octet.formats.graph.Node;
-import dev.octet.trainer.kernel.CudaOnHost;
 import dev.octet.trainer.kernel.OpEntry;
 import dev.octet.trainer.kernel.OpSource;
 import dev.octet.trainer.kernel.OperandType;
@@ -21,7 +20,7 @@ import java.util.Map;
 public record CutGather(Gather rows, long first, long all) implements CutOp {
     /** Its row in the table of operators. */
     public static final OpEntry<CutGather> ENTRY = OpEntry.of(
-                    CutGather.class, new CutGatherReference(), new CutGatherCpu(), new CudaOnHost<>(new CutGatherCpu(), _ -> 2))
+                    CutGather.class, new CutGatherReference(), new CutGatherCpu(), new CutGatherCuda())
             .octet("CutGather", CutGather::read);
 
     private static final String FIRST = "first";
