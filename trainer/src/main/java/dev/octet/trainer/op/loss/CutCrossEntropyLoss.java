@@ -5,7 +5,6 @@ import dev.octet.formats.graph.Node;
 import dev.octet.formats.tensor.DType;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.trainer.collective.Collectives;
-import dev.octet.trainer.kernel.CudaOnHost;
 import dev.octet.trainer.kernel.Op;
 import dev.octet.trainer.kernel.OpEntry;
 import dev.octet.trainer.kernel.OpSource;
@@ -32,7 +31,7 @@ public record CutCrossEntropyLoss(ClassLabels own, ClassLabels all, int first, f
                     CutCrossEntropyLoss.class,
                     new CutCrossEntropyLossReference(),
                     new CutCrossEntropyLossCpu(),
-                    new CudaOnHost<>(new CutCrossEntropyLossCpu(), _ -> 2))
+                    new CutCrossEntropyLossCuda())
             .octet("CutCrossEntropyLoss", CutCrossEntropyLoss::read);
 
     private static final String FIRST = "first";
