@@ -69,7 +69,6 @@ final class RankSupport {
         if (stages == 1) {
             return;
         }
-        String own = "distributed.pipeline: " + stages;
         int chunks = config.distributed().chunks();
         int data =
                 Math.max(config.distributed().data(), config.precision().ranks().ranks());

@@ -14,10 +14,8 @@ import dev.octet.converter.pass.PassLog;
 import dev.octet.formats.graph.GraphEdit;
 import dev.octet.formats.graph.GraphModel;
 import dev.octet.formats.graph.Initializer;
-import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.quant.recipe.LinearTensor;
-import dev.octet.trainer.data.Samples;
 import dev.octet.trainer.device.Device;
 import dev.octet.trainer.device.cpu.CpuDevice;
 import dev.octet.trainer.device.cuda.TestGpus;
@@ -34,7 +32,6 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
-import java.util.SplittableRandom;
 import java.util.TreeMap;
 import java.util.function.Consumer;
 import java.util.function.Supplier;
@@ -74,8 +71,7 @@ class ExpertsRunTest {
     }
 
     static Stream<Named<Supplier<Device>>> devices() {
-        return Stream.of(
-                Named.of("processor", () -> CpuDevice.of(2)), Named.of("GPU", () -> TestGpus.hostDevice(90)));
+        return Stream.of(Named.of("processor", () -> CpuDevice.of(2)), Named.of("GPU", () -> TestGpus.hostDevice(90)));
     }
 
     /** Runs with a weight changed beforehand. */

@@ -8,14 +8,14 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
-import dev.octet.converter.ModelSource;
 import dev.octet.converter.Converter;
-import dev.octet.converter.pass.PassLog;
+import dev.octet.converter.ModelSource;
 import dev.octet.converter.TrainingGraph;
-import dev.octet.trainer.step.GraphSource;
+import dev.octet.converter.pass.PassLog;
 import dev.octet.trainer.collective.Collectives;
 import dev.octet.trainer.collective.RankThreads;
 import dev.octet.trainer.device.cuda.TestGpus;
+import dev.octet.trainer.step.GraphSource;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -66,9 +66,7 @@ class RankGpusRunTest {
         Path shared = folder.resolve("shared");
         TrainingParts parts = parts(ranks, accumulation, distributed, all, lines);
         RankThreads.run(
-                processes,
-                DEADLINE,
-                world -> run(parts, TestGpus.ownDevice(), shared, world, RunOptions.defaults()));
+                processes, DEADLINE, world -> run(parts, TestGpus.ownDevice(), shared, world, RunOptions.defaults()));
         assertSame(whole, shared, STEPS);
         assertEquals(steps(whole), steps(shared));
     }
@@ -139,8 +137,8 @@ class RankGpusRunTest {
     private static void decoder(String model, Path run, Collectives world, String... lines) throws IOException {
         String yaml = "data: {train: made, shuffle: false}\nloss: {type: causal-lm}\nbatch_size: 2\nsteps: " + STEPS
                 + "\nclip_grad_norm: 1.0\n" + String.join("\n", lines) + "\n";
-        try (ModelSource source = ModelSource.open(
-                        Path.of(System.getProperty("octet.testdata"), "models/tiny-hf").resolve(model));
+        try (ModelSource source = ModelSource.open(Path.of(System.getProperty("octet.testdata"), "models/tiny-hf")
+                        .resolve(model));
                 Converter converter = Converter.of(source.model())) {
             TrainingParts parts = new TrainingParts(
                     SmallRun.config(yaml),
@@ -169,7 +167,8 @@ class RankGpusRunTest {
                 "gpt2  | 2 | tensor: 2 | mode: fp32 | type: adamw, lr: 0.001 | 1e-6",
                 "gpt2  | 2 | tensor: 2, sequence_parallel: true | mode: fp32 | type: adamw, lr: 0.001 | 1e-6",
                 "llama | 2 | tensor: 2, sequence_parallel: true | mode: fp32 | type: adamw, lr: 0.001 | 1e-6",
-                "llama | 4 | tensor: 2, sequence_parallel: true, zero: 3 | mode: fp32, ranks: 2, gradient_reduction: f32 | type: adamw, lr: 0.001 | 1e-6",
+                "llama | 4 | tensor: 2, sequence_parallel: true, zero: 3 | mode: fp32, ranks: 2, gradient_reduction:"
+                        + " f32 | type: adamw, lr: 0.001 | 1e-6",
                 "llama | 4 | tensor: 2, pipeline: 2 | mode: fp32 | type: adamw, lr: 0.001 | 1e-6",
                 "llama | 2 | tensor: 2 | mode: bf16 | type: adamw, lr: 0.001 | 0.01",
                 "llama | 2 | tensor: 2 | mode: fp8, amax_history_len: 4 | type: adamw, lr: 0.001 | 0.03",

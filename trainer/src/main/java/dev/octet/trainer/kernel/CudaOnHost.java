@@ -56,10 +56,7 @@ public record CudaOnHost<O extends Op>(CpuKernel<O> twin, ToIntFunction<O> input
             }
         }
         cuda.onHost(new CudaHostCall(
-                op.type() + " backward",
-                read,
-                written,
-                copies -> twin.backward(op, new Copies(frame, copies), HOST)));
+                op.type() + " backward", read, written, copies -> twin.backward(op, new Copies(frame, copies), HOST)));
     }
 
     private static final class NoProducts implements MatrixProducts {
@@ -70,16 +67,16 @@ public record CudaOnHost<O extends Op>(CpuKernel<O> twin, ToIntFunction<O> input
 
         @Override
         public void single(Call call, MemorySegment a, MemorySegment b, MemorySegment c) {
-            throw none(call);
+            throw none();
         }
 
         @Override
         public void shared(Call call, MemorySegment a, MemorySegment b, MemorySegment c, Parallel parallel) {
-            throw none(call);
+            throw none();
         }
 
-        private static IllegalStateException none(Call call) {
-            return new IllegalStateException("a step on the host beside a GPU multiplies matrices: " + call);
+        private static IllegalStateException none() {
+            return new IllegalStateException("a step on the host beside a GPU multiplies matrices");
         }
     }
 

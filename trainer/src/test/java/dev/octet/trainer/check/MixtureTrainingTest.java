@@ -187,8 +187,8 @@ class MixtureTrainingTest {
         return steps(fed, count, policy, CpuDevice.of(2));
     }
 
-    private static List<StepResult> steps(
-            Map<String, Tensor> fed, int count, PrecisionPolicy policy, Device opened) throws IOException {
+    private static List<StepResult> steps(Map<String, Tensor> fed, int count, PrecisionPolicy policy, Device opened)
+            throws IOException {
         try (ModelSource source = ModelSource.open(MIXTRAL);
                 Converter converter = Converter.of(source.model());
                 Device device = opened) {

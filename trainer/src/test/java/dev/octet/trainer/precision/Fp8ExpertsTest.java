@@ -349,12 +349,12 @@ class Fp8ExpertsTest {
         }
         assertEquals(both.getFirst().keySet(), both.getLast().keySet());
         both.getFirst()
-                .forEach((name, expected) -> assertArrayEquals(expected, both.getLast().get(name), name));
+                .forEach((name, expected) ->
+                        assertArrayEquals(expected, both.getLast().get(name), name));
     }
 
     static Stream<Named<Supplier<Device>>> devices() {
-        return Stream.of(
-                Named.of("processor", () -> CpuDevice.of(2)), Named.of("GPU", () -> TestGpus.hostDevice(90)));
+        return Stream.of(Named.of("processor", () -> CpuDevice.of(2)), Named.of("GPU", () -> TestGpus.hostDevice(90)));
     }
 
     @ParameterizedTest

@@ -432,8 +432,8 @@ final class WorkWriter implements CudaStream {
     public void onHost(CudaHostCall call) {
         Map<Long, Long> places = new LinkedHashMap<>();
         long end = 0;
-        for (CudaTensor t : Stream.concat(call.read().stream(), call.written().stream())
-                .toList()) {
+        for (CudaTensor t :
+                Stream.concat(call.read().stream(), call.written().stream()).toList()) {
             touch(t.address());
             if (places.putIfAbsent(t.address(), end) == null) {
                 end += CudaMemory.aligned(t.byteSize());
@@ -447,7 +447,8 @@ final class WorkWriter implements CudaStream {
         Function<CudaTensor, CpuTensor> copies =
                 t -> new CpuTensor(t.type(), exchange.asSlice(requireNonNull(places.get(t.address())), t.byteSize()));
         distinct(call.read())
-                .forEach(t -> works.add(gpu.download(t.address(), copies.apply(t).bytes())));
+                .forEach(
+                        t -> works.add(gpu.download(t.address(), copies.apply(t).bytes())));
         works.add(new HostWork(call.name(), () -> call.body().accept(copies)));
         distinct(call.written())
                 .forEach(t -> works.add(gpu.upload(copies.apply(t).bytes(), t.address())));

@@ -6,6 +6,7 @@ import dev.octet.trainer.kernel.CudaStream;
 import dev.octet.trainer.kernel.CudaStream.Grid;
 import dev.octet.trainer.kernel.CudaTensor;
 import dev.octet.trainer.kernel.Frame;
+import java.util.List;
 import java.util.function.IntUnaryOperator;
 import org.jspecify.annotations.Nullable;
 
@@ -72,7 +73,7 @@ public record CudaGroups(CudaTensor offsets, int experts, int rows, CudaStream c
      * @param words address of the elements and that of the scales, or 0, of each expert
      * @param trans whether it lies as [columns of the result, columns of the rows]
      */
-    public record Weights(long[] words, Elements elements, boolean trans) {}
+    public record Weights(List<Long> words, Elements elements, boolean trans) {}
 
     /**
      * A bias of each expert.
@@ -80,7 +81,7 @@ public record CudaGroups(CudaTensor offsets, int experts, int rows, CudaStream c
      * @param words its address, of each expert
      * @param rounded what it is rounded to before it is added
      */
-    public record Biases(long[] words, DType type, DType rounded) {}
+    public record Biases(List<Long> words, DType type, DType rounded) {}
 
     /**
      * Rows of scales that experts' blocks of so many rows take, at most: those of an expert begin at row {@code offsets[e] / blockRows + e}, so that there is
@@ -119,7 +120,7 @@ public record CudaGroups(CudaTensor offsets, int experts, int rows, CudaStream c
                 .value("block_rows_a", a.elements.blockRows)
                 .value("block_columns_a", a.elements.blockColumns)
                 .value("type_w", w.elements.code())
-                .pointer("weights", cuda.table(w.words))
+                .pointer("weights", table(w.words))
                 .value("block_rows_w", w.elements.blockRows)
                 .value("block_columns_w", w.elements.blockColumns)
                 .value("inner", (long) a.columns)
@@ -127,7 +128,7 @@ public record CudaGroups(CudaTensor offsets, int experts, int rows, CudaStream c
                 .flag("trans", w.trans)
                 .flag("scales_sums", scalesSums)
                 .value("type_bias", biases == null ? 0 : CudaSource.code(biases.type))
-                .pointer("biases", biases == null ? 0L : cuda.table(biases.words))
+                .pointer("biases", biases == null ? 0L : table(biases.words))
                 .value("type_rounded", biases == null ? 0 : CudaSource.code(biases.rounded))
                 .typed("type", "c", c)
                 .flag("add", accumulate)
@@ -181,6 +182,10 @@ public record CudaGroups(CudaTensor offsets, int experts, int rows, CudaStream c
                 .pointer("results", results.table)
                 .value("columns", columns)
                 .launch();
+    }
+
+    private long table(List<Long> words) {
+        return cuda.table(words.stream().mapToLong(Long::longValue).toArray());
     }
 
     private static int tiles(long lines) {

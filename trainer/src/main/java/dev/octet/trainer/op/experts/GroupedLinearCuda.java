@@ -5,6 +5,8 @@ import dev.octet.trainer.kernel.CudaKernel;
 import dev.octet.trainer.kernel.CudaStream;
 import dev.octet.trainer.kernel.CudaTensor;
 import dev.octet.trainer.kernel.Frame;
+import java.util.ArrayList;
+import java.util.List;
 
 /** The products of {@link CudaGroups} with numbers of the type of x. */
 final class GroupedLinearCuda implements CudaKernel<GroupedLinear> {
@@ -13,9 +15,9 @@ final class GroupedLinearCuda implements CudaKernel<GroupedLinear> {
         CudaTensor y = frame.output(0);
         CudaGroups.Biases biases = null;
         if (op.hasBias()) {
-            long[] words = new long[op.experts()];
-            for (int e = 0; e < words.length; e++) {
-                words[e] = frame.input(GroupedLinear.WEIGHTS + op.experts() + e).address();
+            List<Long> words = new ArrayList<>();
+            for (int e = 0; e < op.experts(); e++) {
+                words.add(frame.input(GroupedLinear.WEIGHTS + op.experts() + e).address());
             }
             biases = new CudaGroups.Biases(words, type(op), DType.F32);
         }
@@ -39,9 +41,9 @@ final class GroupedLinearCuda implements CudaKernel<GroupedLinear> {
     }
 
     private static CudaGroups.Weights weights(GroupedLinear op, Frame<CudaTensor> frame, boolean trans) {
-        long[] words = new long[2 * op.experts()];
+        List<Long> words = new ArrayList<>();
         for (int e = 0; e < op.experts(); e++) {
-            words[2 * e] = frame.input(GroupedLinear.WEIGHTS + e).address();
+            words.addAll(List.of(frame.input(GroupedLinear.WEIGHTS + e).address(), 0L));
         }
         return new CudaGroups.Weights(words, CudaGroups.Elements.numbers(type(op)), trans);
     }
@@ -69,12 +71,7 @@ final class GroupedLinearCuda implements CudaKernel<GroupedLinear> {
             CudaGroups.Rows x = CudaGroups.Rows.of(frame.input(0));
             // of [out, in] the rows are of dy and the columns of x, otherwise the other way round
             groups.gradients(
-                    type(op),
-                    false,
-                    op.transB() ? up : x,
-                    op.transB() ? x : up,
-                    frame,
-                    e -> GroupedLinear.WEIGHTS + e);
+                    type(op), false, op.transB() ? up : x, op.transB() ? x : up, frame, e -> GroupedLinear.WEIGHTS + e);
         }
         if (op.hasBias()) {
             groups.biasGradients(dy, frame, e -> GroupedLinear.WEIGHTS + op.experts() + e);

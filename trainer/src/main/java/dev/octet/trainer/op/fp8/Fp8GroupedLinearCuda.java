@@ -12,6 +12,8 @@ import dev.octet.trainer.kernel.Frame;
 import dev.octet.trainer.op.experts.CudaGroups;
 import dev.octet.trainer.op.experts.CudaGroups.Elements;
 import dev.octet.trainer.op.experts.CudaGroups.Rows;
+import java.util.ArrayList;
+import java.util.List;
 import java.util.Objects;
 import java.util.function.IntToLongFunction;
 import org.jspecify.annotations.Nullable;
@@ -39,8 +41,7 @@ final class Fp8GroupedLinearCuda implements CudaKernel<Fp8GroupedLinear> {
         experts.product(
                 form,
                 experts.rows(x, form.left(), e -> quantScales.address() + (long) e * Float.BYTES),
-                experts.weights(
-                        form.right(), Fp8GroupedLinear.W_NARROW, Fp8GroupedLinear.W_CODES, layer.transB()),
+                experts.weights(form.right(), Fp8GroupedLinear.W_NARROW, Fp8GroupedLinear.W_CODES, layer.transB()),
                 layer.hasBias() ? experts.biases() : null,
                 frame.output(0),
                 false);
@@ -68,13 +69,12 @@ final class Fp8GroupedLinearCuda implements CudaKernel<Fp8GroupedLinear> {
         }
         if (experts.wantsWeights()) {
             ProductForm form = layer.wgrad();
-            boolean same = up != null && Objects.equals(form.left(), layer.dgrad().left());
+            boolean same =
+                    up != null && Objects.equals(form.left(), layer.dgrad().left());
             Rows left = same ? up : experts.rows(dy, form.left(), multiplier);
             CudaTensor quantScales = frame.output(Fp8GroupedLinear.X_QUANT_SCALES);
             Rows right = experts.rows(
-                    frame.input(Fp8GroupedLinear.X),
-                    form.right(),
-                    e -> quantScales.address() + (long) e * Float.BYTES);
+                    frame.input(Fp8GroupedLinear.X), form.right(), e -> quantScales.address() + (long) e * Float.BYTES);
             experts.weightGradients(form, left, right);
         }
         if (layer.hasBias()) {
@@ -95,7 +95,10 @@ final class Fp8GroupedLinearCuda implements CudaKernel<Fp8GroupedLinear> {
             this.frame = frame;
             this.cuda = cuda;
             this.groups = new CudaGroups(
-                    frame.input(Fp8GroupedLinear.OFFSETS), op.experts(), op.layer().rows(), cuda);
+                    frame.input(Fp8GroupedLinear.OFFSETS),
+                    op.experts(),
+                    op.layer().rows(),
+                    cuda);
         }
 
         long address(int expert, int input) {
@@ -200,7 +203,8 @@ final class Fp8GroupedLinearCuda implements CudaKernel<Fp8GroupedLinear> {
 
         /** Has the amax of each expert with rows at an address: raising the pending one of a history, or by itself. */
         private void record(CudaTensor x, IntToLongFunction to, boolean raises) {
-            Blocks whole = CodedMatrix.whole(op.layer().rows(), Math.toIntExact(x.shape().dim(-1)));
+            Blocks whole = CodedMatrix.whole(
+                    op.layer().rows(), Math.toIntExact(x.shape().dim(-1)));
             cuda.kernel(CudaCodes.SOURCE, "expert_records", Grid.over(op.experts(), 32, 1))
                     .pointer("table", table(to))
                     .pointer("offsets", groups.offsets())
@@ -228,10 +232,10 @@ final class Fp8GroupedLinearCuda implements CudaKernel<Fp8GroupedLinear> {
         }
 
         CudaGroups.Weights weights(@Nullable CodedMatrix form, int plain, int codes, boolean trans) {
-            long[] words = new long[2 * op.experts()];
+            List<Long> words = new ArrayList<>();
             for (int e = 0; e < op.experts(); e++) {
-                words[2 * e] = address(e, form == null ? plain : codes);
-                words[2 * e + 1] = form == null ? 0 : address(e, codes + 1);
+                words.add(address(e, form == null ? plain : codes));
+                words.add(form == null ? 0 : address(e, codes + 1));
             }
             if (form == null) {
                 DType type = frame.input(Fp8GroupedLinear.at(0, plain)).dtype();
@@ -243,9 +247,9 @@ final class Fp8GroupedLinearCuda implements CudaKernel<Fp8GroupedLinear> {
         }
 
         CudaGroups.Biases biases() {
-            long[] words = new long[op.experts()];
-            for (int e = 0; e < words.length; e++) {
-                words[e] = address(e, Fp8GroupedLinear.BIAS);
+            List<Long> words = new ArrayList<>();
+            for (int e = 0; e < op.experts(); e++) {
+                words.add(address(e, Fp8GroupedLinear.BIAS));
             }
             DType type =
                     frame.input(Fp8GroupedLinear.at(0, Fp8GroupedLinear.BIAS)).dtype();

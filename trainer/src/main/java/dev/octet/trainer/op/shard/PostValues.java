@@ -16,8 +16,7 @@ import java.util.List;
  */
 public record PostValues(List<OperandType> tensors, int to, int channel, Collectives ranks) implements ForwardOp {
     /** Its row in the table of operators. */
-    public static final OpEntry<PostValues> ENTRY =
-            OpEntry.of(
+    public static final OpEntry<PostValues> ENTRY = OpEntry.of(
             PostValues.class,
             new PostValuesReference(),
             new PostValuesCpu(),

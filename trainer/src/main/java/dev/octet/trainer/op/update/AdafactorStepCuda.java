@@ -1,8 +1,8 @@
 package dev.octet.trainer.op.update;
 
-import dev.octet.trainer.kernel.CudaSource;
 import dev.octet.trainer.kernel.CudaKernel;
 import dev.octet.trainer.kernel.CudaOnHost;
+import dev.octet.trainer.kernel.CudaSource;
 import dev.octet.trainer.kernel.CudaStream;
 import dev.octet.trainer.kernel.CudaStream.Grid;
 import dev.octet.trainer.kernel.CudaTensor;
@@ -23,7 +23,8 @@ public final class AdafactorStepCuda extends UpdateCuda<AdafactorStep> {
     /** Rows of a slab, as in adafactor.cu. */
     private static final long SLAB = 256;
 
-    private static final CudaKernel<AdafactorStep> ON_HOST = new CudaOnHost<>(new AdafactorStepCpu(), op -> AdafactorStep.input(op.second() + 2));
+    private static final CudaKernel<AdafactorStep> ON_HOST =
+            new CudaOnHost<>(new AdafactorStepCpu(), op -> AdafactorStep.input(op.second() + 2));
 
     public AdafactorStepCuda() {
         super(AdafactorStep.class);

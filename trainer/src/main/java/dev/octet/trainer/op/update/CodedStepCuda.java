@@ -20,7 +20,8 @@ public final class CodedStepCuda extends UpdateCuda<CodedStep> {
     /** Floats of workspace for each row. */
     private static final int NUMBERS = 9;
 
-    private static final CudaKernel<CodedStep> ON_HOST = new CudaOnHost<>(new CodedStepCpu(), op -> op.scalarInput() + 5);
+    private static final CudaKernel<CodedStep> ON_HOST =
+            new CudaOnHost<>(new CodedStepCpu(), op -> op.scalarInput() + 5);
 
     public CodedStepCuda() {
         super(CodedStep.class);
