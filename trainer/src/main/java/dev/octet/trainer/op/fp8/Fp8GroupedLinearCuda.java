@@ -69,9 +69,9 @@ final class Fp8GroupedLinearCuda implements CudaKernel<Fp8GroupedLinear> {
         }
         if (experts.wantsWeights()) {
             ProductForm form = layer.wgrad();
-            boolean same =
-                    up != null && Objects.equals(form.left(), layer.dgrad().left());
-            Rows left = same ? up : experts.rows(dy, form.left(), multiplier);
+            Rows left = up != null && Objects.equals(form.left(), layer.dgrad().left())
+                    ? up
+                    : experts.rows(dy, form.left(), multiplier);
             CudaTensor quantScales = frame.output(Fp8GroupedLinear.X_QUANT_SCALES);
             Rows right = experts.rows(
                     frame.input(Fp8GroupedLinear.X), form.right(), e -> quantScales.address() + (long) e * Float.BYTES);
