@@ -1055,11 +1055,6 @@ DEVICE void decode_rows(const C* codes, i64 pitch, i64 rows, i64 cols, i64 block
            (const T* x, i64 rows, i64 cols, i64 block_rows, i64 block_cols, const float* quant_scales, C* codes)) {                     \
         encode_blocks(x, rows, cols, block_rows, block_cols, quant_scales, codes);                                                    \
     }                                                                                                                                 \
-    KERNEL(expert_codes_##S##_##SC, 256,                                                                                              \
-           (const T* x, const i64* offsets, int experts, i64 rows, i64 cols, i64 block_rows, i64 block_cols, const float* quant_scales,\
-            C* codes)) {                                                                                                              \
-        expert_codes(x, offsets, experts, rows, cols, block_rows, block_cols, quant_scales, codes);                                   \
-    }                                                                                                                                 \
     KERNEL(decode_blocks_##SC##_##S, 256,                                                                                             \
            (const C* codes, i64 rows, i64 cols, i64 block_rows, i64 block_cols, const float* scales, T* x)) {                           \
         decode_blocks(codes, rows, cols, block_rows, block_cols, scales, x);                                                          \
@@ -1068,6 +1063,11 @@ DEVICE void decode_rows(const C* codes, i64 pitch, i64 rows, i64 cols, i64 block
            (const C* codes, i64 pitch, i64 rows, i64 cols, i64 block_rows, i64 block_cols, const float* scales, T* x, i64 to_rows,                 \
             i64 to_columns, i64 leading)) {                                                                                           \
         decode_rows(codes, pitch, rows, cols, block_rows, block_cols, scales, x, to_rows, to_columns, leading);                              \
+    }                                                                                                                                 \
+    KERNEL(expert_codes_##S##_##SC, 256,                                                                                              \
+           (const T* x, const i64* offsets, int experts, i64 rows, i64 cols, i64 block_rows, i64 block_cols, const float* quant_scales,\
+            C* codes)) {                                                                                                              \
+        expert_codes(x, offsets, experts, rows, cols, block_rows, block_cols, quant_scales, codes);                                   \
     }
 #define M(S, T)                                                                                                                     \
     KERNEL(whole_amax_##S, 256, (const T* x, i64 n, float* amax, int sees_nan)) { whole_amax(x, n, amax, sees_nan); }                  \
