@@ -7,7 +7,6 @@ import dev.octet.trainer.config.StatesConfig;
 import dev.octet.trainer.config.TrainingConfig;
 import dev.octet.trainer.device.Device;
 import dev.octet.trainer.reduction.GradientReduction;
-import dev.octet.trainer.shard.ZeroStage;
 
 /** What several ranks cannot do together yet: a run that asks for it is refused before it starts. */
 final class RankSupport {
@@ -16,8 +15,8 @@ final class RankSupport {
     /** @throws InvalidOptionException with the first key that asks for it */
     static void require(TrainingConfig config, Device device, Collectives world) {
         int ranks = config.precision().ranks().ranks();
-        requireShareable(config, device, world);
-        requireStageable(config, device, world);
+        requireShareable(config, world);
+        requireStageable(config, world);
         if (world.isAlone()) {
             if (ranks > 1 && config.precision().ranks().reduction() == GradientReduction.NCCL) {
                 throw new InvalidOptionException(
@@ -55,13 +54,6 @@ final class RankSupport {
                             + config.distributed().zero().number() + " no rank has all",
                     "choose gradient_reduction: f32, or zero: 1");
         }
-        if (config.distributed().zero() != ZeroStage.NONE && device.name().startsWith("cuda")) {
-            throw refused(
-                    world,
-                    "distributed.zero: " + config.distributed().zero().number() + ", device " + device.name(),
-                    "what ranks share out passes through the memory of processors so far",
-                    "leave zero out, or --device");
-        }
         if (device.name().equals("reference")) {
             throw refused(
                     world,
@@ -72,12 +64,11 @@ final class RankSupport {
     }
 
     /** What the stages of a pipeline cannot do yet. */
-    private static void requireStageable(TrainingConfig config, Device device, Collectives world) {
+    private static void requireStageable(TrainingConfig config, Collectives world) {
         int stages = config.distributed().pipeline();
         if (stages == 1) {
             return;
         }
-        String own = "distributed.pipeline: " + stages;
         int chunks = config.distributed().chunks();
         int data =
                 Math.max(config.distributed().data(), config.precision().ranks().ranks());
@@ -100,17 +91,10 @@ final class RankSupport {
                     "codes are rounded after each micro-batch, and chunks of a stage compute theirs at different times",
                     "leave chunks out, or set gradient_reduction: f32");
         }
-        if (device.name().startsWith("cuda")) {
-            throw refused(
-                    world,
-                    own + ", device " + device.name(),
-                    "what passes between stages passes through the memory of processors so far",
-                    "leave pipeline out, or --device");
-        }
     }
 
     /** What ranks that share layers cannot do yet. */
-    private static void requireShareable(TrainingConfig config, Device device, Collectives world) {
+    private static void requireShareable(TrainingConfig config, Collectives world) {
         int ranks = config.distributed().tensor();
         if (ranks == 1) {
             return;
@@ -123,13 +107,6 @@ final class RankSupport {
                     "optimizer: {states: {engine: torchao, format: int4}}, " + tensor,
                     "two of its codes share a byte, and ranks may have one of them each",
                     "choose format: int8 or fp8, or leave states out");
-        }
-        if (device.name().startsWith("cuda")) {
-            throw refused(
-                    world,
-                    tensor + ", device " + device.name(),
-                    "what ranks exchange between layers passes through the memory of processors so far",
-                    "leave tensor out, or --device");
         }
     }
 

@@ -14,12 +14,11 @@ import dev.octet.converter.pass.PassLog;
 import dev.octet.formats.graph.GraphEdit;
 import dev.octet.formats.graph.GraphModel;
 import dev.octet.formats.graph.Initializer;
-import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.quant.recipe.LinearTensor;
-import dev.octet.trainer.data.Samples;
 import dev.octet.trainer.device.Device;
 import dev.octet.trainer.device.cpu.CpuDevice;
+import dev.octet.trainer.device.cuda.TestGpus;
 import dev.octet.trainer.hook.Fp8Tensor;
 import dev.octet.trainer.hook.Gradients;
 import dev.octet.trainer.hook.RunEnd;
@@ -33,18 +32,23 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
-import java.util.SplittableRandom;
 import java.util.TreeMap;
 import java.util.function.Consumer;
+import java.util.function.Supplier;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.DisplayNameGeneration;
 import org.junit.jupiter.api.DisplayNameGenerator;
+import org.junit.jupiter.api.Named;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedClass;
 import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.MethodSource;
 import org.junit.jupiter.params.provider.ValueSource;
 
 /** What a run says of the experts of a mixture: each by its name, over the rows that reach it. */
+@ParameterizedClass
+@MethodSource("devices")
 @DisplayNameGeneration(DisplayNameGenerator.ReplaceUnderscores.class)
 class ExpertsRunTest {
     private static final Path MIXTRAL = Path.of(System.getProperty("octet.testdata"), "models/tiny-hf/mixtral");
@@ -57,43 +61,17 @@ class ExpertsRunTest {
     private static final long ROWS = (long) BATCH * LENGTH * CHOICES;
     private static final String BLOCK = "model.layers.0.block_sparse_moe.experts.";
 
+    private final Supplier<Device> made;
+
     @TempDir
     Path folder;
 
-    /** Texts of random tokens. */
-    private record Tokens(long count) implements Samples {
-        @Override
-        public String digest() {
-            return "tokens";
-        }
+    ExpertsRunTest(Supplier<Device> made) {
+        this.made = made;
+    }
 
-        @Override
-        public String name() {
-            return "tokens";
-        }
-
-        @Override
-        public Map<String, Tensor> gather(long[] rows, Arena arena) {
-            long[] ids = new long[rows.length * LENGTH];
-            long[] mask = new long[ids.length];
-            for (int i = 0; i < ids.length; i++) {
-                ids[i] = new SplittableRandom(rows[i / LENGTH] * LENGTH + i % LENGTH).nextInt(2, 101);
-                mask[i] = 1;
-            }
-            Shape shape = Shape.of(rows.length, LENGTH);
-            return Map.of(
-                    "input_ids", Tensor.ofLongs(arena, "input_ids", shape, ids),
-                    "attention_mask", Tensor.ofLongs(arena, "attention_mask", shape, mask),
-                    "labels", Tensor.ofLongs(arena, "labels", shape, ids));
-        }
-
-        @Override
-        public long count() {
-            return count;
-        }
-
-        @Override
-        public void close() {}
+    static Stream<Named<Supplier<Device>>> devices() {
+        return Stream.of(Named.of("processor", () -> CpuDevice.of(2)), Named.of("GPU", () -> TestGpus.hostDevice(90)));
     }
 
     /** Runs with a weight changed beforehand. */
@@ -117,10 +95,10 @@ class ExpertsRunTest {
                     SmallRun.config(yaml),
                     new GraphSource(model, (graph, sizes) -> TrainingGraph.of(graph, sizes, new PassLog())),
                     Optional.empty(),
-                    new Tokens(8),
+                    new RandomTokens(8, LENGTH),
                     Optional.empty(),
                     Map.of("model", "abc"));
-            try (Device device = CpuDevice.of(2);
+            try (Device device = made.get();
                     Trainer trainer = Trainer.of(parts, device)) {
                 return trainer.run(folder, RunOptions.defaults().withHooks(hooks));
             }

@@ -29,7 +29,13 @@ final class RankRuns {
     private RankRuns() {}
 
     static RunEnd run(TrainingParts parts, Path run, Collectives world, RunOptions options) throws IOException {
-        try (Device device = CpuDevice.of(1);
+        return run(parts, CpuDevice.of(1), run, world, options);
+    }
+
+    /** @param opened is closed at the end */
+    static RunEnd run(TrainingParts parts, Device opened, Path run, Collectives world, RunOptions options)
+            throws IOException {
+        try (Device device = opened;
                 Trainer trainer = Trainer.of(parts, device, world)) {
             return trainer.run(run, options);
         }

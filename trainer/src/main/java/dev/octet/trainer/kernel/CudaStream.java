@@ -62,6 +62,9 @@ public interface CudaStream {
     /** Has all that follows wait for the last copy to or from this memory of the host. */
     void awaitHost(CudaTensor host);
 
+    /** Has the host do something with copies of tensors, when all work so far is complete and before what follows starts. */
+    void onHost(CudaHostCall call);
+
     /** Fills with zero bytes. */
     void zero(long at, long bytes);
 

@@ -4,10 +4,8 @@ import static java.util.Objects.requireNonNull;
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertNotEquals;
-import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import dev.octet.formats.error.UnavailableException;
 import dev.octet.formats.graph.Attribute;
 import dev.octet.formats.graph.Dim;
 import dev.octet.formats.graph.Graph;
@@ -54,13 +52,17 @@ import java.util.Map;
 import java.util.Set;
 import java.util.SplittableRandom;
 import java.util.TreeMap;
+import java.util.function.Supplier;
 import java.util.regex.Pattern;
 import java.util.stream.IntStream;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.DisplayNameGeneration;
 import org.junit.jupiter.api.DisplayNameGenerator;
+import org.junit.jupiter.api.Named;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.Arguments;
 import org.junit.jupiter.params.provider.MethodSource;
 
 /** The Linears of experts in FP8, as one step. */
@@ -199,6 +201,16 @@ class Fp8ExpertsTest {
             return OneLinear.read(lasting(name), memory::read);
         }
 
+        /** Scales, amaxes and histories by name. */
+        Map<String, float[]> states() {
+            Map<String, float[]> all = new TreeMap<>();
+            program.lasting().stream()
+                    .map(Value::name)
+                    .filter(n -> n.startsWith("fp8."))
+                    .forEach(n -> all.put(n, state(n)));
+            return all;
+        }
+
         private void write(String name, float[] elements) {
             Value v = lasting(name);
             memory.write(v, OneLinear.bytes(v, elements));
@@ -226,10 +238,7 @@ class Fp8ExpertsTest {
             for (int s = 0; s < 3; s++) {
                 steps.add(all.step(OFFSETS, random(ROWS, IN, s), random(ROWS, OUT, 10 + s)));
             }
-            all.program.lasting().stream()
-                    .map(Value::name)
-                    .filter(n -> n.startsWith("fp8."))
-                    .forEach(n -> states.put(n, all.state(n)));
+            states.putAll(all.states());
         }
         int compared = 0;
         for (int e = 0; e < EXPERTS; e++) {
@@ -266,12 +275,48 @@ class Fp8ExpertsTest {
     @ParameterizedTest
     @MethodSource("recipes")
     void the_processor_computes_what_the_reference_does(TrainingRecipe recipe) {
+        assertComputesWhatTheReferenceDoes(() -> CpuDevice.of(2), policy(recipe), OFFSETS);
+    }
+
+    @Tag("emulated")
+    @ParameterizedTest
+    @MethodSource("recipes")
+    void a_gpu_computes_what_the_reference_does(TrainingRecipe recipe) {
+        assertComputesWhatTheReferenceDoes(() -> TestGpus.hostDevice(90), policy(recipe), OFFSETS);
+    }
+
+    static Stream<Arguments> recipesInOtherTypes() {
+        return recipes()
+                .flatMap(r -> Stream.of(Autocast.fp32(), Autocast.fp16()).map(type -> Arguments.of(r, type)));
+    }
+
+    @ParameterizedTest
+    @MethodSource("recipesInOtherTypes")
+    void a_gpu_computes_what_the_reference_does_beside_other_types(TrainingRecipe recipe, Autocast type) {
+        Fp8Policy policy = new Fp8Policy(type, Fp8Settings.of(recipe));
+        assertComputesWhatTheReferenceDoes(() -> TestGpus.hostDevice(90), policy, OFFSETS);
+    }
+
+    static Stream<Arguments> recipesWithAllRowsInOneExpert() {
+        return recipes()
+                .flatMap(r -> Stream.of(new float[] {0, 0, 0, 70, 70}, new float[] {0, 70, 70, 70, 70})
+                        .map(offsets -> Arguments.of(r, offsets)));
+    }
+
+    @ParameterizedTest
+    @MethodSource("recipesWithAllRowsInOneExpert")
+    void a_gpu_computes_what_the_reference_does_with_all_rows_in_one_expert(TrainingRecipe recipe, float[] offsets) {
+        assertComputesWhatTheReferenceDoes(() -> TestGpus.hostDevice(90), policy(recipe), offsets);
+    }
+
+    private static void assertComputesWhatTheReferenceDoes(
+            Supplier<Device> device, PrecisionPolicy policy, float[] offsets) {
         List<Map<String, float[]>> both = new ArrayList<>();
-        for (Device device : List.of(new ReferenceDevice(), CpuDevice.of(2))) {
-            try (device;
-                    Experts all = new Experts(device, policy(recipe))) {
-                all.step(OFFSETS, random(ROWS, IN, 0), random(ROWS, OUT, 10));
-                both.add(all.step(OFFSETS, random(ROWS, IN, 1), random(ROWS, OUT, 11)));
+        for (Device each : List.of(new ReferenceDevice(), device.get())) {
+            try (each;
+                    Experts all = new Experts(each, policy)) {
+                all.step(offsets, random(ROWS, IN, 0), random(ROWS, OUT, 10));
+                both.add(all.step(offsets, random(ROWS, IN, 1), random(ROWS, OUT, 11)));
             }
         }
         for (String name : both.getFirst().keySet()) {
@@ -289,14 +334,38 @@ class Fp8ExpertsTest {
         }
     }
 
-    @Test
-    void an_expert_that_no_token_reaches_keeps_its_scale_and_history() {
+    @ParameterizedTest
+    @MethodSource("recipes")
+    void scales_and_amaxes_on_a_gpu_are_those_of_the_processor_to_the_bit(TrainingRecipe recipe) {
+        List<Map<String, float[]>> both = new ArrayList<>();
+        for (Device device : List.of(CpuDevice.of(2), TestGpus.hostDevice(90))) {
+            try (device;
+                    Experts all = new Experts(device, policy(recipe))) {
+                for (int s = 0; s < 3; s++) {
+                    all.step(OFFSETS, random(ROWS, IN, s), random(ROWS, OUT, 10 + s));
+                }
+                both.add(all.states());
+            }
+        }
+        assertEquals(both.getFirst().keySet(), both.getLast().keySet());
+        both.getFirst()
+                .forEach((name, expected) ->
+                        assertArrayEquals(expected, both.getLast().get(name), name));
+    }
+
+    static Stream<Named<Supplier<Device>>> devices() {
+        return Stream.of(Named.of("processor", () -> CpuDevice.of(2)), Named.of("GPU", () -> TestGpus.hostDevice(90)));
+    }
+
+    @ParameterizedTest
+    @MethodSource("devices")
+    void an_expert_that_no_token_reaches_keeps_its_scale_and_history(Supplier<Device> made) {
         float[] x = random(ROWS, IN, 0);
         float[] dy = random(ROWS, OUT, 10);
         float[] without = {0, 29, 29, 69, 70};
         float[] with = {0, 20, 29, 69, 70};
-        try (Device cpu = CpuDevice.of(2);
-                Experts all = new Experts(cpu, policy(DELAYED))) {
+        try (Device device = made.get();
+                Experts all = new Experts(device, policy(DELAYED))) {
             all.step(with, x, dy);
             List<String> states = List.of(
                     "fp8.expert.1.input.quant_scale",
@@ -337,16 +406,5 @@ class Fp8ExpertsTest {
                         .anyMatch(k -> k.node().equals("expert.0")
                                 && k.reason().equals("experts are computed as one, and others are not to be as it is")),
                 choice.kept().toString());
-    }
-
-    @Test
-    void on_a_gpu_a_program_with_experts_in_fp8_is_refused_before_it_runs() {
-        try (Device gpu = TestGpus.hostDevice(90)) {
-            UnavailableException e = assertThrows(
-                    UnavailableException.class, () -> new Experts(gpu, policy(CurrentScaling.DEFAULT)).close());
-            assertTrue(
-                    String.valueOf(e.getMessage()).contains("experts are computed in FP8 on the CPU alone"),
-                    e.getMessage());
-        }
     }
 }

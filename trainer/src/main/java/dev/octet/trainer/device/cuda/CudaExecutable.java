@@ -189,7 +189,7 @@ final class CudaExecutable implements Executable {
         base = gpu.allocate(
                 bytes, "activations and workspaces of " + program.steps().size() + " steps");
         try {
-            host = memory.lend(hostBytes);
+            host = memory.lend(hostBytes + first.exchangeBytes());
             tensors.clear();
             placeFrom(base);
             program.constants().forEach((v, t) -> {
@@ -198,7 +198,7 @@ final class CudaExecutable implements Executable {
                 }
             });
             forms.forEach((form, there) -> first.place(form, base + plan.offset(there)));
-            WorkWriter second = first.second(base + own, host);
+            WorkWriter second = first.second(base + own, host, host.asSlice(hostBytes, first.exchangeBytes()));
             share(second);
             Map<WorkWriter.Awaited, Long> awaited = new HashMap<>();
             survey.awaited().forEach((key, memoryOf) -> awaited.put(key, address(memoryOf)));

@@ -1,7 +1,9 @@
 package dev.octet.trainer.device.cuda;
 
 import dev.octet.trainer.device.Fetched;
+import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
+import java.lang.ref.WeakReference;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.Collection;
@@ -29,7 +31,7 @@ final class CudaQueue implements AutoCloseable {
     /** Minimum length of a sequence that is worth a graph. */
     private static final int LEAST_OF_GRAPH = 8;
 
-    /** Number of cached graphs: several shapes, with and without measurements. */
+    /** Number of cached graphs: several shapes, with and without measurements; as many more for each work of the host, which ends a sequence. */
     private static final int MOST_GRAPHS = 16;
 
     private final Gpu gpu;
@@ -44,9 +46,15 @@ final class CudaQueue implements AutoCloseable {
     private final Set<Slot> queued = new HashSet<>();
 
     private final Set<Slot> running = new HashSet<>();
+    /** What was fetched to slots and nobody has read. */
+    private final Map<Slot, WeakReference<Fetching>> unread = new HashMap<>();
+
     private final Map<Sequence, Seen> sequences = new LinkedHashMap<>(16, 0.75f, true);
     /** Free pinned memory of forgotten copies, by size. */
     private final Map<Long, Deque<MemorySegment>> spare = new HashMap<>();
+
+    /** Work of the host so far. */
+    private final Set<Work> hosted = Collections.newSetFromMap(new IdentityHashMap<>());
 
     /** Number of sequences started. */
     private long started;
@@ -114,9 +122,16 @@ final class CudaQueue implements AutoCloseable {
         this.gpu = gpu;
     }
 
-    /** Queues work. */
+    /** Queues work; that of the host is done now, behind what is queued. */
     void add(Work work) {
-        waiting.add(work);
+        if (work instanceof HostWork) {
+            hosted.add(work);
+            launch(); // numbers of copies go on: what was fetched may be read at the end of the step
+            synchronize();
+            work.run();
+        } else {
+            waiting.add(work);
+        }
     }
 
     /** Queues a write to the device; {@code from} may be changed immediately. */
@@ -171,17 +186,57 @@ final class CudaQueue implements AutoCloseable {
             return () -> MemorySegment.NULL;
         }
         Slot slot = slot(next(used, new Place(false, from, bytes)));
+        keep(slot);
+        Fetching fetched = new Fetching(slot);
+        unread.put(slot, new WeakReference<>(fetched));
         waiting.add(slot.copy());
-        long sequence = started;
-        return () -> {
+        return fetched;
+    }
+
+    /** Has what was fetched to a slot before, and is yet to be read, outlive the slot's next use. */
+    private void keep(Slot slot) {
+        WeakReference<Fetching> before = unread.remove(slot);
+        Fetching fetched = before == null ? null : before.get();
+        if (fetched != null) {
+            fetched.keep();
+        }
+    }
+
+    /** A copy from the device. Its slot serves the next one of the same place, also before this one is read. */
+    private final class Fetching implements Fetched {
+        private final Slot slot;
+        private final long sequence = started;
+        private @Nullable MemorySegment kept;
+
+        Fetching(Slot slot) {
+            this.slot = slot;
+        }
+
+        @Override
+        public MemorySegment bytes() {
+            MemorySegment own = kept;
+            if (own != null) {
+                return own;
+            }
+            unread.remove(slot);
+            complete();
+            return slot.pinned();
+        }
+
+        /** Takes the bytes out of the slot. */
+        void keep() {
+            complete();
+            kept = Arena.ofAuto().allocate(slot.pinned().byteSize(), 8).copyFrom(slot.pinned());
+        }
+
+        private void complete() {
             if (started == sequence) {
                 start();
             }
             if (underWay) {
                 synchronize();
             }
-            return slot.pinned();
-        };
+        }
     }
 
     private static Place next(Map<Place, Integer> turns, Place first) {
@@ -204,6 +259,10 @@ final class CudaQueue implements AutoCloseable {
     void start() {
         used.clear();
         stagings.clear();
+        launch();
+    }
+
+    private void launch() {
         running.addAll(queued);
         queued.clear();
         if (waiting.isEmpty()) {
@@ -235,7 +294,7 @@ final class CudaQueue implements AutoCloseable {
 
     private void forgetOldest() {
         Iterator<Seen> oldest = sequences.values().iterator();
-        while (sequences.size() > MOST_GRAPHS) {
+        while (sequences.size() > MOST_GRAPHS * (1 + hosted.size())) {
             Work graph = oldest.next().graph;
             if (graph != null) {
                 gpu.synchronize();
@@ -278,6 +337,7 @@ final class CudaQueue implements AutoCloseable {
                 return false;
             }
             Slot slot = e.getValue();
+            keep(slot);
             gone.add(slot.copy());
             spare.computeIfAbsent(slot.pinned().byteSize(), _ -> new ArrayDeque<>())
                     .push(slot.pinned());
@@ -291,6 +351,7 @@ final class CudaQueue implements AutoCloseable {
             }
             return dead;
         });
+        hosted.removeAll(gone);
         gone.forEach(Work::close);
     }
 

@@ -2,13 +2,16 @@ package dev.octet.trainer.device.cuda;
 
 import static java.util.Objects.requireNonNull;
 
+import dev.octet.trainer.kernel.CpuTensor;
 import dev.octet.trainer.kernel.CudaAttention;
+import dev.octet.trainer.kernel.CudaHostCall;
 import dev.octet.trainer.kernel.CudaProduct;
 import dev.octet.trainer.kernel.CudaSource;
 import dev.octet.trainer.kernel.CudaStream;
 import dev.octet.trainer.kernel.CudaTensor;
 import dev.octet.trainer.kernel.ManyTensorsKernel;
 import dev.octet.trainer.kernel.OperandType;
+import dev.octet.trainer.op.fp8.CudaCodes;
 import dev.octet.trainer.op.update.Chunks;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
@@ -23,6 +26,7 @@ import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.function.Function;
 import java.util.function.LongPredicate;
 import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
@@ -57,6 +61,9 @@ final class WorkWriter implements CudaStream {
 
     private final Shared shared = new Shared();
     private List<Work> works = new ArrayList<>();
+    /** The most that a work of the host reads and writes. */
+    private long exchangeBytes;
+
     private long stepWorkspace;
     /** The most that the steps written together need, and in the second pass where it lies. */
     private long workspace;
@@ -104,8 +111,9 @@ final class WorkWriter implements CudaStream {
      * Addresses of the memory requested in the first pass.
      *
      * @param host pinned memory for values of the host
+     * @param exchange pinned memory for what works of the host read and write, one after the other
      */
-    private record Room(long tables, MemorySegment host) {
+    private record Room(long tables, MemorySegment host, MemorySegment exchange) {
         MemorySegment at(CudaTensor hosted) {
             return host.asSlice(hosted.address() - host.address(), hosted.byteSize());
         }
@@ -126,6 +134,11 @@ final class WorkWriter implements CudaStream {
     /** Bytes requested in the first pass, without workspaces and forms that have memory elsewhere. */
     long bytes() {
         return own().mapToLong(this::bytes).sum() + CudaMemory.aligned(tableBytes);
+    }
+
+    /** Bytes of pinned memory that works of the host need. */
+    long exchangeBytes() {
+        return exchangeBytes;
     }
 
     private Stream<Form> own() {
@@ -247,15 +260,16 @@ final class WorkWriter implements CudaStream {
      * The second pass, with {@link #bytes} of memory at {@code memory}.
      *
      * @param host pinned memory for values of the host
+     * @param exchange {@link #exchangeBytes} of it for what works of the host read and write
      */
-    WorkWriter second(long memory, MemorySegment host) {
+    WorkWriter second(long memory, MemorySegment host, MemorySegment exchange) {
         long at = memory;
         Map<Form, Long> all = new HashMap<>(placed);
         for (Form form : own().toList()) {
             all.put(form, at);
             at += bytes(form);
         }
-        return new WorkWriter(gpu, new Room(at, host), forms, all);
+        return new WorkWriter(gpu, new Room(at, host, exchange), forms, all);
     }
 
     /** Returns the work recorded since the last call; then work may use the same workspace again. */
@@ -412,6 +426,45 @@ final class WorkWriter implements CudaStream {
             }
             works.add(copied.await());
         }
+    }
+
+    @Override
+    public void onHost(CudaHostCall call) {
+        Map<Long, Long> places = new LinkedHashMap<>();
+        long end = 0;
+        for (CudaTensor t :
+                Stream.concat(call.read().stream(), call.written().stream()).toList()) {
+            touch(t.address());
+            if (places.putIfAbsent(t.address(), end) == null) {
+                end += CudaMemory.aligned(t.byteSize());
+            }
+        }
+        exchangeBytes = Math.max(exchangeBytes, end);
+        if (room == null) {
+            return;
+        }
+        MemorySegment exchange = room.exchange();
+        Function<CudaTensor, CpuTensor> copies =
+                t -> new CpuTensor(t.type(), exchange.asSlice(requireNonNull(places.get(t.address())), t.byteSize()));
+        distinct(call.read())
+                .forEach(
+                        t -> works.add(gpu.download(t.address(), copies.apply(t).bytes())));
+        works.add(new HostWork(call.name(), () -> call.body().accept(copies)));
+        distinct(call.written())
+                .forEach(t -> works.add(gpu.upload(copies.apply(t).bytes(), t.address())));
+        for (CudaTensor t : call.written()) { // codes come without the form that some products take
+            long transposed = wanted(t, CudaCodes.TRANSPOSED);
+            if (transposed != 0) {
+                int rows = Math.toIntExact(t.count() / Math.max(1, t.shape().dim(-1)));
+                CudaCodes.transpose(t.address(), rows, t.shape().dim(-1), transposed, this);
+            }
+        }
+    }
+
+    private static Collection<CudaTensor> distinct(List<CudaTensor> tensors) {
+        Map<Long, CudaTensor> all = new LinkedHashMap<>();
+        tensors.stream().filter(t -> t.byteSize() > 0).forEach(t -> all.putIfAbsent(t.address(), t));
+        return all.values();
     }
 
     @Override

@@ -252,8 +252,25 @@ public final class CudaCodes {
         long quantScales = cuda.workspace(count * Float.BYTES);
         cuda.zero(amax, count * Float.BYTES);
         amax(amax, rule.seesNaN());
-        if (recorded != 0) {
-            cuda.zero(recorded, Float.BYTES);
+        scales(format, rule, x.dtype(), new Scales(count, amax, quantScales, scales, recorded), cuda);
+        return quantScales;
+    }
+
+    /**
+     * Where F32 numbers of so many blocks lie.
+     *
+     * @param recorded where the largest amax goes; 0 for nowhere
+     */
+    record Scales(long count, long amax, long quantScales, long scales, long recorded) {}
+
+    /**
+     * Multipliers and scales from amaxes.
+     *
+     * @param input type of what is cast
+     */
+    static void scales(Float8Format format, QuantScaleRule rule, DType input, Scales of, CudaStream cuda) {
+        if (of.recorded() != 0) {
+            cuda.zero(of.recorded(), Float.BYTES);
         }
         int kind = switch (rule) {
             case TransformerEngineScale _ -> 0;
@@ -266,18 +283,17 @@ public final class CudaCodes {
         cuda.launch(
                 SOURCE,
                 "block_scales",
-                Grid.over(count, 256, 1),
-                amax,
-                count,
+                Grid.over(of.count(), 256, 1),
+                of.amax(),
+                of.count(),
                 kind,
                 format.maxValue(),
                 te == null ? 0f : te.epsilon(),
-                te != null && te.perBlock() ? largest(x.dtype()) : Float.MAX_VALUE,
+                te != null && te.perBlock() ? largest(input) : Float.MAX_VALUE,
                 rule.isPowerOfTwo() ? 1 : 0,
-                quantScales,
-                scales,
-                recorded);
-        return quantScales;
+                of.quantScales(),
+                of.scales(),
+                of.recorded());
     }
 
     private static float largest(DType input) {

@@ -20,7 +20,7 @@ import java.util.Map;
 public record CutGather(Gather rows, long first, long all) implements CutOp {
     /** Its row in the table of operators. */
     public static final OpEntry<CutGather> ENTRY = OpEntry.of(
-                    CutGather.class, new CutGatherReference(), new CutGatherCpu(), CutOp.noCuda())
+                    CutGather.class, new CutGatherReference(), new CutGatherCpu(), new CutGatherCuda())
             .octet("CutGather", CutGather::read);
 
     private static final String FIRST = "first";

@@ -26,8 +26,24 @@ public final class GatherCuda implements CudaKernel<Gather> {
     /** Bytes of the widest unit that rows are copied in. */
     private static final int WIDEST = 16;
 
+    /**
+     * The rows of a table that are here.
+     *
+     * @param first the first of them in the whole table
+     * @param all rows of the whole table
+     */
+    record Table(long first, long all) {
+        static Table whole(Gather op) {
+            return new Table(0, op.size());
+        }
+    }
+
     @Override
     public void forward(Gather op, Frame<CudaTensor> frame, CudaStream cuda) {
+        forward(op, Table.whole(op), frame, cuda);
+    }
+
+    static void forward(Gather op, Table table, Frame<CudaTensor> frame, CudaStream cuda) {
         CudaTensor y = frame.output(0);
         CudaTensor indices = frame.input(1);
         if (y.count() == 0) {
@@ -46,6 +62,8 @@ public final class GatherCuda implements CudaKernel<Gather> {
                 y,
                 op.outer(),
                 op.size(),
+                table.first,
+                table.all,
                 indices.count(),
                 units,
                 group);
@@ -53,6 +71,10 @@ public final class GatherCuda implements CudaKernel<Gather> {
 
     @Override
     public void backward(Gather op, Frame<CudaTensor> frame, CudaStream cuda) {
+        backward(op, Table.whole(op), frame, cuda);
+    }
+
+    static void backward(Gather op, Table table, Frame<CudaTensor> frame, CudaStream cuda) {
         CudaTensor dx = frame.gradient(0);
         if (dx.count() == 0) {
             return;
@@ -64,14 +86,14 @@ public final class GatherCuda implements CudaKernel<Gather> {
         if (indices.count() == 0) {
             return;
         }
-        Sorted sorted = sort(op, indices, cuda);
+        Sorted sorted = sort(op, table, indices, cuda);
         add(op, sorted, frame.upstream(0), dx, frame.accumulates(0), cuda);
     }
 
     /** Rows in ascending order, and the positions that look them up: addresses of I32 arrays. */
     private record Sorted(long keys, long positions) {}
 
-    private static Sorted sort(Gather op, CudaTensor indices, CudaStream cuda) {
+    private static Sorted sort(Gather op, Table table, CudaTensor indices, CudaStream cuda) {
         CudaSource source = source(op, WIDEST);
         long count = indices.count();
         long blocks = Math.ceilDiv(count, (long) KEYS);
@@ -87,6 +109,8 @@ public final class GatherCuda implements CudaKernel<Gather> {
                 from.positions,
                 count,
                 op.size(),
+                table.first,
+                table.all,
                 (long) op.padding());
         // keys are 0 .. size
         for (int shift = 0; op.size() >> shift > 0; shift += DIGIT_BITS) {

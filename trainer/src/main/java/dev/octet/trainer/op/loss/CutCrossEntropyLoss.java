@@ -9,7 +9,6 @@ import dev.octet.trainer.kernel.Op;
 import dev.octet.trainer.kernel.OpEntry;
 import dev.octet.trainer.kernel.OpSource;
 import dev.octet.trainer.kernel.OperandType;
-import dev.octet.trainer.op.shard.CutOp;
 import dev.octet.trainer.op.shard.GroupOp;
 import java.util.List;
 
@@ -32,7 +31,7 @@ public record CutCrossEntropyLoss(ClassLabels own, ClassLabels all, int first, f
                     CutCrossEntropyLoss.class,
                     new CutCrossEntropyLossReference(),
                     new CutCrossEntropyLossCpu(),
-                    CutOp.noCuda())
+                    new CutCrossEntropyLossCuda())
             .octet("CutCrossEntropyLoss", CutCrossEntropyLoss::read);
 
     private static final String FIRST = "first";

@@ -18,8 +18,11 @@ public record AverageShares(
         List<OperandType> tensors, List<OperandType> averages, List<Integer> owners, int rank, Collectives world)
         implements RankOp {
     /** Its row in the table of operators. */
-    public static final OpEntry<AverageShares> ENTRY =
-            OpEntry.of(AverageShares.class, new AverageSharesReference(), new AverageSharesCpu(), RankOp.cuda());
+    public static final OpEntry<AverageShares> ENTRY = OpEntry.of(
+            AverageShares.class,
+            new AverageSharesReference(),
+            new AverageSharesCpu(),
+            RankOp.onHost(new AverageSharesCpu(), op -> op.tensors.size()));
 
     public AverageShares {
         tensors = List.copyOf(tensors);

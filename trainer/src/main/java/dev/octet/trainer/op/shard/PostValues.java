@@ -16,8 +16,11 @@ import java.util.List;
  */
 public record PostValues(List<OperandType> tensors, int to, int channel, Collectives ranks) implements ForwardOp {
     /** Its row in the table of operators. */
-    public static final OpEntry<PostValues> ENTRY =
-            OpEntry.of(PostValues.class, new PostValuesReference(), new PostValuesCpu(), RankOp.cuda());
+    public static final OpEntry<PostValues> ENTRY = OpEntry.of(
+            PostValues.class,
+            new PostValuesReference(),
+            new PostValuesCpu(),
+            RankOp.onHost(new PostValuesCpu(), op -> op.tensors.size()));
 
     public PostValues {
         tensors = List.copyOf(tensors);

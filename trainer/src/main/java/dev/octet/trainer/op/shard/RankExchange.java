@@ -28,7 +28,7 @@ public record RankExchange(
         implements GroupOp {
     /** Its row in the table of operators. */
     public static final OpEntry<RankExchange> ENTRY = OpEntry.of(
-                    RankExchange.class, new RankExchangeReference(), new RankExchangeCpu(), CutOp.noCuda())
+                    RankExchange.class, new RankExchangeReference(), new RankExchangeCpu(), new RankExchangeCuda())
             .octet("RankExchange", RankExchange::read);
 
     private static final String KIND = "kind";

@@ -1,12 +1,13 @@
 package dev.octet.trainer.op.shard;
 
-import dev.octet.formats.error.UnavailableException;
 import dev.octet.trainer.collective.Collectives;
+import dev.octet.trainer.kernel.CpuKernel;
 import dev.octet.trainer.kernel.CudaKernel;
+import dev.octet.trainer.kernel.CudaOnHost;
 import dev.octet.trainer.kernel.ForwardOp;
-import dev.octet.trainer.kernel.Op;
 import dev.octet.trainer.kernel.OperandType;
 import java.util.List;
+import java.util.function.ToIntFunction;
 
 /**
  * A step that all ranks do together, at the same place of their programs. Its tensors have owners; those of one owner travel side by side, in their order.
@@ -31,18 +32,13 @@ sealed interface RankOp extends ForwardOp permits AverageShares, ShareValues, Su
         }
     }
 
-    /** The twin for GPUs: there is none yet, and runs of several ranks are refused there before they start. */
-    static <O extends ForwardOp> CudaKernel.Forward<O> cuda() {
-        return (op, _, _) -> {
-            throw noGpu(op);
-        };
-    }
-
-    /** What such a step says on a GPU. */
-    static UnavailableException noGpu(Op op) {
-        return new UnavailableException(
-                "ranks exchange values in the memory of the host, on the CPU alone so far",
-                op.type() + " on a GPU",
-                "train on the CPU, or leave the launcher out");
+    /**
+     * The twin for GPUs: what ranks exchange passes through memory of the host.
+     *
+     * @param inputs how many the operator has
+     */
+    static <O extends ForwardOp> CudaKernel.Forward<O> onHost(CpuKernel<O> twin, ToIntFunction<O> inputs) {
+        CudaKernel<O> onHost = new CudaOnHost<>(twin, inputs);
+        return onHost::forward;
     }
 }

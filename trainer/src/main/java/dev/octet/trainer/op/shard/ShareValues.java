@@ -15,8 +15,12 @@ import java.util.List;
 public record ShareValues(List<OperandType> tensors, List<Integer> owners, int rank, Collectives world)
         implements RankOp {
     /** Its row in the table of operators. */
-    public static final OpEntry<ShareValues> ENTRY =
-            OpEntry.of(ShareValues.class, new ShareValuesReference(), new ShareValuesCpu(), RankOp.cuda());
+    public static final OpEntry<ShareValues> ENTRY = OpEntry.of(
+            ShareValues.class,
+            new ShareValuesReference(),
+            new ShareValuesCpu(),
+            RankOp.onHost(
+                    new ShareValuesCpu(), op -> op.tensors.size() - op.outputs().size()));
 
     public ShareValues {
         tensors = List.copyOf(tensors);

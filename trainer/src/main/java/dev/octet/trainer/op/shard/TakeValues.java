@@ -16,8 +16,11 @@ import java.util.List;
  */
 public record TakeValues(List<OperandType> tensors, int from, int channel, Collectives ranks) implements ForwardOp {
     /** Its row in the table of operators. */
-    public static final OpEntry<TakeValues> ENTRY =
-            OpEntry.of(TakeValues.class, new TakeValuesReference(), new TakeValuesCpu(), RankOp.cuda());
+    public static final OpEntry<TakeValues> ENTRY = OpEntry.of(
+            TakeValues.class,
+            new TakeValuesReference(),
+            new TakeValuesCpu(),
+            RankOp.onHost(new TakeValuesCpu(), _ -> 0));
 
     public TakeValues {
         tensors = List.copyOf(tensors);

@@ -1,5 +1,7 @@
 package dev.octet.trainer.op.update;
 
+import dev.octet.trainer.kernel.CudaKernel;
+import dev.octet.trainer.kernel.CudaOnHost;
 import dev.octet.trainer.kernel.CudaSource;
 import dev.octet.trainer.kernel.CudaStream;
 import dev.octet.trainer.kernel.CudaStream.Grid;
@@ -9,6 +11,7 @@ import dev.octet.trainer.rule.AdafactorRule;
 import dev.octet.trainer.rule.AdafactorRule.Formula;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Optional;
 
 /** All tensors of a type in seven launches: the moments of rows and columns, their joins, the size of each update, the updates. */
 public final class AdafactorStepCuda extends UpdateCuda<AdafactorStep> {
@@ -20,6 +23,9 @@ public final class AdafactorStepCuda extends UpdateCuda<AdafactorStep> {
     /** Rows of a slab, as in adafactor.cu. */
     private static final long SLAB = 256;
 
+    private static final CudaKernel<AdafactorStep> ON_HOST =
+            new CudaOnHost<>(new AdafactorStepCpu(), op -> AdafactorStep.input(op.second() + 2));
+
     public AdafactorStepCuda() {
         super(AdafactorStep.class);
     }
@@ -28,6 +34,12 @@ public final class AdafactorStepCuda extends UpdateCuda<AdafactorStep> {
     @Override
     boolean belongTogether(AdafactorStep first, AdafactorStep other) {
         return first.p().dtype() == other.p().dtype() && first.rule().equals(other.rule());
+    }
+
+    /** Sums and extremes of whole tensors travel between ranks: each computes its part on the host. */
+    @Override
+    Optional<CudaKernel<AdafactorStep>> onHost(AdafactorStep op) {
+        return op.of().isShared() ? Optional.of(ON_HOST) : Optional.empty();
     }
 
     @Override

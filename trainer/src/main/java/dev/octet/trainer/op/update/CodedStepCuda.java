@@ -1,5 +1,7 @@
 package dev.octet.trainer.op.update;
 
+import dev.octet.trainer.kernel.CudaKernel;
+import dev.octet.trainer.kernel.CudaOnHost;
 import dev.octet.trainer.kernel.CudaStream;
 import dev.octet.trainer.kernel.CudaStream.Grid;
 import dev.octet.trainer.kernel.CudaTensor;
@@ -8,6 +10,7 @@ import dev.octet.trainer.state.CudaState;
 import dev.octet.trainer.state.StateForm;
 import java.util.Arrays;
 import java.util.List;
+import java.util.Optional;
 
 /** All parameters in two launches, and two more where tensors have scales: one finds the largest magnitudes, one the scales. */
 public final class CodedStepCuda extends UpdateCuda<CodedStep> {
@@ -16,6 +19,9 @@ public final class CodedStepCuda extends UpdateCuda<CodedStep> {
 
     /** Floats of workspace for each row. */
     private static final int NUMBERS = 9;
+
+    private static final CudaKernel<CodedStep> ON_HOST =
+            new CudaOnHost<>(new CodedStepCpu(), op -> op.scalarInput() + 5);
 
     public CodedStepCuda() {
         super(CodedStep.class);
@@ -27,6 +33,12 @@ public final class CodedStepCuda extends UpdateCuda<CodedStep> {
         ElementStep.CudaRule a = first.rule().cuda();
         ElementStep.CudaRule b = other.rule().cuda();
         return a.id() == b.id() && a.numbers().equals(b.numbers()) && a.flag() == b.flag();
+    }
+
+    /** Sums and extremes of whole tensors travel between ranks: each computes its part on the host. */
+    @Override
+    Optional<CudaKernel<CodedStep>> onHost(CodedStep op) {
+        return op.of().isShared() ? Optional.of(ON_HOST) : Optional.empty();
     }
 
     @Override

@@ -1,13 +1,18 @@
 package dev.octet.trainer.op.update;
 
+import dev.octet.trainer.kernel.CudaKernel;
+import dev.octet.trainer.kernel.CudaOnHost;
 import dev.octet.trainer.kernel.CudaStream;
 import dev.octet.trainer.kernel.CudaStream.Grid;
 import dev.octet.trainer.kernel.CudaTensor;
 import dev.octet.trainer.kernel.Frame;
 import java.util.List;
+import java.util.Optional;
 
 /** Two sums for each chunk, then for each tensor its multiplier. */
 public final class TrustRatioCuda extends UpdateCuda<TrustRatio> {
+    private static final CudaKernel<TrustRatio> ON_HOST = new CudaOnHost<>(new TrustRatioCpu(), _ -> 6);
+
     public TrustRatioCuda() {
         super(TrustRatio.class);
     }
@@ -20,6 +25,12 @@ public final class TrustRatioCuda extends UpdateCuda<TrustRatio> {
                 && first.beta2() == other.beta2()
                 && first.eps() == other.eps()
                 && first.rule().equals(other.rule());
+    }
+
+    /** Sums and extremes of whole tensors travel between ranks: each computes its part on the host. */
+    @Override
+    Optional<CudaKernel<TrustRatio>> onHost(TrustRatio op) {
+        return op.of().isShared() ? Optional.of(ON_HOST) : Optional.empty();
     }
 
     @Override

@@ -7,6 +7,7 @@ import dev.octet.trainer.kernel.CudaStream;
 import dev.octet.trainer.kernel.CudaTensor;
 import dev.octet.trainer.kernel.Frame;
 import java.util.List;
+import java.util.Optional;
 
 /** A CUDA twin that does any number of equal steps in one launch, and so one, too. */
 abstract class UpdateCuda<O extends UpdateOp> implements CudaKernel.Forward<O>, CudaFusion {
@@ -27,12 +28,19 @@ abstract class UpdateCuda<O extends UpdateOp> implements CudaKernel.Forward<O>, 
         return shareScalars(firstFrame, otherFrame);
     }
 
+    /** Another twin for a step that is not written with others: of a tensor of which ranks have parts, who add up numbers within it. Empty for most. */
+    Optional<CudaKernel<O>> onHost(O op) {
+        return Optional.empty();
+    }
+
     /** Writes steps that belong together. */
     abstract void write(List<O> ops, List<Frame<CudaTensor>> frames, CudaStream cuda);
 
     @Override
     public final void forward(O op, Frame<CudaTensor> frame, CudaStream cuda) {
-        write(List.of(op), List.of(frame), cuda);
+        onHost(op)
+                .ifPresentOrElse(
+                        other -> other.forward(op, frame, cuda), () -> write(List.of(op), List.of(frame), cuda));
     }
 
     @Override
@@ -47,6 +55,8 @@ abstract class UpdateCuda<O extends UpdateOp> implements CudaKernel.Forward<O>, 
     private boolean follows(CudaCall first, CudaCall other) {
         return first.isForward(type)
                 && other.isForward(type)
+                && onHost(type.cast(first.op())).isEmpty()
+                && onHost(type.cast(other.op())).isEmpty()
                 && belongTogether(type.cast(first.op()), type.cast(other.op()))
                 && shareScalars(type.cast(first.op()), first.frame(), type.cast(other.op()), other.frame());
     }

@@ -1,13 +1,18 @@
 package dev.octet.trainer.op.update;
 
+import dev.octet.trainer.kernel.CudaKernel;
+import dev.octet.trainer.kernel.CudaOnHost;
 import dev.octet.trainer.kernel.CudaStream;
 import dev.octet.trainer.kernel.CudaStream.Grid;
 import dev.octet.trainer.kernel.CudaTensor;
 import dev.octet.trainer.kernel.Frame;
 import java.util.List;
+import java.util.Optional;
 
 /** A sum for each chunk, then for each tensor the root of the mean of its chunks'. */
 public final class UpdateRmsCuda extends UpdateCuda<UpdateRms> {
+    private static final CudaKernel<UpdateRms> ON_HOST = new CudaOnHost<>(new UpdateRmsCpu(), _ -> 4);
+
     public UpdateRmsCuda() {
         super(UpdateRms.class);
     }
@@ -15,6 +20,12 @@ public final class UpdateRmsCuda extends UpdateCuda<UpdateRms> {
     @Override
     boolean belongTogether(UpdateRms first, UpdateRms other) {
         return first.g().dtype() == other.g().dtype() && first.beta2() == other.beta2() && first.eps() == other.eps();
+    }
+
+    /** Sums and extremes of whole tensors travel between ranks: each computes its part on the host. */
+    @Override
+    Optional<CudaKernel<UpdateRms>> onHost(UpdateRms op) {
+        return op.of().isShared() ? Optional.of(ON_HOST) : Optional.empty();
     }
 
     @Override

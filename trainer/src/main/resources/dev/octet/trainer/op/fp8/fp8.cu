@@ -666,6 +666,151 @@ template <typename T> DEVICE void column_amax(const T* x, i64 rows, i64 cols, i6
     });
 }
 
+// --- rows of experts -----------------------------------------------------------------------------------------------------------
+
+// Rows offsets[e] .. offsets[e + 1] - 1 are those of expert e, which has blocks of its own: its first has the row of scales offsets[e] / block_rows + e, so
+// that there is one for what the last block of an expert lacks.
+DEVICE int expert_of_row(const i64* offsets, int experts, i64 row) {
+    int low = 0;
+    int high = experts - 1;
+    while (low < high) { // the last that begins at the row or before
+        int middle = (low + high + 1) / 2;
+        if (offsets[middle] <= row) {
+            low = middle;
+        } else {
+            high = middle - 1;
+        }
+    }
+    return low;
+}
+DEVICE i64 block_of_row(const i64* offsets, int experts, i64 row, i64 block_rows) {
+    int e = expert_of_row(offsets, experts, row);
+    i64 first = offsets[e];
+    return quotient(first, block_rows) + e + quotient(row - first, block_rows);
+}
+
+// amax: zeros before, rows of scales as above. A warp takes at most 256 columns of eight rows.
+template <typename T>
+DEVICE void expert_amax(const T* x, const i64* offsets, int experts, i64 rows, i64 cols, i64 block_rows, i64 block_cols, float* amax, int sees_nan) {
+    i64 grid_cols = (cols + block_cols - 1) / block_cols;
+    i64 pieces = (block_cols + 255) / 256;
+    i64 groups = (rows + 7) / 8;
+    i64 warps = block_count() * (thread_count() / WARP);
+    for (i64 item = block_index() * (thread_count() / WARP) + warp(); item < groups * grid_cols * pieces; item += warps) {
+        i64 group = quotient(item, grid_cols * pieces);
+        i64 rest = item - group * grid_cols * pieces;
+        i64 column_block = quotient(rest, pieces);
+        i64 first = column_block * block_cols + (rest - column_block * pieces) * 256;
+        i64 end = (column_block + 1) * block_cols < cols ? (column_block + 1) * block_cols : cols;
+        end = end < first + 256 ? end : first + 256;
+        i64 last = group * 8 + 8 < rows ? group * 8 + 8 : rows;
+        i64 of = -1;
+        float largest = 0;
+        for (i64 row = group * 8; row <= last; row++) {
+            i64 next = row < last ? block_of_row(offsets, experts, row, block_rows) : -1;
+            if (next != of) { // the same for all lanes
+                largest = warp_fold(largest, LargerBits());
+                if (lane() == 0 && (is_nan(largest) || largest > 0)) {
+                    raise_bits(amax + of * grid_cols + column_block, largest);
+                }
+                of = next;
+                largest = 0;
+            }
+            if (row < last) {
+                for (i64 column = first + lane(); column < end; column += WARP) {
+                    largest = larger(largest, widen(x[row * cols + column]), sees_nan);
+                }
+            }
+        }
+    }
+}
+
+// The same of blocks one column wide: neighbouring threads take neighbouring columns, each 64 rows.
+template <typename T>
+DEVICE void expert_column_amax(const T* x, const i64* offsets, int experts, i64 rows, i64 cols, i64 block_rows, float* amax, int sees_nan) {
+    for_packs<1>((rows + 63) / 64 * cols, [&](i64 at, int) {
+        i64 piece = quotient(at, cols);
+        i64 column = at - piece * cols;
+        i64 last = piece * 64 + 64 < rows ? piece * 64 + 64 : rows;
+        i64 of = -1;
+        float largest = 0;
+        for (i64 row = piece * 64; row <= last; row++) {
+            i64 next = row < last ? block_of_row(offsets, experts, row, block_rows) : -1;
+            if (next != of) {
+                if (is_nan(largest) || largest > 0) {
+                    raise_bits(amax + of * cols + column, largest);
+                }
+                of = next;
+                largest = 0;
+            }
+            if (row < last) {
+                largest = larger(largest, widen(x[row * cols + column]), sees_nan);
+            }
+        }
+    });
+}
+
+// Codes with a multiplier for each block. A warp takes 256 columns of a row, a lane eight.
+template <typename T, typename C>
+DEVICE void expert_codes(const T* x, const i64* offsets, int experts, i64 rows, i64 cols, i64 block_rows, i64 block_cols, const float* quant_scales, C* codes) {
+    i64 grid_cols = (cols + block_cols - 1) / block_cols;
+    i64 pieces = (cols + 255) / 256;
+    bool whole = cols % 8 == 0 && is_aligned(x, 8 * (int)sizeof(T));
+    bool one = block_cols % 8 == 0 || block_cols >= cols;
+    i64 warps = block_count() * (thread_count() / WARP);
+    for (i64 item = block_index() * (thread_count() / WARP) + warp(); item < rows * pieces; item += warps) {
+        i64 row = quotient(item, pieces);
+        i64 column = (item - row * pieces) * 256 + lane() * 8;
+        i64 left = cols - column;
+        int m = left < 0 ? 0 : left < 8 ? (int)left : 8;
+        const float* scales = quant_scales + block_of_row(offsets, experts, row, block_rows) * grid_cols;
+        i64 at = row * cols + column;
+        if (m > 0) {
+            float v[8];
+            Plain<T>{x}.take(at, v, m, whole);
+            float q = scales[quotient(column, block_cols)];
+#pragma unroll
+            for (int i = 0; i < 8; i++) {
+                if (i < m) {
+                    q = one || i == 0 ? q : scales[quotient(column + i, block_cols)];
+                    v[i] = exact_multiply(v[i], q);
+                }
+            }
+            if (whole) {
+                store_some<8>(codes + at, v, m);
+            } else {
+#pragma unroll
+                for (int i = 0; i < 8; i++) {
+                    if (i < m) {
+                        codes[at + i] = narrow<C>(v[i]);
+                    }
+                }
+            }
+        }
+    }
+}
+
+#if HAS_REST
+// Multipliers that are known, and their scales; a thread for each expert.
+KERNEL(expert_multipliers, 32, (const i64* table, int experts, float* quant_scales, float* scales)) {
+    for_packs<1>(experts, [&](i64 e, int) {
+        float q = *(const float*)table[e];
+        quant_scales[e] = q;
+        scales[e] = exact_divide(1.0f, q);
+    });
+}
+
+// Records an expert's amax where it has rows: the pending one of a history is raised, another is replaced.
+KERNEL(expert_records, 32, (const i64* table, const i64* offsets, const float* amax, int experts, int raises)) {
+    for_packs<1>(experts, [&](i64 e, int) {
+        float* to = (float*)table[e];
+        if (offsets[e + 1] > offsets[e]) {
+            *to = raises ? raised(*to, amax[e]) : amax[e];
+        }
+    });
+}
+#endif
+
 // TransformerEngineScale. largest: what a quotient beyond F32 becomes.
 DEVICE float transformer_engine_scale(float amax, float format_max, float epsilon, float largest, int power_of_two) {
     float raised_amax = amax < epsilon ? epsilon : amax;
@@ -1182,6 +1327,11 @@ DEVICE void decode_rows(const C* codes, i64 pitch, i64 rows, i64 cols, i64 block
            (const C* codes, i64 pitch, i64 rows, i64 cols, i64 block_rows, i64 block_cols, const float* scales, T* x, i64 to_rows,                 \
             i64 to_columns, i64 leading)) {                                                                                           \
         decode_rows(codes, pitch, rows, cols, block_rows, block_cols, scales, x, to_rows, to_columns, leading);                              \
+    }                                                                                                                                 \
+    KERNEL(expert_codes_##S##_##SC, 256,                                                                                              \
+           (const T* x, const i64* offsets, int experts, i64 rows, i64 cols, i64 block_rows, i64 block_cols, const float* quant_scales,\
+            C* codes)) {                                                                                                              \
+        expert_codes(x, offsets, experts, rows, cols, block_rows, block_cols, quant_scales, codes);                                   \
     }
 #define M(S, T)                                                                                                                     \
     KERNEL(whole_amax_##S, 256, (const T* x, i64 n, float* amax, int sees_nan)) { whole_amax(x, n, amax, sees_nan); }                  \
@@ -1191,6 +1341,14 @@ DEVICE void decode_rows(const C* codes, i64 pitch, i64 rows, i64 cols, i64 block
     }                                                                                                                                 \
     KERNEL(column_amax_##S, 256, (const T* x, i64 rows, i64 cols, i64 block_rows, float* amax, int sees_nan)) {                        \
         column_amax(x, rows, cols, block_rows, amax, sees_nan);                                                                       \
+    }                                                                                                                                 \
+    KERNEL(expert_amax_##S, 256,                                                                                                      \
+           (const T* x, const i64* offsets, int experts, i64 rows, i64 cols, i64 block_rows, i64 block_cols, float* amax, int sees_nan)) { \
+        expert_amax(x, offsets, experts, rows, cols, block_rows, block_cols, amax, sees_nan);                                         \
+    }                                                                                                                                 \
+    KERNEL(expert_column_amax_##S, 256,                                                                                               \
+           (const T* x, const i64* offsets, int experts, i64 rows, i64 cols, i64 block_rows, float* amax, int sees_nan)) {            \
+        expert_column_amax(x, offsets, experts, rows, cols, block_rows, amax, sees_nan);                                              \
     }
 #ifndef PART_CODE
 FLOAT_TYPES(M)

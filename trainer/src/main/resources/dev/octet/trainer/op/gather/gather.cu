@@ -24,31 +24,36 @@ DEVICE i64 row_of(INDEX_TYPE index, i64 size) {
     return row >= 0 && row < size ? row : -1;
 }
 
-// An index outside of the axis gives bytes of ones, which is NaN in every float type: no data are made up for it.
+// Of a table of `all` rows here are those from `first` on, mostly all of them. Another's row is zero. An index outside of the table gives bytes of ones, which is
+// NaN in every float type: no data are made up for it.
 KERNEL(gather_forward, THREADS,
-       (const Bytes* x, const INDEX_TYPE* indices, Bytes* y, i64 outer, i64 size, i64 count, i64 units, i32 group)) {
+       (const Bytes* x, const INDEX_TYPE* indices, Bytes* y, i64 outer, i64 size, i64 first, i64 all, i64 count, i64 units, i32 group)) {
     i64 thread = block_index() * THREADS + thread_index();
     i64 position = thread / group;
     if (position < outer * count) {
-        i64 row = row_of(indices[position % count], size);
+        i64 of_all = row_of(indices[position % count], all);
+        i64 row = of_all - first;
+        bool here = of_all >= 0 && row >= 0 && row < size;
         Bytes nothing;
 #pragma unroll
         for (int i = 0; i < UNIT; i++) {
-            nothing.at[i] = 0xff;
+            nothing.at[i] = of_all < 0 ? 0xff : 0;
         }
         const Bytes* from = x + (position / count * size + row) * units;
         for (i64 i = thread % group; i < units; i += group) {
-            y[position * units + i] = row < 0 ? nothing : from[i];
+            y[position * units + i] = here ? from[i] : nothing;
         }
     }
 }
 
 // Keys to sort: the row of each position; size for the row of padding and for indices outside, which get no gradient.
-KERNEL(gather_keys, THREADS, (const INDEX_TYPE* indices, i32* keys, i32* positions, i64 count, i64 size, i64 padding)) {
+KERNEL(gather_keys, THREADS,
+       (const INDEX_TYPE* indices, i32* keys, i32* positions, i64 count, i64 size, i64 first, i64 all, i64 padding)) {
     i64 i = block_index() * THREADS + thread_index();
     if (i < count) {
-        i64 row = row_of(indices[i], size);
-        keys[i] = (i32)(row < 0 || row == padding ? size : row);
+        i64 of_all = row_of(indices[i], all);
+        i64 row = of_all - first;
+        keys[i] = (i32)(of_all < 0 || row < 0 || row >= size || row == padding ? size : row);
         positions[i] = (i32)i;
     }
 }

@@ -260,6 +260,71 @@ RESIDENT_KERNEL(cross_entropy_backward, THREADS, 512,
     }
 }
 
+// --- scores of some classes, of which other ranks have the others: those from `first` on, `own` of `classes`
+
+// Of each position the largest score, Σ exp(x - largest), and what the scores here add to the expected one: three arrays, one behind the other.
+RESIDENT_KERNEL(cut_cross_entropy_parts, THREADS, 512,
+       (const X_TYPE* x, const LABEL_TYPE* labels, float* parts, i64 positions, i32 own, i32 first, i32 classes, i64 sequence, i32 ignores, i64 ignored,
+        float smoothing)) {
+    SHARED float scratch[33];
+    i64 position = first_position();
+    bool here = position < positions;
+    const X_TYPE* row = x + position * own;
+    Exponentials mine = {-INFINITE, 0};
+    float scores = 0;
+    if (here) {
+        each_of_row(row, own, AddExponentials{&mine});
+    }
+    if (here && smoothing > 0) {
+        each_of_row(row, own, AddUp{&scores});
+    }
+    float scaled;
+    float sum;
+    log_sum(mine, scratch, scaled, sum);
+    float max = group_fold(mine.max, Max(), -INFINITE, scratch);
+    scores = group_fold(scores, Sum(), 0.0f, scratch);
+    if (here && member() == 0) {
+        int label = label_of(LabelRule{labels, sequence, ignored, ignores, classes}, position);
+        int at = label < 0 ? -1 : label - first;
+        float at_label = at >= 0 && at < own ? widen(row[at]) : 0;
+        parts[position] = max;
+        parts[positions + position] = sum;
+        parts[2 * positions + position] = label < 0 ? 0 : expected(at_label, scores, smoothing, classes);
+    }
+}
+
+// From log Σ exp x and the expected score of each position, which are the first two of three arrays: losses, and how much positions count.
+KERNEL(cut_cross_entropy_losses, THREADS,
+       (const LABEL_TYPE* labels, const float* parts, float* log_sums, float* losses, float* used, i64 positions, i32 classes, i64 sequence,
+        i32 ignores, i64 ignored)) {
+    for_packs<1>(positions, [&](i64 position, int) {
+        int label = label_of(LabelRule{labels, sequence, ignored, ignores, classes}, position);
+        float weight = weight_of(label, (const W_TYPE*)0);
+        log_sums[position] = parts[position];
+        used[position] = weight;
+        losses[position] = weight == 0 ? 0 : label < 0 ? NOT_A_NUMBER : parts[position] - parts[positions + position];
+    });
+}
+
+RESIDENT_KERNEL(cut_cross_entropy_backward, THREADS, 512,
+       (const X_TYPE* x, const LABEL_TYPE* labels, const float* log_sums, const float* divisor, const float* dloss, X_TYPE* dx, i32 each, i64 positions,
+        i32 own, i32 first, i32 classes, i64 sequence, i32 ignores, i64 ignored, float smoothing)) {
+    i64 position = first_position();
+    if (position < positions) {
+        int label = label_of(LabelRule{labels, sequence, ignored, ignores, classes}, position);
+        float dl = upstream_of(dloss, divisor, each, position, weight_of(label, (const W_TYPE*)0));
+        X_TYPE* to = dx + position * own;
+        if (dl == 0) {
+            for (int k = member(); k < own; k += GROUP) {
+                to[k] = narrow<X_TYPE>(0.0f);
+            }
+        } else {
+            each_of_row(x + position * own, own, WriteGradient{to, (const X_TYPE*)0, log_sums[position], dl, dl * (1 - smoothing),
+                    dl * (smoothing / classes), label < 0 ? -1 : label - first});
+        }
+    }
+}
+
 // What a position's gradient is made of besides its scores and log_sums: dl, and its label.
 KERNEL(cross_entropy_slopes, THREADS,
        (const LABEL_TYPE* labels, const W_TYPE* weights, const float* divisor, const float* dloss, float* slopes, i32* targets, i32 each,

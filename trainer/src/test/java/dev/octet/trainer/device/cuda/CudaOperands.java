@@ -106,7 +106,8 @@ public final class CudaOperands implements AutoCloseable {
         for (long at = 0; at < bytes; at += PIECE_BYTES) {
             gpu.write(room + at, piece.asSlice(0, Math.min(PIECE_BYTES, bytes - at)));
         }
-        WorkWriter second = first.second(room + workspace, MemorySegment.NULL);
+        MemorySegment exchange = first.exchangeBytes() == 0 ? MemorySegment.NULL : gpu.pinned(first.exchangeBytes());
+        WorkWriter second = first.second(room + workspace, MemorySegment.NULL, exchange);
         second.begin(Map.of(), room);
         writing.accept(second);
         second.writeTables();

@@ -93,6 +93,46 @@ class CudaQueueTest {
     }
 
     @Test
+    void what_is_read_late_is_as_it_was_when_it_was_fetched() {
+        long at = gpu.allocate(256, "a test");
+        List<Fetched> fetched = new ArrayList<>();
+        for (long i = 0; i < 4; i++) {
+            queue.write(at, number(i));
+            fetched.add(queue.fetch(at, 8));
+            if (i % 2 == 0) {
+                queue.finish(); // as where something else is read
+            }
+        }
+        for (int i = 0; i < 4; i++) {
+            assertEquals(i, fetched.get(i).bytes().get(ValueLayout.JAVA_LONG, 0));
+        }
+        queue.forget(List.of(), at, 256);
+        gpu.release(at);
+    }
+
+    @Test
+    void what_the_host_does_is_done_in_its_place() {
+        long at = gpu.allocate(256, "a test");
+        MemorySegment pinned = gpu.pinned(8);
+        List<Long> seen = new ArrayList<>();
+        HostWork adds = new HostWork("adds 1", () -> {
+            long number = pinned.get(ValueLayout.JAVA_LONG, 0);
+            seen.add(number);
+            pinned.set(ValueLayout.JAVA_LONG, 0, number + 1);
+        });
+        List<Work> step = List.of(gpu.download(at, pinned), adds, gpu.upload(pinned, at));
+        for (long i = 0; i < 3; i++) {
+            queue.write(at, number(10 * i));
+            step.forEach(queue::add);
+            step.forEach(queue::add);
+            assertEquals(10 * i + 2, queue.fetch(at, 8).bytes().get(ValueLayout.JAVA_LONG, 0));
+        }
+        assertEquals(List.of(0L, 1L, 10L, 11L, 20L, 21L), seen);
+        queue.forget(step, at, 256);
+        gpu.release(at);
+    }
+
+    @Test
     void a_sequence_that_comes_again_is_one_graph_with_the_new_numbers() {
         long at = gpu.allocate(256, "a test");
         List<Work> zeros = zeros(at + 64);

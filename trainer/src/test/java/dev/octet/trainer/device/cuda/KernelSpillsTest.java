@@ -75,8 +75,16 @@ class KernelSpillsTest {
     /** Half a minute of one core. */
     @Tag("sweep")
     @Test
-    void kernels_of_fp8_updates_and_reductions_do_not_spill() throws Exception {
-        check(Stream.of("fp8.cu", "update.cu", "reduce.cu", "softmax.cu", "gather.cu", "transpose.cu"));
+    void kernels_of_fp8_experts_updates_and_reductions_do_not_spill() throws Exception {
+        check(Stream.of(
+                "fp8.cu",
+                "update.cu",
+                "reduce.cu",
+                "softmax.cu",
+                "gather.cu",
+                "transpose.cu",
+                "experts.cu",
+                "grouped.cu"));
     }
 
     @Test

@@ -17,6 +17,7 @@ import dev.octet.trainer.device.Device;
 import dev.octet.trainer.device.Executable;
 import dev.octet.trainer.device.Memory;
 import dev.octet.trainer.device.cpu.CpuDevice;
+import dev.octet.trainer.device.cuda.TestGpus;
 import dev.octet.trainer.device.reference.ReferenceDevice;
 import dev.octet.trainer.kernel.CpuTensor;
 import dev.octet.trainer.kernel.Op;
@@ -54,11 +55,13 @@ class CutOpsTest {
 
     enum Twin {
         CPU,
+        GPU,
         REFERENCE;
 
         private Device device() {
             return switch (this) {
                 case CPU -> CpuDevice.of(2);
+                case GPU -> TestGpus.ownDevice();
                 case REFERENCE -> new ReferenceDevice();
             };
         }
@@ -324,6 +327,10 @@ class CutOpsTest {
         "CPU, none, 1, 0",
         "CPU, mean, 1, 0.1",
         "CPU, mean, 0, 1",
+        "GPU, mean, 1, 0",
+        "GPU, none, 1, 0",
+        "GPU, mean, 1, 0.1",
+        "GPU, mean, 0, 1",
         "REFERENCE, mean, 1, 0",
         "REFERENCE, none, 0, 0",
         "REFERENCE, mean, 1, 0.1"

@@ -11,6 +11,7 @@ import dev.octet.trainer.device.Device;
 import dev.octet.trainer.device.Executable;
 import dev.octet.trainer.device.Memory;
 import dev.octet.trainer.device.cpu.CpuDevice;
+import dev.octet.trainer.device.cuda.TestGpus;
 import dev.octet.trainer.device.reference.ReferenceDevice;
 import dev.octet.trainer.kernel.CpuTensor;
 import dev.octet.trainer.kernel.Op;
@@ -30,7 +31,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
 
-/** The steps that ranks do together, on three ranks, with both twins. */
+/** The steps that ranks do together, on three ranks, with all twins. */
 @DisplayNameGeneration(DisplayNameGenerator.ReplaceUnderscores.class)
 class RankOpsTest {
     private static final int RANKS = 3;
@@ -38,11 +39,13 @@ class RankOpsTest {
 
     enum Twin {
         CPU,
+        GPU,
         REFERENCE;
 
         private Device device() {
             return switch (this) {
                 case CPU -> CpuDevice.of(1);
+                case GPU -> TestGpus.ownDevice();
                 case REFERENCE -> new ReferenceDevice();
             };
         }
