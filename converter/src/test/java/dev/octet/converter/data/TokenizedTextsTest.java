@@ -117,7 +117,7 @@ final class TokenizedTextsTest {
         try (TokenizedTexts texts = open(OptionalInt.empty(), Optional.empty(), "{\"text\": \"a\"}")) {
             Path broken = Files.writeString(folder.resolve("tokenizer_config.json"), "{\"eos_token\": ");
             InvalidDataException e = assertThrows(InvalidDataException.class, texts::endOfText);
-            assertEquals(broken.toString(), e.where());
+            assertEquals(broken + ", line 1, column 15", e.where());
         }
     }
 

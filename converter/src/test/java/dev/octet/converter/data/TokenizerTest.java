@@ -20,10 +20,12 @@ import org.junit.jupiter.api.DisplayNameGeneration;
 import org.junit.jupiter.api.DisplayNameGenerator;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.api.parallel.Isolated;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 
 /** Files that the library ends its process for; a process that lives through these tests is half of what they check. */
+@Isolated // counts what is left of trials in the cache of this process
 @DisplayNameGeneration(DisplayNameGenerator.ReplaceUnderscores.class)
 final class TokenizerTest {
     private static final Path WORDS = Path.of(System.getProperty("octet.testdata"), "tokenizer", "words.json");
