@@ -1,5 +1,6 @@
 package dev.octet.trainer;
 
+import static dev.octet.trainer.RankRuns.DEADLINE;
 import static dev.octet.trainer.RankRuns.assertSame;
 import static dev.octet.trainer.RankRuns.contents;
 import static dev.octet.trainer.RankRuns.run;
@@ -14,6 +15,8 @@ import com.fasterxml.jackson.databind.ObjectMapper;
 import dev.octet.formats.ModelFile;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.trainer.collective.Collectives;
+import dev.octet.trainer.collective.RankThreads;
+import dev.octet.trainer.device.cuda.TestGpus;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -26,6 +29,7 @@ import java.util.TreeMap;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.DisplayNameGeneration;
 import org.junit.jupiter.api.DisplayNameGenerator;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -110,6 +114,38 @@ class DebugRanksRunTest {
         threads(ranks, parts(data, accumulation, distributed, precision), bare, RunOptions.defaults());
         Map<String, byte[]> expected = contents(bare, STEPS);
         contents(watched, STEPS).forEach((name, bytes) -> assertArrayEquals(expected.get(name), bytes, name));
+    }
+
+    @Tag("kernels")
+    @ParameterizedTest
+    @CsvSource(
+            delimiter = '|',
+            value = {
+                "2 | 4 | zero: 0 | mode: fp32",
+                "2 | 4 | zero: 2 | mode: fp32",
+                "2 | 4 | zero: 3 | mode: fp8, amax_history_len: 4",
+                "2 | 4 | zero: 0 | mode: fp8, recipe: mxfp8",
+                "1 | 4 | pipeline: 2 | mode: bf16",
+                "2 | 4 | pipeline: 2, zero: 1 | mode: fp32"
+            })
+    void of_GPUs_statistics_are_those_of_the_GPU_that_plays_all_ranks(
+            int data, int accumulation, String distributed, String precision) throws IOException {
+        Path whole = folder.resolve("whole");
+        run(
+                parts(data, accumulation, "", precision, debug(STATS + CASTS)),
+                TestGpus.ownDevice(),
+                whole,
+                Collectives.alone(),
+                RunOptions.defaults());
+        Path ranks = folder.resolve("ranks");
+        TrainingParts parts = parts(data, accumulation, distributed, precision, debug(STATS + CASTS));
+        RankThreads.run(
+                data * (distributed.contains("pipeline") ? 2 : 1),
+                DEADLINE,
+                world -> run(parts, TestGpus.ownDevice(), ranks, world, RunOptions.defaults()));
+        assertEquals(STEPS * 11, observed(whole).lines().count());
+        assertEquals(observed(whole), observed(ranks));
+        assertSame(whole, ranks, STEPS);
     }
 
     @ParameterizedTest
