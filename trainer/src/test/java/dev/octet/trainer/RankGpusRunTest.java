@@ -28,6 +28,7 @@ import org.jspecify.annotations.Nullable;
 import org.junit.jupiter.api.DisplayNameGeneration;
 import org.junit.jupiter.api.DisplayNameGenerator;
 import org.junit.jupiter.api.Tag;
+import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
@@ -131,6 +132,26 @@ class RankGpusRunTest {
             int data, int accumulation, String distributed, String precision, @Nullable String line)
             throws IOException {
         requireSame(2 * data, data, accumulation, distributed, precision, line);
+    }
+
+    /** The first stage, which has no loss to wait for. */
+    @Test
+    void a_stage_evaluates_any_number_of_batches_in_the_pinned_memory_of_one() {
+        List<Long> sizes = new ArrayList<>();
+        TrainingParts parts =
+                parts(1, 1, "pipeline: 2", "mode: fp32", "data: {train: made, eval: more}", "eval_every: 2");
+        RankThreads.run(
+                2,
+                DEADLINE,
+                world -> run(
+                        parts,
+                        world.rank() == 0 ? TestGpus.rememberingPinned(sizes) : TestGpus.hostDevice(),
+                        folder,
+                        world,
+                        RunOptions.defaults()));
+        long ofSamples = 8 * SmallRun.IN * Float.BYTES;
+        // of a program that trains and of one that evaluates
+        assertEquals(2, sizes.stream().filter(s -> s == ofSamples).count(), sizes.toString());
     }
 
     /** A decoder whose heads, feed-forward layers and vocabulary ranks share. */

@@ -209,6 +209,7 @@ final class MicroBatchPasses {
             loss = forward(loaded, chunk, executable, batch).map(Supplier::get);
             chunk.release(0);
         }
+        memory.memory().start(); // also where no loss is read: the next batch takes the same places on its way to the device
         return loss;
     }
 }

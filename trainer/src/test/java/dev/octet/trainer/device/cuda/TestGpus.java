@@ -7,6 +7,7 @@ import dev.octet.trainer.device.Device;
 import dev.octet.trainer.kernel.CudaAttention;
 import dev.octet.trainer.kernel.CudaProduct;
 import dev.octet.trainer.op.GpuFusions;
+import java.lang.foreign.MemorySegment;
 import java.util.List;
 import java.util.concurrent.atomic.AtomicInteger;
 import org.jspecify.annotations.Nullable;
@@ -208,6 +209,17 @@ public final class TestGpus {
                 return new GpuInfo(i.ordinal(), i.name(), i.capability(), count, i.totalBytes(), i.versions());
             }
         };
+    }
+
+    /** The device on {@link #host()}, which remembers the sizes of pinned memory that it takes. */
+    public static Device rememberingPinned(List<Long> sizes) {
+        return new CudaDevice(new ForwardingGpu(host()) {
+            @Override
+            public MemorySegment pinned(long bytes) {
+                sizes.add(bytes);
+                return super.pinned(bytes);
+            }
+        });
     }
 
     /** A GPU that remembers the products that it prepares. */
