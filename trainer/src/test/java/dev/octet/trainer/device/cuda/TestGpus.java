@@ -211,13 +211,30 @@ public final class TestGpus {
         };
     }
 
-    /** The device on {@link #host()}, which remembers the sizes of pinned memory that it takes. */
-    public static Device rememberingPinned(List<Long> sizes) {
+    /** The device on {@link #host()}, which remembers the pinned memory that it takes and the graphs that it records: "pinned 4", "graph of 12". */
+    public static Device remembering(List<String> kept) {
         return new CudaDevice(new ForwardingGpu(host()) {
             @Override
             public MemorySegment pinned(long bytes) {
-                sizes.add(bytes);
+                kept.add("pinned " + bytes);
                 return super.pinned(bytes);
+            }
+
+            @Override
+            public Work graph(List<Work> works) {
+                kept.add("graph of " + works.size());
+                return super.graph(works);
+            }
+        });
+    }
+
+    /** The device on {@link #host()}, which counts the copies within it that it prepares. */
+    public static Device countingCopies(AtomicInteger count) {
+        return new CudaDevice(new ForwardingGpu(host()) {
+            @Override
+            public Work copy(long from, long to, long bytes) {
+                count.incrementAndGet();
+                return super.copy(from, to, bytes);
             }
         });
     }
