@@ -113,8 +113,7 @@ class DebugRanksRunTest {
                 parts(data, accumulation, distributed, precision, debug(STATS + CASTS)),
                 watched,
                 RunOptions.defaults());
-        assertEquals(
-                STEPS * tensors(precision), observed(whole).lines().count());
+        assertEquals(STEPS * tensors(precision), observed(whole).lines().count());
         assertEquals(observed(whole), observed(watched));
         Path bare = folder.resolve("bare");
         threads(ranks, parts(data, accumulation, distributed, precision), bare, RunOptions.defaults());
@@ -150,8 +149,7 @@ class DebugRanksRunTest {
                 data * (distributed.contains("pipeline") ? 2 : 1),
                 DEADLINE,
                 world -> run(parts, TestGpus.ownDevice(), ranks, world, RunOptions.defaults()));
-        assertEquals(
-                STEPS * tensors(precision), observed(whole).lines().count());
+        assertEquals(STEPS * tensors(precision), observed(whole).lines().count());
         assertEquals(observed(whole), observed(ranks));
         assertSame(whole, ranks, STEPS);
     }
@@ -214,8 +212,8 @@ class DebugRanksRunTest {
     @CsvSource(
             delimiter = '|',
             value = {"1 | 2 | tensor: 2", "2 | 4 | tensor: 2, zero: 3"})
-    void of_layers_that_GPUs_share_statistics_are_those_of_whole_tensors(
-            int data, int accumulation, String distributed) throws IOException {
+    void of_layers_that_GPUs_share_statistics_are_those_of_whole_tensors(int data, int accumulation, String distributed)
+            throws IOException {
         requireWholeTensors(data, accumulation, distributed, TestGpus::ownDevice);
     }
 
@@ -230,8 +228,7 @@ class DebugRanksRunTest {
                 RunOptions.defaults());
         Path ranks = folder.resolve("ranks");
         TrainingParts parts = parts(data, accumulation, distributed, "mode: fp32", debug(STATS));
-        RankThreads.run(
-                2 * data, DEADLINE, world -> run(parts, devices.get(), ranks, world, RunOptions.defaults()));
+        RankThreads.run(2 * data, DEADLINE, world -> run(parts, devices.get(), ranks, world, RunOptions.defaults()));
         Map<String, Double> expected = values(whole);
         Map<String, Double> got = values(ranks);
         assertEquals(expected.keySet(), got.keySet());

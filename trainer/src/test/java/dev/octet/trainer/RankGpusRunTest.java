@@ -167,8 +167,7 @@ class RankGpusRunTest {
                 "steps: 16",
                 "gradient_accumulation: " + accumulation,
                 "distributed: {" + distributed + "}",
-                "precision: {" + precision
-                        + (ranks == 1 ? "}" : ", ranks: " + ranks + ", gradient_reduction: f32}")));
+                "precision: {" + precision + (ranks == 1 ? "}" : ", ranks: " + ranks + ", gradient_reduction: f32}")));
         if (precision.contains("fp8")) { // of which some steps measure the fit
             lines.add("fp8_health: {every: 0}");
         }

@@ -74,10 +74,11 @@ final class FreshGradient {
                 Value copy = new Value(own.size(), v.name(), v.type(), role);
                 own.put(v, copy);
                 if (role == ValueRole.CONSTANT) {
-                    TensorSpec spec = new TensorSpec(
-                            v.name(), v.type().dtype(), v.type().shape());
+                    TensorSpec spec =
+                            new TensorSpec(v.name(), v.type().dtype(), v.type().shape());
                     constants.put(
-                            copy, new Tensor(spec, Readings.of(v, running, arena).bytes()));
+                            copy,
+                            new Tensor(spec, Readings.of(v, running, arena).bytes()));
                 }
             }
         }

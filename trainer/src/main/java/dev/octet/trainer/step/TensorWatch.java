@@ -276,8 +276,7 @@ public final class TensorWatch {
             Value value = requireNonNull(step.gradients().get(input));
             boolean alone = !step.accumulated().contains(input)
                     || (value.role() == ValueRole.GRADIENT && pass.begins() && contributions(value) == 1);
-            CpuTensor whole =
-                    alone ? Readings.of(value, running, arena) : fresh.of(step, input, running, arena);
+            CpuTensor whole = alone ? Readings.of(value, running, arena) : fresh.of(step, input, running, arena);
             return linear.own(product, whole);
         }
 

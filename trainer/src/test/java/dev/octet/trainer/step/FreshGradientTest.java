@@ -120,7 +120,11 @@ class FreshGradientTest {
 
         @Override
         public void after(Step step, long nanos, Executable running) {
-            for (int i = 0; step.backward() && LinearStep.isOne(step) && i < step.gradients().size(); i++) {
+            for (int i = 0;
+                    step.backward()
+                            && LinearStep.isOne(step)
+                            && i < step.gradients().size();
+                    i++) {
                 Value gradient = step.gradients().get(i);
                 // of the bias no one asks
                 if (gradient != null && gradient.type().shape().rank() > 1 && isAlone(step, i, gradient)) {
@@ -138,7 +142,7 @@ class FreshGradientTest {
         /** Whether the value has this step's gradient alone: zeros were there before. */
         private boolean isAlone(Step step, int input, Value gradient) {
             return !step.accumulated().contains(input)
-                    || (gradient.role() == ValueRole.GRADIENT && writers.get(gradient) == 1);
+                    || (gradient.role() == ValueRole.GRADIENT && writers.getOrDefault(gradient, 0) == 1);
         }
 
         /** With one zero: what was added to zeros has no other. */
@@ -171,7 +175,8 @@ class FreshGradientTest {
                     } else if (v.name().equals(Program.LOSS_GRADIENT)) {
                         memory.write(
                                 v,
-                                Tensor.ofFloats(ARENA, v.name(), Shape.of(1), 1024f).bytes());
+                                Tensor.ofFloats(ARENA, v.name(), Shape.of(1), 1024f)
+                                        .bytes());
                     }
                 }
                 program.inputs()
