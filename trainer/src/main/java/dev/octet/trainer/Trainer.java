@@ -1280,7 +1280,7 @@ public final class Trainer implements AutoCloseable {
     Optional<TensorWatch> watchTensors(long step, TensorDumps dumps) {
         DebugSettings settings = parts.config().debug();
         SharedLayers shared = new SharedLayers(session.cut(), groups.tensor());
-        TensorWatch watch = new TensorWatch(debug, settings.iteration(step), settings.parity(), dumps, shared);
+        TensorWatch watch = new TensorWatch(debug, settings.iteration(step), settings.parity(), dumps, shared, device);
         if (!watch.isNeeded()) {
             return Optional.empty();
         }

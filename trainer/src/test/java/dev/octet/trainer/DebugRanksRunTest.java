@@ -1,5 +1,6 @@
 package dev.octet.trainer;
 
+import static dev.octet.trainer.RankRuns.DEADLINE;
 import static dev.octet.trainer.RankRuns.assertSame;
 import static dev.octet.trainer.RankRuns.contents;
 import static dev.octet.trainer.RankRuns.run;
@@ -14,6 +15,10 @@ import com.fasterxml.jackson.databind.ObjectMapper;
 import dev.octet.formats.ModelFile;
 import dev.octet.formats.tensor.Shape;
 import dev.octet.trainer.collective.Collectives;
+import dev.octet.trainer.collective.RankThreads;
+import dev.octet.trainer.device.Device;
+import dev.octet.trainer.device.cpu.CpuDevice;
+import dev.octet.trainer.device.cuda.TestGpus;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -23,9 +28,11 @@ import java.util.List;
 import java.util.Map;
 import java.util.Objects;
 import java.util.TreeMap;
+import java.util.function.Supplier;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.DisplayNameGeneration;
 import org.junit.jupiter.api.DisplayNameGenerator;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -65,6 +72,11 @@ class DebugRanksRunTest {
         return "debug: {all: {enabled: true, layers: {layer_types: [all]}, transformer_engine: {" + features + "}}}";
     }
 
+    /** Six of each layer; only with a scale that is learned the first layer's input has a gradient. */
+    private static int tensors(String precision) {
+        return precision.startsWith("mode: qat") ? 12 : 11;
+    }
+
     private static String observed(Path run) throws IOException {
         return Files.readString(run.resolve("debug.jsonl"));
     }
@@ -101,15 +113,45 @@ class DebugRanksRunTest {
                 parts(data, accumulation, distributed, precision, debug(STATS + CASTS)),
                 watched,
                 RunOptions.defaults());
-        // six of each layer; only with a scale that is learned the first layer's input has a gradient
-        assertEquals(
-                STEPS * (precision.startsWith("mode: qat") ? 12 : 11),
-                observed(whole).lines().count());
+        assertEquals(STEPS * tensors(precision), observed(whole).lines().count());
         assertEquals(observed(whole), observed(watched));
         Path bare = folder.resolve("bare");
         threads(ranks, parts(data, accumulation, distributed, precision), bare, RunOptions.defaults());
         Map<String, byte[]> expected = contents(bare, STEPS);
         contents(watched, STEPS).forEach((name, bytes) -> assertArrayEquals(expected.get(name), bytes, name));
+    }
+
+    @Tag("kernels")
+    @ParameterizedTest
+    @CsvSource(
+            delimiter = '|',
+            value = {
+                "2 | 4 | zero: 0 | mode: fp32",
+                "2 | 4 | zero: 2 | mode: fp32",
+                "2 | 4 | zero: 3 | mode: fp8, amax_history_len: 4",
+                "2 | 4 | zero: 0 | mode: fp8, recipe: mxfp8",
+                "2 | 4 | zero: 3 | mode: qat, weights: {format: int4}, inputs: {format: int8}",
+                "1 | 4 | pipeline: 2 | mode: bf16",
+                "2 | 4 | pipeline: 2, zero: 1 | mode: fp32"
+            })
+    void of_GPUs_statistics_are_those_of_the_GPU_that_plays_all_ranks(
+            int data, int accumulation, String distributed, String precision) throws IOException {
+        Path whole = folder.resolve("whole");
+        run(
+                parts(data, accumulation, "", precision, debug(STATS + CASTS)),
+                TestGpus.ownDevice(),
+                whole,
+                Collectives.alone(),
+                RunOptions.defaults());
+        Path ranks = folder.resolve("ranks");
+        TrainingParts parts = parts(data, accumulation, distributed, precision, debug(STATS + CASTS));
+        RankThreads.run(
+                data * (distributed.contains("pipeline") ? 2 : 1),
+                DEADLINE,
+                world -> run(parts, TestGpus.ownDevice(), ranks, world, RunOptions.defaults()));
+        assertEquals(STEPS * tensors(precision), observed(whole).lines().count());
+        assertEquals(observed(whole), observed(ranks));
+        assertSame(whole, ranks, STEPS);
     }
 
     @ParameterizedTest
@@ -162,18 +204,31 @@ class DebugRanksRunTest {
             value = {"1 | 2 | tensor: 2", "2 | 4 | tensor: 2, zero: 3"})
     void of_layers_that_ranks_share_statistics_are_those_of_whole_tensors(
             int data, int accumulation, String distributed) throws IOException {
+        requireWholeTensors(data, accumulation, distributed, () -> CpuDevice.of(1));
+    }
+
+    @Tag("kernels")
+    @ParameterizedTest
+    @CsvSource(
+            delimiter = '|',
+            value = {"1 | 2 | tensor: 2", "2 | 4 | tensor: 2, zero: 3"})
+    void of_layers_that_GPUs_share_statistics_are_those_of_whole_tensors(int data, int accumulation, String distributed)
+            throws IOException {
+        requireWholeTensors(data, accumulation, distributed, TestGpus::ownDevice);
+    }
+
+    private void requireWholeTensors(int data, int accumulation, String distributed, Supplier<Device> devices)
+            throws IOException {
         Path whole = folder.resolve("whole");
         run(
                 parts(data, accumulation, "", "mode: fp32", debug(STATS)),
+                devices.get(),
                 whole,
                 Collectives.alone(),
                 RunOptions.defaults());
         Path ranks = folder.resolve("ranks");
-        threads(
-                2 * data,
-                parts(data, accumulation, distributed, "mode: fp32", debug(STATS)),
-                ranks,
-                RunOptions.defaults());
+        TrainingParts parts = parts(data, accumulation, distributed, "mode: fp32", debug(STATS));
+        RankThreads.run(2 * data, DEADLINE, world -> run(parts, devices.get(), ranks, world, RunOptions.defaults()));
         Map<String, Double> expected = values(whole);
         Map<String, Double> got = values(ranks);
         assertEquals(expected.keySet(), got.keySet());

@@ -28,6 +28,7 @@ import org.jspecify.annotations.Nullable;
 import org.junit.jupiter.api.DisplayNameGeneration;
 import org.junit.jupiter.api.DisplayNameGenerator;
 import org.junit.jupiter.api.Tag;
+import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
@@ -131,6 +132,59 @@ class RankGpusRunTest {
             int data, int accumulation, String distributed, String precision, @Nullable String line)
             throws IOException {
         requireSame(2 * data, data, accumulation, distributed, precision, line);
+    }
+
+    /** What the first rank's GPU takes for its queue by the end: pinned memory, and graphs. */
+    private List<String> kept(int processes, TrainingParts parts, int steps) {
+        List<String> kept = new ArrayList<>();
+        Path run = folder.resolve("steps-" + steps);
+        RankThreads.run(
+                processes,
+                DEADLINE,
+                world -> run(
+                        parts,
+                        world.rank() == 0 ? TestGpus.remembering(kept) : TestGpus.hostDevice(),
+                        run,
+                        world,
+                        RunOptions.defaults().withMaxSteps(steps)));
+        return kept;
+    }
+
+    @ParameterizedTest
+    @CsvSource(
+            delimiter = '|',
+            value = {
+                "2 | 2 | 4 | zero: 0 | mode: fp8, amax_history_len: 4",
+                "2 | 2 | 2 | zero: 1 | mode: fp32",
+                "2 | 2 | 4 | zero: 2 | mode: bf16",
+                "2 | 2 | 4 | zero: 3, bucket_size: 100 | mode: fp8, recipe: current",
+                "4 | 2 | 4 | pipeline: 2, zero: 3 | mode: fp8, amax_history_len: 4",
+                "2 | 1 | 2 | tensor: 2 | mode: fp8, amax_history_len: 4",
+            })
+    void more_steps_take_no_more_pinned_memory_and_graphs(
+            int processes, int ranks, int accumulation, String distributed, String precision) {
+        List<String> lines = new ArrayList<>(List.of(
+                "steps: 16",
+                "gradient_accumulation: " + accumulation,
+                "distributed: {" + distributed + "}",
+                "precision: {" + precision + (ranks == 1 ? "}" : ", ranks: " + ranks + ", gradient_reduction: f32}")));
+        if (precision.contains("fp8")) { // of which some steps measure the fit
+            lines.add("fp8_health: {every: 0}");
+        }
+        TrainingParts parts = SmallRun.parts(SmallRun.with(lines.toArray(String[]::new)));
+        // two sequences take turns, and are graphs from their second time on
+        assertEquals(kept(processes, parts, 8), kept(processes, parts, 16));
+    }
+
+    /** The first stage, which has no loss to wait for. */
+    @Test
+    void a_stage_evaluates_any_number_of_batches_in_the_pinned_memory_of_one() {
+        TrainingParts parts =
+                parts(1, 1, "pipeline: 2", "mode: fp32", "data: {train: made, eval: more}", "eval_every: 2");
+        List<String> kept = kept(2, parts, STEPS);
+        String ofSamples = "pinned " + 8 * SmallRun.IN * Float.BYTES;
+        // of a program that trains and of one that evaluates
+        assertEquals(2, kept.stream().filter(ofSamples::equals).count(), kept.toString());
     }
 
     /** A decoder whose heads, feed-forward layers and vocabulary ranks share. */

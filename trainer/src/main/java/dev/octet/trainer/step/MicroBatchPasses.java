@@ -209,6 +209,8 @@ final class MicroBatchPasses {
             loss = forward(loaded, chunk, executable, batch).map(Supplier::get);
             chunk.release(0);
         }
+        // also where no loss is read: the next batch takes the same places on its way to the device
+        memory.memory().start();
         return loss;
     }
 }

@@ -158,11 +158,10 @@ final class SharedScales implements AutoCloseable {
             pending[i] = all.get(i)[0];
         }
         groups.stage().allReduce(pending, RankReduction.MAX);
+        // those that stay, too: a GPU has the same work each time, which is a graph then
         for (int i = 0; i < pending.length; i++) {
-            if (all.get(i)[0] != pending[i]) {
-                all.get(i)[0] = pending[i];
-                write(histories.get(i), all.get(i));
-            }
+            all.get(i)[0] = pending[i];
+            write(histories.get(i), all.get(i));
         }
     }
 

@@ -4,6 +4,7 @@ import static java.util.Objects.requireNonNull;
 
 import dev.octet.quant.recipe.Product;
 import dev.octet.trainer.collective.Collectives;
+import dev.octet.trainer.device.Device;
 import dev.octet.trainer.device.Executable;
 import dev.octet.trainer.device.StepObserver;
 import dev.octet.trainer.kernel.CpuTensor;
@@ -53,6 +54,7 @@ public final class TensorWatch {
     private final long iteration;
     private final TensorDumps dumps;
     private final SharedLayers shared;
+    private final FreshGradient fresh;
 
     /**
      * A watch for one step.
@@ -61,8 +63,11 @@ public final class TensorWatch {
      * @param parity whether numbers are as Transformer Engine's code finds them where that is odd
      * @param dumps writes tensors that features ask to be written
      * @param shared the layers that ranks share
+     * @param device that runs the step
      */
-    public TensorWatch(DebugPlan plan, long iteration, boolean parity, TensorDumps dumps, SharedLayers shared) {
+    public TensorWatch(
+            DebugPlan plan, long iteration, boolean parity, TensorDumps dumps, SharedLayers shared, Device device) {
+        this.fresh = new FreshGradient(device);
         this.iteration = iteration;
         this.dumps = dumps;
         this.shared = shared;
@@ -271,8 +276,7 @@ public final class TensorWatch {
             Value value = requireNonNull(step.gradients().get(input));
             boolean alone = !step.accumulated().contains(input)
                     || (value.role() == ValueRole.GRADIENT && pass.begins() && contributions(value) == 1);
-            CpuTensor whole =
-                    alone ? Readings.of(value, running, arena) : FreshGradient.of(step, input, running, arena);
+            CpuTensor whole = alone ? Readings.of(value, running, arena) : fresh.of(step, input, running, arena);
             return linear.own(product, whole);
         }
 

@@ -199,6 +199,7 @@ final class CudaExecutable implements Executable {
             });
             forms.forEach((form, there) -> first.place(form, base + plan.offset(there)));
             WorkWriter second = first.second(base + own, host, host.asSlice(hostBytes, first.exchangeBytes()));
+            transposeConstants(second);
             share(second);
             Map<WorkWriter.Awaited, Long> awaited = new HashMap<>();
             survey.awaited().forEach((key, memoryOf) -> awaited.put(key, address(memoryOf)));
@@ -227,6 +228,21 @@ final class CudaExecutable implements Executable {
         } catch (RuntimeException e) { // for example, a kernel does not compile
             close();
             throw e;
+        }
+    }
+
+    /** Codes among the constants come without the form that some products take. */
+    private void transposeConstants(WorkWriter writer) {
+        for (Value constant : program.constants().keySet()) {
+            CudaTensor codes = tensor(constant);
+            writer.begin(Map.of(codes.address(), provisional(constant).address()), 0);
+            writer.transpose(codes);
+        }
+        List<Work> works = writer.take();
+        if (!works.isEmpty()) {
+            works.forEach(Work::run);
+            gpu.synchronize();
+            works.forEach(Work::close);
         }
     }
 

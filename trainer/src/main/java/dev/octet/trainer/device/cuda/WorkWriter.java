@@ -452,12 +452,15 @@ final class WorkWriter implements CudaStream {
         works.add(new HostWork(call.name(), () -> call.body().accept(copies)));
         distinct(call.written())
                 .forEach(t -> works.add(gpu.upload(copies.apply(t).bytes(), t.address())));
-        for (CudaTensor t : call.written()) { // codes come without the form that some products take
-            long transposed = wanted(t, CudaCodes.TRANSPOSED);
-            if (transposed != 0) {
-                int rows = Math.toIntExact(t.count() / Math.max(1, t.shape().dim(-1)));
-                CudaCodes.transpose(t.address(), rows, t.shape().dim(-1), transposed, this);
-            }
+        call.written().forEach(this::transpose);
+    }
+
+    /** Makes the transpose that products take of codes which no step of the device has made; nothing where none takes it. */
+    void transpose(CudaTensor codes) {
+        long transposed = wanted(codes, CudaCodes.TRANSPOSED);
+        if (transposed != 0) {
+            long columns = codes.shape().dim(-1);
+            CudaCodes.transpose(codes.address(), codes.count() / Math.max(1, columns), columns, transposed, this);
         }
     }
 

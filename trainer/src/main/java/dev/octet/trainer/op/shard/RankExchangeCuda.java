@@ -5,6 +5,7 @@ import dev.octet.trainer.kernel.CudaOnHost;
 import dev.octet.trainer.kernel.CudaStream;
 import dev.octet.trainer.kernel.CudaTensor;
 import dev.octet.trainer.kernel.Frame;
+import dev.octet.trainer.op.copy.CudaCopy;
 import dev.octet.trainer.op.shard.RankExchange.Way;
 
 /** What travels passes through memory of the host; what stays on a rank is copied on its GPU. */
@@ -34,15 +35,18 @@ final class RankExchangeCuda implements CudaKernel<RankExchange> {
         if (way != Way.SHARE) {
             return false;
         }
-        long width = op.inner() * x.dtype().bits() / 8;
         long before = op.shares().subList(0, op.rank()).stream()
                 .mapToLong(Long::longValue)
                 .sum();
         long axis = op.shares().stream().mapToLong(Long::longValue).sum();
-        long run = op.shares().get(op.rank()) * width;
-        for (long o = 0; o < op.outer(); o++) {
-            cuda.copy(x.address() + (o * axis + before) * width, y.address() + o * run, run);
-        }
+        long run = op.shares().get(op.rank()) * op.inner();
+        new CudaCopy(
+                        new long[] {op.outer(), run},
+                        before * op.inner(),
+                        new long[] {axis * op.inner(), 1},
+                        0,
+                        new long[] {run, 1})
+                .write(x, y, cuda);
         return true;
     }
 }

@@ -2,6 +2,7 @@ package dev.octet.trainer.device.cuda;
 
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
 
 import dev.octet.trainer.device.Fetched;
 import java.lang.foreign.Arena;
@@ -129,6 +130,22 @@ class CudaQueueTest {
         }
         assertEquals(List.of(0L, 1L, 10L, 11L, 20L, 21L), seen);
         queue.forget(step, at, 256);
+        gpu.release(at);
+    }
+
+    @Test
+    void work_of_the_host_that_fails_ends_the_step_and_leaves_a_queue_that_goes_on() {
+        long at = gpu.allocate(256, "a test");
+        HostWork fails = new HostWork("fails", () -> {
+            throw new IllegalStateException("the other rank is gone");
+        });
+        queue.write(at, number(1));
+        Fetched before = queue.fetch(at, 8);
+        assertThrows(IllegalStateException.class, () -> queue.add(fails));
+        queue.write(at, number(2));
+        assertEquals(2, queue.fetch(at, 8).bytes().get(ValueLayout.JAVA_LONG, 0));
+        assertEquals(1, before.bytes().get(ValueLayout.JAVA_LONG, 0));
+        queue.forget(List.of(fails), at, 256);
         gpu.release(at);
     }
 

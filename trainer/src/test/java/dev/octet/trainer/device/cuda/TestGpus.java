@@ -7,6 +7,7 @@ import dev.octet.trainer.device.Device;
 import dev.octet.trainer.kernel.CudaAttention;
 import dev.octet.trainer.kernel.CudaProduct;
 import dev.octet.trainer.op.GpuFusions;
+import java.lang.foreign.MemorySegment;
 import java.util.List;
 import java.util.concurrent.atomic.AtomicInteger;
 import org.jspecify.annotations.Nullable;
@@ -208,6 +209,34 @@ public final class TestGpus {
                 return new GpuInfo(i.ordinal(), i.name(), i.capability(), count, i.totalBytes(), i.versions());
             }
         };
+    }
+
+    /** The device on {@link #host()}, which remembers the pinned memory that it takes and the graphs that it records: "pinned 4", "graph of 12". */
+    public static Device remembering(List<String> kept) {
+        return new CudaDevice(new ForwardingGpu(host()) {
+            @Override
+            public MemorySegment pinned(long bytes) {
+                kept.add("pinned " + bytes);
+                return super.pinned(bytes);
+            }
+
+            @Override
+            public Work graph(List<Work> works) {
+                kept.add("graph of " + works.size());
+                return super.graph(works);
+            }
+        });
+    }
+
+    /** The device on {@link #host()}, which counts the copies within it that it prepares. */
+    public static Device countingCopies(AtomicInteger count) {
+        return new CudaDevice(new ForwardingGpu(host()) {
+            @Override
+            public Work copy(long from, long to, long bytes) {
+                count.incrementAndGet();
+                return super.copy(from, to, bytes);
+            }
+        });
     }
 
     /** A GPU that remembers the products that it prepares. */

@@ -40,6 +40,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.SplittableRandom;
+import java.util.concurrent.atomic.AtomicInteger;
 import org.junit.jupiter.api.DisplayNameGeneration;
 import org.junit.jupiter.api.DisplayNameGenerator;
 import org.junit.jupiter.api.Test;
@@ -80,6 +81,10 @@ class CutOpsTest {
 
     /** Runs an operator forward and backward. */
     private static Both run(Twin twin, Op op, List<float[]> inputs, List<OperandType> types, float[] upstream) {
+        return run(twin.device(), op, inputs, types, upstream);
+    }
+
+    private static Both run(Device opened, Op op, List<float[]> inputs, List<OperandType> types, float[] upstream) {
         ProgramBuilder builder = new ProgramBuilder();
         List<Value> x = new ArrayList<>();
         for (int i = 0; i < types.size(); i++) {
@@ -98,7 +103,7 @@ class CutOpsTest {
                 Phase.FORWARD, "n", op, false, List.copyOf(x), List.copyOf(outputs), List.of(), List.of(), Set.of()));
         builder.add(new Step(
                 Phase.BACKWARD, "n", op, true, List.copyOf(x), List.copyOf(outputs), List.of(dy), gradients, Set.of()));
-        try (Device device = twin.device();
+        try (Device device = opened;
                 Memory memory = device.allocate(builder.build().lasting());
                 Executable executable = device.load(builder.build(), memory);
                 Arena arena = Arena.ofConfined()) {
@@ -247,6 +252,28 @@ class CutOpsTest {
                 assertArrayEquals(gathers ? mine : all, got.get(r).dx, 1e-6f, "back: " + kind + " of rank " + r);
             }
         }
+    }
+
+    @Test
+    void a_GPU_takes_its_share_of_many_rows_in_one_launch() {
+        List<OperandType> types = List.of(f32(200, 5));
+        Shape own = Shape.of(200, 3);
+        Node node = RankExchange.node("n", Kind.TO_SHARES, "x", "y", 200, List.of(2L, 3L), 1, own);
+        AtomicInteger copies = new AtomicInteger();
+        List<Both> got = RankThreads.run(2, DEADLINE, world -> {
+            boolean isSecond = world.rank() == 1;
+            Node of = isSecond
+                    ? node
+                    : RankExchange.node("n", Kind.TO_SHARES, "x", "y", 200, List.of(2L, 3L), 0, Shape.of(200, 2));
+            return run(
+                    isSecond ? TestGpus.countingCopies(copies) : Twin.CPU.device(),
+                    among(of, types, world),
+                    List.of(numbers(7, 1000)),
+                    types,
+                    new float[isSecond ? 600 : 400]);
+        });
+        assertArrayEquals(columns(numbers(7, 1000), 5, 2, 5), got.get(1).y);
+        assertEquals(0, copies.get());
     }
 
     @Test
