@@ -15,11 +15,14 @@ import java.util.stream.Stream;
 import org.junit.jupiter.api.DisplayNameGeneration;
 import org.junit.jupiter.api.DisplayNameGenerator;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.parallel.Execution;
+import org.junit.jupiter.api.parallel.ExecutionMode;
 
 /**
  * Java files look as palantir-java-format writes them; {@code -Doctet.format=apply} rewrites those that do not. Why this is a test
  * and not a Maven plugin: docs/decisions/0001-formatting-is-a-test.md.
  */
+@Execution(ExecutionMode.CONCURRENT)
 @DisplayNameGeneration(DisplayNameGenerator.ReplaceUnderscores.class)
 class FormatTest {
     private static final Path ROOT = Path.of(System.getProperty("octet.root"));

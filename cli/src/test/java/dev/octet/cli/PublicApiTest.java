@@ -29,6 +29,8 @@ import java.util.stream.Collectors;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.DisplayNameGeneration;
 import org.junit.jupiter.api.DisplayNameGenerator;
+import org.junit.jupiter.api.parallel.Execution;
+import org.junit.jupiter.api.parallel.ExecutionMode;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.MethodSource;
 
@@ -36,6 +38,7 @@ import org.junit.jupiter.params.provider.MethodSource;
  * What each module exports to everyone, compared with the committed lists in {@code testdata/api}: public types, and their public and
  * protected members. {@code -Doctet.api=write} writes the lists anew.
  */
+@Execution(ExecutionMode.CONCURRENT)
 @DisplayNameGeneration(DisplayNameGenerator.ReplaceUnderscores.class)
 class PublicApiTest {
     private static final Path TESTDATA = Path.of(System.getProperty("octet.testdata"));

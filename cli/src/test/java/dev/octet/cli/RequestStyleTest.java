@@ -16,8 +16,11 @@ import java.util.Optional;
 import org.junit.jupiter.api.DisplayNameGeneration;
 import org.junit.jupiter.api.DisplayNameGenerator;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.parallel.Execution;
+import org.junit.jupiter.api.parallel.ExecutionMode;
 
 /** What all requests of the verbs have in common for a program that makes them. */
+@Execution(ExecutionMode.CONCURRENT)
 @DisplayNameGeneration(DisplayNameGenerator.ReplaceUnderscores.class)
 class RequestStyleTest {
     private static final String REQUEST = "\\w*Request|To[A-Z]\\w*|Loss|SampleSource";

@@ -25,13 +25,8 @@ import org.junit.jupiter.api.DisplayNameGeneration;
 import org.junit.jupiter.api.DisplayNameGenerator;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
-import org.junit.jupiter.api.parallel.Isolated;
 
-/**
- * Files that another program shortens while Octet reads them: as soon as Octet says the first thing. Alone in its process, since all commands of a process share
- * what it has open.
- */
-@Isolated
+/** Files that another program shortens while Octet reads them: as soon as Octet says the first thing. */
 @DisplayNameGeneration(DisplayNameGenerator.ReplaceUnderscores.class)
 class ShortenedInputTest {
     private static final Path ROOT = Path.of(System.getProperty("octet.root", ".."));
