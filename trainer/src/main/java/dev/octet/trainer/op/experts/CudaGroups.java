@@ -1,6 +1,7 @@
 package dev.octet.trainer.op.experts;
 
 import dev.octet.formats.tensor.DType;
+import dev.octet.trainer.kernel.CudaLaunch;
 import dev.octet.trainer.kernel.CudaSource;
 import dev.octet.trainer.kernel.CudaStream;
 import dev.octet.trainer.kernel.CudaStream.Grid;
@@ -65,6 +66,15 @@ public record CudaGroups(CudaTensor offsets, int experts, int rows, CudaStream c
         public static Rows of(CudaTensor x) {
             return new Rows(x.address(), Math.toIntExact(x.shape().dim(-1)), Elements.numbers(x.dtype()));
         }
+
+        /** As the next operands of a kernel: what its source calls {@code type_NAME} to {@code block_columns_NAME}. */
+        private CudaLaunch passTo(CudaLaunch launch, String name) {
+            return launch.value("type_" + name, elements.code())
+                    .pointer(name, address)
+                    .pointer("scales_" + name, elements.scales)
+                    .value("block_rows_" + name, elements.blockRows)
+                    .value("block_columns_" + name, elements.blockColumns);
+        }
     }
 
     /**
@@ -111,14 +121,10 @@ public record CudaGroups(CudaTensor offsets, int experts, int rows, CudaStream c
         long columns = c.shape().dim(-1);
         long tiles = Math.ceilDiv(rows, (long) TILE) + experts;
         Grid grid = new Grid(tiles, tiles(columns), 1, THREADS, 0);
-        cuda.kernel(SOURCE, "expert_product_" + CudaSource.suffix(type), grid)
+        CudaLaunch launch = cuda.kernel(SOURCE, "expert_product_" + CudaSource.suffix(type), grid)
                 .pointer("offsets", offsets)
-                .value("experts", experts)
-                .value("type_a", a.elements.code())
-                .pointer("a", a.address)
-                .pointer("scales_a", a.elements.scales)
-                .value("block_rows_a", a.elements.blockRows)
-                .value("block_columns_a", a.elements.blockColumns)
+                .value("experts", experts);
+        a.passTo(launch, "a")
                 .value("type_w", w.elements.code())
                 .pointer("weights", table(w.words))
                 .value("block_rows_w", w.elements.blockRows)
@@ -147,18 +153,9 @@ public record CudaGroups(CudaTensor offsets, int experts, int rows, CudaStream c
             return;
         }
         Grid grid = new Grid(tiles(a.columns), tiles(b.columns), experts, THREADS, 0);
-        cuda.kernel(SOURCE, "expert_gradient_" + CudaSource.suffix(type), grid)
-                .pointer("offsets", offsets)
-                .value("type_a", a.elements.code())
-                .pointer("a", a.address)
-                .pointer("scales_a", a.elements.scales)
-                .value("block_rows_a", a.elements.blockRows)
-                .value("block_columns_a", a.elements.blockColumns)
-                .value("type_b", b.elements.code())
-                .pointer("b", b.address)
-                .pointer("scales_b", b.elements.scales)
-                .value("block_rows_b", b.elements.blockRows)
-                .value("block_columns_b", b.elements.blockColumns)
+        CudaLaunch launch = cuda.kernel(SOURCE, "expert_gradient_" + CudaSource.suffix(type), grid)
+                .pointer("offsets", offsets);
+        b.passTo(a.passTo(launch, "a"), "b")
                 .value("m", (long) a.columns)
                 .value("n", (long) b.columns)
                 .flag("scales_sums", scalesSums)

@@ -4,6 +4,7 @@ import dev.octet.formats.tensor.DType;
 import dev.octet.quant.block.Blocks;
 import dev.octet.quant.scale.QuantScaleRule;
 import dev.octet.trainer.kernel.CudaKernel;
+import dev.octet.trainer.kernel.CudaLaunch;
 import dev.octet.trainer.kernel.CudaSource;
 import dev.octet.trainer.kernel.CudaStream;
 import dev.octet.trainer.kernel.CudaStream.Grid;
@@ -152,19 +153,24 @@ final class Fp8GroupedLinearCuda implements CudaKernel<Fp8GroupedLinear> {
             }
             long codes = cuda.workspace(b.elements());
             String types = x.suffix() + "_" + CudaSource.suffix(form.format().dtype());
-            cuda.kernel(CudaCodes.SOURCE, "expert_codes_" + types, Grid.over(b.elements(), 256, 8))
-                    .pointer("x", x)
-                    .pointer("offsets", groups.offsets())
-                    .value("experts", op.experts())
-                    .value("rows", b.rows())
-                    .value("cols", b.cols())
-                    .value("block_rows", b.blockRows())
+            inBlocks("expert_codes_" + types, Grid.over(b.elements(), 256, 8), x, b)
                     .value("block_cols", b.blockCols())
                     .pointer("quant_scales", quantScales)
                     .pointer("codes", codes)
                     .launch();
             Elements elements = new Elements(form.format().dtype(), scales, b.blockRows(), b.blockCols());
             return new Rows(codes, Math.toIntExact(b.cols()), elements);
+        }
+
+        /** The launch of a kernel that goes through rows of experts block by block, with its first operands. */
+        private CudaLaunch inBlocks(String kernel, Grid grid, CudaTensor x, Blocks b) {
+            return cuda.kernel(CudaCodes.SOURCE, kernel, grid)
+                    .pointer("x", x)
+                    .pointer("offsets", groups.offsets())
+                    .value("experts", op.experts())
+                    .value("rows", b.rows())
+                    .value("cols", b.cols())
+                    .value("block_rows", b.blockRows());
         }
 
         /** Amaxes of the blocks of each expert's rows. */
@@ -174,26 +180,14 @@ final class Fp8GroupedLinearCuda implements CudaKernel<Fp8GroupedLinear> {
             cuda.zero(amax, bytes);
             if (b.blockCols() == 1 && b.cols() > 1) {
                 Grid grid = Grid.over(Math.ceilDiv(b.rows(), 64L) * b.cols(), 256, 1);
-                cuda.kernel(CudaCodes.SOURCE, "expert_column_amax_" + x.suffix(), grid)
-                        .pointer("x", x)
-                        .pointer("offsets", groups.offsets())
-                        .value("experts", op.experts())
-                        .value("rows", b.rows())
-                        .value("cols", b.cols())
-                        .value("block_rows", b.blockRows())
+                inBlocks("expert_column_amax_" + x.suffix(), grid, x, b)
                         .pointer("amax", amax)
                         .flag("sees_nan", seesNaN)
                         .launch();
                 return amax;
             }
             long items = Math.ceilDiv(b.rows(), 8L) * b.gridCols() * Math.ceilDiv(b.blockCols(), 256L);
-            cuda.kernel(CudaCodes.SOURCE, "expert_amax_" + x.suffix(), Grid.over(items * 32, 256, 1))
-                    .pointer("x", x)
-                    .pointer("offsets", groups.offsets())
-                    .value("experts", op.experts())
-                    .value("rows", b.rows())
-                    .value("cols", b.cols())
-                    .value("block_rows", b.blockRows())
+            inBlocks("expert_amax_" + x.suffix(), Grid.over(items * 32, 256, 1), x, b)
                     .value("block_cols", b.blockCols())
                     .pointer("amax", amax)
                     .flag("sees_nan", seesNaN)
