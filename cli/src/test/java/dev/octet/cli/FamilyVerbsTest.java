@@ -9,6 +9,8 @@ import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import dev.octet.converter.ModelSource;
 import dev.octet.formats.ModelFile;
+import dev.octet.formats.checkpoint.Checkpoint;
+import dev.octet.formats.checkpoint.StoredTensor;
 import dev.octet.formats.graph.ValueInfo;
 import dev.octet.formats.npy.NpzWriter;
 import dev.octet.formats.tensor.DType;
@@ -16,11 +18,13 @@ import dev.octet.formats.tensor.Shape;
 import dev.octet.formats.tensor.Tensor;
 import dev.octet.formats.tensor.TensorSpec;
 import java.io.IOException;
+import java.io.RandomAccessFile;
 import java.io.UncheckedIOException;
 import java.lang.foreign.Arena;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.Collection;
 import java.util.List;
 import java.util.Map;
@@ -169,6 +173,48 @@ class FamilyVerbsTest {
             assertFalse(
                     old.keySet().stream().allMatch(n -> same(requireNonNull(old.get(n)), requireNonNull(tuned.get(n)))),
                     "no parameter has changed");
+        }
+    }
+
+    @Test
+    void a_file_whose_router_prefers_the_worst_experts_is_not_proved() throws IOException {
+        data("mixtral", true);
+        Files.write(
+                folder.resolve("c.yaml"),
+                List.of("loss: {type: causal-lm}", "data: {train: data.npz}", "batch_size: 2", "steps: 2"));
+        String model = MODELS.resolve("mixtral").toString();
+        ok("train", model, "--config", at("c.yaml"), "-o", at("run"), "--threads", "1", "--json", "--quiet");
+        String[] export = {"export", at("run"), "-o", at("tuned"), "--target", "huggingface", "--json", "--quiet"};
+        assertEquals(0, ok(export).path("proof").path("choices").doubleValue());
+        try (Checkpoint tuned = Checkpoint.open(folder.resolve("tuned"))) {
+            for (String layer : List.of("0", "1")) {
+                StoredTensor router = requireNonNull(
+                        tuned.tensor("model.layers." + layer + ".block_sparse_moe.gate.weight"), "router " + layer);
+                negate(router);
+            }
+        }
+        CommandLine ran =
+                CommandLine.run(Stream.concat(Arrays.stream(export), Stream.of("--gate", "1000", "--prove-only"))
+                        .toArray(String[]::new));
+        assertEquals(ExitCode.CHECK_FAILED, ran.code(), ran.err());
+        JsonNode proof = new ObjectMapper().readTree(ran.out()).path("proof");
+        assertTrue(
+                proof.path("choices").doubleValue() > proof.path("choices_gate").doubleValue(), proof.toString());
+    }
+
+    /** In its file: the sign is the highest bit of each element. */
+    private static void negate(StoredTensor tensor) throws IOException {
+        int bytes = (int) tensor.spec().byteSize();
+        int element = bytes / (int) tensor.spec().shape().elementCount();
+        try (RandomAccessFile file = new RandomAccessFile(tensor.shard().path().toFile(), "rw")) {
+            byte[] all = new byte[bytes];
+            file.seek(tensor.position());
+            file.readFully(all);
+            for (int i = element - 1; i < bytes; i += element) {
+                all[i] ^= (byte) 0x80;
+            }
+            file.seek(tensor.position());
+            file.write(all);
         }
     }
 
